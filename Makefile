@@ -1,0 +1,45 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.giantstep-installed
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=15
+
+.PHONY: help setup demo test lint verify bench clean
+
+help:
+	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
+	@echo "make demo    rebuild a published figure at a small size; results in out/"
+	@echo "make test    lint, types and tests: what CI runs"
+	@echo "make lint    lint and types only"
+	@echo "make verify  the long checks; writes docs/verification.md"
+	@echo "make bench   the benchmarks"
+	@echo "make clean   remove caches and out/, keep .venv"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/giantstep reproduce learned-features --quick --out out
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(PYTEST) -m "not slow"
+
+verify: setup
+	$(PYTEST) -m slow --timeout=0
+	if [ -f benchmarks/verify_report.py ]; then $(BIN)/python benchmarks/verify_report.py; fi
+
+bench: setup
+	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+clean:
+	rm -rf out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

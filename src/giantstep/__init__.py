@@ -1,0 +1,58 @@
+"""Exact high-dimensional theory of feature learning, with the experiment beside it.
+
+A scenario says once what is studied; `predict` answers it in the limit of infinite dimension, `simulate` by
+an experiment of finite dimension, `compare` by both, all with the same labelled table, an xarray Dataset.
+
+>>> import giantstep as gs
+>>> "predict" in dir(gs)
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+inf = float("inf")
+
+_ONE_STEP = "giantstep.families.one_step.scenario"
+_HOME = {
+    "predict": "giantstep.study",
+    "simulate": "giantstep.study",
+    "compare": "giantstep.study",
+    "Study": "giantstep.study",
+    "agreement": "giantstep.agreement",
+    "plot": "giantstep.figures.plot",
+    "save": "giantstep.files",
+    "load": "giantstep.files",
+    "cite": "giantstep.references",
+    "families": "giantstep.scenario",
+    "Scenario": "giantstep.scenario",
+    "Function": "giantstep.gaussian",
+    "OneStep": _ONE_STEP,
+    "Vocabulary": _ONE_STEP,
+    "NoStep": _ONE_STEP,
+    "PlantedSpike": _ONE_STEP,
+    "MaximalStep": _ONE_STEP,
+    "GiantstepError": "giantstep.errors",
+    "InputError": "giantstep.errors",
+    "ConvergenceError": "giantstep.errors",
+    "GiantstepWarning": "giantstep.errors",
+}
+"""Public name -> the module it is loaded from when first used."""
+
+__all__ = ["inf", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'giantstep' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,88 @@
+"""The typer application: its commands, and what errors and warnings look like."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from giantstep.cli import inform, verbs
+from giantstep.errors import GiantstepError, GiantstepWarning, InputError
+
+_UsageError: Any = typer.BadParameter.__base__
+"""Typer's own refusals (it brings its own copy of Click, or uses an installed one, by version)."""
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+class Commands(TyperGroup):
+    """The group of commands; says every error in one sentence on stderr and turns it into an exit status."""
+
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any) -> Any:  # type: ignore[override]
+        """Run a command and exit."""
+        words = list(sys.argv[1:] if args is None else args) or ["--help"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", GiantstepWarning)
+            warnings.showwarning = _show_warning
+            status = self._status(words, options)
+        if not standalone_mode:
+            return status
+        sys.exit(status)
+
+    def _status(self, args: list[str], options: dict[str, Any]) -> int:
+        try:
+            status = super().main(args, standalone_mode=False, **options)
+            return status if isinstance(status, int) else 0
+        except InputError as error:
+            return _say(str(error), BAD_INPUT)
+        except GiantstepError as error:
+            return _say(str(error), FAILED)
+        except _UsageError as error:
+            return _say(error.format_message(), BAD_INPUT)
+        except MemoryError:
+            return _say("There is not enough memory for this; take a smaller dim or grid.", BAD_INPUT)
+        except (typer.Abort, KeyboardInterrupt):
+            return INTERRUPTED
+
+
+def _say(sentence: str, status: int) -> int:
+    text = " ".join(sentence.split())
+    print(f"giantstep: {text}" if text.endswith((".", "?")) else f"giantstep: {text}.", file=sys.stderr)
+    return status
+
+
+def _show_warning(
+    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    print("giantstep: warning: " + " ".join(str(message).split()), file=sys.stderr)
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="giantstep",
+    help="Exact high-dimensional theory of feature learning, with the experiment beside it.",
+    epilog="Start with: giantstep new one-step > S.toml, then giantstep predict S.toml.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    verbs.predict,
+    verbs.simulate,
+    verbs.compare,
+    inform.figures,
+    inform.reproduce,
+    inform.new,
+    inform.describe,
+    inform.cite,
+    inform.doctor,
+    inform.version,
+)
+for command in _COMMANDS:
+    app.command()(command)

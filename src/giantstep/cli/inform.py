@@ -1,0 +1,100 @@
+"""The commands that tell, draw and start: ``figures reproduce new describe cite doctor version``."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
+
+
+def figures(json: Json = False) -> None:
+    """List the published figures that can be rebuilt."""
+    from giantstep.figures.recipes import list_figures
+
+    recipes = list_figures()
+    if json:
+        names = ("name", "title", "paper", "description", "parameters", "seconds_quick", "seconds_full")
+        records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
+        print(json_module.dumps({"figures": records}, allow_nan=False))
+    else:
+        print("\n\n".join(map(str, recipes)))
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a figure (see `giantstep figures`).")],
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller size, in a minute or so.")] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with status 1 where the report is not all yes.")
+    ] = False,
+) -> None:
+    """Rebuild a published figure: PNG, PDF, data and agreement report."""
+    from giantstep.cli.outputs import check_new_folder
+    from giantstep.figures.recipes import reproduce as rebuild
+
+    check_new_folder(out)
+    report = rebuild(name, out=out, quick=quick, device=device)
+    print(report)
+    for path in report.files:
+        print(f"wrote {path}", file=sys.stderr)
+    if check and not report.agrees:
+        raise typer.Exit(1)
+
+
+def new(family: Family) -> None:
+    """Print a study of a family to start from, with every field explained."""
+    from giantstep.cli.template import template
+
+    sys.stdout.write(template(family))
+
+
+def describe(family: Family, json: Json = False) -> None:
+    """Describe a family: update rule, fields, symbols, bounds, questions, variables, theories, papers."""
+    from giantstep import describe as about
+
+    if json:
+        print(json_module.dumps(about.describe(family), allow_nan=False))
+    else:
+        sys.stdout.write(about.describe_text(family))
+
+
+def cite(
+    study: Annotated[
+        Path, typer.Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")
+    ],
+) -> None:
+    """Print the BibTeX of the papers behind a study."""
+    from giantstep.references import cite as bibtex
+
+    if study.suffix.lower() in (".nc", ".json"):
+        from giantstep.files import load
+
+        sys.stdout.write(bibtex(load(study)))
+        return
+    from giantstep.study import Study
+
+    sys.stdout.write(bibtex(Study.read(study).scenario))
+
+
+def doctor(json: Json = False) -> None:
+    """Show versions, BLAS, cores, memory and GPU, and run a self-test."""
+    from giantstep.cli.doctor import examine, report
+
+    findings = examine()
+    print(json_module.dumps(findings, allow_nan=False) if json else report(findings))
+    if not findings["self_test"]["passed"]:
+        raise typer.Exit(1)
+
+
+def version() -> None:
+    """Print the version."""
+    from giantstep import __version__
+
+    print(__version__)

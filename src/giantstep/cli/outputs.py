@@ -1,0 +1,71 @@
+"""Files a command writes: checked before anything is computed, and put in place all together at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from giantstep.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray
+
+RESULTS = (".csv", ".nc", ".json", ".tex")
+PLOTS = (".png", ".pdf", ".svg")
+
+
+def check(out: Sequence[Path], plot: Sequence[Path]) -> None:
+    """Refuse what could not be written: unknown suffixes, missing or closed folders, one name twice."""
+    for option, paths, suffixes in (("--out", out, RESULTS), ("--plot", plot, PLOTS)):
+        for path in paths:
+            if path.suffix.lower() not in suffixes:
+                raise InputError(
+                    f"{option} writes {', '.join(suffixes)}, but the file is called {path.name!r}."
+                )
+            check_folder(path.parent)
+            if path.is_dir():
+                raise InputError(f"{str(path)!r} is a folder, not a file.")
+            if path.exists() and not os.access(path, os.W_OK):
+                raise InputError(f"{str(path)!r} cannot be written to.")
+    absolute = [path.absolute() for path in [*out, *plot]]
+    if len(set(absolute)) < len(absolute):
+        raise InputError("One file is named twice as an output.")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that is not there or cannot be written to."""
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {str(folder)!r} to write into.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"The folder {str(folder)!r} cannot be written to.")
+
+
+def write(result: xarray.Dataset, out: Sequence[Path], plot: Sequence[Path]) -> None:
+    """Write a result to all its files; where one fails, none is left behind or changed."""
+    staged = {path: path.with_name(f".giantstep-{os.getpid()}-{path.name}") for path in [*out, *plot]}
+    try:
+        for path in out:
+            from giantstep.files import save
+
+            save(result, staged[path])
+        for path in plot:
+            from giantstep.figures.plot import plot as draw
+
+            draw(result, path=staged[path])
+        for path, temporary in staged.items():
+            os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
+    finally:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+
+
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that is not there and could not be made."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file, not a folder.")
+    nearest = next(parent for parent in [folder, *folder.absolute().parents] if parent.exists())
+    check_folder(nearest)

@@ -1,0 +1,156 @@
+"""A result as a readable table on the terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from giantstep.scenario import family_class
+
+if TYPE_CHECKING:
+    import xarray
+
+_MOST_ROWS = 40
+"""Rows shown; the middle of a longer table is left out, and said so."""
+_LONG_DIMS = ("x", "z", "time")
+"""Own dimensions that make rows; the others are small and are written out, ``V2[1]``."""
+_FORMATS = {"std err": ".2g", "z": ".2f"}
+
+Row = list[tuple[str, Any]]
+"""Head of each column and the value in it."""
+
+
+def print_result(result: xarray.Dataset) -> None:
+    """Print the main variables of a result: a list for one point, a row per point of a grid."""
+    attrs = result.attrs
+    theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
+    screen = _console()
+    screen.print(
+        f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {attrs['engine']}{theory}", soft_wrap=True
+    )
+    question = family_class(attrs["family"]).questions[attrs["what"]]
+    there = [variable for variable in question.variables if variable.name in result]
+    curves = [variable.name for variable in there if set(variable.dims) & set(_LONG_DIMS)]
+    scalars = [variable.name for variable in there if variable.name not in curves]
+    grid = [str(dim) for dim in result["converged"].dims if dim != "source"]
+    if grid:
+        shown = [name for name in question.plot if name in scalars] or scalars
+        _print(screen, [[*row, ("status", _status(point))] for point, row in _rows(result, grid, shown)])
+    else:
+        _print(screen, [row for name in scalars for row in _lines(result, name)])
+        screen.print(f"status: {_status(result)}\n", soft_wrap=True)
+    shown = [name for name in question.plot if name in curves]
+    if shown:
+        long = [dim for dim in _LONG_DIMS if dim in result[shown[0]].dims]
+        _print(screen, [row for _, row in _rows(result, [*grid, *long], shown)])
+
+
+def _console() -> Console:
+    """Return a console on stdout, wide where nobody watches (a pipe has no width)."""
+    width = None if sys.stdout.isatty() else 160
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+
+def _print(screen: Console, rows: Sequence[Row]) -> None:
+    """Print rows of equal length; columns where nothing was computed are left out."""
+    if not rows:
+        return
+    columns = [number for number in range(len(rows[0])) if not all(_is_nan(row[number][1]) for row in rows)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for number in columns:
+        head, value = rows[0][number]
+        table.add_column(head, justify="left" if isinstance(value, str) else "right", overflow="fold")
+    half, left_out = _MOST_ROWS // 2, len(rows) - _MOST_ROWS
+    for place, row in enumerate(rows):
+        if left_out > 0 and place == half:
+            table.add_row(*["..."] * len(columns))
+        if left_out <= 0 or not half <= place < half + left_out:
+            table.add_row(*(_shown(*row[number]) for number in columns))
+    screen.print(table)
+    if left_out > 0:
+        screen.print(
+            f"{left_out} of {len(rows)} rows are left out; --out FILE.csv writes all.", soft_wrap=True
+        )
+    screen.print()
+
+
+def _rows(
+    result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]
+) -> list[tuple[xarray.Dataset, Row]]:
+    """Return every point along `dims` with its coordinates and the numbers of `names`."""
+    rows = []
+    for place in np.ndindex(*(result.sizes[dim] for dim in dims)):
+        point = result.isel(dict(zip(dims, place)))
+        row = [(name, point[name].values[()]) for dim in dims for name in _coordinates(result, dim)]
+        for name in names:
+            for label, numbers in _entries(point, name):
+                main, *rest = numbers.items()
+                head = f"{label} {main[0]}" if main[0] == "limit" else label
+                row += [(head, main[1]), *rest]
+        rows.append((point, row))
+    return rows
+
+
+def _lines(result: xarray.Dataset, name: str) -> list[Row]:
+    """Return the numbers of one variable of a single point as rows, with the meaning."""
+    meaning = ("meaning", str(result[name].attrs.get("long_name", "")))
+    lines: list[Row] = []
+    for label, numbers in _entries(result, name):
+        if not all(map(_is_nan, numbers.values())):
+            lines.append([("variable", label), *numbers.items(), meaning])
+    return lines
+
+
+def _entries(point: xarray.Dataset, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the entries of a variable along its small dimensions, each with its label and its numbers."""
+    own = [str(dim) for dim in point[name].dims if dim not in ("source", "trial")]
+    entries = []
+    for place in np.ndindex(*(point.sizes[dim] for dim in own)):
+        label = ",".join(str(point[dim].values[index]) for dim, index in zip(own, place))
+        entries.append((f"{name}[{label}]" if own else name, _numbers(point, name, dict(zip(own, place)))))
+    return entries
+
+
+def _numbers(point: xarray.Dataset, name: str, place: dict[str, int]) -> dict[str, Any]:
+    def number(column: str, source: str = "experiment") -> Any:
+        if column not in point:
+            return math.nan
+        values = point[column].isel({dim: index for dim, index in place.items() if dim in point[column].dims})
+        if "source" in values.dims:
+            values = values.sel(source=source)
+        return float(values.mean("trial") if "trial" in values.dims else values)
+
+    if "source" in point.dims or "source" in point.coords:
+        both = {"limit": number(name, "limit"), "experiment": number(name)}
+        return {**both, "std err": number(f"{name}_stderr"), "z": number(f"{name}_z")}
+    return {"value": number(name), "std err": number(f"{name}_stderr")}
+
+
+def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
+    """Return the columns of a dimension; a complex coordinate is held as two."""
+    parts = [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords]
+    return parts or [dim]
+
+
+def _status(point: xarray.Dataset) -> str:
+    if bool(point["converged"].all()):
+        return "converged"
+    reasons = [str(reason) for reason in np.atleast_1d(point["status"].values) if str(reason)]
+    return "; ".join(dict.fromkeys(reasons)) or "not converged"
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _shown(head: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "-" if _is_nan(float(value)) else format(float(value), _FORMATS.get(head, ".8g"))

@@ -1,0 +1,132 @@
+"""The study ``giantstep new`` prints: every field with its symbol, meaning and bounds; it reads back."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from giantstep.describe import describe, with_infinity
+from giantstep.toml import write_toml
+
+_COMMENT_COLUMN = 32
+
+_TAIL = """\
+# Fields that vary: a range or a list; several make the outer product.
+[grid]
+# {field} = {{ start = {start}, stop = {stop}, num = 20 }}   # scale = "log" for equal ratios
+
+# Settings of the limit.
+[limit]
+# theory = "{theory}"{theories}
+# dim = 1000                    # adds the leading finite-size correction, where it is known
+# tolerance = 1e-10             # relative residual the equations are solved to
+
+# Settings of the experiment.
+[experiment]
+dim = 200                       # d: dimension of the data
+trials = 5                      # independent repetitions
+seed = 0                        # any whole number from 0 on
+# device = "cpu"                # or "cuda"
+# paired = false                # true gives all points the same draws
+# keep_trials = false           # true keeps every trial, not just the mean
+"""
+
+
+def template(family: str) -> str:
+    """Return a commented study of a family: its example, with all that could be said instead."""
+    about = describe(family)
+    example = with_infinity(about["example"])
+    rule = textwrap.indent(
+        f"{about['title']} (giantstep describe {family})\n\n{about['update_rule']}", "# ", lambda _: True
+    )
+    head = [*(line.rstrip() for line in rule.splitlines()), ""]
+    return "\n".join(
+        [
+            *head,
+            *_questions(about),
+            "",
+            "[scenario]",
+            _line("family", family),
+            *_scenario(about, example),
+            _tail(about, example),
+        ]
+    )
+
+
+def _questions(about: dict[str, Any]) -> Iterator[str]:
+    for number, (name, question) in enumerate(about["questions"].items()):
+        line = _line("what", name, question["meaning"])
+        yield line if number == 0 else f"# {line}"
+        settings = ", ".join(question["settings"])
+        if settings:
+            yield f"#   its settings go into a table [settings]: {settings}"
+
+
+def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
+    plain = [field for field in about["fields"] if not isinstance(example[field["name"]], dict)]
+    tables = [field for field in about["fields"] if isinstance(example[field["name"]], dict)]
+    for field in plain:
+        yield _line(field["name"], example[field["name"]], _said(field))
+        for choice in field.get("choices", []):
+            if "value" not in choice:
+                yield from _block(field, choice, {}, "# ")
+    for field in tables:
+        name = field["name"]
+        yield from (
+            f"# {_line(name, choice['value'], _said(field))}"
+            for choice in field["choices"]
+            if "value" in choice
+        )
+    yield ""
+    for field in tables:
+        value = example[field["name"]]
+        yield f"# {_said(field)}"
+        for choice in sorted(field["choices"], key=lambda choice: not _is_chosen(choice, value)):
+            if "value" not in choice:
+                chosen = _is_chosen(choice, value)
+                yield from _block(field, choice, value if chosen else {}, "" if chosen else "# ")
+        yield ""
+
+
+def _is_chosen(choice: dict[str, Any], value: dict[str, Any]) -> bool:
+    return "value" not in choice and choice.get("kind") == value.get("kind")
+
+
+def _block(field: dict[str, Any], choice: dict[str, Any], value: dict[str, Any], mark: str) -> Iterator[str]:
+    """Yield the table of one part; those that were not chosen are commented out."""
+    if mark:
+        yield "# or"
+    yield f"{mark}[scenario.{field['name']}]"
+    if "kind" in choice:
+        yield mark + _line("kind", choice["kind"], choice["meaning"])
+    for inner in choice["fields"]:
+        name = inner["name"].rpartition(".")[2]
+        yield mark + _line(name, value.get(name, _sample(inner)), _said(inner))
+
+
+def _sample(field: dict[str, Any]) -> Any:
+    default = with_infinity(field.get("default"))
+    if default not in (None, []):
+        return default
+    return [1.0] if field["type"] == "list of numbers" else 1.0
+
+
+def _said(field: dict[str, Any]) -> str:
+    allowed = "" if field["type"] == "choice" else f"; {field['allowed']}"
+    return f"{field['symbol']}: {field['meaning']}{allowed}"
+
+
+def _line(name: str, value: Any, said: str = "") -> str:
+    text = write_toml({"table": {name: value}}).partition("\n")[2].rstrip()
+    return f"{text.ljust(_COMMENT_COLUMN - 1)} # {said}" if said else text
+
+
+def _tail(about: dict[str, Any], example: dict[str, Any]) -> str:
+    numbers = [field["name"] for field in about["fields"] if isinstance(example[field["name"]], float | int)]
+    field = next(iter([name for name in about["shared_fields"] if name in numbers] or numbers))
+    value = float(example[field]) or 1.0
+    theory, *others = about["theories"]
+    said = "".join(f', or "{name}": {about["theories"][name]}' for name in others)
+    theories = f"{' ' * max(1, 20 - len(theory))}# {about['theories'][theory]}{said}"
+    return _TAIL.format(field=field, start=value / 4, stop=value * 2, theory=theory, theories=theories)

@@ -1,0 +1,279 @@
+"""Descriptions of a family, made from its declarations: plain data for pages, text for people.
+
+>>> about = describe("one-step")
+>>> [field["name"] for field in about["fields"]][:2]
+['activation', 'target']
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from giantstep.family import Question, Setting, Variable
+from giantstep.gaussian import Function
+from giantstep.references import BIBTEX
+from giantstep.scenario import allowed_values, family_class
+from giantstep.toml import write_toml
+
+_TYPES: dict[type, str] = {
+    float: "number",
+    int: "whole number",
+    tuple: "list of numbers",
+    Function: "function",
+    str: "text",
+}
+_BOUNDS: dict[type, str] = {Gt: "gt", Ge: "ge", Lt: "lt", Le: "le"}
+_WIDTH = 110
+
+
+# -- as data ----------------------------------------------------------------------------------------------
+
+
+def describe(family: str) -> dict[str, Any]:
+    """Return what a family is as strict JSON data.
+
+    Returns
+    -------
+    dict
+        ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
+        bounds, default, and the ``choices`` of a part with their own fields); ``questions`` (meaning,
+        variables, settings, plot); ``theories``; ``papers``; ``shared_fields``; ``formula_version``;
+        ``example``, the content of a scenario.
+    """
+    cls = family_class(family)
+    return {
+        "family": cls.family,
+        "title": cls.title,
+        "about": _first_paragraph(cls),
+        "update_rule": cls.update_rule,
+        "fields": _fields(cls),
+        "questions": {name: _question(question) for name, question in cls.questions.items()},
+        "theories": dict(cls.theories),
+        "papers": [
+            {"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers
+        ],
+        "shared_fields": list(cls.shared_fields),
+        "formula_version": cls.formula_version,
+        "example": cls.example().content(),
+    }
+
+
+def _fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, Any]]:
+    return [_field(prefix + name, info) for name, info in model.model_fields.items() if name != "kind"]
+
+
+def _field(name: str, info: FieldInfo) -> dict[str, Any]:
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    leaves = list(_leaves(info.annotation))
+    parts = [leaf for leaf in leaves if _is_part(leaf)]
+    about: dict[str, Any] = {
+        "name": name,
+        "symbol": extra.get("symbol", ""),
+        "meaning": info.description or "",
+        "type": "choice" if parts else " or ".join(_TYPES.get(leaf, "name") for leaf in leaves),
+        "allowed": _allowed(info, leaves),
+        "required": info.is_required(),
+    }
+    if not info.is_required():
+        about["default"] = _plain(info.default)
+    if float in leaves or int in leaves:
+        about["bounds"] = {
+            _BOUNDS[type(m)]: getattr(m, _BOUNDS[type(m)]) for m in info.metadata if type(m) in _BOUNDS
+        }
+        about["infinite"] = bool(extra.get("infinite"))
+    if parts:
+        about["choices"] = [_choice(name, leaf) for leaf in leaves]
+    return about
+
+
+def _choice(name: str, leaf: Any) -> dict[str, Any]:
+    if not _is_part(leaf):
+        return {"value": leaf}
+    kind = leaf.model_fields.get("kind")
+    about: dict[str, Any] = {} if kind is None else {"kind": kind.default}
+    return {
+        **about,
+        "name": leaf.__name__,
+        "meaning": _first_paragraph(leaf),
+        "fields": _fields(leaf, f"{name}."),
+    }
+
+
+def _question(question: Question) -> dict[str, Any]:
+    return {
+        "meaning": question.meaning,
+        "variables": [_variable(variable) for variable in question.variables],
+        "settings": {name: _setting(setting) for name, setting in question.settings.items()},
+        "plot": list(question.plot),
+    }
+
+
+def _variable(variable: Variable) -> dict[str, Any]:
+    return {
+        "name": variable.name,
+        "dims": list(variable.dims),
+        "symbol": variable.symbol,
+        "meaning": variable.meaning,
+        "engines": list(variable.engines),
+        "compared": variable.compared,
+    }
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    about = {"meaning": setting.meaning, "default": _plain(setting.default), "engines": list(setting.engines)}
+    return {**about, "choices": list(setting.choices)} if setting.choices else about
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """Yield the types (or the values of a Literal) an annotation allows."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        yield from get_args(annotation)
+    elif origin is tuple:
+        yield tuple
+    elif isinstance(annotation, type) and origin is None:
+        yield annotation
+    elif hasattr(annotation, "__metadata__"):
+        yield from _leaves(annotation.__origin__)
+    else:
+        for inner in get_args(annotation):
+            yield from _leaves(inner)
+
+
+def _is_part(leaf: Any) -> bool:
+    return isinstance(leaf, type) and issubclass(leaf, BaseModel)
+
+
+def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
+    words = []
+    for leaf in leaves:
+        if leaf in (float, int):
+            words.append(allowed_values(info))
+        elif leaf is tuple:
+            words.append("a list of numbers")
+        elif leaf is Function:
+            words.append("a name or an expression in z")
+        elif _is_part(leaf):
+            kind = leaf.model_fields.get("kind")
+            inside = ", ".join(name for name in leaf.model_fields if name != "kind")
+            words.append(f"a table of {inside}" if kind is None else f'kind "{kind.default}"')
+        else:
+            words.append(f'"{leaf}"' if isinstance(leaf, str) else leaf.__name__)
+    return " or ".join(words)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, Function):
+        return value.expression
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _first_paragraph(cls: type) -> str:
+    return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
+
+
+def _bibtex_title(key: str) -> str:
+    found = re.search(r"title\s*=\s*\{(.*)\},", BIBTEX.get(key, ""))
+    return found.group(1) if found else ""
+
+
+# -- as text ----------------------------------------------------------------------------------------------
+
+
+def describe_text(family: str) -> str:
+    """Return the description of a family for reading: update rule, fields, questions, theories, papers."""
+    about = describe(family)
+    lines = [
+        f"{about['family']}: {about['title']}",
+        "",
+        "Update rule",
+        textwrap.indent(about["update_rule"], "  "),
+    ]
+    lines += ["", "Fields", *_rows(_field_rows(about["fields"]))]
+    for number, (name, question) in enumerate(about["questions"].items()):
+        lines += ["", f'Question "{name}"{" (the default)" if not number else ""}: {question["meaning"]}']
+        lines += _rows([_variable_row(variable) for variable in question["variables"]])
+        if question["settings"]:
+            lines += ["  settings:", *_rows([_setting_row(*item) for item in question["settings"].items()])]
+    lines += [
+        "",
+        "Theories",
+        *_rows([(1, name, "", [meaning]) for name, meaning in about["theories"].items()]),
+    ]
+    lines += ["", "Papers", *_rows([(1, paper["key"], "", [paper["title"]]) for paper in about["papers"]])]
+    return "\n".join(lines) + "\n"
+
+
+_Row = tuple[int, str, str, list[str]]
+"""Indent, name, symbol, and what is said of it, line by line."""
+
+
+def _field_rows(fields: list[dict[str, Any]], indent: int = 1) -> Iterator[_Row]:
+    for field in fields:
+        default = "" if field["required"] else f"; default {_toml(field['default'])}"
+        yield indent, field["name"], field["symbol"], [field["meaning"], field["allowed"] + default]
+        for choice in field.get("choices", []):
+            if "value" in choice:
+                yield indent + 1, _toml(choice["value"]), "", []
+                continue
+            kind = f'kind = "{choice["kind"]}"' if "kind" in choice else choice["name"]
+            yield indent + 1, kind, "", [choice["meaning"]]
+            yield from _field_rows(choice["fields"], indent + 2)
+
+
+def _variable_row(variable: Mapping[str, Any]) -> _Row:
+    dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
+    one = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
+    return 1, variable["name"] + dims, variable["symbol"], [variable["meaning"] + one]
+
+
+def _setting_row(name: str, setting: Mapping[str, Any]) -> _Row:
+    choices = f"; one of {', '.join(setting['choices'])}" if "choices" in setting else ""
+    default = "" if setting["default"] is None else f"; default {_toml(setting['default'])}"
+    return 2, name, "", [setting["meaning"] + choices + default]
+
+
+def _rows(rows: Any) -> list[str]:
+    """Align the columns; long texts wrap below themselves."""
+    rows = list(rows)
+    names = min(max((2 * indent + len(name) for indent, name, _, _ in rows), default=0) + 2, 34)
+    symbols = min(max((len(symbol) + 2 for _, _, symbol, _ in rows if symbol), default=0), 26)
+    lines = []
+    for indent, name, symbol, said in rows:
+        head = f"{'  ' * indent + name:<{names - 2}}  {symbol:<{symbols}}"
+        if symbol and len(symbol) > symbols - 2:
+            head += "  "
+        body = [part for text in said for part in textwrap.wrap(text, _WIDTH - names - symbols)]
+        if len(head) > names + symbols and body:
+            lines.append(head.rstrip())
+            head = ""
+        lines.append((head.ljust(names + symbols) + body[0] if body else head).rstrip())
+        lines += [" " * (names + symbols) + part for part in body[1:]]
+    return lines
+
+
+def _toml(value: Any) -> str:
+    """Write a value as one line of TOML."""
+    if value is None:
+        return "none"
+    return write_toml({"table": {"value": with_infinity(value)}}).partition("value = ")[2].rstrip()
+
+
+def with_infinity(value: Any) -> Any:
+    """Return JSON data as TOML holds it: infinity has a word of its own there."""
+    if isinstance(value, dict):
+        return {name: with_infinity(inner) for name, inner in value.items()}
+    return float(value) if value in ("inf", "-inf") else value

@@ -1,0 +1,55 @@
+"""What giantstep raises and warns with: one sentence each, with the field, the value and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class GiantstepError(Exception):
+    """Base class of everything giantstep raises on purpose."""
+
+
+class InputError(GiantstepError, ValueError):
+    """The input cannot be used; the message says which field, which value, and what is allowed."""
+
+    field: str | None = None
+    value: Any = None
+    allowed: str = ""
+    sentence: str = ""
+    """The message with ``{field}`` in it, so that whoever holds the field can put its own name in front."""
+
+    def inside(self, parent: str) -> InputError:
+        """Return the same error for a field that lies inside `parent`."""
+        if self.field is None:
+            return InputError(f"Field `{parent}`: {self}") if parent else self
+        name = f"{parent}.{self.field}" if parent else self.field
+        return bad_field(name, self.value, self.allowed) if self.allowed else structural(name, self.sentence)
+
+
+class ConvergenceError(GiantstepError):
+    """A point was not solved and ``strict=True`` asked for an error."""
+
+
+class GiantstepWarning(UserWarning):
+    """Something the reader of a result should know, for example an approximation that was chosen for them."""
+
+
+def bad_field(field: str, value: Any, allowed: str) -> InputError:
+    """Return the error for one field: ``bad_field("ridge", -0.1, "at least 0")``.
+
+    >>> print(bad_field("ridge", -0.1, "at least 0"))
+    Field `ridge` must be at least 0, but is ridge=-0.1.
+    """
+    shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
+    if len(shown) > 80:
+        shown = shown[:77] + "..."
+    error = InputError(f"Field `{field}` must be {allowed}, but is {field}={shown}.")
+    error.field, error.value, error.allowed = field, value, allowed
+    return error
+
+
+def structural(field: str, sentence: str) -> InputError:
+    """Return the error for a field that is missing or unknown; ``{field}`` in `sentence` is its name."""
+    error = InputError(sentence.replace("{field}", field))
+    error.field, error.sentence = field, sentence
+    return error

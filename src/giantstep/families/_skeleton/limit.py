@@ -1,0 +1,33 @@
+"""The limit: all points at once, as arrays of shape (B,)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.families._skeleton.scenario import Skeleton
+from giantstep.family import Answer
+
+
+def limit(
+    scenario: Skeleton, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]
+) -> Answer:
+    """Answer with the Stieltjes transform m of the Marchenko-Pastur law at -ridge.
+
+    With G = X^T X/d: m = tr(G + ridge)^-1/d solves ridge m^2 + (ridge + alpha - 1) m - 1 = 0, the bias is
+    ridge^2 tr(G + ridge)^-2/d and the variance noise (m - ridge tr(G + ridge)^-2/d).
+    """
+    alpha, ridge, noise = (points[name] for name in ("samples_per_dim", "ridge", "noise"))
+    b = ridge + alpha - 1
+    root = np.sqrt(b**2 + 4 * ridge)
+    m = np.where(b > 0, 2 / (b + root), (root - b) / (2 * ridge))  # neither form subtracts equal numbers
+    squared = (m**2 + m) / (2 * ridge * m + b)  # tr(G + ridge)^-2/d = -dm/dridge
+    error = noise + ridge**2 * squared + noise * (m - ridge * squared)
+    residual = np.abs(ridge * m**2 + b * m - 1)
+    solved = np.full(len(alpha), "")
+    return Answer(
+        {"test_error": error, "overlap": 1 - ridge * m}, solved, residual, np.zeros(len(alpha), np.int64)
+    )

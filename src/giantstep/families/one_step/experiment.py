@@ -1,0 +1,401 @@
+"""The one-step network at finite size: real data, a real gradient step, ridge fits along a learning curve.
+
+One trial draws the first layer, takes the step, and passes once over the training data; all sample sizes and
+ridges are answered on the way. Sections 1, 5.2 and 8 of the notes on spiked features.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import bad_field
+from giantstep.families.one_step.scenario import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.gaussian import Function
+from giantstep.gaussian.quadrature import expectation
+from giantstep.lab import CHUNK, Array, Draws, Rows, accumulate, ridge_path, to_numpy
+from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
+
+Points = Mapping[str, NDArray[np.float64]]
+TEST_SAMPLES = 10_000
+OUTLIER_ROOM = 8
+_ZERO = 1e-11
+_ROW_BLOCK = 128
+_SERIES_LIMIT = 100
+
+
+def trial(
+    scenario: OneStep, points: Points, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    """Run one trial: one draw of weights and data for all points.
+
+    Parameters
+    ----------
+    scenario : the network; its numbers are taken from `points`.
+    points : (B,) arrays by dotted field; they differ in ``samples_per_dim`` and ``ridge`` only. For a
+        spectrum, ``points["outliers"]`` may hold the number of eigenvalues above the bulk.
+    what : ``"errors"``, ``"spectrum"`` or ``"resolvent"``.
+    dim : dimension d of the inputs.
+    draws : random arrays by named stream, on the device that computes.
+    settings : ``test_samples`` (errors); ``x``, ``normalisation``, ``outlier_room`` (spectrum); ``z``
+        (resolvent).
+
+    Returns
+    -------
+    Variable name -> (B, ...) array. NaN means not computed: t, psi, Q1 and V1 after a step on a finite batch.
+    """
+    sizes = _sizes(points, dim)
+    network = _network(scenario, points, sizes, draws)
+    if what == "errors":
+        return _errors(network, points, sizes, draws, settings)
+    if what == "spectrum":
+        return _spectrum(network, points, sizes, draws, settings)
+    return _resolvent(network, points, sizes, draws, settings)
+
+
+def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+    """Return the bytes one trial needs at its peak."""
+    sizes = _sizes(points, dim)
+    p, d, count = sizes.width, dim, len(sizes.samples)
+    most = int(sizes.samples.max())
+    few = int(sizes.samples[sizes.samples <= p].max(initial=0))
+    weights = p * d if isinstance(scenario.step, NoStep) else 2 * p * d
+    building = weights + p * d
+    if isinstance(scenario.step, MaximalStep):
+        infinite = math.isinf(_number(points, "step.batch_per_dim"))
+        building += 5 * _ROW_BLOCK * p if infinite else CHUNK * (2 * p + d) + 4 * _ROW_BLOCK * p
+    streaming = CHUNK * d + (min(CHUNK, most) + 2 * _ROW_BLOCK) * p
+    if what == "resolvent":
+        fitting = p * p + max(3 * p * p, 2 * p * p + (scenario.blocks + 1) * d * min(CHUNK, p))
+    else:
+        fitting = max(few * (p + 2 * few), p * (p + max(few, p)) if most > p else 0)
+    if what == "errors":
+        together = int(np.unique(points["ridge"], return_counts=True)[1].max())
+        fitting = p * count + max(fitting + 3 * few * together, CHUNK * p + 3 * CHUNK * count)
+    if settings.get("device", "cpu") != "cpu":
+        fitting += 6 * min(p, most) ** 2 + 3 * CHUNK * p
+    return 8 * max(building, weights + streaming + fitting)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    dim: int
+    width: int
+    samples: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Network:
+    """The network after its step: weights (p, d); <w*,x> = aim[0] x_1 + aim[1] x_2.
+
+    `spiked` says that the spike is v = e_1 and v_perp = e_2 (not so after a finite batch).
+    """
+
+    activation: Function
+    target: Function
+    noise: float
+    initial: Array
+    weights: Array
+    blocks: list[slice]
+    aim: tuple[float, float]
+    spiked: bool
+
+
+def _number(points: Points, name: str) -> float:
+    return float(points[name][0])
+
+
+def _sizes(points: Points, dim: int) -> _Sizes:
+    if dim < 2:
+        raise bad_field("dim", dim, "at least 2")
+    samples = np.maximum(np.rint(points["samples_per_dim"] * dim), 1).astype(np.int64)
+    return _Sizes(dim, max(1, round(_number(points, "width_per_dim") * dim)), samples)
+
+
+def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> _Network:
+    xp, p, d = draws.xp, sizes.width, sizes.dim
+    initial = draws.normal("weights", (p, d))
+    initial /= xp.linalg.norm(initial, axis=1)[:, None]
+    law = scenario.second_layer
+    if isinstance(law, Vocabulary):
+        edges = np.rint(np.cumsum((0.0, *law.probabilities)) * p).astype(int)
+        blocks = [slice(int(start), int(stop)) for start, stop in zip(edges, edges[1:])]
+        zeta = xp.asarray(np.repeat(law.values, np.diff(edges)))
+    else:
+        blocks = [slice(0, p)]
+        zeta = draws.normal("second_layer", p)
+    step, aim, spiked = scenario.step, (1.0, 0.0), True
+    noise = _number(points, "noise")
+    weights = initial
+    if isinstance(step, PlantedSpike):
+        gamma = _number(points, "step.alignment")
+        aim = (gamma, math.sqrt(max(1 - gamma * gamma, 0.0)))
+        strength = _by_neuron("step.strength", step.strength, points, blocks, draws)
+        weights = initial * _by_neuron("step.bulk", step.bulk, points, blocks, draws)[:, None]
+        weights[:, 0] += strength * zeta if isinstance(step.strength, float) else strength
+    elif isinstance(step, MaximalStep):
+        batch = _number(points, "step.batch_per_dim")
+        spiked = math.isinf(batch)
+        if spiked:
+            weights = population_gradient(scenario.activation, scenario.target, initial, zeta, xp)
+        else:
+            rows = max(1, round(batch * d))
+            weights = batch_gradient(scenario.activation, scenario.target, noise, initial, zeta, rows, draws)
+        weights *= _number(points, "step.rate") * zeta[:, None]
+        weights += initial
+    return _Network(scenario.activation, scenario.target, noise, initial, weights, blocks, aim, spiked)
+
+
+def _by_neuron(
+    name: str, value: float | tuple[float, ...], points: Points, blocks: list[slice], draws: Draws
+) -> Array:
+    values = np.broadcast_to(_number(points, name) if isinstance(value, float) else value, len(blocks))
+    return draws.xp.asarray(np.repeat(values, [block.stop - block.start for block in blocks]))
+
+
+def batch_gradient(
+    activation: Function, target: Function, noise: float, weights: Array, zeta: Array, rows: int, draws: Draws
+) -> Array:
+    """Return (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w_i,x_mu>) x_mu on fresh samples, as (p, d).
+
+    f0(x) = sum_j zeta_j sigma(<w_j,x>)/p is the network at the start and y = target(x_1) + noise.
+    """
+    xp, (p, d) = draws.xp, weights.shape
+    gradient = xp.zeros((p, d))
+    before, values = xp.empty((CHUNK, p)), xp.empty((CHUNK, p))
+    errors = _noise(draws, "batch_noise", rows, noise)
+    for start, stop, inputs in draws.chunks("batch", rows, d):
+        z, f = before[: stop - start], values[: stop - start]
+        multiply(inputs, weights.T, xp, out=z)
+        _apply(activation, z, f, xp)
+        residual = target(inputs[:, 0]) + next(errors) - f @ zeta / p
+        _apply(activation.derivative, z, f, xp)
+        f *= residual[:, None]
+        multiply(f.T, inputs, xp, out=gradient, add=True)
+    gradient /= rows
+    return gradient
+
+
+def population_gradient(
+    activation: Function, target: Function, weights: Array, zeta: Array, xp: Any
+) -> Array:
+    """Return E[(y - f0(x)) sigma'(<w_i,x>) x], (p, d): `batch_gradient` of an infinite batch.
+
+    Exact at finite d, with w* = e_1. By Stein's lemma E[f(<a,x>) sigma'(<b,x>) x] is a E[f' sigma'] +
+    b E[f sigma'']; for unit vectors both are power series in <a,b> whose coefficients are products of Hermite
+    coefficients, so that no derivative is taken. Different rows are nearly orthogonal and the series short;
+    the term of a neuron with itself is w_i E[z sigma sigma'].
+    """
+    p, d = weights.shape
+    order = _series_order(p, d)
+    own, teacher = activation.hermite(order + 2), target.hermite(order + 2)
+    along_target, along_self = _pair_series(teacher, own, weights[:, 0], xp)
+    itself, _ = expectation(lambda z: z * activation(z) * activation.derivative(z), activation.kinks)
+    gradient = xp.empty((p, d))
+    for start in range(0, p, _ROW_BLOCK):
+        rows = slice(start, min(start + _ROW_BLOCK, p))
+        here = xp.arange(rows.stop - start)
+        overlaps = multiply(weights[rows], weights.T, xp)
+        overlaps[here, here + start] = 0.0
+        outward, inward = _pair_series(own, own, overlaps, xp)
+        outward[here, here + start] = 0.0
+        inward[here, here + start] = 0.0
+        outward *= zeta / -p
+        scale = along_self[rows] - (inward @ zeta + itself * zeta[rows]) / p
+        gradient[rows] = scale[:, None] * weights[rows]
+        multiply(outward, weights, xp, out=gradient[rows], add=True)
+    gradient[:, 0] += along_target
+    return gradient
+
+
+def _pair_series(
+    outer: NDArray[np.float64], inner: NDArray[np.float64], overlap: Array, xp: Any
+) -> tuple[Array, Array]:
+    """Return E[f' sigma'] and E[f sigma''] at given overlaps, from Hermite coefficients of f and sigma."""
+    j = np.arange(len(inner) - 2)
+    slopes = (j + 1) * outer[1:-1] * inner[1:-1]
+    curvatures = np.sqrt((j + 1) * (j + 2)) * outer[:-2] * inner[2:]
+    return _polynomial(slopes, overlap, xp), _polynomial(curvatures, overlap, xp)
+
+
+def _polynomial(coefficients: NDArray[np.float64], x: Array, xp: Any) -> Array:
+    total = xp.full(x.shape, float(coefficients[-1]))
+    for coefficient in coefficients[-2::-1]:
+        total *= x
+        total += float(coefficient)
+    return total
+
+
+def _series_order(p: int, d: int) -> int:
+    """Return the power at which overlaps of p random unit vectors are rounding (but for one draw in 1e6)."""
+    largest = math.sqrt(-math.expm1(2 * math.log(1e-6 / (p + 1) ** 2) / (d - 1)))
+    return min(math.ceil(-37 / math.log(largest)), _SERIES_LIMIT) if largest < 1 else _SERIES_LIMIT
+
+
+def _noise(draws: Draws, stream: str, rows: int, variance: float) -> Iterator[Any]:
+    """Yield the label noise chunk by chunk, to be used beside `Draws.chunks` of the inputs."""
+    if variance == 0:
+        yield from itertools.repeat(0.0)
+    for _, _, chunk in draws.chunks(stream, rows, 1):
+        yield math.sqrt(variance) * chunk[:, 0]
+
+
+def _apply(function: Callable[..., Any], z: Array, out: Array, xp: Any) -> None:
+    """Write function(z) into `out`, on the CPU a few rows at a time to keep intermediate arrays small."""
+    rows = _ROW_BLOCK if xp is np else len(z)
+    for start in range(0, len(z), rows):
+        function(z[start : start + rows], out=out[start : start + rows])
+
+
+def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterator[tuple[Array, Array]]:
+    """Yield (features (m, p), <w*,x> (m,)) of fresh samples; the features are a view of one buffer."""
+    p, d = network.weights.shape
+    buffer = draws.xp.empty((min(CHUNK, rows), p))
+    for start, stop, inputs in draws.chunks(stream, rows, d):
+        features = buffer[: stop - start]
+        multiply(inputs, network.weights.T, draws.xp, out=features)
+        _apply(network.activation, features, features, draws.xp)
+        yield features, network.aim[0] * inputs[:, 0] + network.aim[1] * inputs[:, 1]
+
+
+def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[Array, Array]]:
+    rows = int(sizes.samples.max())
+    errors = _noise(draws, "train_noise", rows, network.noise)
+    for (features, signal), error in zip(_samples(network, "train", rows, draws), errors):
+        yield features, network.target(signal) + error
+
+
+def _errors(
+    network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    """Fit b = a/sqrt(p) at every point: f(x) = sum_i b_i sigma(<w_i,x>), penalty ridge*p."""
+    xp, p = draws.xp, sizes.width
+    penalties = points["ridge"] * p
+    fitted, train = ridge_path(_training(network, sizes, draws), p, sizes.samples, penalties, xp)
+    count = int(settings.get("test_samples") or TEST_SAMPLES)
+    squares, wrong = xp.zeros(len(train)), xp.zeros(len(train))
+    for features, signal in _samples(network, "test", count, draws):
+        outputs = multiply(features, fitted, xp)
+        wrong += xp.sum(xp.sign(outputs) != xp.sign(signal)[:, None], axis=0)
+        outputs -= network.target(signal)[:, None]
+        squares += xp.sum(xp.square(outputs, out=outputs), axis=0)
+    by_block = [fitted[block] for block in network.blocks]
+    Q2 = np.stack([to_numpy(xp.sum(part * part, axis=0)) for part in by_block], axis=-1)
+    norm = Q2.sum(axis=-1)
+    values = {
+        "test_error": to_numpy(squares) / count + network.noise,
+        "train_error": train,
+        "objective": train + penalties * norm / sizes.samples,
+        "test_misclassified": to_numpy(wrong) / count,
+        "norm": norm,
+        "theta": np.stack([to_numpy(xp.sum(part, axis=0)) for part in by_block], axis=-1),
+        "Q2": Q2,
+    }
+    projected = [to_numpy(part.T @ network.initial[block]) for part, block in zip(by_block, network.blocks)]
+    tau = np.stack(projected, axis=1)
+    values["t"], values["psi"] = tau[:, :, 0].copy(), tau[:, :, 1].copy()
+    tau[:, :, 0] = 0.0
+    values["Q1"] = tau @ tau.swapaxes(1, 2)
+    if not network.spiked:
+        for name in ("t", "psi", "Q1"):
+            values[name][...] = np.nan
+    return values
+
+
+def _spectrum(
+    network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    xp, p = draws.xp, sizes.width
+    found: dict[int, NDArray[np.float64]] = {}
+    for stage in accumulate(_training(network, sizes, draws), p, sizes.samples.tolist(), xp):
+        if isinstance(stage, Rows):
+            kernel = stage.kernel(xp)
+            for size in stage.sizes:
+                found[size] = to_numpy(eigenvalues(kernel[:size, :size], xp)) / p
+            del kernel
+        else:
+            found[stage.size] = to_numpy(eigenvalues(stage.matrix, xp)) / p
+    x = np.asarray(settings["x"], dtype=float)
+    room = int(settings.get("outlier_room") or OUTLIER_ROOM)
+    outliers = points.get("outliers", np.zeros(len(sizes.samples)))
+    rows = []
+    for size, above in zip(sizes.samples, outliers):
+        scale = p / size if settings.get("normalisation", "p") == "n" else 1.0
+        rows.append(_summary(scale * found[int(size)], p, int(above), x, room))
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _summary(
+    eigenvalues: NDArray[np.float64], p: int, above: int, x: NDArray[np.float64], room: int
+) -> dict[str, Any]:
+    """Summarise the min(n, p) largest eigenvalues (increasing), of which `above` lie over the bulk."""
+    above = min(above, len(eigenvalues) - 1)
+    bulk = eigenvalues[: len(eigenvalues) - above]
+    nonzero = bulk[bulk > _ZERO * bulk[-1]]
+    zeros = p - above - len(nonzero)
+    outliers = np.full(room, np.nan)
+    shown = min(above, room)
+    outliers[:shown] = eigenvalues[::-1][:shown]
+    cells = _cells(x)
+    counts = np.diff(np.searchsorted(nonzero, cells))
+    return {
+        "density": counts / (p * np.diff(cells)),
+        "cdf": (np.where(x >= 0, zeros, 0) + np.searchsorted(nonzero, x, side="right")) / p,
+        "lower_edge": nonzero[0] if len(nonzero) else np.nan,
+        "upper_edge": nonzero[-1] if len(nonzero) else np.nan,
+        "atom": zeros / p,
+        "mean_eigenvalue": nonzero.sum() / p,
+        "outliers": outliers,
+    }
+
+
+def _cells(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the midpoints between neighbours, with a first and last edge as far out as the next is in."""
+    if len(x) < 2:
+        return np.full(len(x) + 1, np.nan)
+    middle = 0.5 * (x[1:] + x[:-1])
+    return np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
+
+
+def _resolvent(
+    network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    xp, p, count = draws.xp, sizes.width, len(network.blocks)
+    z = np.asarray(settings["z"], dtype=complex)
+    V2 = np.empty((len(sizes.samples), len(z), count), dtype=complex)
+    V1 = np.full((len(sizes.samples), len(z), count, count), complex(np.nan, np.nan))
+    blocks = _training(network, sizes, draws)
+    for stage in accumulate(blocks, p, sizes.samples.tolist(), xp, keep_rows=False):
+        assert not isinstance(stage, Rows)
+        values, vectors = eigenvectors(stage.matrix, xp)
+        poles = 1 / (to_numpy(values)[None, :] / p - z[:, None]) / p
+        here = sizes.samples == stage.size
+        mass = [to_numpy(xp.sum(vectors[block] ** 2, axis=0)) for block in network.blocks]
+        V2[here] = poles @ np.stack(mass, axis=-1)
+        if network.spiked:
+            V1[here] = np.tensordot(poles, _overlaps(network, vectors, xp), axes=(1, 2))
+        del vectors
+    m = V2.sum(axis=-1)
+    named = {"m": m, "V2": V2, "V1": V1}
+    return {
+        f"{name}_{part}": getattr(value, part) for name, value in named.items() for part in ("real", "imag")
+    }
+
+
+def _overlaps(network: _Network, vectors: Array, xp: Any) -> NDArray[np.float64]:
+    """Return sum over i in q, j in q' of u_i u_j <w0_i,w0_j> for every eigenvector u: (q, q', p)."""
+    count, p = len(network.blocks), vectors.shape[1]
+    result = np.empty((count, count, p))
+    for start in range(0, p, CHUNK):
+        columns = slice(start, start + CHUNK)
+        moved = [multiply(network.initial[block].T, vectors[block, columns], xp) for block in network.blocks]
+        for q in range(count):
+            for r in range(q, count):
+                result[q, r, columns] = result[r, q, columns] = to_numpy(xp.sum(moved[q] * moved[r], axis=0))
+    return result

@@ -1,0 +1,198 @@
+"""The limit of the one-step family: all points of a grid in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.families.one_step import spectrum as spectra
+from giantstep.families.one_step.first_order import (
+    PACKED_BLOCKS,
+    Equations,
+    FirstOrder,
+    solve_first_order,
+)
+from giantstep.families.one_step.model import SpikedModel, Tables
+from giantstep.families.one_step.risk import Risk, risk
+from giantstep.families.one_step.scenario import OneStep
+from giantstep.families.one_step.steps import Models, at_finite_size, choose_theory, grouped_tables
+from giantstep.family import Answer
+
+Array = NDArray[np.float64]
+Points = Mapping[str, Array]
+
+IDENTITY_TOLERANCE = 1e-6
+RARE_INPUT = 3.5
+ROUNDING = 1e-9
+NO_BULK = "the step cancels the initial weights of a block (bulk scale s = 0)"
+
+
+def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+    """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
+    models, warnings = choose_theory(scenario, points, settings.get("theory"))
+    points = at_finite_size(points)
+    if scenario.second_layer == "gaussian" and np.any(np.isinf(points["dim"])):
+        warnings.append(
+            'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
+            "give dim= for a prediction at a finite size."
+        )
+    answers = {
+        "errors": _errors,
+        "spectrum": spectra.spectrum,
+        "resolvent": spectra.resolvent,
+    }
+    answer = answers[what](scenario, points, models, settings)
+    answer.warnings = warnings + answer.warnings
+    answer.attrs["theory"] = " and ".join(dict.fromkeys(theory for theory, _ in models))
+    return answer
+
+
+def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Choose what both engines must share: the ``x`` of a spectrum."""
+    return spectra.prepare(scenario, points, what, settings)
+
+
+def risk_equations(tables: Tables, model: SpikedModel, points: Points) -> Equations:
+    """Return the first-order equations of the ridge problem in the normalisation that stays finite as ridge -> 0."""
+    ratio = points["samples_per_dim"] / points["width_per_dim"]
+    ridge = points["ridge"]
+    kernel_side = ratio < 1
+    return Equations(
+        tables=tables,
+        pi=model.pi,
+        ratio=ratio,
+        width=np.asarray(points["width_per_dim"], dtype=float),
+        a=np.where(kernel_side, 1.0, ridge),
+        b=np.where(kernel_side, ridge, 1.0),
+        batch=model.batch,
+    )
+
+
+def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+    count = len(points["ridge"])
+    tolerance = settings.get("tolerance", 1e-10)
+    gather = _Gatherer(count)
+    rare = np.zeros(count, dtype=bool)
+    for index, model, tables in grouped_tables(scenario, points, models):
+        here = {name: values[index] for name, values in points.items()}
+        equations = risk_equations(tables, model, here)
+        # packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not
+        forms = (True, False) if len(model.pi) <= PACKED_BLOCKS else (False,)
+        for packed in forms if model.batch is None else (True,):
+            first = solve_first_order(equations, packed=packed)
+            found = risk(first, 1 / here["dim"], packed=packed)
+            status = _status(model, here, first, found, tolerance)
+            found.test = np.maximum(found.test, here["noise"])  # a perfect fit, up to rounding
+            gather.put(index, _values(scenario, equations, first, found), status, first)
+            rare[index] = _rare_inputs_matter(model, equations, found, 1 / here["dim"]) & (status == "")
+            again = np.flatnonzero((status != "") & (status != NO_BULK))
+            if not again.size:
+                break
+            index, model, equations = index[again], model.take(again), equations.take(again)
+            here = {name: values[again] for name, values in here.items()}
+    answer = gather.answer()
+    if rare.any():
+        answer.warnings.append(
+            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {rare.sum()} of {count} points (tiny ridge, n < p): "
+            "a finite network sees few of them, expect a gap at any reachable dimension."
+        )
+    return answer
+
+
+def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk) -> dict[str, Array]:
+    response, width = first.response, equations.width
+    with np.errstate(divide="ignore", invalid="ignore"):
+        V1 = response.S / (width * equations.b)[:, None, None]
+        V2 = response.R / (width * equations.b)[:, None]
+    g0, g1 = scenario.target.hermite(1)
+    blocks = {"theta": found.theta, "t": found.t, "psi": found.psi, "Q2": found.Q2, "V2": V2}
+    pairs = {"Q1": found.Q1, "V1": V1}
+    if scenario.second_layer == "gaussian":  # the nodes of the law are no classes of neurons: report the sum
+        blocks = {name: values.sum(axis=1, keepdims=True) for name, values in blocks.items()}
+        pairs = {name: values.sum(axis=(1, 2), keepdims=True) for name, values in pairs.items()}
+    return {
+        "test_error": found.test,
+        "train_error": found.train,
+        "objective": found.objective,
+        "test_misclassified": found.misclassified,
+        "norm": found.norm,
+        **blocks,
+        **pairs,
+        "identity": found.identity,
+        "null_error": found.null,
+        "affine_error": found.null - g0**2 - g1**2,
+    }
+
+
+def _status(
+    model: SpikedModel, points: Points, first: FirstOrder, found: Risk, tolerance: float
+) -> NDArray[np.str_]:
+    reasons = []
+    vanishing = np.min(np.abs(model.s), axis=1) < 1e-9
+    for place in range(len(found.test)):
+        if vanishing[place]:
+            reasons.append(NO_BULK)
+        elif not np.isfinite(found.test[place]):
+            reasons.append("the solution is not finite")
+        elif first.residual[place] > tolerance:
+            reasons.append(
+                f"residual {first.residual[place]:.1e} above the tolerance after {first.iterations[place]} steps"
+            )
+        elif found.identity[place] > IDENTITY_TOLERANCE:
+            reasons.append(f"digits lost: the loss identity is violated by {found.identity[place]:.1e}")
+        elif found.test[place] < points["noise"][place] - ROUNDING * found.null[place]:
+            reasons.append("digits lost: the test error is below the label noise")
+        elif (
+            np.min(found.Q2[place]) < -ROUNDING * np.max(found.Q2[place])
+            and found.test[place] > ROUNDING * found.null[place]  # after a perfect fit there is only rounding in Q2
+        ):
+            reasons.append("digits lost: the norm of a block is negative")
+        else:
+            reasons.append("")
+    return np.array(reasons, dtype=object)
+
+
+def _rare_inputs_matter(
+    model: SpikedModel, equations: Equations, found: Risk, inverse_dim: Array
+) -> NDArray[np.bool_]:
+    """Tell where dropping the rare |kappa| > 3.5 changes the test error by more than 1% (section 12 of the notes)."""
+    suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(model.u != 0, axis=1))
+    matter = np.zeros(len(found.test), dtype=bool)
+    if suspects.size:
+        part = equations.take(suspects)
+        tables = part.tables
+        weights = np.where(np.abs(tables.nodes) < RARE_INPUT, tables.weights, 0.0)
+        truncated = Tables(
+            **{**{n: getattr(tables, n) for n in tables.__dataclass_fields__}, "weights": weights}
+        )
+        part = Equations(truncated, part.pi, part.ratio, part.width, part.a, part.b, part.batch)
+        change = np.abs(risk(solve_first_order(part), inverse_dim[suspects]).test - found.test[suspects])
+        matter[suspects] = change > 0.01 * found.test[suspects] + ROUNDING * found.null[suspects]
+    return matter
+
+
+class _Gatherer:
+    """Collects the answers of groups of points into arrays over the whole batch."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.values: dict[str, Array] = {}
+        self.status = np.full(count, "", dtype=object)
+        self.residual = np.full(count, np.nan)
+        self.iterations = np.zeros(count, dtype=np.int64)
+
+    def put(
+        self, index: NDArray[np.int64], values: dict[str, Array], status: NDArray[Any], first: FirstOrder
+    ) -> None:
+        for name, array in values.items():
+            room = self.values.setdefault(name, np.full((self.count, *array.shape[1:]), np.nan))
+            room[index] = array
+        self.status[index] = status
+        self.residual[index] = first.residual
+        self.iterations[index] = first.iterations
+
+    def answer(self) -> Answer:
+        return Answer(self.values, self.status.astype(str), self.residual, self.iterations)

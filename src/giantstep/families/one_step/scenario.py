@@ -1,0 +1,301 @@
+"""The scenario of the one-step family: a two-layer network, one gradient step, then ridge on the second layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pydantic
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Discriminator, Tag
+
+from giantstep.errors import InputError, bad_field
+from giantstep.family import Question, Setting, Variable
+from giantstep.scenario import Expression, Number, Numbers, Part, Scenario, field
+
+
+class Vocabulary(Part):
+    """A finitely supported law of the initial second layer: a_j = zeta/sqrt(p) with zeta drawn from `values`.
+
+    >>> Vocabulary([1, -1], [0.9, 0.1])
+    Vocabulary(values=(1.0, -1.0), probabilities=(0.9, 0.1))
+    """
+
+    values: Numbers = field("zeta_q", "values of the second layer at the start, times sqrt(p)")
+    probabilities: Numbers = field("pi_q", "fraction of neurons with each value; they sum to one", default=())
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _equal_by_default(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("values") is not None and "probabilities" not in fields:
+            count = np.size(fields["values"])
+            return {**fields, "probabilities": [1 / count] * count if count else []}
+        return fields
+
+    def check(self) -> None:
+        """Check that the law is one."""
+        if not self.values:
+            raise bad_field("values", list(self.values), "a list of at least one number")
+        if len(self.values) != len(self.probabilities):
+            raise bad_field(
+                "probabilities",
+                list(self.probabilities),
+                f"a list of {len(self.values)} numbers, one for each value",
+            )
+        if min(self.probabilities) <= 0:
+            raise bad_field("probabilities", list(self.probabilities), "all above 0")
+        if not math.isclose(sum(self.probabilities), 1.0, rel_tol=0, abs_tol=1e-9):
+            raise bad_field(
+                "probabilities",
+                list(self.probabilities),
+                f"numbers that sum to one (they sum to {sum(self.probabilities):g})",
+            )
+
+
+class NoStep(Part):
+    """No gradient step: random features."""
+
+    kind: Literal["none"] = "none"
+
+
+class PlantedSpike(Part):
+    """The spiked random-features model: w_i = s_q w0_i + u_q v, with |v| = 1 and <v, w*> = gamma, planted by hand.
+
+    A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is s_q,
+    one number for all blocks or a list.
+    """
+
+    kind: Literal["planted"] = "planted"
+    strength: Number | Numbers = field(
+        "u_q", "size of the spike in each block (a number multiplies the vocabulary)", default=1.0
+    )
+    bulk: Number | Numbers = field("s_q", "scale of the initial weights in each block", default=1.0)
+    alignment: Number = field(
+        "gamma", "cosine between the spike and the target direction", default=1.0, ge=-1, le=1
+    )
+
+
+class MaximalStep(Part):
+    """One gradient step of the largest size that keeps the features bounded: eta_raw = rate * p.
+
+    w_i = w0_i + rate * zeta_q (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w0_i, x_mu>) x_mu, on a batch of n0 =
+    batch_per_dim * d samples of its own; ``batch_per_dim=inf`` is the population gradient.
+    """
+
+    kind: Literal["maximal"] = "maximal"
+    rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")
+    batch_per_dim: Number = field(
+        "alpha0 = n0/d", "samples of the first batch per dimension", default=math.inf, gt=0, infinite=True
+    )
+
+
+def _second_layer_tag(value: Any) -> str:
+    return "gaussian" if isinstance(value, str) else "vocabulary"
+
+
+def _second_layer(value: Any) -> Any:
+    if isinstance(value, str) and value != "gaussian" or not isinstance(value, str | Vocabulary | Mapping):
+        raise ValueError(
+            'a Vocabulary(values, probabilities) or "gaussian" (a plain list would be a finite network, not a law)'
+        )
+    return value
+
+
+SecondLayer = Annotated[
+    Annotated[Vocabulary, Tag("vocabulary")] | Annotated[Literal["gaussian"], Tag("gaussian")],
+    Discriminator(_second_layer_tag),
+    BeforeValidator(_second_layer),
+]
+Step = Annotated[NoStep | PlantedSpike | MaximalStep, pydantic.Field(discriminator="kind")]
+
+_ERRORS = (
+    Variable("test_error", (), "E(y - f)^2", "mean squared error on fresh samples, label noise included"),
+    Variable("train_error", (), "sum (y - f)^2/n", "mean squared error on the n samples of the fit"),
+    Variable("objective", (), "loss/n", "train error plus ridge |a|^2, per sample"),
+    Variable(
+        "test_misclassified", (), "P(sign f != sign<w*,x>)", "fraction of fresh samples with the wrong sign"
+    ),
+    Variable("norm", (), "|a|^2/p", "squared norm of the fitted second layer, per neuron"),
+    Variable("theta", ("block",), "theta_q", "sum of a_i over block q, divided by sqrt(p)", compared=False),
+    Variable("t", ("block",), "t_q", "sum of a_i <w0_i, v> over block q, divided by sqrt(p)"),
+    Variable("psi", ("block",), "psi_q", "sum of a_i <w0_i, v_perp> over block q, divided by sqrt(p)"),
+    Variable("Q1", ("block", "block_2"), "Q1_qq'", "a_q W0_q (1 - v v^T) W0_q'^T a_q'/p"),
+    Variable("Q2", ("block",), "Q2_q", "|a_q|^2/p"),
+    Variable(
+        "V1",
+        ("block", "block_2"),
+        "V1_qq'",
+        "tr[W0_q^T (Phi^T Phi/p + lambda)^-1_qq' W0_q']/p",
+        engines=("limit",),
+    ),
+    Variable("V2", ("block",), "V2_q", "tr[(Phi^T Phi/p + lambda)^-1]_qq/p", engines=("limit",)),
+    Variable(
+        "identity",
+        (),
+        "-",
+        "relative violation of the loss identity, a self-test of the solution",
+        engines=("limit",),
+    ),
+    Variable("null_error", (), "E y^2", "error of predicting zero", engines=("limit",)),
+    Variable(
+        "affine_error",
+        (),
+        "E y^2 - g0^2 - g1^2",
+        "error of the best affine predictor, the floor of random features",
+        engines=("limit",),
+    ),
+)
+_NORMALISATION = Setting("p", "eigenvalues of Phi^T Phi/p or of Phi^T Phi/n", choices=("p", "n"))
+_SPECTRUM = (
+    Variable("density", ("x",), "rho(x)", "density of the bulk, of mass 1 - atom", compared=False),
+    Variable(
+        "cdf", ("x",), "F(x)", "fraction of eigenvalues up to x, the atom included, the outliers left out"
+    ),
+    Variable("lower_edge", (), "x_-", "lower edge of the bulk (nonzero eigenvalues)", compared=False),
+    Variable("upper_edge", (), "x_+", "upper edge of the bulk", compared=False),
+    Variable("atom", (), "mass at 0", "fraction of eigenvalues that are zero"),
+    Variable("mean_eigenvalue", (), "int x rho dx", "first moment of the bulk", compared=False),
+    Variable(
+        "outliers",
+        ("outlier",),
+        "z_j",
+        "eigenvalues above the bulk, largest first (inf: grows with the dimension)",
+        compared=False,
+    ),
+)
+_RESOLVENT = (
+    Variable("m_real", ("z",), "Re m(z)", "Stieltjes transform tr(Phi^T Phi/p - z)^-1/p, real part"),
+    Variable("m_imag", ("z",), "Im m(z)", "Stieltjes transform, imaginary part"),
+    Variable("V2_real", ("z", "block"), "Re V2_q", "trace of the resolvent over block q, divided by p"),
+    Variable("V2_imag", ("z", "block"), "Im V2_q", "trace of the resolvent over block q, imaginary part"),
+    Variable(
+        "V1_real",
+        ("z", "block", "block_2"),
+        "Re V1_qq'",
+        "trace with W0_q ... W0_q'^T inserted, divided by p",
+    ),
+    Variable("V1_imag", ("z", "block", "block_2"), "Im V1_qq'", "the same, imaginary part"),
+)
+
+
+class OneStep(Scenario):
+    """A two-layer network after one gradient step on its first layer, its second layer then fitted by ridge regression.
+
+    Data x ~ N(0, I_d), y = g(<w*, x>) + sqrt(noise) N(0, 1). Network f(x) = sum_j a_j sigma(<w_j, x>)/sqrt(p), rows of
+    the first layer on the unit sphere, a_j = zeta_j/sqrt(p) at the start. After the step, n fresh samples fit a by
+    minimising sum (y - f)^2 + ridge |a|^2. The limit is d -> inf with n/d and p/d fixed.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.01,
+    ...                second_layer=gs.Vocabulary([1, -1], [0.9, 0.1]), step=gs.PlantedSpike(alignment=0.5))
+    >>> s.replace(ridge=0.1).ridge
+    0.1
+    """
+
+    family: ClassVar[str] = "one-step"
+    title: ClassVar[str] = "Two-layer network after one gradient step"
+    update_rule: ClassVar[str] = (
+        "data      x ~ N(0, I_d),  y = g(<w*,x>) + sqrt(noise) N(0,1),  |w*| = 1\n"
+        "network   f(x) = sum_j a_j sigma(<w_j,x>)/sqrt(p),  |w_j| = 1 and a_j = zeta_j/sqrt(p) at the start\n"
+        "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal step)\n"
+        "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
+        "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples\n"
+        "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
+    )
+    questions: ClassVar[Mapping[str, Question]] = {
+        "errors": Question(
+            "test and training error and the order parameters",
+            _ERRORS,
+            settings={"test_samples": Setting(10_000, "fresh samples of the test error", engines=("experiment",))},
+            plot=("test_error", "train_error"),
+        ),
+        "spectrum": Question(
+            "bulk spectrum of the feature covariance, its edges, atom and outliers",
+            _SPECTRUM,
+            settings={
+                "x": Setting(None, "where the density is wanted (chosen if left out)"),
+                "normalisation": _NORMALISATION,
+            },
+            plot=("density",),
+        ),
+        "resolvent": Question(
+            "Stieltjes transform and block traces of the resolvent of Phi^T Phi/p at complex z",
+            _RESOLVENT,
+            settings={"z": Setting(None, "complex points off the positive real axis", example=[-1.0, 1 + 1j])},
+            plot=("m_imag",),
+        ),
+    }
+    theories: ClassVar[Mapping[str, str]] = {
+        "exact": "the exact limit of the network",
+        "isotropic": "the published map of the step onto spiked random features with an isotropic bulk",
+    }
+    papers: ClassVar[tuple[str, ...]] = ("dandi2025random", "cui2024asymptotics", "mei2022generalization")
+    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+
+    activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
+    target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
+    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
+    width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
+    samples_per_dim: Number = field("alpha = n/d", "fresh samples of the ridge fit per dimension", gt=0)
+    ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
+    second_layer: SecondLayer = field(
+        "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0])
+    )
+    step: Step = field("step", "what happens to the first layer", default=NoStep())
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        if isinstance(self.step, PlantedSpike):
+            if self.second_layer == "gaussian" and not isinstance(self.step.strength, float):
+                raise bad_field(
+                    "step.strength", list(self.step.strength), 'one number where second_layer="gaussian"'
+                )
+            for name in ("strength", "bulk"):
+                value = getattr(self.step, name)
+                if not isinstance(value, float) and len(value) != self.blocks:
+                    raise bad_field(
+                        f"step.{name}", list(value), f"one number or a list of {self.blocks}, one per block"
+                    )
+            bulk = np.atleast_1d(self.step.bulk)
+            if np.any(bulk == 0):
+                raise bad_field("step.bulk", self.step.bulk, "different from 0")
+        if isinstance(self.step, MaximalStep) and self.activation.jumps:
+            raise InputError(
+                f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
+                f"{self.activation.jumps[0]:g}."
+            )
+        self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+
+    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+        """Refuse the ridgeless fit exactly at the interpolation threshold, where the error diverges."""
+        ridge, samples, width = (points[name] for name in ("ridge", "samples_per_dim", "width_per_dim"))
+        if np.any((ridge == 0) & (samples == width)):
+            raise bad_field(
+                "ridge",
+                0.0,
+                "above 0 where samples_per_dim = width_per_dim (the ridgeless error diverges there)",
+            )
+        if "step.bulk" in points and np.any(points["step.bulk"] == 0):
+            raise bad_field("step.bulk", 0.0, "different from 0")
+
+    @classmethod
+    def example(cls) -> OneStep:
+        """Return a small valid scenario."""
+        return cls(
+            width_per_dim=1.5,
+            samples_per_dim=2.0,
+            ridge=0.1,
+            second_layer=Vocabulary([1, -1], [0.9, 0.1]),
+            step=PlantedSpike(alignment=0.5),
+        )
+
+    @property
+    def blocks(self) -> int:
+        """Number of values in the vocabulary (1 for a Gaussian second layer, whose blocks are nodes, not classes)."""
+        return len(self.second_layer.values) if isinstance(self.second_layer, Vocabulary) else 1
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the length of the ``block`` dims."""
+        return {"block": self.blocks, "block_2": self.blocks}

@@ -1,0 +1,82 @@
+"""What a family of problems declares and returns: questions, variables, settings and answers.
+
+A family is one scenario class and two engines. The scenario class declares, once, the questions it
+answers and the table of variables of each answer; both engines fill that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Engine = Literal["limit", "experiment"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One column of the table of results.
+
+    `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
+    `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic).
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    symbol: str
+    meaning: str
+    engines: tuple[Engine, ...] = ("limit", "experiment")
+    compared: bool = True
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of one question: how it is asked, not what is studied (a scenario field says that).
+
+    A setting without which the question cannot be asked has an `example`.
+    """
+
+    default: Any
+    meaning: str
+    engines: tuple[Engine, ...] = ("limit", "experiment")
+    choices: tuple[str, ...] = ()
+    example: Any = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question a family answers (`what=`): its variables and its settings.
+
+    `plot` names the variables a figure shows by default (the first of them on the command line).
+    """
+
+    meaning: str
+    variables: tuple[Variable, ...]
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    plot: tuple[str, ...] = ()
+
+
+@dataclass
+class Answer:
+    """What the limit returns for a batch of B points.
+
+    Attributes
+    ----------
+    values : variable name -> array of shape (B, ...) with the dims of the variable after the batch.
+    coords : own dimension -> its coordinate values, for dims such as ``x`` (blocks and neurons count from 1).
+    status : (B,) strings; empty where the point was solved, otherwise the reason.
+    residual, iterations : (B,) diagnostics of the solver.
+    warnings : sentences shown once per call.
+    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes.
+    """
+
+    values: dict[str, NDArray[Any]]
+    status: NDArray[np.str_]
+    residual: NDArray[np.float64]
+    iterations: NDArray[np.int64]
+    coords: dict[str, NDArray[Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Figures: `giantstep.plot` for any result, and the recipes of published figures."""

@@ -1,0 +1,110 @@
+"""Words on a figure: axis labels and legend entries, from what a result says about its parts."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "
+    "Gamma Delta Theta Lambda Sigma Phi Psi Omega"
+).split()
+_OPERATORS = {"sum": r"\Sigma\,", "int": r"\int ", "sign": r"\mathrm{sign}\,"}
+_OPERATORS |= {"Re": r"\mathrm{Re}\,", "Im": r"\mathrm{Im}\,"}
+_OPERATORS |= {"E": r"\mathrm{E}", "P": r"\mathrm{P}", "tr": r"\mathrm{tr}", "dx": r"\,dx", "inf": r"\infty"}
+_WORD = re.compile(r"[A-Za-z]+")
+_ALLOWED = re.compile(r"[A-Za-z0-9_^+\-*/=<>,.()|!' \[\]]+")
+
+
+def mathtext(symbol: str) -> str:
+    r"""Write a plain symbol as mathematics; what is made of words stays as it is.
+
+    >>> mathtext("alpha = n/d")
+    '$\\alpha = n/d$'
+    >>> mathtext("mass at 0")
+    'mass at 0'
+    """
+    if not symbol or symbol == "-":
+        return ""
+    words = _WORD.findall(symbol)
+    if not _ALLOWED.fullmatch(symbol) or any(
+        len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words
+    ):
+        return symbol
+    text = symbol.replace("!=", r"\neq ").replace("<w*,x>", r"\langle w_*, x\rangle").replace("*", r"\,")
+    text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)
+    text = re.sub(r"_([A-Za-z0-9]+'?[A-Za-z0-9]*'?|[+-])", r"_{\1}", text)
+    text = re.sub(r"_\{(\d)\}_\{", r"_{\1,", text)
+    text = re.sub(r"\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
+    return f"${text}$" if _parses(f"${text}$") else symbol
+
+
+def _letters(word: str) -> str:
+    if word.startswith("\\"):
+        return word
+    if word in _OPERATORS:
+        return _OPERATORS[word]
+    return f"\\{word}" if word in _GREEK else word
+
+
+def _parses(text: str) -> bool:
+    from matplotlib.mathtext import MathTextParser
+
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def name_of(variable: str) -> str:
+    """Return a name as words: ``"test_error"`` is ``"test error"``."""
+    return variable.replace("_", " ").replace(".", " ")
+
+
+def short_symbol(array: xarray.DataArray, name: str) -> str:
+    """Return what a legend calls a quantity: the symbol (its left side, in ``alpha = n/d``) or the name."""
+    symbol = mathtext(str(array.attrs.get("symbol", "")).split(" = ")[0])
+    return symbol if symbol.startswith("$") else name_of(name)
+
+
+def value_label(value: Any) -> str:
+    """Return a coordinate value as text: numbers short, names as they are."""
+    if isinstance(value, float | np.floating | int | np.integer) and not isinstance(value, bool | np.bool_):
+        if np.isinf(value):
+            return r"$\infty$"
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:g}"
+    return str(value)
+
+
+def x_label(coordinate: xarray.DataArray, name: str, width: int = 46) -> str:
+    """Return the label of a horizontal axis: what it means, and its symbol."""
+    meaning = _first_clause(str(coordinate.attrs.get("long_name", "")) or name_of(name))
+    symbol = mathtext(str(coordinate.attrs.get("symbol", "")))
+    return textwrap.fill(meaning, width) + (f",  {symbol}" if symbol and symbol != meaning else "")
+
+
+def y_label(array: xarray.DataArray, name: str, width: int = 40) -> str:
+    """Return the label of a vertical axis: the name of the variable, and its symbol where it is short."""
+    symbol = mathtext(str(array.attrs.get("symbol", "")))
+    text = textwrap.fill(name_of(name), width)
+    if not symbol or symbol == text or len(symbol) > 40:
+        return text
+    same = re.fullmatch(rf"{re.escape(text)}(_\w+)?", str(array.attrs["symbol"])) is not None
+    return symbol if same else f"{text},  {symbol}"
+
+
+def title(array: xarray.DataArray, width: int = 62) -> str:
+    """Return the meaning of a variable, broken into lines."""
+    return textwrap.fill(str(array.attrs.get("long_name", "")), width)
+
+
+def _first_clause(text: str) -> str:
+    """Return a meaning without what is said behind a semicolon or in a final bracket of words."""
+    return re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", text.split("; ")[0])

@@ -1,0 +1,257 @@
+"""What a figure of a result shows, chosen by the dimensions of its variables alone."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import xarray
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError
+from giantstep.figures.labels import short_symbol, value_label
+from giantstep.result import DIAGNOSTICS
+
+OWN_DIMS = ("block", "neuron", "direction", "cluster", "branch", "time", "x", "outlier", "z")
+FEW = 8
+"""A second numeric dimension up to this length is a family of curves, a longer one makes a heat map."""
+MOST = 60
+"""Curves beyond which a figure shows nothing any more."""
+
+Kind = Literal["curves", "spectrum", "map", "table"]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve of one engine: its points, standard errors, and which of them were not computed."""
+
+    source: str
+    label: str
+    place: int
+    """Which colour it has: curves of the two engines at the same point share one."""
+    x: NDArray[Any]
+    y: Array
+    error: Array | None
+    failed: NDArray[np.bool_]
+    point: dict[str, int] = field(default_factory=dict)
+    """Its place along the dimensions that tell the curves apart."""
+    named: bool = False
+    """Whether `x` are names or counts rather than numbers, so that no line joins them."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How one variable is drawn."""
+
+    kind: Kind
+    name: str
+    array: xarray.DataArray
+    x: str | None = None
+    """The coordinate along the horizontal axis."""
+    x_dim: str | None = None
+    others: tuple[str, ...] = ()
+    """Dimensions that tell the curves apart; of a map, the vertical one."""
+
+
+class Reading:
+    """A result as a figure reads it: trials averaged, ``source`` always there, no dims of length one."""
+
+    def __init__(self, result: xarray.Dataset) -> None:
+        if not isinstance(result, xarray.Dataset):
+            raise InputError(f"plot takes a result (an xarray.Dataset), not a {type(result).__name__}.")
+        self.attrs = result.attrs
+        if "trial" in result.dims:
+            result = _over_trials(result)
+        if "source" not in result.dims:
+            errors = any(str(name).endswith("_stderr") for name in result.data_vars)
+            engine = result.attrs.get("engine", "experiment" if errors else "limit")
+            result = result.drop_vars("source", errors="ignore").expand_dims(source=[str(engine)])
+        single = [dim for dim in result.dims if dim != "source" and result.sizes[dim] == 1]
+        self.data = result.squeeze(single)
+        self.sources = [str(source) for source in self.data["source"].values]
+
+    # -- variables -------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Return the variables that can be drawn."""
+        side = ("_stderr", "_gap", "_z")
+        names = [str(name) for name in self.data.data_vars if str(name) not in DIAGNOSTICS]
+        plain = [n for n in names if not any(n.endswith(s) and n.removesuffix(s) in names for s in side)]
+        return [name for name in plain if self.data[name].dtype.kind in "fiub"]
+
+    def chosen(self, variables: str | Sequence[str] | None) -> list[str]:
+        """Return the variables asked for, or those the family shows by default."""
+        known = self.names()
+        if not known:
+            raise InputError("The result has no variable that can be drawn.")
+        if variables is None:
+            return [name for name in self._by_default() if name in known] or known[:1]
+        wanted = [variables] if isinstance(variables, str) else list(variables)
+        drawable = [str(n) for n in self.data.data_vars if self.data[n].dtype.kind in "fiub"]
+        for name in wanted:
+            if name not in drawable:
+                close = difflib.get_close_matches(str(name), drawable, n=1, cutoff=0.5)
+                hint = f" (did you mean `{close[0]}`?)" if close else ""
+                raise InputError(
+                    f"There is no variable `{name}` in the result{hint}; it has {', '.join(known)}."
+                )
+        if not wanted:
+            raise InputError("plot needs at least one variable.")
+        return wanted
+
+    def _by_default(self) -> tuple[str, ...]:
+        family, what = self.attrs.get("family"), self.attrs.get("what")
+        if not family or not what:
+            return ()
+        from giantstep.scenario import family_class
+
+        try:
+            return family_class(str(family)).questions[str(what)].plot
+        except (InputError, KeyError):
+            return ()
+
+    # -- views -----------------------------------------------------------------------------------------------
+
+    def view(self, name: str, x: str | None = None) -> View:
+        """Choose how a variable is drawn."""
+        array = self.data[name]
+        dims = [str(dim) for dim in array.dims if dim != "source"]
+        coordinate = self._asked(name, dims, x) if x is not None else self._horizontal(dims)
+        if coordinate is None:
+            return View("table", name, array)
+        x_dim = str(self.data[coordinate].dims[0]) if coordinate in self.data.coords else coordinate
+        others = tuple(dim for dim in dims if dim != x_dim)
+        if x_dim == "x":
+            kind: Kind = "spectrum"
+        elif self._is_map(x_dim, others):
+            kind = "map"
+        else:
+            kind = "curves"
+        count = int(np.prod([self.data.sizes[dim] for dim in others], dtype=int))
+        if kind != "map" and count > MOST:
+            raise InputError(
+                f"`{name}` has {count} curves over `{coordinate}`, too many for one figure; choose some "
+                f"along {', '.join(others)} (result.isel, result.sel)."
+            )
+        return View(kind, name, array, coordinate, x_dim, others)
+
+    def _asked(self, name: str, dims: Sequence[str], x: str) -> str:
+        lines = [
+            str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"
+        ]
+        if x not in lines and x not in dims:
+            raise InputError(
+                f"`x` must be one of {', '.join(dict.fromkeys([*lines, *dims])) or 'none'}, but is x={x!r}."
+            )
+        return x
+
+    def _horizontal(self, dims: Sequence[str]) -> str | None:
+        for own in ("x", "time"):
+            if own in dims:
+                return own
+        grid = [dim for dim in dims if not _is_own(dim)]
+        numeric = [dim for dim in grid if self.coordinate(dim) is not None]
+        if numeric:
+            return self.coordinate(max(numeric, key=lambda dim: self.data.sizes[dim]))
+        rest = grid or [dim for dim in dims if dim == "z"] or list(dims)
+        return max(rest, key=lambda dim: self.data.sizes[dim]) if rest else None
+
+    def coordinate(self, dim: str) -> str | None:
+        """Return the coordinate with the numbers along a dimension, or None where there are only names."""
+        lines = [str(name) for name, c in self.data.coords.items() if c.dims == (dim,)]
+        numbers = [name for name in lines if self.data[name].dtype.kind in "fiu"]
+        return (dim if dim in numbers else numbers[0]) if numbers else (dim if not lines else None)
+
+    def _is_map(self, x_dim: str, others: Sequence[str]) -> bool:
+        numeric = len(others) == 1 and not _is_own(others[0]) and self.coordinate(others[0]) is not None
+        return bool(numeric and self.coordinate(x_dim) is not None and self.data.sizes[others[0]] > FEW)
+
+    # -- numbers ---------------------------------------------------------------------------------------------
+
+    def along(self, coordinate: str) -> xarray.DataArray:
+        """Return the values along a coordinate; a dimension without one counts."""
+        if coordinate in self.data.coords:
+            return self.data[coordinate]
+        return xarray.DataArray(np.arange(self.data.sizes[coordinate]), dims=coordinate)
+
+    def curves(self, view: View) -> Iterator[Curve]:
+        """Yield the curves of a view, engine by engine."""
+        assert view.x is not None and view.x_dim is not None
+        sizes = [range(self.data.sizes[dim]) for dim in view.others]
+        x = self.along(view.x).values
+        named = x.dtype.kind not in "fiu" or (_is_own(view.x_dim) and view.x_dim not in ("x", "time", "z"))
+        for place, index in enumerate(itertools.product(*sizes)):
+            point = dict(zip(view.others, index))
+            for source in self.sources:
+                y = self._numbers(view.array, source, point)
+                if self._is_absent(view.name, source, y):
+                    continue
+                error = self.data.get(view.name + "_stderr")
+                bars = None if error is None else self._numbers(error, source, point)
+                bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
+                label = self.label(point)
+                failed = self._failed(source, point, view, len(y))
+                yield Curve(source, label, place, x, y, bars, failed, point, named)
+
+    def _is_absent(self, name: str, source: str, y: Array) -> bool:
+        """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
+        whole = self.data[name]
+        whole = whole.sel(source=source) if "source" in whole.dims else whole
+        return bool(np.all(np.isnan(whole.values.astype(float)))) and len(self.sources) > 1
+
+    def _numbers(self, array: xarray.DataArray, source: str, point: dict[str, int]) -> Array:
+        chosen = array.sel(source=source) if "source" in array.dims else array
+        return np.asarray(
+            chosen.isel({k: v for k, v in point.items() if k in chosen.dims}).values, dtype=float
+        )
+
+    def _failed(self, source: str, point: dict[str, int], view: View, length: int) -> NDArray[np.bool_]:
+        converged = self.data.get("converged")
+        if converged is None:
+            return np.zeros(length, dtype=bool)
+        good = converged.sel(source=source) if "source" in converged.dims else converged
+        good = good.isel({dim: place for dim, place in point.items() if dim in good.dims})
+        return np.broadcast_to(~np.asarray(good.values, dtype=bool), (length,))
+
+    def label(self, point: dict[str, int]) -> str:
+        """Return the legend entry of a point: ``lambda = 0.1, relu``."""
+        parts = []
+        for dim, place in point.items():
+            name = self.coordinate(dim)
+            if name is None or (name == dim and dim not in self.data.coords):
+                values = self.data.coords.get(dim)
+                parts.append(str(values.values[place]) if values is not None else f"{dim} {place + 1}")
+            elif _is_own(dim):
+                parts.append(f"{dim.replace('_2', ' ')} {value_label(self.data[name].values[place])}")
+            else:
+                symbol = short_symbol(self.data[name], name)
+                parts.append(f"{symbol} = {value_label(self.data[name].values[place])}")
+        return ", ".join(parts)
+
+    def is_ordered(self, view: View) -> bool:
+        """Tell whether the curves stand for increasing numbers, so that their colours should too."""
+        return (
+            len(view.others) == 1
+            and not _is_own(view.others[0])
+            and self.coordinate(view.others[0]) is not None
+        )
+
+
+def _is_own(dim: str) -> bool:
+    return dim.removesuffix("_2") in OWN_DIMS
+
+
+def _over_trials(result: xarray.Dataset) -> xarray.Dataset:
+    averaged = result.copy()
+    for name in [str(name) for name in result.data_vars if "trial" in result[name].dims]:
+        values = result[name]
+        averaged[name] = values.mean("trial", keep_attrs=True)
+        if f"{name}_stderr" not in result and values.dtype.kind == "f":
+            count = values.notnull().sum("trial")
+            averaged[f"{name}_stderr"] = values.std("trial", ddof=1) / np.sqrt(count)
+    return averaged.drop_dims("trial") if "trial" in averaged.dims else averaged

@@ -1,0 +1,162 @@
+"""`plot`: a figure of any result, chosen by the dimensions of its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from giantstep.errors import InputError, bad_field
+from giantstep.figures.style import new_figure, style
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from giantstep.figures.layout import Reading, View
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def plot(
+    result: xarray.Dataset,
+    variables: str | Sequence[str] | None = None,
+    path: str | Path | None = None,
+    x: str | None = None,
+    log: str | bool | None = None,
+    axes: Any = None,
+) -> Figure:
+    """Draw a result: the limit as lines, the experiment as markers with error bars of one standard error.
+
+    A numeric dimension of the grid makes curves, ``x`` a spectrum, ``time`` trajectories, two long numeric
+    dimensions a heat map; a result without a grid is a table. NaN leaves gaps, points that were not computed
+    are crossed.
+
+    Parameters
+    ----------
+    result : what `predict`, `simulate` or `compare` returned, or `load` read.
+    variables : one name or several, each in a panel of its own; the family's choice if left out.
+    path : where to save the figure (.png, .pdf or .svg).
+    x : dimension or coordinate of the horizontal axis; chosen if left out.
+    log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
+    axes : draw into this matplotlib axes (all variables in one) or into these (one each).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    from giantstep.figures.layout import Reading
+
+    scale = _checked_log(log)
+    target = None if path is None else checked_path(path)
+    reading = Reading(result)
+    views = [reading.view(name, x) for name in reading.chosen(variables)]
+    with style():
+        if axes is None:
+            figure = _panels(reading, views, scale)
+        else:
+            figure = _into(axes, reading, views, scale)
+        if target is not None:
+            save_figure(figure, target)
+    return figure
+
+
+def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
+    from giantstep.figures.views import draw
+
+    groups: list[list[View]] = [[view] for view in views if view.kind != "table"]
+    numbers = [view for view in views if view.kind == "table"]
+    if numbers:
+        groups.append(numbers)
+    panels = [(reading, group) for group in groups if group[0].kind != "map"]
+    for group in groups:  # a map shows one engine, so each gets its own
+        if group[0].kind == "map":
+            panels += [(reading_of(reading, source), group) for source in reading.sources]
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
+    figure, axes = new_figure(rows, columns, width=width, height=3.7 * rows)
+    for place, (source, group) in enumerate(panels):
+        draw(axes[place], source, group, log)
+        if group[0].kind == "map" and len(reading.sources) > 1:
+            axes[place].set_title(source.sources[0])
+    for unused in axes[len(panels) :]:
+        unused.remove()
+    _say_once(axes[: len(panels)])
+    return figure
+
+
+def _say_once(axes: Sequence[Axes]) -> None:
+    """Keep one of several equal legends: the first, or the last where it stands beside the axes."""
+    from giantstep.figures.views import ROOM
+
+    legends = [(panel.get_legend(), panel) for panel in axes]
+    said = [[text.get_text() for text in legend.get_texts()] for legend, _ in legends if legend is not None]
+    if len(said) < len(legends) or any(entries != said[0] for entries in said):
+        return
+    for legend, _ in legends[:-1] if len(said[0]) > ROOM else legends[1:]:
+        legend.remove()
+
+
+def reading_of(reading: Reading, source: str) -> Reading:
+    """Return the reading of one engine only."""
+    from giantstep.figures.layout import Reading
+
+    return Reading(reading.data.sel(source=[source]))
+
+
+def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None) -> Figure:
+    from matplotlib.axes import Axes as MatplotlibAxes
+
+    from giantstep.figures.views import draw
+
+    if isinstance(axes, MatplotlibAxes):
+        if len({(view.kind, view.x) for view in views}) > 1 or (len(views) > 1 and views[0].kind == "map"):
+            raise InputError("These variables have no common horizontal axis; give one axes for each.")
+        draw(axes, reading, views, log)
+        return _figure_of(axes)
+    many = list(np.ravel(axes))
+    if len(many) != len(views) or not all(isinstance(one, MatplotlibAxes) for one in many):
+        raise InputError(f"`axes` must be one matplotlib axes, or {len(views)}, one for each variable.")
+    for one, view in zip(many, views):
+        draw(one, reading, [view], log)
+    return _figure_of(many[0])
+
+
+def _figure_of(axes: Axes) -> Figure:
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def _checked_log(log: str | bool | None) -> str | None:
+    if log is None:
+        return None
+    if isinstance(log, bool):
+        return "x" if log else ""
+    if not isinstance(log, str) or set(log) - {"x", "y"}:
+        raise bad_field("log", log, '"x", "y", "xy", "" or left out')
+    return log
+
+
+def checked_path(path: str | Path) -> Path:
+    """Return a path a figure can be saved to; its ending says the format."""
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise bad_field("path", str(path), f"a name that ends in {', '.join(FORMATS)}")
+    return target
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Save a figure so that the file is there whole or not at all."""
+    from giantstep.files import _replacing as replacing
+
+    target = checked_path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    # the date would make equal figures differ
+    metadata = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
+    with replacing(target) as temporary, style():
+        figure.savefig(temporary, format=kind, metadata=metadata)

@@ -1,0 +1,119 @@
+"""What a rebuilt figure says about itself: agreement of every experiment in it, and its own checks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from giantstep.agreement import Agreement
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One experiment of a figure beside its limit.
+
+    `allow` is the relative gap granted to finite-size terms that the limit does not know.
+    """
+
+    name: str
+    meaning: str
+    agreement: Agreement
+    allow: float
+    settings: dict[str, Any]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no number is beyond the line by more than `allow`."""
+        return self.agreement.passes(self.allow)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number with a line it must stay below, or pass where `above` is set; a line is optional."""
+
+    name: str
+    meaning: str
+    value: float
+    line: float | None = None
+    above: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the number is on the right side of its line."""
+        if self.line is None:
+            return True
+        return self.value > self.line if self.above else self.value < self.line
+
+    def __str__(self) -> str:
+        text = f"{self.name}: {self.value:.4g}"
+        if self.line is not None:
+            text += f" ({'above' if self.above else 'below'} {self.line:g}: {'yes' if self.agrees else 'NO'})"
+        return f"{text}\n    {self.meaning}"
+
+
+@dataclass
+class Report:
+    """The report of a rebuilt figure; printing it gives what the text file holds."""
+
+    name: str
+    title: str
+    paper: str
+    quick: bool
+    device: str
+    seconds: float
+    comparisons: list[Comparison] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether limit and experiment agree in every panel and every check holds."""
+        panels = all(comparison.agrees for comparison in self.comparisons)
+        return panels and all(check.agrees for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "figure": self.name,
+            "title": self.title,
+            "paper": self.paper,
+            "quick": self.quick,
+            "device": self.device,
+            "seconds": round(self.seconds, 1),
+            "agrees": self.agrees,
+            "comparisons": [
+                {"name": c.name, "meaning": c.meaning, **c.settings, **c.agreement.to_dict(c.allow)}
+                for c in self.comparisons
+            ],
+            "checks": [{**asdict(check), "agrees": check.agrees} for check in self.checks],
+            "notes": self.notes,
+        }
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON."""
+        from giantstep.result import plain
+
+        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False) + "\n"
+
+    def __str__(self) -> str:
+        size = "quick (small) sizes" if self.quick else "full sizes"
+        lines = [
+            f"{self.name}: {self.title}",
+            f"{self.paper}; {size}, {self.device}, {self.seconds:.0f} s",
+            "",
+        ]
+        for part in self.comparisons:
+            settings = ", ".join(f"{name}={value}" for name, value in part.settings.items())
+            lines += [
+                f"{part.name}: {part.meaning}",
+                f"    {settings}; relative gaps up to {part.allow:.1%} are allowed",
+            ]
+            lines += [f"    {line}" for line in part.agreement.table(part.allow).splitlines()]
+            lines.append("")
+        lines += [str(check) for check in self.checks]
+        lines += [""] * bool(self.checks) + self.notes + [""] * bool(self.notes)
+        lines.append("Limit and experiment agree." if self.agrees else "Limit and experiment do NOT agree.")
+        return "\n".join(lines)

@@ -1,0 +1,124 @@
+"""One calm look for every figure: it is set for one figure at a time and changes nothing outside."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#5A5A5A"
+PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+"""The colours of Okabe and Ito, told apart by colour-blind readers (their yellow is too pale for lines)."""
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+"""One marker for each colour, so that a figure also reads in grey."""
+COLORMAP = "viridis"
+
+RC: dict[str, Any] = {
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "figure.facecolor": "white",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 7,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.edgecolor": "#333333",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.formatter.limits": (-4, 5),
+    "axes.formatter.use_mathtext": True,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.direction": "out",
+    "ytick.direction": "out",
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "errorbar.capsize": 2,
+    "legend.fontsize": 8,
+    "legend.frameon": True,
+    "legend.framealpha": 0.9,
+    "legend.facecolor": "white",
+    "legend.edgecolor": "none",
+    "legend.fancybox": False,
+    "legend.borderaxespad": 0.6,
+    "legend.handlelength": 1.8,
+    "image.cmap": COLORMAP,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "giantstep",
+}
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Use the look inside a with block; a reader's own matplotlib settings come back after it."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC)  # type: ignore[arg-type]
+        yield
+
+
+def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure in inches with its axes in reading order; no window, no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(axes.ravel())
+
+
+def colours(count: int, *, ordered: bool = False) -> list[str]:
+    """Return so many colours: of the palette, or of a colour map where they are ordered or many."""
+    if count <= 2 or (count <= len(PALETTE) and not (ordered and count > 3)):
+        return list(PALETTE[:count])
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in matplotlib.colormaps[COLORMAP](np.linspace(0.0, 0.88, count))]
+
+
+def is_geometric(values: Sequence[float] | np.ndarray) -> bool:
+    """Tell whether numbers grow by a constant factor, so that a log axis spreads them evenly.
+
+    >>> is_geometric([0.1, 1, 10]), is_geometric([1, 2, 3])
+    (True, False)
+    """
+    x = np.asarray(values, dtype=float)
+    if len(x) < 3 or not np.all(np.isfinite(x)) or np.any(x <= 0):
+        return False
+    steps = np.diff(np.log(x))
+    spread = np.ptp(np.log(x))
+    even = bool(np.all(np.abs(steps - steps.mean()) <= 0.02 * abs(steps.mean())))
+    # rounded decades (0.01, 0.03, 0.1, 0.3, ...) count too
+    rough = bool(np.all(np.abs(steps - steps.mean()) <= 0.35 * abs(steps.mean()))) and spread > np.log(50)
+    return bool(spread > np.log(4)) and (even or rough) and bool(np.all(steps > 0) or np.all(steps < 0))
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Write 0.2, 0.5, 1, 2 rather than powers on a log axis that spans less than three decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    if not 0 < low < high or high / low > 1000:
+        return
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 200 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

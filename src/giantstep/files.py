@@ -1,0 +1,262 @@
+"""Results in files: CSV, NetCDF, JSON, LaTeX for pgfplots; nothing is ever half written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray
+
+_ROW_DIMS = ("source", "trial", "time", "x", "z")
+"""Own dimensions that make rows of a table; the others (``block``, ...) are small and make columns."""
+
+
+def save(result: xarray.Dataset, path: str | Path) -> None:
+    r"""Write a result to a file, in the format its name ends with.
+
+    - ``.csv``: a row per grid point (and per ``source``, ``trial``, ``time``, ``x``); small dimensions make
+      columns, ``V2[1]``, ``Q1[1,2]``.
+    - ``.nc``: NetCDF, with everything; `load` reads it back.
+    - ``.json``: strict JSON with the arrays by name, null for NaN, "inf" for infinity; `load` reads it back.
+    - ``.tex``: the columns of the CSV as a macro ``\giantstepdata`` for pgfplots and pgfplotstable.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in _WRITERS:
+        raise InputError(
+            f"A result is saved as {', '.join(_WRITERS)}, but the file is called {Path(path).name!r}."
+        )
+    if not hasattr(result, "data_vars"):
+        raise InputError(f"save takes a result, not a {type(result).__name__}.")
+    with replacing(path) as temporary:
+        _WRITERS[suffix](result, temporary)
+
+
+def load(path: str | Path) -> xarray.Dataset:
+    """Read a result that `save` wrote as ``.nc`` or ``.json``."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _READERS:
+        raise InputError(
+            f"A result is loaded from {', '.join(_READERS)}, but the file is called {Path(path).name!r}."
+        )
+    if not Path(path).is_file():
+        raise InputError(f"There is no file {str(path)!r}.")
+    try:
+        return _READERS[suffix](Path(path))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error})."
+        ) from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file in one move."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def to_json(result: xarray.Dataset) -> str:
+    """Return a result as one strict JSON object.
+
+    Every coordinate and variable is an array under its own name (a number where it has no dimensions);
+    ``dims``, ``dtypes`` and ``about`` say more of each by its name, ``coords`` lists which are coordinates,
+    ``attrs`` is the provenance.
+    """
+    variables = {str(name): variable for name, variable in result.variables.items()}
+    data: dict[str, Any] = {name: _json_values(variable.values) for name, variable in variables.items()}
+    data["dims"] = {name: list(map(str, variable.dims)) for name, variable in variables.items()}
+    data["dtypes"] = {name: _kind(variable.values) for name, variable in variables.items()}
+    data["about"] = {name: dict(variable.attrs) for name, variable in variables.items() if variable.attrs}
+    data["coords"] = [str(name) for name in result.coords]
+    data["attrs"] = dict(result.attrs)
+    return json.dumps(data, allow_nan=False)
+
+
+def from_json(text: str) -> xarray.Dataset:
+    """Return the result that `to_json` wrote."""
+    import xarray
+
+    data = json.loads(text)
+    columns = {
+        name: (dims, _from_json_values(data[name], data["dtypes"][name]), data["about"].get(name, {}))
+        for name, dims in data["dims"].items()
+    }
+    coords = {name: columns.pop(name) for name in data["coords"]}
+    return xarray.Dataset(columns, coords, attrs=data["attrs"])
+
+
+def table(result: xarray.Dataset) -> dict[str, NDArray[Any]]:
+    """Return a result as columns of equal length: what the CSV holds."""
+    own = [str(dim) for dim in result.dims]
+    grid = [str(dim) for dim in result["converged"].dims] if "converged" in result else own
+    row_dims = [*grid, *(dim for dim in _ROW_DIMS if dim in own and dim not in grid)]
+    shape = tuple(result.sizes[dim] for dim in row_dims)
+    columns: dict[str, NDArray[Any]] = {}
+    for dim in row_dims:
+        values = result[dim].values if dim in result.coords else np.arange(result.sizes[dim])
+        columns[dim] = _spread(values, (dim,), row_dims, shape)
+    others = [str(name) for name in result.coords if name not in result.dims]
+    for name in [*others, *map(str, result.data_vars)]:
+        variable = result[name]
+        dims = tuple(str(dim) for dim in variable.dims)
+        wide = [dim for dim in dims if dim not in row_dims]
+        labels = [result[dim].values if dim in result.coords else range(result.sizes[dim]) for dim in wide]
+        for places in product(*(range(result.sizes[dim]) for dim in wide)):
+            entry = ",".join(str(label[place]) for label, place in zip(labels, places))
+            values = variable.isel(dict(zip(wide, places))).values
+            rest = tuple(dim for dim in dims if dim in row_dims)
+            columns[f"{name}[{entry}]" if wide else name] = _spread(values, rest, row_dims, shape)
+    return columns
+
+
+def _spread(
+    values: NDArray[Any], dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    order = [dims.index(dim) for dim in row_dims if dim in dims]
+    own = [size if dim in dims else 1 for dim, size in zip(row_dims, shape)]
+    return np.broadcast_to(np.asarray(values).transpose(order).reshape(own), shape).reshape(-1)
+
+
+def _to_csv(result: xarray.Dataset, path: Path) -> None:
+    columns = table(result)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(values.tolist() for values in columns.values())))
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+
+
+_TEX_HEAD = r"""% Written by giantstep {version}: {what} of {family}, {engine}.
+% \input this file, then
+%   plot:   \addplot table[x={x}, y={y}] {{\giantstepdata}};      (pgfplots)
+%   table:  \pgfplotstabletypeset[columns={{{x},{y}}},      (pgfplotstable, booktabs)
+%             every head row/.style={{before row=\toprule, after row=\midrule}},
+%             every last row/.style={{after row=\bottomrule}}]{{\giantstepdata}}
+\pgfplotstableread{{
+"""
+
+
+def _to_tex(result: xarray.Dataset, path: Path) -> None:
+    columns = {_tex_name(name): values for name, values in table(result).items() if name != "status"}
+    names = list(columns)
+    grid = [_tex_name(str(dim)) for dim in result.sizes if _tex_name(str(dim)) in columns]
+    shown = [_tex_name(str(name)) for name in result.data_vars if _tex_name(str(name)) in columns]
+    about = {name: result.attrs.get(name, "?") for name in ("what", "family", "engine")}
+    head = _TEX_HEAD.format(
+        version=result.attrs.get("giantstep_version", "?"),
+        x=(grid or names)[0],
+        y=(shown or names)[0],
+        **about,
+    )
+    rows = zip(*([_tex_cell(value) for value in values.tolist()] for values in columns.values()))
+    body = "".join(" ".join(row) + "\n" for row in [tuple(names), *rows])
+    path.write_text(head + body + "}\\giantstepdata\n", encoding="utf-8", newline="")
+
+
+def _tex_name(name: str) -> str:
+    """Return a name that is plain in TeX: ``test_error`` is ``test-error``, ``Q1[1,2]`` is ``Q1-1-2``."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+
+
+def _tex_cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return (
+        repr(value)
+        if isinstance(value, int | float)
+        else "{" + re.sub(r"([_#%&$])", r"\\\1", str(value)) + "}"
+    )
+
+
+def _to_netcdf(result: xarray.Dataset, path: Path) -> None:
+    result.to_netcdf(path, engine="h5netcdf")
+
+
+def _from_netcdf(path: Path) -> xarray.Dataset:
+    import xarray
+
+    with xarray.open_dataset(path, engine="h5netcdf") as opened:
+        result = opened.load()
+    for name, variable in result.variables.items():
+        if variable.dtype == object:
+            result = (
+                result.assign_coords({name: variable.astype(str)})
+                if name in result.coords
+                else result.assign({name: variable.astype(str)})
+            )
+    for variable in result.variables.values():
+        variable.encoding = {}
+    result.encoding = {}
+    return result
+
+
+def _to_json_file(result: xarray.Dataset, path: Path) -> None:
+    path.write_text(to_json(result) + "\n", encoding="utf-8", newline="")
+
+
+def _from_json_file(path: Path) -> xarray.Dataset:
+    return from_json(path.read_text(encoding="utf-8"))
+
+
+def _kind(values: NDArray[Any]) -> str:
+    return {"f": "float", "b": "bool", "i": "int", "u": "int"}.get(values.dtype.kind, "str")
+
+
+def _json_values(values: NDArray[Any]) -> Any:
+    if values.dtype.kind != "f":
+        return values.tolist() if values.dtype.kind in "biu" else values.astype(str).tolist()
+    if np.isfinite(values).all():
+        return values.tolist()
+    plain = values.astype(object)
+    plain[np.isnan(values)] = None
+    plain[np.isposinf(values)] = "inf"
+    plain[np.isneginf(values)] = "-inf"
+    return plain.tolist()
+
+
+def _from_json_values(values: Any, kind: str) -> NDArray[Any]:
+    if kind != "float":
+        return np.array(values, dtype={"bool": bool, "int": np.int64, "str": str}[kind])
+    return np.array(values, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` which takes its place once everything is written."""
+    goal = Path(path)
+    if not goal.parent.is_dir():
+        raise InputError(f"There is no folder {str(goal.parent)!r} to write {goal.name!r} into.")
+    if goal.is_dir():
+        raise InputError(f"{str(goal)!r} is a folder, not a file.")
+    temporary = goal.with_name(f".{goal.stem}.{os.getpid()}{goal.suffix}")
+    try:
+        yield temporary
+        os.replace(temporary, goal)
+    except PermissionError:
+        raise InputError(f"The folder {str(goal.parent)!r} cannot be written to.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+_replacing = replacing
+
+_WRITERS: dict[str, Callable[[xarray.Dataset, Path], None]] = {
+    ".csv": _to_csv,
+    ".nc": _to_netcdf,
+    ".json": _to_json_file,
+    ".tex": _to_tex,
+}
+_READERS: dict[str, Callable[[Path], xarray.Dataset]] = {".nc": _from_netcdf, ".json": _from_json_file}

@@ -1,0 +1,553 @@
+"""Formulas read from text through a whitelist; nothing is ever evaluated as Python."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import hermite_e
+from numpy.polynomial import polynomial as power_basis
+
+from giantstep.errors import InputError
+from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, OPERATORS, PRIMITIVES
+
+LENGTH_LIMIT = 1000
+DEPTH_LIMIT = 60
+EXPONENT_LIMIT = 64
+VARIABLE_LIMIT = 64
+DEGREE_LIMIT = 64
+KINK_RANGE = 40.0
+KINK_STEP = 1 / 200
+KINK_LIMIT = 400
+
+ALLOWED = (
+    "numbers, pi, + - * / **, z or z1..z64, and the functions "
+    + ", ".join(name for name in CALLABLE_NAMES if not re.fullmatch(r"h\d+", name))
+    + ", h0..h12"
+)
+
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """``z`` or one of ``z1`` .. ``z64``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A primitive applied to sub-trees."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Variable | Call
+
+
+class AffineForm(NamedTuple):
+    """``constant + linear*z + factor*function(scale*z + shift)`` with one named function.
+
+    ``parameters`` are the constants ``function`` takes beside its argument (the slope of ``leaky_relu``).
+    """
+
+    function: str
+    parameters: tuple[float, ...]
+    factor: float
+    scale: float
+    shift: float
+    constant: float
+    linear: float
+
+
+class Kink(NamedTuple):
+    """A point where the expression is not smooth; ``jump`` if even its value is discontinuous."""
+
+    position: float
+    jump: bool
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _refuse(text: str, reason: str) -> InputError:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return InputError(f"The expression {shown!r} cannot be used: {reason}.")
+
+
+class _Reader:
+    """Turns the syntax tree of one text into nodes, folding constants on the way."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def refuse(self, reason: str) -> InputError:
+        return _refuse(self.text, reason)
+
+    def read(self) -> Node:
+        if len(self.text) > LENGTH_LIMIT:
+            raise self.refuse(f"it has {len(self.text)} characters and at most {LENGTH_LIMIT} are allowed")
+        if not self.text.strip():
+            raise self.refuse(f"it is empty; allowed are {ALLOWED}")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                body = ast.parse(self.text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            raise self.refuse(f"it is not a formula; allowed are {ALLOWED}") from None
+        return self.node(body, 0)
+
+    def node(self, tree: ast.expr, depth: int) -> Node:
+        if depth > DEPTH_LIMIT:
+            raise self.refuse(f"it is nested more than {DEPTH_LIMIT} levels deep")
+        if isinstance(tree, ast.Constant):
+            return self.number(tree.value)
+        if isinstance(tree, ast.Name):
+            return self.name(tree.id)
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
+            operand = self.node(tree.operand, depth + 1)
+            return operand if isinstance(tree.op, ast.UAdd) else self.build("neg", (operand,))
+        if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
+            pair = self.node(tree.left, depth + 1), self.node(tree.right, depth + 1)
+            return self.build(_BINARY[type(tree.op)], pair)
+        if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor):
+            raise self.refuse("`^` is not allowed, powers are written `**`")
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
+            return self.call(tree.func.id, tuple(self.node(a, depth + 1) for a in tree.args))
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(tree).__name__).lower()
+        raise self.refuse(f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}")
+
+    def number(self, value: object) -> Number:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.refuse(f"{value!r} is not a real number; allowed are {ALLOWED}")
+        try:
+            result = float(value)
+        except OverflowError:
+            result = math.inf
+        if not math.isfinite(result):
+            raise self.refuse("it contains a number that is too large")
+        return Number(result)
+
+    def name(self, name: str) -> Node:
+        if name == "pi":
+            return Number(math.pi)
+        if is_variable(name):
+            return Variable(name)
+        if name in CALLABLE_NAMES:
+            raise self.refuse(f"`{name}` is a function and needs an argument, as in `{name}(z)`")
+        raise self.unknown(name)
+
+    def unknown(self, name: str) -> InputError:
+        near = difflib.get_close_matches(name.lower(), (*CALLABLE_NAMES, "pi", "z"), n=1, cutoff=0.5)
+        hint = f" (did you mean `{near[0]}`?)" if near else ""
+        return self.refuse(f"the name `{name}` is not known{hint}; allowed are {ALLOWED}")
+
+    def call(self, name: str, arguments: tuple[Node, ...]) -> Node:
+        if name not in CALLABLE_NAMES:
+            raise self.unknown(name)
+        name = ALIASES.get(name, name)
+        arity = PRIMITIVES[name].arity
+        if len(arguments) not in arity:
+            counts = " or ".join(map(str, arity))
+            raise self.refuse(f"`{name}` takes {counts} argument(s), not {len(arguments)}")
+        if name == "leaky_relu" and len(arguments) == 2 and not isinstance(arguments[1], Number):
+            raise self.refuse("the slope of `leaky_relu` must be a constant number")
+        return self.build(name, arguments)
+
+    def build(self, name: str, arguments: tuple[Node, ...]) -> Node:
+        if name == "**":
+            exponent = arguments[1]
+            if not isinstance(exponent, Number) or abs(exponent.value) > EXPONENT_LIMIT:
+                raise self.refuse(f"an exponent must be a constant number of size at most {EXPONENT_LIMIT}")
+        if name == "/" and arguments[1] == Number(0.0):
+            raise self.refuse("it divides by zero")
+        if all(isinstance(a, Number) for a in arguments):
+            return self.fold(name, [a.value for a in arguments if isinstance(a, Number)])
+        return _without_neutral(name, arguments)
+
+    def fold(self, name: str, values: list[float]) -> Number:
+        with np.errstate(all="ignore"):
+            result = float(PRIMITIVES[name].value(np, *map(np.float64, values)))
+        if not math.isfinite(result):
+            raise self.refuse("one of its constants is not a finite number")
+        return Number(result)
+
+
+def _without_neutral(name: str, arguments: tuple[Node, ...]) -> Node:
+    """Build the call, dropping + 0, - 0, * 1, / 1, ** 1 and double negation."""
+    if name == "neg" and isinstance(arguments[0], Call) and arguments[0].name == "neg":
+        return arguments[0].arguments[0]
+    neutral = {"+": 0.0, "-": 0.0, "*": 1.0, "/": 1.0, "**": 1.0}.get(name)
+    if neutral is not None:
+        left, right = arguments
+        if right == Number(neutral):
+            return left
+        if name in "+*" and left == Number(neutral):
+            return right
+    return Call(name, arguments)
+
+
+def is_variable(name: str) -> bool:
+    """Tell whether ``name`` is ``z`` or ``z1`` .. ``z64``."""
+    match = re.fullmatch(r"z([1-9]\d?)?", name)
+    return match is not None and (match[1] is None or int(match[1]) <= VARIABLE_LIMIT)
+
+
+# --- walking --------------------------------------------------------------------------------------
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, Call):
+        for argument in node.arguments:
+            yield from _walk(argument)
+
+
+def _render(node: Node, binding: int = 0) -> str:
+    if isinstance(node, Variable):
+        return node.name
+    if isinstance(node, Number):
+        whole = node.value == int(node.value) and abs(node.value) < 1e15
+        text, strength = str(int(node.value)) if whole else repr(node.value), 3 if node.value < 0 else 9
+    elif node.name not in OPERATORS:
+        return f"{node.name}({', '.join(_render(a) for a in node.arguments)})"
+    else:
+        strength = _PRECEDENCE[node.name]
+        if node.name == "neg":
+            text = "-" + _render(node.arguments[0], strength)
+        elif node.name == "**":
+            text = _render(node.arguments[0], strength + 1) + "**" + _render(node.arguments[1])
+        else:
+            space = " " if strength == 1 else ""
+            left, right = _render(node.arguments[0], strength), _render(node.arguments[1], strength + 1)
+            text = f"{left}{space}{node.name}{space}{right}"
+    return f"({text})" if strength < binding else text
+
+
+def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> Any:
+    if isinstance(node, Number):
+        return node.value
+    if isinstance(node, Variable):
+        return values[node.name]
+    arguments = [_value(a, values, xp) for a in node.arguments]
+    if out is None and isinstance(node.arguments[0], Call) and len(node.arguments) == 1:
+        fresh = arguments[0]
+        out = fresh if isinstance(fresh, xp.ndarray) and fresh.dtype.kind == "f" else None
+    return PRIMITIVES[node.name].value(xp, *arguments, out=out)
+
+
+def _slope(node: Node, values: Mapping[str, Any], name: str, xp: Any) -> Any:
+    """Forward mode: the chain rule over the tree; a Python float where the derivative is constant."""
+    if not isinstance(node, Call):
+        return 1.0 if node == Variable(name) else 0.0
+    inner = [_slope(a, values, name, xp) for a in node.arguments]
+    if all(isinstance(d, float) and d == 0 for d in inner):
+        return 0.0
+    partials = PRIMITIVES[node.name].partials(xp, *(_value(a, values, xp) for a in node.arguments))
+    total: Any = 0.0
+    for partial, slope in zip(partials, inner):
+        if isinstance(slope, float) and slope == 0:
+            continue
+        term = partial if isinstance(slope, float) and slope == 1 else partial * slope
+        total = term if isinstance(total, float) and total == 0 else total + term
+    return total
+
+
+def _polynomial(node: Node) -> np.ndarray | None:
+    """Power-basis coefficients of the sub-tree in its one variable, or None."""
+    if isinstance(node, Number):
+        return np.array([node.value])
+    if isinstance(node, Variable):
+        return np.array([0.0, 1.0])
+    first = _polynomial(node.arguments[0])
+    if first is None:
+        return None
+    if node.name == "neg":
+        return -first
+    if node.name in ("+", "-", "*", "/"):
+        second = _polynomial(node.arguments[1])
+        if second is None or (node.name == "/" and (len(second) > 1 or second[0] == 0)):
+            return None
+        if node.name == "+":
+            return _limited(power_basis.polyadd(first, second))
+        if node.name == "-":
+            return _limited(power_basis.polysub(first, second))
+        return _limited(power_basis.polymul(first, second) if node.name == "*" else first / second[0])
+    if node.name == "**" and isinstance(node.arguments[1], Number):
+        exponent = node.arguments[1].value
+        return _composed([0.0] * int(exponent) + [1.0], first) if exponent in range(65) else None
+    if re.fullmatch(r"h\d+", node.name):
+        return _composed(hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0]), first)
+    return None
+
+
+def _limited(coefficients: np.ndarray) -> np.ndarray | None:
+    coefficients = power_basis.polytrim(coefficients)
+    return coefficients if len(coefficients) <= DEGREE_LIMIT + 1 else None
+
+
+def _composed(outer: Any, inner: np.ndarray) -> np.ndarray | None:
+    """Coefficients of outer(inner(z)) by Horner's rule."""
+    if (len(outer) - 1) * (len(inner) - 1) > DEGREE_LIMIT:
+        return None
+    total = np.array([outer[-1]])
+    for coefficient in outer[-2::-1]:
+        total = power_basis.polyadd(power_basis.polymul(total, inner), [coefficient])
+    return power_basis.polytrim(total)
+
+
+_Wrapped = tuple[float, float, float, Call | None]
+
+
+def _wrapped(node: Node) -> _Wrapped | None:
+    """Read the sub-tree as constant + linear*z + factor*call with at most one call; None if it is more."""
+    if isinstance(node, Number):
+        return node.value, 0.0, 0.0, None
+    if isinstance(node, Variable):
+        return 0.0, 1.0, 0.0, None
+    if node.name not in OPERATORS:
+        return 0.0, 0.0, 1.0, node
+    parts = [_wrapped(a) for a in node.arguments]
+    if node.name == "neg" and parts[0] is not None:
+        return _combined(parts[0], None, -1.0, 0.0)
+    if len(parts) < 2 or parts[0] is None or parts[1] is None:
+        return None
+    first, second = parts[0], parts[1]
+    if node.name in "+-":
+        return _combined(first, second, 1.0, 1.0 if node.name == "+" else -1.0)
+    if node.name == "*" and isinstance(node.arguments[0], Number):
+        return _combined(second, None, node.arguments[0].value, 0.0)
+    if node.name in "*/" and isinstance(node.arguments[1], Number):
+        value = node.arguments[1].value
+        return _combined(first, None, value if node.name == "*" else 1 / value, 0.0)
+    return None
+
+
+def _combined(first: _Wrapped, second: _Wrapped | None, a: float, b: float) -> _Wrapped | None:
+    """a*first + b*second, or None when both hold a call."""
+    second = second or (0.0, 0.0, 0.0, None)
+    if first[3] is not None and second[3] is not None:
+        return None
+    factor, call = (a * first[2], first[3]) if first[3] is not None else (b * second[2], second[3])
+    return a * first[0] + b * second[0], a * first[1] + b * second[1], factor, call
+
+
+# --- the public object ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A formula in ``z`` or in ``z1`` .. ``zk``, equal to another when their canonical texts agree.
+
+    Build one with :func:`parse_expression`.
+
+    >>> parse_expression("2*erf(z/sqrt(4)) - 1 + 0").text
+    '2*erf(z/2) - 1'
+    """
+
+    tree: Node
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical text: constants folded, single spaces; reading it again gives the same expression."""
+        return _render(self.tree)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that occur, z1 before z2 before z10."""
+        found = {node.name for node in _walk(self.tree) if isinstance(node, Variable)}
+        return tuple(sorted(found, key=lambda name: (len(name), name)))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def evaluate(self, values: Mapping[str, Any], xp: Any = np, out: Any = None) -> Any:
+        """Return the value at ``values`` (one array per variable, broadcast against each other).
+
+        ``xp`` is the array namespace (NumPy or CuPy). With ``out`` the last operation writes there; it may be
+        one of the values.
+        """
+        result = _value(self.tree, values, xp, out)
+        if isinstance(self.tree, Call) and out is None:
+            return result
+        return _filled(result, values, xp, out)
+
+    def derivative(self, values: Mapping[str, Any], with_respect_to: str = "z", xp: Any = np) -> Any:
+        """Return the exact partial derivative at ``values``; at a kink one of the one-sided ones or between.
+
+        >>> float(parse_expression("z1*z2**2").derivative({"z1": 2.0, "z2": 3.0}, "z2"))
+        12.0
+        """
+        return _filled(_slope(self.tree, values, with_respect_to, xp), values, xp, None)
+
+    def _require_univariate(self, what: str) -> None:
+        if len(self.variables) > 1:
+            raise _refuse(self.text, f"{what} needs an expression in one variable, not {len(self.variables)}")
+
+    @cached_property
+    def _kinks(self) -> tuple[Kink, ...]:
+        name = self.variables[0] if self.variables else "z"
+        positions = sorted(root for node in _rough_arguments(self.tree) for root in _roots(node, name))
+        distinct = [
+            p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))
+        ]
+        if len(distinct) > KINK_LIMIT:
+            raise _refuse(self.text, f"it is not smooth at more than {KINK_LIMIT} points")
+        return tuple(Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct)
+
+    def kinks(self) -> tuple[Kink, ...]:
+        """Return the points where an expression in one variable need not be smooth, in increasing order.
+
+        They are the zeros of the arguments of relu, abs, sign, ..., of denominators and of the arguments of
+        roots and logarithms: exact for affine arguments, otherwise those within [-40, 40], found on a grid
+        of step 1/200 and bisected. A point where the roughness cancels (``abs(z)**2``) is listed too.
+
+        >>> [kink.position for kink in parse_expression("relu(2*z - 1) + sign(z)").kinks()]
+        [0.0, 0.5]
+        """
+        self._require_univariate("`kinks`")
+        return self._kinks
+
+    def as_polynomial(self) -> np.ndarray | None:
+        """Return the power-basis coefficients, constant first, or None if it is no polynomial (degree <= 64).
+
+        >>> parse_expression("h2(z)/2 + h1(z)").as_polynomial()
+        array([-0.5,  1. ,  0.5])
+        """
+        self._require_univariate("`as_polynomial`")
+        return _polynomial(self.tree)
+
+    def as_affine_of_known(self) -> AffineForm | None:
+        """Return c0 + c1*z + c2*f(a*z + b), with f one named function, or None if it has no such form.
+
+        >>> form = parse_expression("1 - tanh(2*(z - 3))").as_affine_of_known()
+        >>> form.function, form.factor, form.scale, form.shift, form.constant
+        ('tanh', -1.0, 2.0, -6.0, 1.0)
+        """
+        self._require_univariate("`as_affine_of_known`")
+        wrapped = _wrapped(self.tree)
+        if wrapped is None:
+            return None
+        constant, linear, factor, call = wrapped
+        if call is None:
+            return None
+        inner = _polynomial(call.arguments[0])
+        parameters = tuple(a.value for a in call.arguments[1:] if isinstance(a, Number))
+        known = call.name not in ("maximum", "minimum") and not re.fullmatch(r"h\d+", call.name)
+        if inner is None or len(inner) != 2 or not known:
+            return None
+        return AffineForm(call.name, parameters, factor, float(inner[1]), float(inner[0]), constant, linear)
+
+
+@lru_cache(maxsize=512)
+def parse_expression(text: str) -> Expression:
+    """Read ``text`` as a formula; anything that is not on the whitelist is an InputError.
+
+    >>> parse_expression("relu(z) - 1/sqrt(2*pi)").variables
+    ('z',)
+    """
+    if not isinstance(text, str):
+        raise InputError(f"An expression must be a string, but is {text!r}.")
+    expression = Expression(_Reader(text).read())
+    if "z" in expression.variables and len(expression.variables) > 1:
+        raise _refuse(text, "it mixes z with z1, z2, ...; use z alone or z1..zk")
+    if len(expression.text) > LENGTH_LIMIT:
+        raise _refuse(text, f"with its constants written out it is longer than {LENGTH_LIMIT} characters")
+    return expression
+
+
+def _filled(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
+    """Give a constant or a bare variable the common shape of the values, in an array of its own."""
+    if out is not None:
+        if result is not out:
+            out[...] = result
+        return out
+    shape = np.broadcast_shapes(*(np.shape(v) for v in values.values()))
+    if np.shape(result) == shape and not any(result is v for v in values.values()):
+        return result
+    dtype = xp.result_type(*values.values()) if values else float
+    filled = xp.empty(shape, dtype=dtype if np.dtype(dtype).kind == "f" else float)
+    filled[...] = result
+    return filled
+
+
+# --- where it is not smooth -----------------------------------------------------------------------
+
+
+def _rough_arguments(tree: Node) -> Iterator[Node]:
+    """Yield the sub-trees at whose zeros some part of the tree is not smooth."""
+    for node in _walk(tree):
+        if not isinstance(node, Call):
+            continue
+        rough = PRIMITIVES[node.name].rough
+        if node.name == "**" and isinstance(node.arguments[1], Number):
+            exponent = node.arguments[1].value
+            rough = "zero" if exponent < 0 or exponent != int(exponent) else ""
+        if rough == "zero":
+            yield node.arguments[0]
+        elif rough == "second":
+            yield node.arguments[1]
+        elif rough == "equal":
+            yield _without_neutral("-", node.arguments)
+
+
+def _roots(node: Node, name: str) -> list[float]:
+    coefficients = _polynomial(node)
+    if coefficients is not None and len(coefficients) <= 2:
+        return [-float(coefficients[0] / coefficients[1]) + 0.0] if len(coefficients) == 2 else []
+
+    def value(x: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(_value(node, {name: x}, np) + 0 * x)
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(_slope(node, {name: x}, name, np) + 0 * x)
+
+    grid = np.linspace(-KINK_RANGE, KINK_RANGE, round(2 * KINK_RANGE / KINK_STEP) + 1)
+    with np.errstate(all="ignore"):
+        crossings, turning = _sign_changes(value, grid), _sign_changes(slope, grid)
+        touching = turning[np.abs(value(turning)) <= 1e-13 * (1 + turning**2)]
+        roots = np.concatenate([crossings, touching])
+        # an argument that vanishes on a whole interval is no kink there, nor is its rounding noise
+        around = np.maximum(np.abs(value(roots - 1e-3)), np.abs(value(roots + 1e-3)))
+        roots = roots[around > np.maximum(1e-14, 100 * np.abs(value(roots)))]
+    return [float(x) + 0.0 for x in roots]
+
+
+def _sign_changes(f: Any, grid: np.ndarray) -> np.ndarray:
+    """Bisect every grid interval at whose ends ``f`` has different signs (zero is a sign of its own)."""
+    signs = np.sign(f(grid))
+    change = np.flatnonzero(signs[1:] != signs[:-1])
+    low, high, sign = grid[change], grid[change + 1], signs[change]
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        left = np.sign(f(middle)) == sign
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+    exact = np.sign(f(high)) == 0
+    return np.where(exact, high, np.where(np.sign(f(low)) == 0, low, 0.5 * (low + high)))
+
+
+def is_jump(f: Any, position: float) -> bool:
+    """Tell whether the one-sided limits of ``f`` differ, from differences over widths 2e-4 and 2e-9."""
+    with np.errstate(all="ignore"):
+        widths = max(1.0, abs(position)) * np.array([1e-4, 1e-9])
+        above, below = np.asarray(f(position + widths)), np.asarray(f(position - widths))
+    wide, narrow = np.abs(above - below)
+    return bool(narrow > 0.5 * wide and narrow > 1e-6 * np.max(np.abs([above, below])))

@@ -1,0 +1,454 @@
+"""Functions of one variable: values, derivative, kinks, and moments under the Gaussian measure."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
+from giantstep.gaussian.hermite import convert_hermite
+from giantstep.gaussian.moments import CLOSED_FORMS, Moments, polynomial
+from giantstep.gaussian.numerical import Rule, chosen_rule
+from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
+
+Parity = Literal["odd", "even", "linear+even"]
+
+# Below this scale the closed form of the noise of erf loses digits, and quadrature is cheap.
+ERF_SCALE = 0.5
+WORTH_A_WARNING = 1e-8
+_SYMMETRY_NODES = 8.0 * (np.arange(200) + 0.37) / 200
+_FINGERPRINT_NODES = np.linspace(-8.0, 8.0, 401)[:-1] + 0.0171
+
+
+class _Facts(NamedTuple):
+    """What construction finds out about a function."""
+
+    kinks: tuple[float, ...]
+    jumps: tuple[float, ...]
+    parity: Parity | None
+    polynomial: tuple[float, ...] | None
+    affine: AffineForm | None
+    rule: Rule | None
+
+
+class Function:
+    """A function of one variable, ready for calculus under z ~ N(0,1).
+
+    Parameters
+    ----------
+    source : str, callable or Function
+        A name (``"relu"``, ``"tanh"``, ``"linear"``, ``"h3"``, ...), an expression in ``z``, a callable
+        of one array, or another function.
+    derivative : str, callable or Function, optional
+        The derivative of a callable; without it central differences are used.
+    kinks : iterable of float, optional
+        Where a callable is not smooth. Expressions find theirs; these are added.
+    name : str, optional
+        For display.
+
+    Notes
+    -----
+    Immutable; two are equal when expression (or, for callables, the values on fixed nodes to 12 digits) and
+    kinks agree. Construction raises :class:`~giantstep.errors.InputError` for functions that are not square
+    integrable and warns when the moments are not accurate to 1e-8.
+
+    Examples
+    --------
+    >>> f = Function("relu(z) - 1/sqrt(2*pi)")
+    >>> f.kinks, f.parity
+    ((0.0,), 'linear+even')
+    >>> abs(float(f.moments(0.0, 1.0).mean)) < 1e-15
+    True
+    """
+
+    __slots__ = ("_call", "_derivative", "_expression", "_facts", "_fingerprint", "name")
+
+    name: str
+    _call: Callable[[Any], Any] | None
+    _derivative: Function | None
+    _expression: Expression | None
+    _facts: _Facts
+    _fingerprint: str
+
+    def __init__(
+        self,
+        source: str | Callable[[Any], Any] | Function,
+        *,
+        derivative: str | Callable[[Any], Any] | Function | None = None,
+        kinks: Iterable[float] | None = None,
+        name: str | None = None,
+    ) -> None:
+        declared = _checked_kinks(kinks)
+        if isinstance(source, Function):
+            name = name or source.name
+            declared = tuple(sorted({*declared, *source.kinks}))
+            derivative = derivative if derivative is not None else source._derivative
+        if isinstance(source, str):
+            name = name or source.strip()
+        content = _resolved(source)
+        expression = content if isinstance(content, Expression) else None
+        call = None if isinstance(content, Expression) else content
+        slope = None
+        if expression is not None:
+            if derivative is not None:
+                raise InputError("An expression finds its own derivative; `derivative` is for callables.")
+            name = name or expression.text
+            facts = _facts_of_expression(expression.text, declared)
+            identity = "expression " + expression.text
+        else:
+            assert call is not None
+            name = name or str(getattr(call, "__name__", type(call).__name__))
+            _check_callable(call, name)
+            if derivative is not None:
+                slope = Function(derivative, kinks=declared, name=f"{name}'")
+            facts = _facts_of_callable(_quiet(call), declared, name)
+            identity = "callable " + _digits(_quiet(call)(_FINGERPRINT_NODES))
+        if facts.rule is not None and facts.rule.error > WORTH_A_WARNING:
+            warnings.warn(
+                f"The moments of {name} are accurate only to about {facts.rule.error:.0e} (measured); if it "
+                "has kinks or jumps, declare them with `kinks=`.",
+                GiantstepWarning,
+                stacklevel=2,
+            )
+        set_ = object.__setattr__
+        set_(self, "name", name)
+        set_(self, "_expression", expression)
+        set_(self, "_call", call)
+        set_(self, "_derivative", slope)
+        set_(self, "_facts", facts)
+        set_(self, "_fingerprint", hashlib.sha256(identity.encode()).hexdigest())
+
+    # --- identity ---
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"a Function is immutable; {attribute!r} cannot be set")
+
+    def __delattr__(self, attribute: str) -> None:
+        raise AttributeError(f"a Function is immutable; {attribute!r} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Function):
+            return NotImplemented
+        return (self._fingerprint, self.kinks) == (other._fingerprint, other.kinks)
+
+    def __hash__(self) -> int:
+        return hash((self._fingerprint, self.kinks))
+
+    def __repr__(self) -> str:
+        return f"Function({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self.expression if self._expression is not None else self._call
+        return _rebuilt, (source, self._derivative, self.kinks, self.name)
+
+    def fingerprint(self) -> str:
+        """Return a hex digest of the canonical expression, or of a callable's values on fixed nodes."""
+        return self._fingerprint
+
+    # --- what it is ---
+
+    @property
+    def expression(self) -> str | None:
+        """The canonical expression, or None for a Python callable."""
+        return None if self._expression is None else self._expression.text
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where the function is not smooth, in increasing order."""
+        return self._facts.kinks
+
+    @property
+    def jumps(self) -> tuple[float, ...]:
+        """Those of the kinks at which even the value is discontinuous."""
+        return self._facts.jumps
+
+    @property
+    def parity(self) -> Parity | None:
+        """``"odd"``, ``"even"``, ``"linear+even"`` (c*z plus an even function, like relu), or None."""
+        return self._facts.parity
+
+    @property
+    def polynomial(self) -> np.ndarray | None:
+        """Coefficients in the power basis, constant first, or None."""
+        return None if self._facts.polynomial is None else np.array(self._facts.polynomial)
+
+    @property
+    def quadrature_error(self) -> float:
+        """Measured error of the moments relative to sqrt(E f^2) or E f^2; 0 for closed forms."""
+        return 0.0 if self._facts.rule is None else self._facts.rule.error
+
+    # --- values ---
+
+    def __call__(self, z: Any, out: Any = None) -> Any:
+        """Return f(z) for a NumPy or CuPy array, written into ``out`` (which may be ``z``) if given."""
+        z, xp = _as_array(z)
+        if self._expression is not None:
+            return self._expression.evaluate({"z": z}, xp, out)
+        assert self._call is not None
+        return _into(out, self._call(z))
+
+    def derivative(self, z: Any, out: Any = None) -> Any:
+        """Return f'(z); exact for names and expressions. A function with jumps has none and raises.
+
+        >>> Function("relu").derivative(np.array([-1.0, 2.0]))
+        array([0., 1.])
+        """
+        if self.jumps:
+            raise InputError(
+                f"The function {self.name} has no derivative: its value jumps at z = {_listed(self.jumps)}."
+            )
+        z, xp = _as_array(z)
+        if self._expression is not None:
+            return _into(out, self._expression.derivative({"z": z}, "z", xp))
+        if self._derivative is not None:
+            return self._derivative(z, out)
+        assert self._call is not None
+        step = float(np.finfo(z.dtype).eps) ** (1 / 3) * xp.maximum(1.0, xp.abs(z))
+        above, below = z + step, z - step
+        return _into(out, (self._call(above) - self._call(below)) / (above - below))
+
+    # --- under the Gaussian measure ---
+
+    def moments(self, A: ArrayLike, s: ArrayLike) -> Moments:
+        """Return mean, slope, noise and curvature of f(A + s z), z ~ N(0,1), for broadcast ``A`` and ``s``.
+
+        ``mean = E f``, ``slope = E z f``, ``noise = E f^2 - mean^2 - slope^2 >= 0``, ``curvature`` =
+        d mean/ds = E[(z^2-1) f]/s. A negative ``s`` changes the sign of slope and curvature; at ``s = 0`` the
+        mean is f(A) and the rest is 0.
+
+        >>> moments = Function("h2").moments([0.0, 1.0], 2.0)
+        >>> moments.mean, moments.noise
+        (array([3., 4.]), array([32., 32.]))
+        """
+        A, s = np.broadcast_arrays(np.asarray(A, dtype=float), np.asarray(s, dtype=float))
+        if not (np.all(np.isfinite(A)) and np.all(np.isfinite(s))):
+            raise InputError("The moments of a function need finite A and s.")
+        shape = A.shape
+        flat = self._flat_moments(A.ravel(), s.ravel())
+        return Moments(*(part.reshape(shape)[()] for part in flat))
+
+    def second_moment(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
+        """Return E f(A + s z)^2."""
+        mean, slope, noise, _ = self.moments(A, s)
+        return noise + mean**2 + slope**2
+
+    def hermite(self, order: int) -> np.ndarray:
+        """Return the normalised Hermite coefficients a_j = E[f(z) He_j(z)]/sqrt(j!), j = 0..order.
+
+        f = sum_j a_j h_j with h_j = He_j/sqrt(j!), and E f^2 = sum_j a_j^2. The unnormalised c_j = E[f He_j]
+        is sqrt(j!) a_j, the coefficient of He_j in f is a_j/sqrt(j!).
+
+        >>> Function("z**3").hermite(4).round(12)
+        array([0.        , 3.        , 0.        , 2.44948974, 0.        ])
+        """
+        if self._facts.polynomial is not None:
+            coefficients = np.zeros(max(order + 1, len(self._facts.polynomial)))
+            known = convert_hermite(self._facts.polynomial, "power", "normalised")
+            coefficients[: len(known)] = known
+            return coefficients[: order + 1]
+        rule = self._facts.rule or _rule_of_expression(self.expression or "", self.kinks)
+        with np.errstate(all="ignore"):
+            return rule.hermite(self, order)
+
+    def _flat_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
+        if self._facts.polynomial is not None:
+            return polynomial(A, s, np.array(self._facts.polynomial))
+        form = self._facts.affine
+        if form is not None:
+            base = _base_moments(form, form.scale * A + form.shift, form.scale * s)
+            return Moments(
+                form.constant + form.linear * A + form.factor * base.mean,
+                form.linear * s + form.factor * base.slope,
+                form.factor**2 * base.noise,
+                form.factor * form.scale * base.curvature,
+            )
+        rule = self._facts.rule
+        assert rule is not None
+        return _with_any_sign(lambda a, scale: rule.moments(self, a, scale), self, A, s)
+
+
+def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
+    """Return ``source`` as a :class:`Function`; one that is a Function already comes back as it is."""
+    return source if isinstance(source, Function) else Function(source)
+
+
+def _rebuilt(source: Any, derivative: Any, kinks: tuple[float, ...], name: str) -> Function:
+    return Function(source, derivative=derivative, kinks=kinks, name=name)
+
+
+# --- construction ---------------------------------------------------------------------------------
+
+_NAMES = {name: f"{name}(z)" for name in CALLABLE_NAMES if 1 in PRIMITIVES[ALIASES.get(name, name)].arity}
+_NAMES |= {"linear": "z", "identity": "z"}
+
+
+def _resolved(source: Any) -> Expression | Callable[[Any], Any]:
+    if isinstance(source, Function):
+        source = source._expression or source._call
+    if isinstance(source, str):
+        source = parse_expression(_NAMES.get(source.strip(), source))
+    if isinstance(source, Expression) and source.variables not in ((), ("z",)):
+        names = ", ".join(source.variables)
+        raise InputError(f"The expression {source.text!r} must be in z alone, but is in {names}.")
+    if not callable(source) and not isinstance(source, Expression):
+        raise InputError(f"A function must be a name, an expression in z or a callable, but is {source!r}.")
+    return source
+
+
+@lru_cache(maxsize=512)
+def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
+    expression = parse_expression(text)
+    kinks = expression.kinks()
+    positions = tuple(sorted({*declared, *(kink.position for kink in kinks)}))
+    coefficients = expression.as_polynomial()
+    affine = None if coefficients is not None else expression.as_affine_of_known()
+    if affine is not None and affine.function in ("sqrt", "log"):
+        affine = None
+    closed = coefficients is not None or affine is not None
+    return _Facts(
+        kinks=positions,
+        jumps=tuple(kink.position for kink in kinks if kink.jump),
+        parity=_parity(lambda z: expression.evaluate({"z": z})),
+        polynomial=None if coefficients is None else tuple(coefficients.tolist()),
+        affine=affine,
+        rule=None if closed else _rule_of_expression(text, positions),
+    )
+
+
+@lru_cache(maxsize=512)
+def _rule_of_expression(text: str, kinks: tuple[float, ...]) -> Rule:
+    expression = parse_expression(text)
+    return chosen_rule(lambda z: expression.evaluate({"z": z}), kinks, text)
+
+
+def _facts_of_callable(call: Callable[[Any], Any], kinks: tuple[float, ...], name: str) -> _Facts:
+    rule = chosen_rule(call, kinks, name)
+    return _Facts(kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call), None, None, rule)
+
+
+def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def quiet(z: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return np.asarray(call(z), dtype=float)
+
+    return quiet
+
+
+def _checked_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
+    try:
+        values = np.asarray([] if kinks is None else list(kinks), dtype=float)
+    except (TypeError, ValueError):
+        raise bad_field("kinks", kinks, "a list of finite numbers") from None
+    if values.ndim != 1 or not np.all(np.isfinite(values)):
+        raise bad_field("kinks", kinks, "a list of finite numbers")
+    return tuple(sorted({float(k) + 0.0 for k in values}))
+
+
+def _check_callable(call: Callable[[Any], Any], name: str) -> None:
+    """Try a callable on small arrays; refuse one that does not act elementwise on real arrays."""
+    needed = "must take one real array and return a real array of the same shape"
+    for shape in ((7,), (2, 3)):
+        z = np.linspace(-1.9, 2.1, int(np.prod(shape))).reshape(shape)
+        given = z.copy()
+        try:
+            with np.errstate(all="ignore"):
+                values = np.asarray(call(given))
+        except Exception as error:
+            raise InputError(
+                f"The function {name} {needed}, but for shape {shape} it raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if values.shape != shape or values.dtype.kind not in "fiub":
+            raise InputError(
+                f"The function {name} {needed}, but for shape {shape} it returned shape {values.shape} "
+                f"of type {values.dtype}."
+            )
+        if not np.array_equal(given, z):
+            raise InputError(f"The function {name} must not change its argument in place.")
+
+
+def _parity(f: Callable[[np.ndarray], np.ndarray]) -> Parity | None:
+    z = _SYMMETRY_NODES
+    with np.errstate(all="ignore"):
+        right, left = np.asarray(f(z)), np.asarray(f(-z))
+        size = np.maximum(np.abs(right), np.abs(left))
+        allowed = 1e-12 * (size + np.median(size))
+        odd, even = 0.5 * (right - left), 0.5 * (right + left)
+        slope = odd[len(z) // 2] / z[len(z) // 2]
+        if np.all(np.abs(odd) <= allowed):
+            return "even"
+        if np.all(np.abs(even) <= allowed):
+            return "odd"
+        return "linear+even" if np.all(np.abs(odd - slope * z) <= allowed) else None
+
+
+def _digits(values: np.ndarray) -> str:
+    return " ".join(f"{value + 0.0:.11e}" for value in values.tolist())
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    shown = ", ".join(f"{value:.6g}" for value in values[:4])
+    return shown + (", ..." if len(values) > 4 else "")
+
+
+# --- evaluation -----------------------------------------------------------------------------------
+
+
+def _as_array(z: Any) -> tuple[Any, Any]:
+    xp = namespace_of(z)
+    z = xp.asarray(z)
+    return (z if z.dtype.kind == "f" else z.astype(float)), xp
+
+
+def _into(out: Any, values: Any) -> Any:
+    if out is None:
+        return values
+    out[...] = values
+    return out
+
+
+def _with_any_sign(
+    positive: Callable[[np.ndarray, np.ndarray], Moments],
+    f: Callable[[np.ndarray], np.ndarray],
+    A: np.ndarray,
+    s: np.ndarray,
+) -> Moments:
+    """Extend moments known for s > 0 to negative s and to s = 0."""
+    if np.all(s > 0):
+        return positive(A, s)
+    some = s != 0
+    result = Moments(f(A) * np.ones_like(A), *np.zeros((3, len(A))))
+    inner = positive(A[some], np.abs(s[some]))
+    sign = np.sign(s[some])
+    for target, values in zip(result, (inner.mean, sign * inner.slope, inner.noise, sign * inner.curvature)):
+        target[some] = values
+    return result
+
+
+def _base_moments(form: AffineForm, A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of the named function itself."""
+    text = f"{form.function}({', '.join(['z', *map(repr, form.parameters)])})"
+    base = parse_expression(text)
+
+    def values(x: np.ndarray) -> np.ndarray:
+        return base.evaluate({"z": x})
+
+    def positive(a: np.ndarray, scale: np.ndarray) -> Moments:
+        closed = CLOSED_FORMS.get(form.function)
+        if closed is None:
+            return _rule_of_expression(text, ()).moments(values, a, scale)
+        result = closed(a, scale, *form.parameters)
+        small = scale < ERF_SCALE
+        if form.function == "erf" and np.any(small):
+            result.noise[small] = _rule_of_expression(text, ()).moments(values, a[small], scale[small]).noise
+        return result
+
+    return _with_any_sign(positive, values, A, s)

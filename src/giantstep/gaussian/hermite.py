@@ -1,0 +1,75 @@
+"""Hermite polynomials that are orthonormal under the standard Gaussian measure.
+
+``h_j = He_j/sqrt(j!)`` with the probabilists' ``He_j`` (``He_2 = z^2 - 1``), so that E h_i h_j = [i = j].
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.polynomial import hermite_e
+from numpy.typing import ArrayLike
+
+from giantstep.errors import bad_field
+
+Basis = Literal["normalised", "he", "power"]
+
+
+def hermite_values(z: ArrayLike, order: int) -> np.ndarray:
+    """Return h_0(z), ..., h_order(z) along a new first axis.
+
+    Recurrence ``sqrt(j+1) h_{j+1} = z h_j - sqrt(j) h_{j-1}``.
+
+    >>> hermite_values(2.0, 2) * np.sqrt([1, 1, 2])
+    array([1., 2., 3.])
+    """
+    return _recurrence(np.asarray(z, dtype=float), order, 1.0)
+
+
+def hermite_functions(z: ArrayLike, order: int) -> np.ndarray:
+    """Return h_j(z) sqrt(phi(z)) for j = 0..order along a new first axis, phi the standard normal density.
+
+    They are orthonormal in L2(dz) and never overflow.
+    """
+    z = np.asarray(z, dtype=float)
+    return _recurrence(z, order, np.exp(-0.25 * z * z) / (2 * np.pi) ** 0.25)
+
+
+def _recurrence(z: np.ndarray, order: int, start: np.ndarray | float) -> np.ndarray:
+    if order < 0:
+        raise bad_field("order", order, "a whole number, at least 0")
+    values = np.empty((order + 1, *z.shape))
+    values[0] = start
+    if order > 0:
+        values[1] = z * start
+    for j in range(1, order):
+        values[j + 1] = (z * values[j] - np.sqrt(j) * values[j - 1]) / np.sqrt(j + 1)
+    return values
+
+
+def root_factorials(order: int) -> np.ndarray:
+    """Return sqrt(j!) for j = 0..order."""
+    return np.concatenate([[1.0], np.cumprod(np.sqrt(np.arange(1.0, order + 1)))])
+
+
+def convert_hermite(coefficients: ArrayLike, source: Basis, target: Basis) -> np.ndarray:
+    """Rewrite the coefficients of one polynomial, lowest order first, in another basis.
+
+    ``"normalised"``: sum a_j h_j; ``"he"``: sum b_j He_j with b_j = a_j/sqrt(j!); ``"power"``: sum p_j z^j.
+    (The projections E[f He_j] are sqrt(j!) a_j = j! b_j.)
+
+    >>> convert_hermite([0.0, 0.0, 1.0], "power", "he")
+    array([1., 0., 1.])
+    """
+    values = np.array(coefficients, dtype=float)
+    scale = root_factorials(len(values) - 1)
+    if source == target:
+        return values
+    if source == "power":
+        he = hermite_e.poly2herme(values)
+    else:
+        he = values / scale if source == "normalised" else values
+    if target == "power":
+        return hermite_e.herme2poly(he)
+    return he * scale[: len(he)] if target == "normalised" else he

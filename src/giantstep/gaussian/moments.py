@@ -1,0 +1,184 @@
+"""Moments of f(A + s z) under z ~ N(0,1) that have a closed form.
+
+Every routine takes ``A`` and ``s > 0`` of one shape; :mod:`giantstep.gaussian.functions` deals with the sign
+of s, with s = 0 and with shifts and scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from giantstep.gaussian.quadrature import normal_density
+
+
+class Moments(NamedTuple):
+    """Moments of f(A + s z) under z ~ N(0,1).
+
+    Attributes
+    ----------
+    mean : array
+        E f(A + s z).
+    slope : array
+        E z f(A + s z).
+    noise : array
+        E f(A + s z)^2 - mean^2 - slope^2 >= 0, what is left after the best affine fit in z.
+    curvature : array
+        d/ds E f(A + s z) = E[(z^2 - 1) f(A + s z)]/s.
+    """
+
+    mean: np.ndarray
+    slope: np.ndarray
+    noise: np.ndarray
+    curvature: np.ndarray
+
+
+ClosedForm = Callable[..., Moments]
+
+
+def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0) -> Moments:
+    """Moments of linear*x + factor*relu(x), at x = A + s z.
+
+    relu(x) and relu(-x) differ by a linear function, so the noise is even in A and taken at -|A|, where
+    nothing cancels.
+    """
+    from scipy.special import ndtr
+
+    t = A / s
+    size = np.abs(t)
+    density = normal_density(t)
+    outside = ndtr(-size)
+    excess = np.maximum(density - size * outside, 0.0)
+    noise = np.maximum((1 + t * t) * outside - size * density - excess**2 - outside**2, 0.0)
+    return Moments(
+        mean=linear * A + factor * (s * excess + np.maximum(A, 0.0)),
+        slope=s * (linear + factor * np.where(t > 0, 1 - outside, outside)),
+        noise=(factor * s) ** 2 * noise,
+        curvature=factor * density,
+    )
+
+
+def relu(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of max(x, 0)."""
+    return hinge(A, s)
+
+
+def leaky_relu(A: np.ndarray, s: np.ndarray, slope: float = 0.01) -> Moments:
+    """Moments of x for x > 0 and slope*x for x < 0."""
+    return hinge(A, s, slope, 1 - slope)
+
+
+def absolute(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of |x| = 2 relu(x) - x."""
+    return hinge(A, s, -1.0, 2.0)
+
+
+def sign(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of sign(x)."""
+    from scipy.special import erf, ndtr
+
+    t = A / s
+    density = normal_density(t)
+    return Moments(
+        mean=erf(t / np.sqrt(2)),
+        slope=2 * density,
+        noise=4 * np.maximum(ndtr(t) * ndtr(-t) - density**2, 0.0),
+        curvature=-2 * t / s * density,
+    )
+
+
+def erf(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of erf(x); the noise, by Owen's T, is a difference of numbers near 1."""
+    from scipy.special import erf, owens_t
+
+    q = 1 + 2 * s * s
+    mean = erf(A / np.sqrt(q))
+    bell = 2 / np.sqrt(np.pi * q) * np.exp(-A * A / q)
+    second = 1 - 8 * owens_t(A * np.sqrt(2 / q), 1 / np.sqrt(1 + 4 * s * s))
+    noise = np.maximum(second - mean**2 - (s * bell) ** 2, 0.0)
+    return Moments(mean, s * bell, noise, -2 * A * s / q * bell)
+
+
+def sin(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of sin(x); the noise is summed over its Hermite orders."""
+    damping, even, odd = _trigonometric(s)
+    sine, cosine = np.sin(A), np.cos(A)
+    mean = damping * sine
+    return Moments(mean, s * damping * cosine, sine**2 * even + cosine**2 * odd, -s * mean)
+
+
+def cos(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of cos(x)."""
+    damping, even, odd = _trigonometric(s)
+    sine, cosine = np.sin(A), np.cos(A)
+    mean = damping * cosine
+    return Moments(mean, -s * damping * sine, cosine**2 * even + sine**2 * odd, -s * mean)
+
+
+def _trigonometric(s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """exp(-s^2/2), exp(-s^2) (cosh s^2 - 1) and exp(-s^2) (sinh s^2 - s^2)."""
+    x = s * s
+    direct = -0.5 * np.expm1(-2 * x) - x * np.exp(-x)
+    return np.exp(-0.5 * x), 0.5 * np.expm1(-x) ** 2, np.where(x < 0.5, np.exp(-x) * _series(x, 3, 2), direct)
+
+
+def exp(A: np.ndarray, s: np.ndarray) -> Moments:
+    """Moments of exp(x)."""
+    x = s * s
+    mean = np.exp(A + 0.5 * x)
+    rest = np.where(x < 0.5, _series(x, 2, 1), np.expm1(x) - x)
+    return Moments(mean, s * mean, mean**2 * rest, s * mean)
+
+
+def _series(x: np.ndarray, start: int, stride: int) -> np.ndarray:
+    """Return x^start/start! + x^(start+stride)/(start+stride)! + ... for small x."""
+    x = np.minimum(x, 0.5)
+    total = np.zeros_like(x)
+    term = np.ones_like(x)
+    for n in range(1, 20):
+        term = term * x / n
+        if n >= start and (n - start) % stride == 0:
+            total = total + term
+    return total
+
+
+def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moments:
+    """Moments of p(x) by its Hermite projections, for s of either sign or zero.
+
+    p(A + s z) = sum_j c_j He_j(z), c_j = (s^j/j!) sum_i (s^2/2)^i/i! p^(j+2i)(A), noise sum_{j>=2} j! c_j^2.
+    """
+    degree = len(coefficients) - 1
+    derivatives = [np.polynomial.polynomial.polyval(A, coefficients)]
+    for order in range(1, max(degree, 2) + 1):
+        derivatives.append(
+            np.polynomial.polynomial.polyval(A, np.polynomial.polynomial.polyder(coefficients, order))
+        )
+    heat = 0.5 * s * s
+
+    def smoothed(order: int) -> np.ndarray:
+        """E p^(order)(A + s z)."""
+        total, factor = np.zeros_like(A * s), np.ones_like(s)
+        for i, derivative in enumerate(derivatives[order::2]):
+            factor = factor * heat / i if i else factor
+            total = total + factor * derivative
+        return total
+
+    noise, factor = np.zeros_like(A * s), np.ones_like(s)
+    for j in range(2, degree + 1):
+        factor = factor * s * s / j if j > 2 else 0.5 * s**4
+        noise = noise + factor * smoothed(j) ** 2
+    return Moments(smoothed(0), s * smoothed(1), noise, s * smoothed(2))
+
+
+CLOSED_FORMS: dict[str, ClosedForm] = {
+    "relu": relu,
+    "leaky_relu": leaky_relu,
+    "abs": absolute,
+    "sign": sign,
+    "erf": erf,
+    "sin": sin,
+    "cos": cos,
+    "exp": exp,
+}

@@ -1,0 +1,339 @@
+"""Grids: which fields of a scenario vary, over which values, along which dimensions; checked as arrays.
+
+A list makes a dimension named after its field, several lists their outer product in the order given, a single
+value just replaces, and DataArrays keep their own dimensions, so that two which share one are paired.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from giantstep.errors import InputError, bad_field
+from giantstep.gaussian import Function
+from giantstep.scenario import Scenario, allowed_values, as_number, check_numbers, dotted, field, known_field
+
+Points = dict[str, NDArray[np.float64]]
+"""Dotted numeric field -> its value at each point, shape (B,)."""
+
+DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
+"""Declaration of the setting ``dim``, for scenarios whose theory does not depend on the dimension."""
+
+
+class Batch(NamedTuple):
+    """Points which differ in numbers only: one call of the limit answers them all.
+
+    Attributes
+    ----------
+    scenario : the scenario with every name that varies set to the one of this batch.
+    places : (B,) places in the flattened grid.
+    points : every numeric field, and ``dim``, as (B,) arrays.
+    """
+
+    scenario: Scenario
+    places: NDArray[np.intp]
+    points: Points
+
+
+class Axis(NamedTuple):
+    """The values of one field that varies: numbers, or names with a code for each place."""
+
+    dims: tuple[str, ...]
+    values: NDArray[Any]
+    names: tuple[Any, ...] = ()
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The values as a coordinate: numbers, or the names as text."""
+        return np.array([_label(name) for name in self.names])[self.values] if self.names else self.values
+
+
+class Grid:
+    """A scenario over a grid of its fields.
+
+    Parameters
+    ----------
+    scenario : what is studied.
+    fields : field -> value, with dots or ``__`` for nested fields.
+    dim : dimension of the finite system, a number or a list (it comes first); None is the bare limit.
+
+    Attributes
+    ----------
+    scenario : the scenario with the single values put in.
+    dims, shape, size : names, lengths and number of points of the grid.
+    coords : coordinate -> (dims, values).
+    """
+
+    def __init__(
+        self, scenario: Scenario, fields: Mapping[str, Any] | None = None, /, *, dim: Any = None
+    ) -> None:
+        wanted = dotted(fields or {})
+        self.dim_is_field = "dim" in type(scenario).model_fields
+        if dim is not None:
+            if "dim" in wanted:
+                raise InputError("Field `dim` is given twice.")
+            wanted = {"dim": dim, **wanted}
+        single = {name: value for name, value in wanted.items() if not _is_many(value)}
+        many = {name: value for name, value in wanted.items() if _is_many(value)}
+        scenario = self._take_parts(scenario, single)
+        self.dim = self._take_dim(single)
+        for name in [name for name in many if _holds_list(scenario, single, name, self.dim_is_field)]:
+            single[name] = _one_list(name, many.pop(name))
+        self.scenario = _replaced(scenario, single, many, self.dim_is_field)
+        self._axes = {name: self._axis(name, value) for name, value in many.items()}
+        self._lay_out(many)
+        for batch in self.batches():
+            batch.scenario.check_points(batch.points)
+
+    @staticmethod
+    def _take_parts(scenario: Scenario, single: dict[str, Any]) -> Scenario:
+        """Put tables (a step given as a mapping) in first, since other fields may lie inside them."""
+        parts = {name: single.pop(name) for name in list(single) if isinstance(single[name], Mapping)}
+        return scenario.replace(parts) if parts else scenario
+
+    def _take_dim(self, single: dict[str, Any]) -> float:
+        if self.dim_is_field or "dim" not in single:
+            return float("inf")
+        return float(_dimensions([single.pop("dim")])[0])
+
+    def _axis(self, name: str, value: Any) -> Axis:
+        dims = tuple(str(dim) for dim in value.dims) if _is_data_array(value) else (name,)
+        if name == "dim" and not self.dim_is_field:
+            return Axis(dims, _dimensions(value))
+        current = _value_after(self.scenario, {}, name)
+        if isinstance(current, BaseModel):
+            inside = ", ".join(f"{name}.{inner}" for inner in type(current).model_fields if inner != "kind")
+            raise InputError(
+                f"Field `{name}` holds a {type(current).__name__} and cannot vary over a list; vary a field "
+                f"inside it{f' ({inside})' if inside else ''} or make a study of each."
+            )
+        if isinstance(current, int | float) and not isinstance(current, bool):
+            info = _declaration(self.scenario, name)
+            numbers = _numbers(name, info, value)
+            check_numbers(name, info, numbers)
+            return Axis(dims, numbers)
+        return self._names(name, dims, value)
+
+    def _names(self, name: str, dims: tuple[str, ...], value: Any) -> Axis:
+        entries = _entries(name, value)
+        codes: dict[Any, int] = {}
+        names: list[Any] = []
+        places = np.empty(len(entries), dtype=np.intp)
+        for place, entry in enumerate(entries):
+            if isinstance(entry, BaseModel | Mapping | Sequence) and not isinstance(entry, str):
+                raise bad_field(name, entry, "a single name in each place of the list")
+            key = (type(entry), entry)
+            if key not in codes:
+                codes[key] = len(names)
+                names.append(_value_after(self.scenario.replace({name: entry}), {}, name))
+            places[place] = codes[key]
+        return Axis(dims, places.reshape(np.shape(value)), tuple(names))
+
+    def _lay_out(self, given: Mapping[str, Any]) -> None:
+        """Find dimensions, lengths and coordinates, in the order given (``dim`` comes first)."""
+        sizes: dict[str, int] = {}
+        self.coords: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+        for name, axis in self._axes.items():
+            for dim, size in zip(axis.dims, axis.values.shape):
+                if sizes.setdefault(dim, size) != size:
+                    raise InputError(
+                        f"Field `{name}` has {size} values along `{dim}`, but another has {sizes[dim]}."
+                    )
+            self.coords[name] = (axis.dims, axis.labels)
+        for name, value in given.items():
+            if _is_data_array(value):
+                for dim in value.dims:
+                    self._own_coordinate(name, str(dim), value)
+        self.dims = tuple(sizes)
+        self.shape = tuple(sizes.values())
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+
+    def _own_coordinate(self, name: str, dim: str, value: Any) -> None:
+        fields = {"dim", *self.scenario.numeric_fields(), *type(self.scenario).model_fields}
+        if dim in fields and dim not in self._axes:
+            raise InputError(
+                f"The DataArray of `{name}` has the dimension `{dim}`, a field that does not vary here."
+            )
+        if dim not in value.coords:
+            return
+        labels = value.coords[dim].values
+        known = self.coords.setdefault(dim, ((dim,), labels))
+        if known[0] != (dim,) or not np.array_equal(known[1], labels):
+            raise InputError(f"The DataArray of `{name}` has other values of `{dim}` than the grid has.")
+
+    def check_names(self, reserved: Sequence[str]) -> None:
+        """Refuse dimensions which would collide with the names of the result."""
+        for dim in self.dims:
+            if dim in reserved:
+                raise InputError(
+                    f"A dimension of the grid cannot be called `{dim}`: the result has that name already."
+                )
+
+    def flat(self, name: str) -> NDArray[Any]:
+        """Return the values (or codes) of a field that varies at every point, shape (size,)."""
+        axis = self._axes[name]
+        order = [axis.dims.index(dim) for dim in self.dims if dim in axis.dims]
+        shape = [size if dim in axis.dims else 1 for dim, size in zip(self.dims, self.shape)]
+        return np.broadcast_to(axis.values.transpose(order).reshape(shape), self.shape).reshape(-1)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the points, split by the names that vary."""
+        named = [name for name, axis in self._axes.items() if axis.names]
+        if not named:
+            index = np.arange(self.size)
+            yield Batch(self.scenario, index, self._points(self.scenario, index))
+            return
+        combined, codes = np.unique(
+            np.stack([self.flat(name) for name in named]), axis=1, return_inverse=True
+        )
+        for code, combination in enumerate(combined.T):
+            names = {name: self._axes[name].names[place] for name, place in zip(named, combination)}
+            scenario = self.scenario.replace(names)
+            index = np.flatnonzero(codes.reshape(-1) == code)
+            yield Batch(scenario, index, self._points(scenario, index))
+
+    def _points(self, scenario: Scenario, index: NDArray[np.intp]) -> Points:
+        points = {name: np.full(len(index), value) for name, (value, _) in scenario.numeric_fields().items()}
+        if not self.dim_is_field:
+            points["dim"] = np.full(len(index), self.dim)
+        for name, axis in self._axes.items():
+            if not axis.names:
+                points[name] = self.flat(name)[index].astype(float)
+        return points
+
+
+def scenario_at(scenario: Scenario, points: Points, place: int) -> Scenario:
+    """Return the scenario of one point: `scenario` with the numbers at that place."""
+    fields = scenario.numeric_fields()
+    kinds = {name: int if info.annotation is int else float for name, (_, info) in fields.items()}
+    changes = {name: kind(points[name][place]) for name, kind in kinds.items()}
+    return scenario.replace({name: value for name, value in changes.items() if value != fields[name][0]})
+
+
+def _is_data_array(value: Any) -> bool:
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(value, xarray.DataArray)
+
+
+def _is_many(value: Any) -> bool:
+    if isinstance(value, str | bytes | Mapping | BaseModel | Function):
+        return False
+    return isinstance(value, Sequence | set | frozenset) or (
+        hasattr(value, "__array__") and np.ndim(value) > 0
+    )
+
+
+def _value_after(scenario: Scenario, changes: Mapping[str, Any], name: str) -> Any:
+    """Return what a dotted field holds once `changes` are made."""
+    value: Any = scenario
+    path = ""
+    for part in name.split("."):
+        path = f"{path}.{part}" if path else part
+        if path in changes:
+            value = changes[path]
+        elif isinstance(value, BaseModel) and part in type(value).model_fields:
+            value = getattr(value, part)
+        else:
+            known_field(scenario, name)
+            raise InputError(f"There is no field `{name}` here: `{path.rpartition('.')[0]}` is {value!r}.")
+    return value
+
+
+def _declaration(scenario: Scenario, name: str) -> FieldInfo:
+    *parents, last = name.split(".")
+    owner = _value_after(scenario, {}, ".".join(parents)) if parents else scenario
+    return type(owner).model_fields[last]
+
+
+def _holds_list(scenario: Scenario, single: Mapping[str, Any], name: str, dim_is_field: bool) -> bool:
+    if name == "dim" and not dim_is_field:
+        return False
+    return isinstance(_value_after(scenario, single, name), tuple | list | np.ndarray)
+
+
+def _one_list(name: str, value: Any) -> Any:
+    """Return the list that replaces a list-valued field; what would make it vary is refused."""
+    nested = (
+        any(np.ndim(item) > 0 for item in value) if isinstance(value, list | tuple) else np.ndim(value) > 1
+    )
+    if _is_data_array(value) or nested:
+        raise InputError(
+            f"Field `{name}` is a list and cannot vary over a grid: those are different studies."
+        )
+    return value
+
+
+def _replaced(
+    scenario: Scenario, single: Mapping[str, Any], many: Mapping[str, Any], dim_is_field: bool
+) -> Scenario:
+    """Put the single values in; where they only fit the grid, its first point goes in with them."""
+    if not single:
+        return scenario
+    try:
+        return scenario.replace(single)
+    except InputError as error:
+        varying = {name: value for name, value in many.items() if name != "dim" or dim_is_field}
+        try:
+            return scenario.replace({**single, **{name: _first(value) for name, value in varying.items()}})
+        except (InputError, IndexError):
+            raise error from None
+
+
+def _first(value: Any) -> Any:
+    item = np.asarray(value, dtype=object).reshape(-1)[0]
+    return item.item() if hasattr(item, "item") else item
+
+
+def _entries(name: str, value: Any) -> list[Any]:
+    """Return the entries of a list, flat; lists inside a plain list, and empty ones, are refused."""
+    if _is_data_array(value):
+        return list(value.values.reshape(-1))
+    if isinstance(value, set | frozenset):
+        raise bad_field(name, value, "a list (a set has no order)")
+    if not isinstance(value, Sequence) and np.ndim(value) != 1:
+        raise bad_field(name, value, "one value, a list or a one-dimensional array")
+    entries = list(value)
+    if not entries:
+        raise bad_field(name, entries, "a list of at least one value")
+    return entries
+
+
+def _numbers(name: str, info: FieldInfo, value: Any) -> NDArray[np.float64]:
+    """Return a list of numbers as an array; text, true/false, lists inside it and empty ones are refused."""
+    array = value.values if _is_data_array(value) else value
+    if (
+        isinstance(array, np.ndarray)
+        and array.dtype.kind in "iuf"
+        and array.size
+        and (array.ndim == 1 or array is not value)
+    ):
+        return array.astype(np.float64)
+    entries = _entries(name, value)
+    numbers = np.empty(len(entries))
+    for place, entry in enumerate(entries):
+        try:
+            numbers[place] = as_number(entry)
+        except ValueError:
+            raise bad_field(name, entry, allowed_values(info) + " in each place of the list") from None
+    return numbers.reshape(np.shape(array)) if array is not value else numbers
+
+
+def _dimensions(value: Any) -> NDArray[Any]:
+    numbers = _numbers("dim", DIM, value)
+    check_numbers("dim", DIM, numbers)
+    whole = np.isinf(numbers) | (numbers == np.round(numbers))
+    if not whole.all():
+        raise bad_field("dim", numbers[~whole].flat[0], "a whole number")
+    return numbers if np.isinf(numbers).any() else numbers.astype(np.int64)
+
+
+def _label(name: Any) -> Any:
+    if isinstance(name, str | int | float):
+        return name
+    return name.name if isinstance(name, Function) else str(name)

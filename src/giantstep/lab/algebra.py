@@ -1,0 +1,124 @@
+"""Dense linear algebra of experiments, the one place where the CPU and a GPU part ways.
+
+On the CPU every large product goes through SciPy's BLAS, as the factorisations do: NumPy's has its threads,
+and where calls alternate the two sets of threads wait for each other (measured: twice the time). Symmetric
+matrices are read from their lower triangle; only that is sure to be filled.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from giantstep.lab.devices import Array
+
+_GEMM, _GEMV, _SYMV, _SYRK = get_blas_funcs(("gemm", "gemv", "symv", "syrk"), dtype=np.float64)
+_POTRF = get_lapack_funcs("potrf", dtype=np.float64)
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def multiply(left: Array, right: Array, xp: ModuleType, out: Array = None, add: bool = False) -> Array:
+    """Return left @ right for matrices, written into or (`add`) added to a C-contiguous `out` where given."""
+    if xp is np:
+        if out is None:
+            out = np.empty((len(left), right.shape[1]))
+        assert out.flags.c_contiguous
+        first, turn_first = _as_fortran(right)
+        second, turn_second = _as_fortran(left)
+        weight = 1.0 if add else 0.0
+        _GEMM(1.0, first, second, weight, out.T, turn_first, turn_second, overwrite_c=1)
+        return out
+    if add:
+        out += left @ right
+        return out
+    return xp.matmul(left, right, out=out)
+
+
+def _as_fortran(matrix: Array) -> tuple[Array, int]:
+    """Return a Fortran-ordered view whose transpose (1) or itself (0) is matrix.T."""
+    return (matrix, 1) if matrix.flags.f_contiguous else (matrix.T, 0)
+
+
+def column_sums(features: Array, labels: Array, xp: ModuleType) -> Array:
+    """Return F^T y."""
+    return _GEMV(1.0, features.T, labels) if xp is np else labels @ features
+
+
+def add_gram(total: Array, features: Array, xp: ModuleType) -> None:
+    """Add F^T F to a Fortran-ordered matrix in place."""
+    if xp is np:
+        _SYRK(1.0, features.T, 1.0, total, lower=1, overwrite_c=1)
+    else:
+        total += features.T @ features
+
+
+def outer_gram(features: Array, xp: ModuleType) -> Array:
+    """Return F F^T."""
+    return _SYRK(1.0, features.T, trans=1, lower=1) if xp is np else features @ features.T
+
+
+def symmetric_product(matrix: Array, vector: Array, xp: ModuleType) -> Array:
+    """Return a symmetric matrix times a vector."""
+    return _SYMV(1.0, matrix, vector, lower=1) if xp is np else matrix @ vector
+
+
+def eigenvalues(matrix: Array, xp: ModuleType) -> Array:
+    """Return the eigenvalues of a symmetric matrix in increasing order."""
+    if xp is np:
+        return scipy.linalg.eigvalsh(matrix, lower=True, check_finite=False)
+    return xp.linalg.eigvalsh(matrix)
+
+
+def eigenvectors(matrix: Array, xp: ModuleType) -> tuple[Array, Array]:
+    """Return the eigenvalues of a symmetric matrix in increasing order and its eigenvectors as columns."""
+    if xp is np:
+        values, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
+        return values, vectors
+    values, vectors = xp.linalg.eigh(matrix)
+    return values, vectors
+
+
+def cholesky(matrix: Array, shift: float, xp: ModuleType) -> Array | None:
+    """Return the lower Cholesky factor of matrix + shift, None where it is not of full rank to rounding."""
+    size = len(matrix)
+    places = xp.arange(size)
+    shifted = np.array(matrix, order="F") if xp is np else matrix.copy()
+    shifted[places, places] += shift
+    diagonal = shifted[places, places]
+    if xp is np:
+        factor, failed = _POTRF(shifted, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            return None
+    else:
+        try:
+            with _failures_raise(xp):
+                factor = xp.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            return None
+    pivots = factor[places, places] ** 2
+    return factor if bool(xp.all(pivots > 4 * size * _EPS * diagonal)) else None
+
+
+def _failures_raise(xp: ModuleType) -> AbstractContextManager[Any]:
+    if xp.__name__ != "cupy":
+        return nullcontext()
+    errors: AbstractContextManager[Any] = importlib.import_module("cupyx").errstate(linalg="raise")
+    return errors
+
+
+def solve_triangular(factor: Array, right: Array, transposed: bool, xp: ModuleType) -> Array:
+    """Solve with a lower triangular factor or its transpose."""
+    if xp is np:
+        return scipy.linalg.solve_triangular(
+            factor, right, trans=int(transposed), lower=True, check_finite=False
+        )
+    if xp.__name__ == "cupy":
+        solve = importlib.import_module("cupyx.scipy.linalg").solve_triangular
+        return solve(factor, right, lower=True, trans=int(transposed))
+    return xp.linalg.solve(factor.T if transposed else factor, right)

@@ -1,0 +1,78 @@
+"""Devices: the array namespace that computes for "cpu" (NumPy) or "cuda" (CuPy, its GPU twin)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError, bad_field
+
+Array: TypeAlias = Any
+"""An array of whichever namespace computes (NumPy or CuPy)."""
+
+
+def device_index(device: str) -> int | None:
+    """Return the number of a CUDA device, None for the CPU: ``"cuda:1"`` is 1.
+
+    >>> device_index("cpu"), device_index("cuda"), device_index("cuda:1")
+    (None, 0, 1)
+    """
+    if device == "cpu":
+        return None
+    name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if name != "cuda" or (colon and not index.isdecimal()):
+        raise bad_field("device", device, '"cpu", "cuda" or "cuda:0"')
+    return int(index or 0)
+
+
+def namespace(device: str) -> ModuleType:
+    """Return the array namespace of a device: `numpy` for ``"cpu"``, `cupy` for ``"cuda"`` or ``"cuda:0"``.
+
+    Raises
+    ------
+    InputError
+        Where the device is unknown, CuPy is not installed, or there is no such GPU.
+    """
+    index = device_index(device)
+    if index is None:
+        return np
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        raise _no_gpu(device, "CuPy is not installed (install giantstep[cuda])") from None
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        count = 0
+    if index >= count:
+        raise _no_gpu(device, f"{count} CUDA devices are visible")
+    cupy.cuda.Device(index).use()
+    return cupy
+
+
+def _no_gpu(device: str, reason: str) -> InputError:
+    error = InputError(f'Field `device` must be "cpu" here, but is device={device!r}: {reason}.')
+    error.field, error.value, error.allowed = "device", device, '"cpu"'
+    return error
+
+
+def array_module(array: Array) -> ModuleType:
+    """Return the namespace an array belongs to."""
+    owner = type(array).__module__.partition(".")[0]
+    return sys.modules["cupy"] if owner == "cupy" else np
+
+
+def to_numpy(array: Array) -> NDArray[Any]:
+    """Return the values as a NumPy array, copied from the device where need be."""
+    return array.get() if array_module(array) is not np else np.asarray(array)
+
+
+def synchronize(xp: ModuleType) -> None:
+    """Wait until the device has done what it was asked (before reading a clock)."""
+    if xp.__name__ == "cupy":
+        xp.cuda.get_current_stream().synchronize()

@@ -1,0 +1,119 @@
+"""Ridge regression along a learning curve: every sample size and penalty from one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.lab.algebra import cholesky, eigenvectors, multiply, solve_triangular, symmetric_product
+from giantstep.lab.devices import Array, to_numpy
+from giantstep.lab.gram import Gram, Rows, accumulate
+
+EIGEN_PENALTIES = 24
+"""More penalties than this at one sample size take one eigendecomposition (worth 25 Cholesky factors)."""
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def ridge_path(
+    blocks: Iterable[tuple[Array, Array]],
+    width: int,
+    sizes: NDArray[np.int64],
+    penalties: NDArray[np.float64],
+    xp: ModuleType,
+) -> tuple[Array, NDArray[np.float64]]:
+    """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
+
+    Penalty 0 is the limit: the shortest of the solutions where there are several. With no more rows than
+    columns the fit goes through F F^T, whose Cholesky factor contains that of every smaller size.
+
+    Parameters
+    ----------
+    blocks : (features (m, width), labels (m,)) in turn; see `giantstep.lab.gram.accumulate`.
+    sizes, penalties : (B,) arrays.
+
+    Returns
+    -------
+    (width, B) array of coefficients on the device; (B,) array of training errors |y - F b|^2/n.
+    """
+    coefficients = xp.zeros((width, len(sizes)))
+    train = np.zeros(len(sizes))
+    for stage in accumulate(blocks, width, [int(size) for size in sizes], xp):
+        if isinstance(stage, Rows):
+            _fit_rows(stage, sizes, penalties, coefficients, train, xp)
+        else:
+            chosen = np.flatnonzero(sizes == stage.size)
+            _fit_gram(stage, chosen, penalties, coefficients, train, xp)
+    return coefficients, train
+
+
+def _fit_rows(
+    rows: Rows,
+    sizes: NDArray[np.int64],
+    penalties: NDArray[np.float64],
+    coefficients: Array,
+    train: NDArray[np.float64],
+    xp: ModuleType,
+) -> None:
+    few = np.flatnonzero(sizes <= rows.sizes[-1])
+    kernel = rows.kernel(xp)
+    distinct = np.unique(penalties[few])
+    left = []
+    for penalty in distinct:
+        chosen = few[penalties[few] == penalty]
+        largest = int(sizes[chosen].max())
+        many = len(distinct) > EIGEN_PENALTIES * len(rows.sizes)
+        factor = None if many else cholesky(kernel[:largest, :largest], float(penalty), xp)
+        if factor is None:
+            left.extend(chosen)
+            continue
+        half = solve_triangular(factor, rows.labels[:largest], False, xp)
+        inside = xp.arange(largest)[:, None] < xp.asarray(sizes[chosen])[None, :]
+        dual = solve_triangular(factor, xp.where(inside, half[:, None], 0.0), True, xp)
+        del factor
+        coefficients[:, chosen] = multiply(rows.features[:largest].T, dual, xp)
+        train[chosen] = to_numpy(xp.sum((float(penalty) * dual) ** 2, axis=0)) / sizes[chosen]
+    for size in np.unique(sizes[left]):
+        values, vectors = eigenvectors(kernel[:size, :size], xp)
+        signal = rows.labels[:size] @ vectors
+        kept = values > size * _EPS * values[-1]
+        for b in (b for b in left if sizes[b] == size):
+            penalty = float(penalties[b])
+            inverse = xp.where(kept, 1 / xp.where(kept, values + penalty, 1.0), 0.0)
+            coefficients[:, b] = (vectors @ (inverse * signal)) @ rows.features[:size]
+            residual = xp.where(kept, penalty * inverse * signal, signal)
+            train[b] = float(residual @ residual) / size
+
+
+def _fit_gram(
+    gram: Gram,
+    chosen: NDArray[np.int64],
+    penalties: NDArray[np.float64],
+    coefficients: Array,
+    train: NDArray[np.float64],
+    xp: ModuleType,
+) -> None:
+    left = []
+    for b in chosen:
+        many = len(chosen) > EIGEN_PENALTIES
+        factor = None if many else cholesky(gram.matrix, float(penalties[b]), xp)
+        if factor is None:
+            left.append(b)
+        else:
+            half = solve_triangular(factor, gram.moment, False, xp)
+            coefficients[:, b] = solve_triangular(factor, half, True, xp)
+            del factor
+    if left:
+        values, vectors = eigenvectors(gram.matrix, xp)
+        signal = gram.moment @ vectors
+        kept = values > len(values) * _EPS * values[-1]
+        for b in left:
+            inverse = xp.where(kept, 1 / xp.where(kept, values + float(penalties[b]), 1.0), 0.0)
+            coefficients[:, b] = vectors @ (inverse * signal)
+    for b in chosen:
+        solution = coefficients[:, b]
+        fitted = symmetric_product(gram.matrix, solution, xp)
+        excess = gram.energy - 2 * float(gram.moment @ solution) + float(solution @ fitted)
+        train[b] = max(excess, 0.0) / gram.size

@@ -1,0 +1,75 @@
+"""Progress of a long call: a bar on a terminal or in a notebook, a callable, or nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from giantstep.errors import bad_field
+
+ProgressOption = bool | Callable[[int, int, str], object] | None
+"""None: a bar where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
+
+
+class Progress:
+    """Counts steps and shows them; use as a context manager.
+
+    >>> with Progress(lambda done, total, text: print(done, total, text), 2, "trials") as progress:
+    ...     progress.advance()
+    0 2 trials
+    1 2 trials
+    """
+
+    def __init__(self, option: ProgressOption, total: int, text: str) -> None:
+        if not (option is None or isinstance(option, bool) or callable(option)):
+            raise bad_field("progress", option, "True, False or a callable(done, total, text)")
+        self.done, self.total, self.text = 0, total, text
+        self._callable = option if callable(option) else None
+        self._shows_bar = _is_watched() if option is None else option is True
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self._shows_bar:
+            self._bar = _bar()
+            self._bar.start()
+            self._task = self._bar.add_task(self.text, total=self.total)
+        self._tell()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, steps: int = 1) -> None:
+        """Say that so many more steps are done."""
+        self.done += steps
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done)
+        if self._callable is not None:
+            self._callable(self.done, self.total, self.text)
+
+
+def _is_watched() -> bool:
+    return _in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
+
+
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Bar(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,254 @@
+"""Results: the values of an engine, laid out as one labelled table with its provenance.
+
+Grid dimensions come first, then ``trial`` where trials are kept, then own ones; NaN means "not computed".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray
+from numpy.typing import NDArray
+
+from giantstep.errors import GiantstepError
+from giantstep.family import Engine, Question, Variable
+from giantstep.grid import Grid
+
+if TYPE_CHECKING:
+    from giantstep.scenario import Scenario
+
+DIAGNOSTICS = {
+    "converged": "whether the point was computed",
+    "status": "why not, where it was not",
+    "residual": "relative residual of the equations at the solution",
+    "iterations": "iterations of the solver",
+    "trials_done": "trials that gave numbers",
+}
+"""Columns every result may have beside the variables of its question."""
+
+RESERVED = ("source", "trial", *DIAGNOSTICS)
+"""Names that a dimension of a grid cannot have."""
+
+PROVENANCE = (
+    "title",
+    "giantstep_version",
+    "family",
+    "what",
+    "engine",
+    "scenario",
+    "settings",
+    "formula_version",
+    "papers",
+)
+"""Attributes every result has."""
+
+_LONGEST_SETTING = 1000
+"""Entries of an array in the settings that are written out; the coordinate holds the rest."""
+
+
+@dataclass
+class Table:
+    """Collects the answers of one engine, batch by batch, over a flattened grid.
+
+    Variables are taken as they come; a batch that lacks one, or has fewer entries along the variable's own
+    dimensions (fewer outliers), leaves NaN there.
+    """
+
+    grid: Grid
+    question: Question
+    engine: Engine
+    pieces: dict[str, list[tuple[NDArray[np.intp], NDArray[np.float64]]]] = field(default_factory=dict)
+    diagnostics: dict[str, NDArray[Any]] = field(default_factory=dict)
+    coords: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def put(self, name: str, index: NDArray[np.intp], values: Any) -> None:
+        """Add the values (B, ...) of a variable, or of its ``_stderr``, at the places `index`."""
+        array = np.asarray(values)
+        if array.ndim == 0 or array.shape[0] != len(index) or np.iscomplexobj(array):
+            raise GiantstepError(
+                f"The {self.engine} answered `{name}` with {array.dtype} {array.shape}, not "
+                f"{len(index)} numbers."
+            )
+        self.pieces.setdefault(name, []).append((index, array.astype(np.float64)))
+
+    def put_diagnostic(self, name: str, index: NDArray[np.intp], values: Any) -> None:
+        """Add one number or text per point."""
+        array = np.asarray(values)
+        if array.shape != index.shape:
+            raise GiantstepError(
+                f"The {self.engine} answered `{name}` with the shape {array.shape}, not {index.shape}."
+            )
+        dtype = object if array.dtype.kind in "UO" else array.dtype
+        self.diagnostics.setdefault(
+            name, np.full(self.grid.size, "", dtype) if dtype is object else np.zeros(self.grid.size, dtype)
+        )
+        self.diagnostics[name][index] = array
+
+    def put_coords(self, coords: Mapping[str, Any]) -> None:
+        """Add coordinates of own dimensions; batches must agree on them, though some may be longer."""
+        for dim, values in coords.items():
+            new, old = np.asarray(values), self.coords.get(dim)
+            if old is not None:
+                common = min(len(old), len(new))
+                if not np.array_equal(old[:common], new[:common]):
+                    raise GiantstepError(
+                        f"The {self.engine} answered with different values of `{dim}` at different points."
+                    )
+            if old is None or len(new) > len(old):
+                self.coords[dim] = new
+
+    def gathered(self, name: str) -> NDArray[np.float64]:
+        """Return all values of a variable, shape (points, ...), NaN where nothing was put."""
+        pieces = self.pieces[name]
+        own = (
+            tuple(int(size) for size in np.max([values.shape[1:] for _, values in pieces], axis=0))
+            if pieces[0][1].ndim > 1
+            else ()
+        )
+        full = np.full((self.grid.size, *own), np.nan)
+        for index, values in pieces:
+            room: Any = tuple(map(slice, values.shape[1:]))
+            full[(index, *room)] = values
+        return full
+
+    def dataset(
+        self, scenario: Scenario, *, trials_kept: bool, settings: Mapping[str, Any], attrs: Mapping[str, Any]
+    ) -> xarray.Dataset:
+        """Lay everything out as a Dataset."""
+        grid = self.grid
+        data: dict[str, Any] = {}
+        lengths: dict[str, int] = {}
+        for variable in self.question.variables:
+            for name in (variable.name, variable.name + "_stderr"):
+                if name not in self.pieces:
+                    continue
+                kept = trials_kept and name == variable.name
+                dims = (("trial",) if kept else ()) + variable.dims
+                values = self.gathered(name)
+                if values.ndim != 1 + len(dims):
+                    raise GiantstepError(
+                        f"The {self.engine} answered `{name}` with {values.ndim - 1} own dims, not {dims}."
+                    )
+                _take_lengths(lengths, dims, values.shape[1:], name)
+                data[name] = (
+                    grid.dims + dims,
+                    values.reshape(grid.shape + values.shape[1:]),
+                    _about(variable, name),
+                )
+        for name, values in self.diagnostics.items():
+            flat = values.astype(str) if values.dtype == object else values
+            data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
+        coords = {
+            name: (dims, values, _about_field(scenario, name)) for name, (dims, values) in grid.coords.items()
+        }
+        coords.update(self._own_coords(scenario, lengths, settings))
+        return xarray.Dataset(data, coords, attrs=attrs)
+
+    def _own_coords(
+        self, scenario: Scenario, lengths: Mapping[str, int], settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the coordinates of own dimensions: the engine's, those asked for, or a count from 1."""
+        counts = scenario.block_count()
+        coords: dict[str, Any] = {}
+        for dim, length in lengths.items():
+            values = self.coords.get(dim, settings.get(dim))
+            if dim == "trial" or values is None:
+                if counts.get(dim, length) != length:
+                    raise GiantstepError(
+                        f"The {self.engine} answered with {length} entries of `{dim}`, not {counts[dim]}."
+                    )
+                coords[dim] = np.arange(1, length + 1) if dim != "trial" else np.arange(length)
+                continue
+            values = np.asarray(values)
+            if values.shape != (length,):
+                raise GiantstepError(
+                    f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}."
+                )
+            if np.iscomplexobj(values):
+                coords[dim] = np.arange(length)
+                coords[f"{dim}_real"], coords[f"{dim}_imag"] = (dim, values.real), (dim, values.imag)
+            else:
+                coords[dim] = values
+        return coords
+
+
+def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:
+    for dim, length in zip(dims, shape):
+        if lengths.setdefault(dim, length) != length:
+            raise GiantstepError(
+                f"`{name}` has {length} entries of `{dim}`, but another variable has {lengths[dim]}."
+            )
+
+
+def _about(variable: Variable, name: str) -> dict[str, str]:
+    if name != variable.name:
+        return {"long_name": f"standard error of {variable.name}"}
+    return {"long_name": variable.meaning, "symbol": variable.symbol}
+
+
+def _about_field(scenario: Scenario, name: str) -> dict[str, str]:
+    from giantstep.scenario import walk_fields
+
+    for leaf, _, info in walk_fields(scenario):
+        if leaf == name:
+            extra = info.json_schema_extra
+            symbol = str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
+            return {"long_name": info.description or "", "symbol": symbol}
+    return {"long_name": "input dimension", "symbol": "d"} if name == "dim" else {}
+
+
+def provenance(
+    scenario: Scenario, what: str, engine: str, settings: Mapping[str, Any], extra: Mapping[str, Any]
+) -> dict[str, str | int | float]:
+    """Return the attributes of a result: who made it, of what, how."""
+    from giantstep import __version__
+
+    attrs: dict[str, str | int | float] = {
+        "title": scenario.title,
+        "giantstep_version": __version__,
+        "family": scenario.family,
+        "what": what,
+        "engine": engine,
+        "scenario": json.dumps(scenario.content(), allow_nan=False),
+        "settings": json.dumps(plain(settings), allow_nan=False),
+        "formula_version": scenario.formula_version,
+        "papers": ", ".join(scenario.papers),
+    }
+    attrs.update({name: _attribute(value) for name, value in extra.items()})
+    return attrs
+
+
+def _attribute(value: Any) -> str | int | float:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, str | int | float) else json.dumps(plain(value), allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Return strict JSON data: null for NaN, "inf" for infinity; long arrays are summed up."""
+    if isinstance(value, np.generic) or (hasattr(value, "ndim") and value.ndim == 0):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        if len(value) > _LONGEST_SETTING:
+            return {"first": plain(value[0]), "last": plain(value[-1]), "num": len(value)}
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def merged(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the facts of several batches as one: equal ones once, different ones side by side."""
+    facts: dict[str, Any] = {}
+    for name in dict.fromkeys(name for answer in answers for name in answer):
+        values = list(dict.fromkeys(_attribute(answer[name]) for answer in answers if name in answer))
+        facts[name] = values[0] if len(values) == 1 else "; ".join(map(str, values))
+    return facts

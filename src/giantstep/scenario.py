@@ -1,0 +1,484 @@
+"""Scenarios: one frozen, checked description of a learning problem, with symbols, meanings and bounds.
+
+`Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a
+second layer). Every number is checked at the door: text, true/false and NaN are refused, bounds are part of
+the field. Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in
+keywords.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import importlib
+import json
+import math
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import pydantic
+from annotated_types import Ge, Gt, Le, Lt
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic.fields import FieldInfo
+
+from giantstep.errors import InputError, bad_field, structural
+from giantstep.family import Answer, Question
+from giantstep.gaussian import Function, as_function
+
+_FAMILIES = {"one-step": "giantstep.families.one_step.scenario"}
+_REGISTRY: dict[str, type[Scenario]] = {}
+
+
+def as_number(value: Any) -> float:
+    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted."""
+    if isinstance(value, bool | np.bool_ | str | bytes) or not isinstance(value, numbers.Real):
+        if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
+            return float(value)
+        raise ValueError("a number")
+    if math.isnan(value):
+        raise ValueError("a number, not NaN")
+    return float(value)
+
+
+def _as_integer(value: Any) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise ValueError("a whole number")
+    return int(value)
+
+
+def _as_numbers(value: Any) -> tuple[float, ...]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise ValueError("a list of numbers")
+    try:
+        numbers = tuple(as_number(item) for item in value)
+    except ValueError:
+        raise ValueError("a list of numbers") from None
+    if any(map(math.isinf, numbers)):
+        raise ValueError("a list of finite numbers")
+    return numbers
+
+
+def _json_number(value: float) -> float | str:
+    return ("inf" if value > 0 else "-inf") if math.isinf(value) else value
+
+
+_FLOAT_JSON = PlainSerializer(_json_number, when_used="json")
+
+Number = Annotated[float, BeforeValidator(as_number), _FLOAT_JSON]
+"""A real number; `field(..., infinite=True)` lets infinity in."""
+Integer = Annotated[int, BeforeValidator(_as_integer)]
+"""A whole number."""
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_numbers)]
+"""A list of finite numbers; it may not vary over a grid."""
+
+
+def _function_json(function: Function) -> str | dict[str, str]:
+    if function.expression is not None:
+        return function.expression
+    return {"callable": function.name, "fingerprint": function.fingerprint()}
+
+
+Expression = Annotated[
+    Function,
+    BeforeValidator(as_function),
+    PlainSerializer(_function_json, when_used="json"),
+    WithJsonSchema({"type": "string", "description": "a name or an expression in z"}),
+]
+"""A function of one Gaussian variable: a name, an expression in ``z``, a callable, a `giantstep.Function`."""
+
+
+def field(
+    symbol: str,
+    meaning: str,
+    *,
+    default: Any = ...,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    infinite: bool = False,
+) -> Any:
+    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
+    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
+    return pydantic.Field(default, description=meaning, json_schema_extra=extra, **given)
+
+
+def allowed_values(info: FieldInfo) -> str:
+    """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
+    words = {Gt: ("above", "gt"), Ge: ("at least", "ge"), Lt: ("below", "lt"), Le: ("at most", "le")}
+    parts = [
+        f"{words[type(m)][0]} {getattr(m, words[type(m)][1]):g}" for m in info.metadata if type(m) in words
+    ]
+    number = "a whole number" if info.annotation is int else "a number"
+    text = " ".join([number, " and ".join(parts)]).strip()
+    return f"{text} (inf is allowed)" if _allows_infinity(info) else text
+
+
+def _allows_infinity(info: FieldInfo) -> bool:
+    extra = info.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("infinite"))
+
+
+def check_numbers(name: str, info: FieldInfo, values: NDArray[Any]) -> None:
+    """Check an array of values of one numeric field against its bounds; the first bad one is named."""
+    good = ~np.isnan(values)
+    if not _allows_infinity(info):
+        good &= np.isfinite(values)
+    for bound in info.metadata:
+        if isinstance(bound, Gt):
+            good &= values > bound.gt
+        elif isinstance(bound, Ge):
+            good &= values >= bound.ge
+        elif isinstance(bound, Lt):
+            good &= values < bound.lt
+        elif isinstance(bound, Le):
+            good &= values <= bound.le
+    if info.annotation is int:
+        good &= values == np.round(values)
+    if not good.all():
+        bad = values[~good].flat[0]
+        raise bad_field(name, bad, allowed_values(info) + (", finite" if np.isinf(bad) else ""))
+
+
+class Part(BaseModel):
+    """A small frozen value object inside a scenario; it takes its values in order or by name."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+    )
+
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        names = [name for name in type(self).model_fields if name != "kind"]
+        if len(values) > len(names):
+            raise InputError(
+                f"{type(self).__name__} takes {len(names)} values ({', '.join(names)}), not {len(values)}."
+            )
+        for name, value in zip(names, values):
+            if name in fields:
+                raise InputError(f"{type(self).__name__} got `{name}` twice.")
+            fields[name] = value
+        with _translated(type(self)):
+            super().__init__(**fields)
+
+    @pydantic.model_validator(mode="after")
+    def _check_part(self) -> Self:
+        _check_finite(self)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Check what one field cannot say alone; raise `bad_field`."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        return ((name, value) for name, value in super().__repr_args__() if name != "kind")
+
+
+class Scenario(BaseModel):
+    """One learning problem, said once; answered by the limit and by the experiment.
+
+    A family subclasses it, declares its fields with `field`, and the class attributes below. Its engines live
+    beside it: ``limit.py`` with ``limit(scenario, points, what, settings) -> Answer``, ``experiment.py`` with
+    ``trial(scenario, points, what, dim, draws, settings) -> dict of arrays`` (or it overrides both methods).
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+    )
+
+    family: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    update_rule: ClassVar[str] = ""
+    """The model and its update rule in plain text, with every scaling written out."""
+    questions: ClassVar[Mapping[str, Question]] = {}
+    """What it answers (`what=`); the first is the default."""
+    theories: ClassVar[Mapping[str, str]] = {"exact": "the exact limit"}
+    """Theories of the same quantities by name, the exact one first; ``settings["theory"]`` may be None."""
+    papers: ClassVar[tuple[str, ...]] = ()
+    """BibTeX keys of `giantstep.references`."""
+    formula_version: ClassVar[int] = 1
+    """Raised when a formula or an experiment changes its numbers."""
+    shared_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
+
+    def __init__(self, **fields: Any) -> None:
+        with _translated(type(self)):
+            super().__init__(**fields)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.family:
+            _REGISTRY[cls.family] = cls
+
+    @pydantic.model_validator(mode="after")
+    def _check_scenario(self) -> Self:
+        _check_finite(self)
+        self.check()
+        return self
+
+    # -- what a family may override ---------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check what one field cannot say alone; raise `bad_field`."""
+
+    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+        """Check a whole grid, as arrays, for what single fields cannot say; raise `bad_field`."""
+
+    def limit(
+        self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]
+    ) -> Answer:
+        """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
+        answer: Answer = self._engine("limit").limit(self, points, what, settings)
+        return answer
+
+    def trial(
+        self,
+        points: Mapping[str, NDArray[np.float64]],
+        what: str,
+        dim: int,
+        draws: Any,
+        settings: Mapping[str, Any],
+    ) -> dict[str, NDArray[Any]]:
+        """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
+        values: dict[str, NDArray[Any]] = self._engine("experiment").trial(
+            self, points, what, dim, draws, settings
+        )
+        return values
+
+    def memory(
+        self, points: Mapping[str, NDArray[np.float64]], what: str, dim: int, settings: Mapping[str, Any]
+    ) -> int:
+        """Return the bytes one trial needs at its peak, on its device."""
+        estimate = getattr(self._engine("experiment"), "memory", None)
+        return 0 if estimate is None else int(estimate(self, points, what, dim, settings))
+
+    def prepare(
+        self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the settings with what both engines must share filled in (the ``x`` of a spectrum, say)."""
+        prepare = getattr(self._engine("limit"), "prepare", None)
+        return dict(settings) if prepare is None else prepare(self, points, what, settings)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a small valid scenario: what ``giantstep new`` starts from, what the tests run."""
+        return cls()
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""
+        return {}
+
+    @classmethod
+    def _engine(cls, name: str) -> Any:
+        return importlib.import_module(cls.__module__.rpartition(".")[0] + "." + name)
+
+    # -- fields -----------------------------------------------------------------------------------
+
+    def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
+        """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``."""
+        content = _python_content(self)
+        wanted = dotted({**(changes or {}), **fields})
+        for name in sorted(
+            wanted, key=lambda name: name.count(".")
+        ):  # a part first, then what lies inside it
+            *parents, last = name.split(".")
+            place = content
+            for parent in parents:
+                inner = place.get(parent)
+                if not isinstance(inner, BaseModel | Mapping):
+                    known_field(self, name)
+                    raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")
+                place[parent] = _python_content(inner) if isinstance(inner, BaseModel) else dict(inner)
+                place = place[parent]
+            if last not in place:
+                known_field(self, name)
+            place[last] = wanted[name]
+        return type(self)(**content)
+
+    def numeric_fields(self) -> dict[str, tuple[float, FieldInfo]]:
+        """Return every field that holds one number here: dotted name -> (value, declaration)."""
+        return {
+            name: (float(value), info)
+            for name, value, info in walk_fields(self)
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+    def content(self) -> dict[str, Any]:
+        """Return the scenario as plain JSON data with its family: what a file or a store keeps."""
+        return {"family": self.family, **self.model_dump(mode="json")}
+
+    def digest(self, without: Sequence[str] = ()) -> str:
+        """Return a hash of the content, leaving out the dotted fields in `without`."""
+        content = self.content()
+        for name in without:
+            *parents, last = name.split(".")
+            place = functools.reduce(lambda inner, part: inner.get(part, {}), parents, content)
+            place.pop(last, None)
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def from_content(content: Mapping[str, Any]) -> Scenario:
+    """Rebuild a scenario from `Scenario.content` or from the ``[scenario]`` table of a file."""
+    fields = dict(content)
+    family = fields.pop("family", None)
+    if family is None:
+        raise InputError(
+            f"Field `family` is missing in the scenario; it must be one of {', '.join(families())}."
+        )
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and "callable" in value:
+            raise InputError(
+                f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only."
+            )
+    return family_class(family)(**fields)
+
+
+def families() -> list[str]:
+    """Return the names of all families."""
+    return sorted({*_FAMILIES, *_REGISTRY})
+
+
+def family_class(name: str) -> type[Scenario]:
+    """Return the scenario class of a family by its name."""
+    if isinstance(name, str) and name not in _REGISTRY and name in _FAMILIES:
+        importlib.import_module(_FAMILIES[name])
+    if not isinstance(name, str) or name not in _REGISTRY:
+        raise bad_field("family", name, "one of " + ", ".join(families()) + _nearest(str(name), families()))
+    return _REGISTRY[name]
+
+
+def dotted(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Write keyword names with dots: ``step__rate`` is ``step.rate``."""
+    return {name.replace("__", "."): value for name, value in fields.items()}
+
+
+def walk_fields(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, FieldInfo]]:
+    """Yield (dotted name, value, declaration) of every leaf field of a scenario or part."""
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from walk_fields(value, f"{prefix}{name}.")
+        elif name != "kind":
+            yield prefix + name, value, info
+
+
+def known_field(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
+    """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
+    leaves = [leaf for leaf, _, _ in walk_fields(scenario)]
+    known = {*leaves, *type(scenario).model_fields}
+    if name not in known:
+        candidates = [*leaves, *type(scenario).model_fields, *also]
+        allowed = ", ".join(dict.fromkeys(leaves))
+        raise InputError(
+            f"There is no field `{name}` in {_name(scenario)}{_nearest(name, candidates)}; it has {allowed}."
+        )
+
+
+def _nearest(name: str, candidates: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
+    return f" (did you mean `{close[0]}`?)" if close else ""
+
+
+def _name(scenario: Scenario) -> str:
+    inner = [
+        f"{n}={type(v).__name__}"
+        for n, v in scenario
+        if isinstance(v, Part) and "kind" in type(v).model_fields
+    ]
+    return f"{type(scenario).__name__}({', '.join(inner)})" if inner else type(scenario).__name__
+
+
+def _python_content(model: BaseModel) -> dict[str, Any]:
+    return {name: getattr(model, name) for name in type(model).model_fields}
+
+
+def _check_finite(model: BaseModel) -> None:
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, float) and math.isinf(value) and not _allows_infinity(info):
+            raise bad_field(name, value, allowed_values(info) + ", finite")
+
+
+class _translated:
+    """Turn pydantic's messages into one sentence of ours; the only place that does."""
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.model = model
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, pydantic.ValidationError):
+            raise _sentence(self.model, error) from None
+
+
+_BOUNDS = {
+    "greater_than": "gt",
+    "greater_than_equal": "ge",
+    "less_than": "lt",
+    "less_than_equal": "le",
+}
+
+
+def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
+    problem = min(
+        error.errors(), key=lambda problem: problem["type"] != "extra_forbidden"
+    )  # a misspelt name first
+    path, info = _field_path(model, problem["loc"])
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return cause.inside(path)
+    kind, value = problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        names = [name for name in model.model_fields if name != "kind"]
+        nearest, known = _nearest(path, names), ", ".join(names) or "none"
+        return structural(
+            path, f"There is no field `{{field}}` in {model.__name__}{nearest}; it has {known}."
+        )
+    if kind == "missing":
+        return structural(
+            path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}."
+        )
+    if kind in _BOUNDS and info is not None:
+        return bad_field(path, value, allowed_values(info))
+    if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
+        return bad_field(path, value, "a table" + _kinds(info))
+    if kind == "union_tag_invalid":
+        return bad_field(f"{path}.kind", problem["ctx"]["tag"], "one of " + problem["ctx"]["expected_tags"])
+    if kind == "literal_error":
+        return bad_field(path, value, "one of " + problem["ctx"]["expected"])
+    if cause is not None:
+        same = [other for other in error.errors() if other["loc"][0] == problem["loc"][0]]
+        wanted = dict.fromkeys(
+            str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {})
+        )
+        return bad_field(path, value, " or ".join(wanted))  # a number or a list of numbers, say
+    return bad_field(path, value, f"valid ({problem['msg'].lower()})")
+
+
+def _kinds(info: FieldInfo | None) -> str:
+    """Name the kinds a part may have: `` with a `kind`, one of none, planted, maximal``."""
+    members = getattr(info.annotation, "__args__", ()) if info is not None else ()
+    kinds = [str(m.model_fields["kind"].default) for m in members if "kind" in getattr(m, "model_fields", {})]
+    return f" with a `kind`, one of {', '.join(kinds)}" if kinds else ""
+
+
+def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldInfo | None]:
+    """Write a pydantic location as a dotted name.
+
+    Parts are built through their own ``__init__`` and report for themselves, so a location here is a field,
+    then perhaps the tag of a union (which is no name) or places in a list.
+    """
+    name, *rest = loc or ("",)
+    return f"{name}" + "".join(f"[{part}]" for part in rest if isinstance(part, int)), model.model_fields.get(
+        str(name)
+    )

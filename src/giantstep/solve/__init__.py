@@ -1,0 +1,7 @@
+"""Solvers over a batch of independent points: fixed points, linear systems, roots."""
+
+from giantstep.solve.fixed_point import FixedPoint as FixedPoint
+from giantstep.solve.fixed_point import anderson as anderson
+from giantstep.solve.fixed_point import solve_fixed_point as solve_fixed_point
+from giantstep.solve.linear import solve_each as solve_each
+from giantstep.solve.roots import bisect as bisect

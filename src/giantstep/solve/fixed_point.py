@@ -1,0 +1,117 @@
+"""Fixed points x = G(x) of many independent points at once: Newton, guarded by the plain map, then Anderson.
+
+A point is frozen as soon as it has converged, so its answer does not depend on its neighbours in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass
+class FixedPoint:
+    """Solution of x = G(x) at each of B points: `x` (B, ...), `residual`, `iterations` (B,)."""
+
+    x: Array
+    residual: NDArray[np.float64]
+    iterations: NDArray[np.int64]
+
+
+def solve_fixed_point(
+    step: Callable[[Array, Array], tuple[Array, Array, Array]],
+    start: Array,
+    *,
+    goal: float = 1e-13,
+    good_enough: float = 1e-10,
+    max_steps: int = 60,
+) -> FixedPoint:
+    """Solve x = G(x) at every point of a batch.
+
+    Parameters
+    ----------
+    step : ``step(x, active) -> (plain, newton, residual)`` for the points listed in `active`: G(x); the Newton
+        iterate, with NaN in the points where it is not admissible; and the residual of x itself.
+    start : (B, ...) starting points, real or complex.
+    goal : a point is frozen once its residual is below this, or once it is below `good_enough` and no longer shrinks
+        (rounding has been reached).
+    """
+    x = np.array(start)
+    residual = np.full(len(x), np.inf)
+    iterations = np.zeros(len(x), dtype=np.int64)
+    best = np.full(len(x), np.inf)
+    best_x = x.copy()
+    best_plain = x.copy()
+    stalled = np.zeros(len(x), dtype=np.int64)
+    active = np.arange(len(x))
+    for _ in range(max_steps):
+        if active.size == 0:
+            break
+        plain, newton, now = step(x[active], active)
+        now = np.where(np.isfinite(now), now, np.inf)
+        residual[active] = now
+        iterations[active] += 1
+        better = now < best[active]
+        # from far above Newton gains about a factor 2 a step, or less near a double root: that is no stall
+        stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
+        best[active] = np.where(better, now, best[active])
+        best_x[active[better]] = x[active[better]]
+        best_plain[active[better]] = plain[better]
+        done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
+        usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
+        proposal = np.where(_expand(usable, newton), newton, plain)
+        lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
+        proposal[lost] = best_plain[active[lost]]
+        x[active[~done]] = proposal[~done]
+        active = active[~done]
+    return FixedPoint(best_x, best, iterations)
+
+
+def anderson(
+    mapping: Callable[[Array], Array],
+    start: Array,
+    size: Callable[[Array, Array], float],
+    *,
+    memory: int = 6,
+    goal: float = 1e-13,
+    max_steps: int = 2000,
+) -> tuple[Array, float, int]:
+    """Solve x = G(x) for one point by Anderson mixing; `size` measures the residual of (x, G(x)).
+
+    When the residual grows beyond twice its best the memory is dropped and a plain step is taken.
+    """
+    x = np.array(start)
+    best_x, best = x, np.inf
+    points: list[Array] = []
+    images: list[Array] = []
+    count = 0
+    for count in range(1, max_steps + 1):
+        image = mapping(x)
+        now = size(x, image)
+        if not np.isfinite(now):
+            break
+        if now < best:
+            best_x, best = x, now
+        if now < goal:
+            break
+        if now > 2 * best:
+            points, images = [], []
+        points, images = [*points, x][-memory - 1 :], [*images, image][-memory - 1 :]
+        if len(points) == 1:
+            x = image
+            continue
+        steps = np.stack([(g - p).ravel() for p, g in zip(points, images)])
+        differences = (steps[:-1] - steps[-1]).T
+        weights = np.linalg.lstsq(differences, -steps[-1], rcond=1e-12)[0]
+        x = image + sum(weight * (g - image) for weight, g in zip(weights, images[:-1]))
+    return best_x, float(best), count
+
+
+def _expand(mask: Array, like: Array) -> Array:
+    return mask.reshape((-1,) + (1,) * (like.ndim - 1))

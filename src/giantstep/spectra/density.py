@@ -1,0 +1,98 @@
+"""A density on an interval with square-root edges, sampled on panels: mass, moments and distribution function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Panels on [low, high], each with its Gauss-Legendre nodes in a variable s in which the density is smooth.
+
+    On panel j, x = left + (right - left) w(s) with w(s) = s, s^2 (square-root behaviour at the left end) or
+    1 - (1-s)^2 (at the right end), s in [0, 1].
+    """
+
+    left: Array  # (P,)
+    right: Array  # (P,)
+    power: NDArray[np.int64]  # (P,), 0 linear, -1 square root at the left, +1 at the right
+    order: int
+
+    @property
+    def _rule(self) -> tuple[Array, Array]:
+        nodes, weights = np.polynomial.legendre.leggauss(self.order)
+        return (nodes + 1) / 2, weights / 2
+
+    def _place(self, s: Array, panel: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return x and dx/ds at s on the given panels."""
+        power, width = self.power[panel], (self.right - self.left)[panel]
+        w = np.where(power == 0, s, np.where(power < 0, s**2, 1 - (1 - s) ** 2))
+        slope = np.where(power == 0, 1.0, np.where(power < 0, 2 * s, 2 * (1 - s)))
+        return self.left[panel] + width * w, width * slope
+
+    @property
+    def nodes(self) -> Array:
+        """The nodes (P, order), increasing."""
+        s, _ = self._rule
+        x, _ = self._place(s[None, :], np.arange(len(self.left))[:, None])
+        return x
+
+    @property
+    def weights(self) -> Array:
+        """Quadrature weights dx of the nodes (P, order)."""
+        s, weights = self._rule
+        _, slope = self._place(s[None, :], np.arange(len(self.left))[:, None])
+        return weights * slope
+
+    def integral(self, values: Array) -> float:
+        """Return the integral of a function given at the nodes."""
+        return float(np.sum(self.weights * values))
+
+    def tail(self, density: Array, x: Array) -> Array:
+        """Return the mass above x of a density given at the nodes (P, order)."""
+        s_nodes, weights = self._rule
+        _, slopes = self._place(s_nodes[None, :], np.arange(len(self.left))[:, None])
+        integrand = density * slopes
+        masses = integrand @ weights
+        beyond = np.concatenate([np.cumsum(masses[::-1])[::-1], [0.0]])
+        x = np.asarray(x, dtype=float)
+        inside = np.clip(x, self.left[0], self.right[-1])
+        panel = np.clip(np.searchsorted(self.right, inside, side="left"), 0, len(self.left) - 1)
+        fraction = (inside - self.left[panel]) / (self.right - self.left)[panel]
+        fraction = np.clip(fraction, 0.0, 1.0)
+        power = self.power[panel]
+        s = np.where(power == 0, fraction, np.where(power < 0, np.sqrt(fraction), 1 - np.sqrt(1 - fraction)))
+        # integrate the interpolating polynomial of the panel from s to 1
+        vandermonde = np.polynomial.legendre.legvander(2 * s_nodes - 1, self.order - 1)
+        coefficients = np.linalg.solve(vandermonde, integrand.T).T
+        primitive = np.polynomial.legendre.legint(coefficients, axis=1)
+        at_end = primitive.sum(axis=1)[panel]
+        at_s = np.sum(np.polynomial.legendre.legvander(2 * s - 1, self.order) * primitive[panel], axis=-1)
+        return beyond[panel + 1] + 0.5 * (at_end - at_s)
+
+
+def bulk_panels(low: float, high: float, *, order: int = 10, finest: float = 1e-7) -> Panels:
+    """Return panels on the bulk [low, high], geometric towards a small or vanishing lower edge.
+
+    With ``low`` above 0 both ends are square-root edges; with ``low = 0`` the panels run geometrically down to
+    ``finest * high`` and what lies below is left to the caller.
+    """
+    top = high
+    floor = low if low > 0 else finest * high
+    middle = 0.5 * (floor + top)
+    cuts = [middle]
+    while cuts[-1] > 4 * floor:
+        cuts.append(cuts[-1] / 3)
+    cuts = [floor, *[cut for cut in reversed(cuts) if cut > 1.2 * floor or cut == middle]]
+    cuts += [middle + (top - middle) * f for f in (0.5, 1.0)]
+    edges = np.array(cuts)
+    power = np.zeros(len(edges) - 1, dtype=np.int64)
+    power[-1] = 1
+    if low > 0:
+        power[0] = -1
+    return Panels(edges[:-1], edges[1:], power, order)

@@ -1,0 +1,25 @@
+"""Distances between a law and a sample of eigenvalues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def kolmogorov_distance(eigenvalues: Array, cdf: Callable[[Array], Array]) -> float:
+    """Return the largest difference between the empirical distribution of `eigenvalues` and `cdf`."""
+    ordered = np.sort(np.ravel(eigenvalues))
+    law = cdf(ordered)
+    steps = np.arange(len(ordered) + 1) / len(ordered)
+    return float(max(np.max(np.abs(law - steps[1:])), np.max(np.abs(law - steps[:-1]))))
+
+
+def wasserstein_distance(eigenvalues: Array, cdf: Callable[[Array], Array], grid: Array) -> float:
+    """Return the integral over `grid` of |empirical distribution - cdf| (Wasserstein-1 on that interval)."""
+    ordered = np.sort(np.ravel(eigenvalues))
+    empirical = np.searchsorted(ordered, grid, side="right") / len(ordered)
+    return float(np.trapezoid(np.abs(empirical - cdf(grid)), grid))

@@ -1,0 +1,97 @@
+"""TOML in and out: the standard library reads, the small writer here writes; errors are one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from giantstep.errors import InputError
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def read_toml(text: str, source: str = "The text") -> dict[str, Any]:
+    """Parse TOML; what is broken is said in one sentence with line and column.
+
+    >>> read_toml("ridge = 0.1")
+    {'ridge': 0.1}
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem = str(error)
+        raise InputError(f"{source} is not valid TOML: {problem[:1].lower()}{problem[1:]}.") from None
+
+
+def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = None) -> str:
+    """Return TOML text: plain values, then a section for each mapping; mappings inside one are inline tables.
+
+    Parameters
+    ----------
+    tables : name -> value or mapping.
+    comments : dotted name (``scenario.ridge``) -> what is said behind its line.
+
+    Examples
+    --------
+    >>> step = {"rate": float("inf")}
+    >>> print(write_toml({"what": "errors", "scenario": {"ridge": 0.1, "step": step}}), end="")
+    what = "errors"
+    <BLANKLINE>
+    [scenario]
+    ridge = 0.1
+    step = { rate = inf }
+    """
+    said = comments or {}
+    plain = {name: value for name, value in tables.items() if not isinstance(value, Mapping)}
+    sections = {name: value for name, value in tables.items() if isinstance(value, Mapping)}
+    parts = ["".join(_line(name, value, said.get(name)) for name, value in plain.items())] if plain else []
+    for section, content in sections.items():
+        lines = [_line(name, value, said.get(f"{section}.{name}")) for name, value in content.items()]
+        parts.append(f"[{_key(section)}]\n" + "".join(lines))
+    return "\n".join(parts)
+
+
+def _line(name: str, value: Any, comment: str | None) -> str:
+    text = f"{_key(name)} = {_value(value)}"
+    return f"{text}  # {comment}\n" if comment else f"{text}\n"
+
+
+def _key(name: str) -> str:
+    """Write a key; dotted field names are quoted, so that they stay one key."""
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return (
+            repr(value)
+            if math.isfinite(value)
+            else ("nan" if math.isnan(value) else "inf" if value > 0 else "-inf")
+        )
+    if isinstance(value, complex):
+        return json.dumps(str(value))
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise InputError(f"A {type(value).__name__} cannot be written to a file: {value!r}.")
+
+
+def _text(value: str) -> str:
+    quoted = json.dumps(value, ensure_ascii=False)
+    return quoted.replace("\x7f", "\\u007f")

@@ -1,0 +1,205 @@
+"""The commands that tell: new, describe, cite, doctor, figures, reproduce, version, help."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import giantstep as gs
+from giantstep.cli.values import many, single
+from giantstep.scenario import families, family_class
+from giantstep.study import Study
+
+
+@pytest.mark.parametrize("family", families())
+def test_new_reads_back_as_the_example(run, family: str) -> None:
+    result = run("new", family)
+    study = Study.from_toml(result.stdout)
+    assert result.exit_code == 0
+    assert study.what == next(iter(study.scenario.questions))
+    described = json.loads(run("describe", family, "--json").stdout)
+    assert study.scenario.content() == described["example"]
+
+
+@pytest.mark.parametrize("family", families())
+def test_new_says_every_field_with_its_meaning(run, family: str) -> None:
+    text = run("new", family).stdout
+
+    def check(fields: list[dict]) -> None:
+        for field in fields:
+            assert f"{field['symbol']}: {field['meaning']}" in text
+            if field["type"] != "choice":
+                assert f"{field['meaning']}; {field['allowed']}" in text
+            for choice in field.get("choices", []):
+                check(choice.get("fields", []))
+
+    check(json.loads(run("describe", family, "--json").stdout)["fields"])
+
+
+def test_what_new_comments_out_reads_too(run) -> None:
+    lines = run("new", "one-step").stdout.splitlines()
+
+    def block(start: int) -> slice:
+        return slice(start, next(end for end in range(start, len(lines)) if lines[end] in ("# or", "")))
+
+    own = block(lines.index("[scenario.step]"))
+    rest = lines[: own.start] + lines[own.stop :]
+    others = [block(place) for place, line in enumerate(lines) if line == "# [scenario.step]"]
+    assert len(others) >= 2
+    for other in others:
+        chosen = [line.removeprefix("# ") for line in lines[other]]
+        study = Study.from_toml("\n".join([*rest, *chosen]))
+        assert f'kind = "{study.scenario.step.kind}"' in chosen[1]
+
+
+@pytest.mark.parametrize("family", families())
+def test_describe_names_everything(run, family: str) -> None:
+    cls = family_class(family)
+    text = run("describe", family).stdout
+    data = json.loads(run("describe", family, "--json").stdout, parse_constant=pytest.fail)
+    assert cls.update_rule.splitlines()[0] in text
+    assert [field["name"] for field in data["fields"]] == list(cls.model_fields)
+    for name, question in cls.questions.items():
+        assert f'Question "{name}"' in text
+        variables = data["questions"][name]["variables"]
+        assert [variable["name"] for variable in variables] == [v.name for v in question.variables]
+        for variable in question.variables:
+            assert variable.name in text
+    for name in (*cls.theories, *cls.papers, *cls.model_fields):
+        assert name in text
+
+
+def test_describe_gives_bounds_and_choices(run) -> None:
+    fields = {
+        field["name"]: field for field in json.loads(run("describe", "one-step", "--json").stdout)["fields"]
+    }
+    assert fields["samples_per_dim"]["bounds"] == {"gt": 0}
+    assert fields["samples_per_dim"]["allowed"] == "a number above 0"
+    steps = {choice["kind"]: choice for choice in fields["step"]["choices"]}
+    rate, batch = steps["maximal"]["fields"]
+    assert rate["name"] == "step.rate" and rate["required"]
+    assert batch["default"] == "inf" and batch["infinite"]
+    assert {"value": "gaussian"} in fields["second_layer"]["choices"]
+
+
+def test_a_written_study_means_the_same(run, tmp_path: Path) -> None:
+    study = Study.from_toml(run("new", "one-step").stdout)
+    study.write(tmp_path / "T.toml")
+    assert Study.read(tmp_path / "T.toml") == study
+    assert run("predict", "T.toml", "--json").stdout == run("predict", "T.toml", "--json").stdout
+
+
+def test_cite_a_study_and_a_result(run) -> None:
+    text = run("cite", "S.toml").stdout
+    assert "@inproceedings{dandi2025random" in text
+    assert "@software{giantstep" in text
+    run("predict", "S.toml", "--out", "r.nc")
+    assert run("cite", "r.nc").stdout == text
+
+
+def test_doctor_examines_and_tests(run) -> None:
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert "self-test  passed" in result.stdout
+    findings = json.loads(run("doctor", "--json").stdout)
+    assert findings["self_test"]["passed"]
+    assert findings["giantstep"] == gs.__version__
+    assert None not in findings["packages"].values()
+
+
+def test_doctor_says_when_the_self_test_fails(run, monkeypatch) -> None:
+    import giantstep.cli.doctor
+
+    monkeypatch.setattr(giantstep.cli.doctor, "REFERENCE", 0.5)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "FAILED" in result.stdout
+
+
+def test_figures_are_listed(run) -> None:
+    assert "learned-features: " in run("figures").stdout
+    figures = json.loads(run("figures", "--json").stdout)["figures"]
+    assert "learned-features" in [figure["name"] for figure in figures]
+
+
+@pytest.mark.parametrize(
+    ("agrees", "options", "status"), [(True, ["--check"], 0), (False, ["--check"], 1), (False, [], 0)]
+)
+def test_reproduce_passes_its_options_on(
+    run, monkeypatch, agrees: bool, options: list[str], status: int
+) -> None:
+    from giantstep.figures import recipes
+
+    asked = {}
+
+    def rebuild(name: str, **settings: object) -> types.SimpleNamespace:
+        asked.update(name=name, **settings)
+        return types.SimpleNamespace(agrees=agrees, files=[Path("here/a.png")])
+
+    monkeypatch.setattr(recipes, "reproduce", rebuild)
+    result = run("reproduce", "learned-features", "--quick", "--out", "here", *options)
+    assert result.exit_code == status
+    assert asked == {"name": "learned-features", "quick": True, "device": "cpu", "out": Path("here")}
+    assert result.stderr == "wrote here/a.png\n"
+
+
+def test_version_and_help(run) -> None:
+    assert run("version").stdout == f"{gs.__version__}\n"
+    for words in ([], ["--help"], ["-h"]):
+        result = run(*words)
+        assert result.exit_code == 0
+        assert "reproduce" in result.stdout
+    assert "--grid" in run("predict", "--help").stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nsys.argv = ['giantstep', '--help']\nfrom giantstep.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('numpy', 'scipy', 'xarray', 'pydantic', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def environment() -> dict[str, str]:
+    source = str(Path(gs.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": source}
+
+
+def test_the_real_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "giantstep.cli"]
+    new = subprocess.run([*command, "new", "one-step"], env=environment(), capture_output=True, text=True)
+    (tmp_path / "S.toml").write_text(new.stdout)
+    words = ["predict", "S.toml", "--json"]
+    done = subprocess.run([*command, *words], env=environment(), cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["converged"] is True
+    words = ["predict", "S.toml", "--set", "ridge=-1"]
+    done = subprocess.run([*command, *words], env=environment(), cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "giantstep: Field `ridge` must be a number at least 0, but is ridge=-1.0.\n"
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(run, path: Path) -> None:
+    assert run("predict", str(path)).exit_code == 0
+    assert run("compare", str(path), "--dim", "20", "--trials", "2", "--plot", "r.png").exit_code == 0
+
+
+def test_values_of_options() -> None:
+    assert single("tanh(z)") == "tanh(z)"
+    assert single("1\nother = 2") == "1\nother = 2"
+    assert many("f", "leaky_relu(z, 0.1), relu") == ["leaky_relu(z, 0.1)", "relu"]
+    assert many("f", "[1, 2]") == [1, 2]
+    assert many("f", "0.5") == [0.5]
+    assert many("f", "0:1:3").tolist() == [0.0, 0.5, 1.0]

@@ -1,0 +1,224 @@
+"""The commands that compute: predict, simulate, compare."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.errors import ConvergenceError
+
+
+def strict(text: str) -> Any:
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def scenario() -> gs.OneStep:
+    return gs.Study.read("S.toml").scenario
+
+
+def test_predict_prints_a_table_of_one_point(run) -> None:
+    result = run("predict", "S.toml")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    expected = float(gs.predict(scenario())["test_error"])
+    assert f"{expected:.8g}" in result.stdout
+    assert "mean squared error on fresh samples" in result.stdout
+    assert "status: converged" in result.stdout
+
+
+def test_predict_prints_a_row_for_each_point(run) -> None:
+    result = run("predict", "S.toml", "--grid", "ridge=0.1,1", "--grid", "activation=relu,tanh")
+    expected = gs.predict(scenario(), ridge=[0.1, 1.0], activation=["relu", "tanh"])["test_error"]
+    assert result.exit_code == 0
+    for value in expected.values.ravel():
+        assert f"{value:.8g}" in result.stdout
+    assert result.stdout.count("converged") == 4
+
+
+def test_a_long_table_leaves_out_its_middle(run) -> None:
+    result = run("predict", "S.toml", "--grid", "ridge=0.1:5:60")
+    assert "20 of 60 rows are left out" in result.stdout
+    assert result.stdout.count("converged") == 40
+
+
+def test_set_and_ranges_mean_what_they_say(run) -> None:
+    result = run(
+        "predict", "S.toml", "--json", "--set", "step.alignment=0.25", "--grid", "ridge=0.01:1:3:log"
+    )
+    table = strict(result.stdout)
+    expected = gs.predict(scenario(), step__alignment=0.25, ridge=[0.01, 0.1, 1.0])
+    np.testing.assert_allclose(table["ridge"], [0.01, 0.1, 1.0])
+    np.testing.assert_allclose(table["test_error"], expected["test_error"], rtol=1e-12)
+    assert table["dims"]["test_error"] == ["ridge"]
+
+
+def test_options_take_the_place_of_the_grid_in_the_file(run, tmp_path: Path) -> None:
+    text = (tmp_path / "S.toml").read_text()
+    (tmp_path / "S.toml").write_text(text + "[grid]\nridge = [0.1, 0.2]\n")
+    assert strict(run("predict", "S.toml", "--json").stdout)["ridge"] == [0.1, 0.2]
+    assert strict(run("predict", "S.toml", "--json", "--grid", "ridge=3").stdout)["ridge"] == [3.0]
+    assert "ridge" not in strict(run("predict", "S.toml", "--json", "--set", "ridge=3").stdout)
+
+
+def test_json_is_strict_with_nan_and_infinity(run) -> None:
+    result = run("predict", "S.toml", "--json", "--what", "spectrum", "--set", "x=[0.5, 1.0]")
+    table = strict(result.stdout)
+    assert table["x"] == [0.5, 1.0]
+    assert len(table["density"]) == 2
+    assert table["outliers"][0] == "inf"  # relu has a mean, whose outlier grows with the dimension
+    assert None in table["outliers"]
+    assert result.stdout.count("\n") == 1
+
+
+def test_a_part_may_be_replaced(run) -> None:
+    words = ["--set", 'step={kind="maximal", rate=1.0}', "--set", "activation=erf", "--grid", "step.rate=0,1"]
+    table = strict(run("predict", "S.toml", "--json", *words).stdout)
+    step = gs.MaximalStep(rate=1.0)
+    expected = gs.predict(scenario().replace(activation="erf", step=step), step__rate=[0.0, 1.0])
+    np.testing.assert_allclose(table["test_error"], expected["test_error"], rtol=1e-12)
+
+
+def test_theory_and_dim_and_tolerance_reach_the_limit(run) -> None:
+    words = ["--theory", "isotropic", "--dim", "500", "--set", "tolerance=1e-8"]
+    attrs = strict(run("predict", "S.toml", "--json", *words).stdout)["attrs"]
+    settings = json.loads(attrs["settings"])
+    assert attrs["theory"] == "isotropic"
+    assert settings["dim"] == 500
+    assert settings["tolerance"] == 1e-8
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".nc", ".json", ".tex"])
+def test_every_format_is_written(run, tmp_path: Path, suffix: str) -> None:
+    result = run("predict", "S.toml", "--grid", "ridge=0.1,1", "--out", f"r{suffix}")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"wrote r{suffix}\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["S.toml", f"r{suffix}"])
+    if suffix in (".nc", ".json"):
+        assert gs.load(f"r{suffix}").sizes == {"ridge": 2, "block": 2, "block_2": 2}
+
+
+def test_several_files_and_json_at_once(run, tmp_path: Path) -> None:
+    result = run("predict", "S.toml", "--json", "--out", "r.csv", "--grid", "ridge=0.1,1", "--plot", "r.svg")
+    table = strict(result.stdout)
+    with (tmp_path / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["test_error"]) for row in rows] == table["test_error"]
+    assert (tmp_path / "r.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_simulate_gives_the_numbers_of_the_library(run) -> None:
+    words = ["--dim", "20", "--trials", "2", "--seed", "3", "--paired", "--keep-trials"]
+    table = strict(run("simulate", "S.toml", "--json", *words).stdout)
+    expected = gs.simulate(scenario(), dim=20, trials=2, seed=3, paired=True, keep_trials=True)
+    np.testing.assert_array_equal(table["test_error"], expected["test_error"])
+    assert table["dims"]["test_error"] == ["trial"]
+    assert table["test_error_stderr"] > 0
+
+
+def test_simulate_prints_standard_errors(run) -> None:
+    result = run("simulate", "S.toml", "--dim", "16,20", "--trials", "2")
+    assert result.exit_code == 0
+    assert "std err" in result.stdout
+    assert result.stdout.count("converged") == 2
+
+
+def test_compare_prints_values_and_report(run) -> None:
+    result = run("compare", "S.toml")
+    assert result.exit_code == 0
+    for head in ("limit", "experiment", "std err", "largest |z|", "by chance", "visible gap"):
+        assert head in result.stdout
+
+
+def test_compare_tells_the_report_in_json(run) -> None:
+    table = strict(run("compare", "S.toml", "--json", "--allow", "0.5").stdout)
+    rows = {row["variable"]: row for row in table["agreement"]["variables"]}
+    assert table["source"] == ["limit", "experiment"]
+    assert table["agreement"]["allow"] == 0.5
+    assert rows["test_error"]["points"] == 1
+
+
+def test_check_passes_with_a_large_allowance(run) -> None:
+    assert run("compare", "S.toml", "--check", "--allow", "1e9").exit_code == 0
+
+
+def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None:
+    from giantstep.families.one_step import experiment
+
+    honest = experiment.trial
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        values = honest(*args, **options)
+        return {**values, "test_error": 3 * values["test_error"]}
+
+    monkeypatch.setattr(experiment, "trial", wrong)
+    words = ["compare", "S.toml", "--trials", "8", "--check", "--allow", "0.05", "--out", "r.csv"]
+    result = run(*words)
+    assert result.exit_code == 1
+    assert "not in agreement in test_error" in result.stderr
+    assert "NO" in result.stdout
+    assert Path("r.csv").exists()
+    assert run(*words[:4]).exit_code == 0
+
+
+def test_check_fails_where_nothing_could_be_compared(run) -> None:
+    result = run("compare", "S.toml", "--trials", "1", "--check")
+    assert result.exit_code == 1
+    assert "not in agreement" in result.stderr
+
+
+def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    from giantstep.families.one_step import limit
+
+    honest = limit.limit
+
+    def failing(*args: Any, **options: Any) -> Any:
+        answer = honest(*args, **options)
+        answer.status = np.array(["no luck", *[""] * (len(answer.status) - 1)])
+        return answer
+
+    monkeypatch.setattr(limit, "limit", failing)
+
+
+def test_a_point_that_failed_is_said_and_gives_status_1(run, monkeypatch) -> None:
+    unsolved(monkeypatch)
+    result = run("predict", "S.toml", "--grid", "ridge=0.1,1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("giantstep: warning: 1 of 2 points")
+    assert result.stderr.count("\n") == 1
+    assert "no luck" in result.stdout
+    assert result.stdout.count("converged") == 1
+    table = strict(run("predict", "S.toml", "--grid", "ridge=0.1,1", "--json").stdout)
+    assert table["converged"] == [False, True]
+    assert table["test_error"][0] is None
+
+
+def test_strict_gives_status_1_and_no_result(run, monkeypatch, tmp_path: Path) -> None:
+    unsolved(monkeypatch)
+    result = run("predict", "S.toml", "--set", "strict=true", "--out", "r.csv")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no luck" in result.stderr
+    assert not (tmp_path / "r.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt, 130), (ConvergenceError, 1), (MemoryError, 2)]
+)
+def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], status: int) -> None:
+    from giantstep.families.one_step import limit
+
+    def stop(*_: Any) -> None:
+        raise error("stopped")
+
+    monkeypatch.setattr(limit, "limit", stop)
+    result = run("predict", "S.toml", "--out", "r.csv")
+    assert result.exit_code == status
+    assert "Traceback" not in result.output
+    assert result.stderr.count("\n") == (0 if status == 130 else 1)

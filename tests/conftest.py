@@ -1,0 +1,31 @@
+"""What all tests share: one thread each, the same hypothesis examples every time, a GPU only where one is."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+hypothesis.settings.register_profile("giantstep", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("giantstep")
+
+
+def has_gpu() -> bool:
+    try:
+        import cupy
+
+        return bool(cupy.cuda.runtime.getDeviceCount())
+    except Exception:  # CuPy raises errors of its own where there is no driver
+        return False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not has_gpu():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="there is no CUDA device"))

@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+import pytest
+
+import giantstep as gs
+from giantstep.progress import Progress
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_importing_is_light():
+    heavy = run(
+        "import sys, giantstep; print([m for m in ('numpy', 'xarray', 'pydantic') if m in sys.modules])"
+    )
+    assert heavy == "[]"
+
+
+def test_every_public_name_loads_but_the_figures():
+    for name in gs.__all__:
+        if name != "plot":
+            assert getattr(gs, name) is not None
+            assert name in dir(gs)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = gs.nothing
+
+
+def test_functions_named_like_their_module_stay_callable():
+    code = (
+        "import giantstep as gs, giantstep.agreement, giantstep.families.one_step.scenario as one_step;"
+        "print(callable(gs.agreement), 'one-step' in gs.families(), one_step.OneStep is gs.OneStep)"
+    )
+    assert run(code) == "True True True"
+
+
+def test_the_version_is_the_one_of_the_project():
+    import tomllib
+    from pathlib import Path
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert gs.__version__ == project["project"]["version"]
+
+
+def test_bars_go_to_stderr(capsys):
+    with Progress(True, 2, "trials") as progress:
+        progress.advance(2)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+
+
+def test_nothing_is_shown_unless_somebody_watches(capsys):
+    with Progress(None, 2, "trials") as progress:
+        progress.advance()
+    assert capsys.readouterr() == ("", "")
