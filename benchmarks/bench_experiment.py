@@ -18,7 +18,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from giantstep.families.one_step import experiment
 from giantstep.families.one_step.scenario import OneStep, PlantedSpike
-from giantstep.lab import CHUNK, Draws, accumulate
+from giantstep.lab import Draws, accumulate, chunk_rows
+
+CHUNK = chunk_rows("cpu")
 
 DIM, WIDTH = 1365, 2048
 
@@ -101,9 +103,7 @@ def main() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     estimate = scenario.memory(points, "errors", DIM, {})
-    print(
-        f"curve of 20 points {whole:.2f} s; products of the largest {plain:.2f} s; 20 solves {solving:.2f} s"
-    )
+    print(f"curve of 20 points {whole:.2f} s; products of the largest {plain:.2f} s; 20 solves {solving:.2f} s")
     print(f"curve / (products + solves) = {whole / (plain + solving):.2f}   (goal: at most 1.5)")
     print(f"share of the matrix-product rate while streaming = {share:.2f}   (goal: at least 0.70)")
     print(f"peak memory {peak / 2**20:.0f} MiB, announced {estimate / 2**20:.0f} MiB")

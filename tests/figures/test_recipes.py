@@ -22,7 +22,7 @@ def toy_figure(bench: Bench):
     )
     result = bench.compare(
         "curve", scenario, {"samples_per_dim": [0.5, 1.5]}, meaning="a toy", judged=("test_error",),
-        allow=0.1, dim=bench.sized(30, 60), trials=6, seed=1,
+        dim=bench.sized(30, 60), trials=6, seed=1,
     )  # fmt: skip
     bench.predict("line", scenario, {"samples_per_dim": np.linspace(0.5, 1.5, 5)}, dim=60)
     bench.check("a number", 1.0, "it is small", line=2.0)
@@ -182,4 +182,4 @@ def test_double_descent_peaks_where_the_network_interpolates():
     assert width[np.argmax(error)] == pytest.approx(1.0, abs=0.026)
     assert error[0] < error.max() > 2 * error[-1]
     floor = gs.predict(scenario, width_per_dim=100.0, samples_per_dim=3000.0)
-    assert float(floor["test_error"]) == pytest.approx(float(floor["affine_error"]), rel=0.05)
+    assert 1.0 < float(floor["test_error"] / floor["affine_error"]) < 1.08

@@ -88,17 +88,13 @@ class _Generator:
 def fake_cupy(monkeypatch):
     """Install the stand-in as `cupy` and `cupyx`; ``.calls`` lists the functions it was asked for."""
     calls = []
-    random = types.SimpleNamespace(
-        Philox4x3210=lambda seed: np.random.default_rng(seed), Generator=_Generator
-    )
+    random = types.SimpleNamespace(Philox4x3210=lambda seed: np.random.default_rng(seed), Generator=_Generator)
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1, memGetInfo=lambda: (2**30, 2**31), CUDARuntimeError=RuntimeError
     )
     device = types.SimpleNamespace(use=lambda: None)
     stream = types.SimpleNamespace(synchronize=lambda: calls.append("synchronize"))
-    cuda = types.SimpleNamespace(
-        runtime=runtime, Device=lambda index: device, get_current_stream=lambda: stream
-    )
+    cuda = types.SimpleNamespace(runtime=runtime, Device=lambda index: device, get_current_stream=lambda: stream)
     linalg = _Namespace("cupy.linalg", np.linalg, calls)
     cupy = _Namespace("cupy", np, calls, linalg=linalg, random=random, cuda=cuda)
     modules = {

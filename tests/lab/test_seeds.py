@@ -4,7 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giantstep.errors import InputError
-from giantstep.lab import CHUNK, Draws
+from giantstep.lab import Draws, chunk_rows
+
+CHUNK = chunk_rows("cpu")
 
 REFERENCE = [0.8687954108345711, 0.16835411969832728]
 

@@ -76,11 +76,12 @@ def short_symbol(array: xarray.DataArray, name: str) -> str:
 
 def value_label(value: Any) -> str:
     """Return a coordinate value as text: numbers short, names as they are."""
-    if isinstance(value, float | np.floating | int | np.integer) and not isinstance(value, bool | np.bool_):
-        if np.isinf(value):
-            return r"$\infty$"
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:g}"
-    return str(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, float | np.floating | int | np.integer):
+        return str(value)
+    number = float(value)
+    if np.isinf(number):
+        return r"$\infty$"
+    return f"{number:.3g}" if abs(number) < 1000 else f"{number:g}"
 
 
 def x_label(coordinate: xarray.DataArray, name: str, width: int = 46) -> str:

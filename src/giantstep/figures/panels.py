@@ -73,6 +73,13 @@ def engines(axes: Axes, experiment: str, *, line: str = "limit") -> list[Any]:
     return [Line2D([], [], color=GREY, label=line), bars]
 
 
+def key(colour: Any, marker: str, label: str, linestyle: Any = "-") -> Any:
+    """Return a legend entry: a line with a marker (or none) on it."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, marker=marker, markerfacecolor="white", linestyle=linestyle, label=label)
+
+
 def letter(axes: Axes, text: str, title: str) -> None:
     """Name a panel: a bold letter and what it shows."""
     axes.set_title(f"$\\bf{{{text}}}$   {title}")

@@ -93,11 +93,11 @@ def _say_once(axes: Sequence[Axes]) -> None:
     """Keep one of several equal legends: the first, or the last where it stands beside the axes."""
     from giantstep.figures.views import ROOM
 
-    legends = [(panel.get_legend(), panel) for panel in axes]
-    said = [[text.get_text() for text in legend.get_texts()] for legend, _ in legends if legend is not None]
-    if len(said) < len(legends) or any(entries != said[0] for entries in said):
+    legends = [legend for panel in axes if (legend := panel.get_legend()) is not None]
+    said = [[text.get_text() for text in legend.get_texts()] for legend in legends]
+    if len(said) < len(axes) or any(entries != said[0] for entries in said):
         return
-    for legend, _ in legends[:-1] if len(said[0]) > ROOM else legends[1:]:
+    for legend in legends[:-1] if len(said[0]) > ROOM else legends[1:]:
         legend.remove()
 
 

@@ -74,14 +74,20 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure in inches with its axes in reading order; no window, no global state."""
+def new_figure(
+    rows: int, columns: int, *, width: float, height: float, heights: Sequence[float] | None = None, sharex: Any = False
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure in inches with its axes in reading order; no window, no global state.
+
+    `heights` are the relative heights of the rows; ``sharex="col"`` gives a column one horizontal axis.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06))
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, height_ratios=heights)
     return figure, list(axes.ravel())
 
 

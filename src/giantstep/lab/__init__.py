@@ -11,5 +11,5 @@ from giantstep.lab.gram import accumulate as accumulate
 from giantstep.lab.memory import available_memory as available_memory
 from giantstep.lab.memory import check_memory as check_memory
 from giantstep.lab.ridge import ridge_path as ridge_path
-from giantstep.lab.seeds import CHUNK as CHUNK
 from giantstep.lab.seeds import Draws as Draws
+from giantstep.lab.seeds import chunk_rows as chunk_rows

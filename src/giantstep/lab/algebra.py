@@ -115,9 +115,7 @@ def _failures_raise(xp: ModuleType) -> AbstractContextManager[Any]:
 def solve_triangular(factor: Array, right: Array, transposed: bool, xp: ModuleType) -> Array:
     """Solve with a lower triangular factor or its transpose."""
     if xp is np:
-        return scipy.linalg.solve_triangular(
-            factor, right, trans=int(transposed), lower=True, check_finite=False
-        )
+        return scipy.linalg.solve_triangular(factor, right, trans=int(transposed), lower=True, check_finite=False)
     if xp.__name__ == "cupy":
         solve = importlib.import_module("cupyx.scipy.linalg").solve_triangular
         return solve(factor, right, lower=True, trans=int(transposed))

@@ -90,8 +90,9 @@ def anderson(
     best_x, best = x, np.inf
     points: list[Array] = []
     images: list[Array] = []
-    count = 0
-    for count in range(1, max_steps + 1):
+    taken = 0
+    for _ in range(max_steps):
+        taken += 1
         image = mapping(x)
         now = size(x, image)
         if not np.isfinite(now):
@@ -110,7 +111,7 @@ def anderson(
         differences = (steps[:-1] - steps[-1]).T
         weights = np.linalg.lstsq(differences, -steps[-1], rcond=1e-12)[0]
         x = image + sum(weight * (g - image) for weight, g in zip(weights, images[:-1]))
-    return best_x, float(best), count
+    return best_x, float(best), taken
 
 
 def _expand(mask: Array, like: Array) -> Array:

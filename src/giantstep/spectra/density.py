@@ -53,6 +53,30 @@ class Panels:
         """Return the integral of a function given at the nodes."""
         return float(np.sum(self.weights * values))
 
+    def roughness(self, density: Array) -> Array:
+        """Return for each panel (P,) the mass that its polynomial may misplace: its last Legendre coefficients.
+
+        It is large where the density is not smooth inside a panel, at the edges of a gap in the bulk, say.
+        """
+        s, _ = self._rule
+        _, slopes = self._place(s[None, :], np.arange(len(self.left))[:, None])
+        vandermonde = np.polynomial.legendre.legvander(2 * s - 1, self.order - 1)
+        coefficients = np.linalg.solve(vandermonde, (density * slopes).T)
+        return np.abs(coefficients[-2:]).sum(axis=0)
+
+    def split(self, which: NDArray[np.bool_]) -> tuple[Panels, NDArray[np.int64]]:
+        """Halve the panels in `which` (in s); return the panels and, for each, its old place, or -1 if it is new."""
+        halves = np.where(which, 2, 1)
+        parent = np.repeat(np.arange(len(which)), halves)
+        fresh = which[parent]
+        second = fresh & np.concatenate([[False], parent[1:] == parent[:-1]])
+        middle, _ = self._place(np.full(len(which), 0.5), np.arange(len(which)))
+        left, right, power = self.left[parent].copy(), self.right[parent].copy(), self.power[parent].copy()
+        left[second] = middle[parent[second]]
+        right[fresh & ~second] = middle[parent[fresh & ~second]]
+        power[(fresh & ~second) & (power > 0) | second & (power < 0)] = 0
+        return Panels(left, right, power, self.order), np.where(fresh, -1, parent)
+
     def tail(self, density: Array, x: Array) -> Array:
         """Return the mass above x of a density given at the nodes (P, order)."""
         s_nodes, weights = self._rule

@@ -15,8 +15,8 @@ def march_to_edge(
 ) -> float | None:
     """Return the edge reached from `start` in the direction of `first_step`.
 
-    `stability(z)` solves at the real point z (warm-started from the last success) and returns the smallest eigenvalue of
-    the linearised equations, or None where there is no solution. Outside the bulk it is positive and vanishes like
+    `stability(z)` solves at the real point z (warm-started from the last success) and returns the smallest eigenvalue
+    of the linearised equations, or None where there is no solution. Outside the bulk it is positive and vanishes like
     sqrt(|z - edge|), so its square is extrapolated linearly to zero and approached without crossing.
     """
     here = stability(start)

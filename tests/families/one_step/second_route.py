@@ -1,10 +1,10 @@
 """Slow, independent routes to the limit, written from the notes; they share no code with the engine.
 
-- `damped`: sections 3 and 4 point by point: adaptive quadrature (scipy), plain iteration, and the fluctuations by a
+- `damped`: sections 3 and 4 point by point: adaptive quadrature (scipy), plain iteration, fluctuations by a
   complex step through (3.2)-(3.4) instead of the linear algebra of (4.5).
 - `effective_ridges`: the Nu-Q form (step_size_regimes, section 9): one effective ridge per input projection,
   and explicit derivatives of the objective.
-- `random_features`: the closed form of Mei and Montanari (section 11); `random_features_bulk`: the same from a
+- `random_features`: the closed form of Mei and Montanari (section 11); `random_features_bulk`: the same by a
   scalar root (step_size_regimes, section 3); `random_features_stieltjes`: the spectrum from a quartic.
 """
 
@@ -39,7 +39,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def normal_moments(name: str, A: float, s: float) -> tuple[float, float, float, float]:
-    """Return E f, E z f, E f^2 and E (z^2-1) f of f(A + s z), on Gauss-Legendre panels that break at kinks."""
+    """Return E f, E z f, E f^2 and E (z^2-1) f of f(A + s z), on Gauss-Legendre panels broken at kinks."""
     f, kinks = FUNCTIONS[name]
     breaks = [(kink - A) / s for kink in kinks] if s != 0 else []
     edges = np.unique(np.clip([*np.linspace(-10, 10, 25), *breaks], -10, 10))
@@ -83,18 +83,14 @@ class Problem:
         widths = [abs(s / u) for s, u in zip(self.s, self.u) if u] + (
             [rho / abs(self.gamma)] if rho and self.gamma else []
         )
-        places += [
-            place + sign * 3 * width for place in tuple(places) for width in widths for sign in (-1, 1)
-        ]
+        places += [place + sign * 3 * width for place in tuple(places) for width in widths for sign in (-1, 1)]
         return sorted(place for place in set(places) if abs(place) < 9.5)
 
     def functions(self, kappa: float) -> Array:
         """Return mu0, mu1, mu2 of the blocks and h, h1, hh at one kappa, remembered."""
         known = self._table.get(kappa)
         if known is None:
-            moments = np.array(
-                [normal_moments(self.activation, u * kappa, s) for u, s in zip(self.u, self.s)]
-            )
+            moments = np.array([normal_moments(self.activation, u * kappa, s) for u, s in zip(self.u, self.s)])
             mu0, mu1 = moments[:, 0], moments[:, 1]
             mu2 = np.maximum(moments[:, 2] - mu0**2 - mu1**2, 0)
             rho = np.sqrt(1 - self.gamma**2)
@@ -113,9 +109,7 @@ class Problem:
         def weighted(kappa: float) -> Array:
             return np.exp(-(kappa**2) / 2) / np.sqrt(2 * np.pi) * f(kappa)
 
-        return integrate.quad_vec(
-            weighted, -9.5, 9.5, epsabs=1e-13, epsrel=1e-11, norm="max", points=self.breaks
-        )[0]
+        return integrate.quad_vec(weighted, -9.5, 9.5, epsabs=1e-13, epsrel=1e-11, norm="max", points=self.breaks)[0]
 
 
 @dataclass
@@ -144,9 +138,7 @@ def traces(problem: Problem, Vh1: Array, D: Array, R: Array) -> tuple[Array, Arr
         new = widths / (D + np.diag(g))
         change = np.max(np.abs(new.real / R.real - 1))
         moved = (
-            np.max(np.abs(new.imag - R.imag)) / max(np.max(np.abs(new.imag)), 1e-300)
-            if np.iscomplexobj(new)
-            else 0.0
+            np.max(np.abs(new.imag - R.imag)) / max(np.max(np.abs(new.imag)), 1e-300) if np.iscomplexobj(new) else 0.0
         )
         R = new
         if change < 1e-15 and moved < 1e-14:
@@ -290,9 +282,7 @@ def hermite(name: str, order: int) -> float:
     return {0: mean, 1: slope, -1: second}[order]
 
 
-def random_features(
-    activation: str, target: str, alpha: float, beta: float, ridge: float, noise: float
-) -> float:
+def random_features(activation: str, target: str, alpha: float, beta: float, ridge: float, noise: float) -> float:
     """Return the test error of untrained random features by the closed form of Mei and Montanari."""
     c0, c1, second = (hermite(activation, j) for j in (0, 1, -1))
     g0, g1, power = (hermite(target, j) for j in (0, 1, -1))
@@ -313,7 +303,8 @@ def random_features(
     x = (nu1 * nu2).real
     E0 = (
         -(x**5) * zt**3 + 3 * x**4 * zt**2 + (p1 * p2 - p1 - p2 + 1) * x**3 * zt**3
-        - 2 * x**3 * zt**2 - 3 * x**3 * zt + (p1 + p2 - 3 * p1 * p2 + 1) * x**2 * zt**2 + 2 * x**2 * zt + x**2 + 3 * p1 * p2 * x * zt - p1 * p2
+        - 2 * x**3 * zt**2 - 3 * x**3 * zt + (p1 + p2 - 3 * p1 * p2 + 1) * x**2 * zt**2
+        + 2 * x**2 * zt + x**2 + 3 * p1 * p2 * x * zt - p1 * p2
     )  # fmt: skip
     E1 = p2 * x**3 * zt**2 - p2 * x**2 * zt + p1 * p2 * x * zt - p1 * p2
     E2 = (

@@ -1,8 +1,8 @@
-"""Limit against experiment: every check states the error it would catch; a known wrong formula must be caught.
+"""Limit against experiment: each check states the error it would catch; a known wrong formula must be caught.
 
-A check asks two things: no gap beyond chance that also exceeds the stated finite-size term, and a standard error
-small enough to see the error it is there for. `make verify` adds a ladder of dimensions: the gap must shrink as
-1/d, and what is left at 1/d -> 0 must vanish within its standard error.
+A check asks two things: no gap beyond chance that also exceeds the stated finite-size term, and a standard
+error small enough to see the error it is there for. `make verify` adds a ladder of dimensions: the gap must
+shrink as 1/d, and what is left at 1/d -> 0 must vanish within its standard error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ERRORS = ("test_error", "train_error", "objective", "norm")
 
 @dataclass(frozen=True)
 class Check:
-    """A comparison: `finite_size` is the allowed relative gap times d; `wrong` names a theory known to fail."""
+    """A comparison: `finite_size` is the allowed relative gap times d; `wrong` names a theory that fails."""
 
     name: str
     scenario: gs.OneStep
@@ -60,7 +60,7 @@ LARGE_BATCH = Check(
         ridge=0.1,
         step=gs.MaximalStep(rate=3.0),
     ),
-    finite_size=10,
+    finite_size=5,
     wrong="isotropic",
 )
 CHECKS = (PLANTED, UNTRAINED, LARGE_BATCH)
@@ -98,9 +98,9 @@ def test_isotropic_map_is_five_percent_off() -> None:
     assert isotropic / exact - 1 > 0.05
 
 
-# --- make verify ---------------------------------------------------------------------------------------------
+# --- make verify ----------------------------------------------------------------------------------------
 
-LADDER = {250: 320, 500: 200, 1000: 80, 2000: 20}
+LADDER = {250: 400, 500: 240, 1000: 100, 2000: 30}
 """Trials at each dimension."""
 
 
@@ -119,7 +119,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs, and the relative gap left at 1/d -> 0 with its standard error: fit of gap = left + slope/d."""
+    """The rungs, and the relative gap left at 1/d -> 0 with its standard error (gap = left + slope/d)."""
 
     check: Check
     rungs: tuple[Rung, ...]
@@ -154,9 +154,9 @@ def climb(check: Check, trials: dict[int, int], variable: str = "test_error") ->
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_gap_shrinks_with_the_dimension(check: Check) -> None:
-    """Sees an error of about 1% in the limit itself: 3.3 standard errors of the extrapolated gap."""
+    """Sees an error of 0.9% to 1.7% in the limit itself: 3.3 standard errors of the extrapolated gap."""
     ladder = climb(check, LADDER)
-    assert 3.3 * ladder.left_error < 0.015
+    assert 3.3 * ladder.left_error < 0.02
     assert abs(ladder.left) < 3.3 * ladder.left_error
     for rung in ladder.rungs:
         assert rung.row.passes(allow=check.finite_size / rung.dim), rung

@@ -1,4 +1,4 @@
-"""The bulk spectrum of the feature covariance: reference values, closed forms, sum rules, and its resolvent."""
+"""The bulk spectrum of the feature covariance: reference values, closed forms, sum rules, resolvent."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ def test_upper_edges(activation: str, strengths: tuple[float, ...], edges: tuple
         ("tanh", 0, 0.3, 2, 0.0243034, 5.1e-8),
     ],
 )
-def test_lower_edges(
-    activation: str, u: float, ratio: float, width: float, edge: float, digits: float
-) -> None:
+def test_lower_edges(activation: str, u: float, ratio: float, width: float, edge: float, digits: float) -> None:
     assert bulk_of(activation, u, ratio, width).lower_edge() == pytest.approx(edge, abs=digits)
 
 
@@ -157,9 +155,9 @@ def test_linear_activation_is_rank_deficient() -> None:
     ("activation", "u", "ratio", "width", "tolerance"),
     [
         ("relu", 0, 0.8, 2, 1e-6),
-        ("relu", 1, 0.8, 2, 1e-3),  # the density diverges towards 0: a mass of 3e-4 lies below 1e-7
+        ("relu", 1, 0.8, 2, 2e-3),  # the density diverges towards 0: a mass of 1e-3 lies below 1e-7
         ("tanh", 1, 4, 1, 1e-6),
-        ("erf", 2, 0.5, 1, 1e-4),
+        ("erf", 0.3, 0.5, 1, 2e-6),
         ("sin", 0.7, 1.7, 0.4, 1e-6),
     ],
 )
@@ -177,6 +175,33 @@ def test_mass_and_mean(activation: str, u: float, ratio: float, width: float, to
         np.testing.assert_allclose(cdf[:2], law.atom, atol=1e-6)
 
 
+def test_a_gap_in_the_bulk_is_resolved() -> None:
+    """Very wide networks split the bulk: p - d eigenvalues below, d above; the panels refine towards the gap.
+
+    A density that is not smooth inside a panel once put the mass off by 3e-3, and the distribution fell.
+    """
+    bulk = bulk_of("relu", 1, 2, 20)
+    law = bulk_law(bulk)
+    assert law.panels.integral(law.on_panels) == pytest.approx(1, abs=2e-4)
+    assert law.panels.integral(law.on_panels * law.panels.nodes) == pytest.approx(bulk.mean, rel=1e-4)
+    cdf = law.cdf(np.linspace(0, law.upper, 400))
+    assert np.all(np.diff(cdf) >= -1e-8)
+    inside = law.cdf(np.array([1.0, 4.0]))
+    assert inside[0] == pytest.approx(1 - 1 / 20, abs=2e-4)
+    assert inside[1] == pytest.approx(inside[0], abs=1e-6)
+
+
+def test_density_near_zero_is_smooth() -> None:
+    """A saturated activation has eigenvalues on all scales; too few nodes of kappa would show as spikes.
+
+    x density grows by 7% or so a step here; ten nodes on a panel put it off by up to 30%.
+    """
+    x = np.geomspace(5e-3, 5e-2, 24)
+    density, _ = bulk_of("erf", 2, 0.5, 1).density(x)
+    growth = np.diff(np.log(x * density))
+    assert np.all(growth > 0) and np.all(growth < 0.2)
+
+
 def test_distribution_is_the_integral_of_the_density() -> None:
     scenario = scenario_of("tanh", 1, 4, 1)
     x = np.linspace(0.02, 5.4, 2000)
@@ -190,8 +215,8 @@ def test_distribution_is_the_integral_of_the_density() -> None:
 
 def test_normalisations() -> None:
     """Phi^T Phi/n has the eigenvalues of Phi^T Phi/p divided by n/p."""
-    scenario = scenario_of("relu", 1, 0.8, 2)
-    x = np.linspace(0.1, 3.5, 30)
+    scenario = scenario_of("tanh", 0.3, 0.8, 1)
+    x = np.linspace(0.1, 3.5, 12)
     by_width = ask(scenario, "spectrum", x=x).values
     by_samples = ask(scenario, "spectrum", x=x / 0.8, normalisation="n").values
     np.testing.assert_allclose(by_samples["density"], 0.8 * by_width["density"], rtol=1e-6, atol=1e-7)
@@ -209,11 +234,7 @@ def test_resolvent_at_a_negative_number_is_the_ridge_problem(ratio: float) -> No
     scenario = scenario_of("relu", [1, -2], ratio, 1.5, pi=[0.6, 0.4])
     ridges = np.array([1e-3, 0.1, 3.0])
     found = ask(scenario, "resolvent", z=-ridges).values
-    points = {
-        name: np.repeat(value, 3)
-        for name, value in points_of(scenario).items()
-        if name not in ("ridge", "dim")
-    }
+    points = {name: np.repeat(value, 3) for name, value in points_of(scenario).items() if name not in ("ridge", "dim")}
     errors = scenario.limit(points | {"ridge": ridges, "dim": np.full(3, np.inf)}, "errors", {}).values
     np.testing.assert_allclose(found["V2_real"][0], errors["V2"], rtol=1e-10)
     np.testing.assert_allclose(found["V1_real"][0], errors["V1"], rtol=1e-9, atol=1e-10)
@@ -259,11 +280,11 @@ def test_slope_of_the_resolvent() -> None:
 @pytest.mark.parametrize(
     ("activation", "u", "ratio", "width"),
     [
-        ("relu", 20.0, 0.8, 2.0),
-        ("tanh", 20.0, 2.0, 1.0),
+        pytest.param("tanh", 20.0, 2.0, 1.0, marks=pytest.mark.slow),
         ("sign", 1.0, 2.0, 1.0),
-        ("softplus", 1.0, 0.05, 1.0),
-        ("softplus", 1.0, 30.0, 1.0),
+        pytest.param("softplus", 1.0, 0.05, 1.0, marks=pytest.mark.slow),
+        pytest.param("softplus", 1.0, 30.0, 1.0, marks=pytest.mark.slow),
+        pytest.param("relu", 20.0, 0.8, 2.0, marks=pytest.mark.slow),
         ("erf", 1.0, 1.0, 1.0),
         ("relu", 1.0, 2.0, 0.05),
         ("relu", 1.0, 2.0, 20.0),

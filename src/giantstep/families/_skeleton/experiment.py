@@ -28,9 +28,7 @@ def trial(
     target /= xp.linalg.norm(target)
     labels = X @ target + noise**0.5 * draws.normal("noise", samples)
     values, vectors = xp.linalg.eigh(X.T @ X / dim)
-    fitted = (vectors.T @ (X.T @ labels) / dim) / (
-        values + ridge[:, None]
-    )  # (B, d), in the basis of the eigenvectors
+    fitted = (vectors.T @ (X.T @ labels) / dim) / (values + ridge[:, None])  # (B, d), in the basis of the eigenvectors
     rotated = vectors.T @ target
     error = noise + ((fitted - rotated) ** 2).sum(axis=1)
     return {"test_error": to_numpy(error), "overlap": to_numpy(fitted @ rotated)}

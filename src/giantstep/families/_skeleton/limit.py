@@ -28,6 +28,4 @@ def limit(
     error = noise + ridge**2 * squared + noise * (m - ridge * squared)
     residual = np.abs(ridge * m**2 + b * m - 1)
     solved = np.full(len(alpha), "")
-    return Answer(
-        {"test_error": error, "overlap": 1 - ridge * m}, solved, residual, np.zeros(len(alpha), np.int64)
-    )
+    return Answer({"test_error": error, "overlap": 1 - ridge * m}, solved, residual, np.zeros(len(alpha), np.int64))

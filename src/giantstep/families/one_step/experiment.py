@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.scenario import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.families.one_step.spectrum import OUTLIER_ROOM, outlier_counts
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
-from giantstep.lab import CHUNK, Array, Draws, Rows, accumulate, ridge_path, to_numpy
+from giantstep.lab import Array, Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
 from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
 
 Points = Mapping[str, NDArray[np.float64]]
 TEST_SAMPLES = 10_000
-OUTLIER_ROOM = 8
 _ZERO = 1e-11
 _ROW_BLOCK = 128
 _SERIES_LIMIT = 100
+_COLUMNS = 1024
 
 
 def trial(
@@ -38,24 +39,23 @@ def trial(
     Parameters
     ----------
     scenario : the network; its numbers are taken from `points`.
-    points : (B,) arrays by dotted field; they differ in ``samples_per_dim`` and ``ridge`` only. For a
-        spectrum, ``points["outliers"]`` may hold the number of eigenvalues above the bulk.
+    points : (B,) arrays by dotted field; they differ in ``samples_per_dim`` and ``ridge`` only.
     what : ``"errors"``, ``"spectrum"`` or ``"resolvent"``.
     dim : dimension d of the inputs.
     draws : random arrays by named stream, on the device that computes.
-    settings : ``test_samples`` (errors); ``x``, ``normalisation``, ``outlier_room`` (spectrum); ``z``
-        (resolvent).
+    settings : ``test_samples`` (errors); ``x``, ``normalisation`` (spectrum); ``z`` (resolvent).
 
     Returns
     -------
-    Variable name -> (B, ...) array. NaN means not computed: t, psi, Q1 and V1 after a step on a finite batch.
+    Variable name -> (B, ...) array.
     """
     sizes = _sizes(points, dim)
     network = _network(scenario, points, sizes, draws)
     if what == "errors":
         return _errors(network, points, sizes, draws, settings)
     if what == "spectrum":
-        return _spectrum(network, points, sizes, draws, settings)
+        above = outlier_counts(scenario, {**points, "dim": np.full(len(sizes.samples), float(dim))}, settings)
+        return _spectrum(network, above, sizes, draws, settings)
     return _resolvent(network, points, sizes, draws, settings)
 
 
@@ -63,23 +63,24 @@ def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Map
     """Return the bytes one trial needs at its peak."""
     sizes = _sizes(points, dim)
     p, d, count = sizes.width, dim, len(sizes.samples)
+    chunk = chunk_rows(settings.get("device", "cpu"))
     most = int(sizes.samples.max())
     few = int(sizes.samples[sizes.samples <= p].max(initial=0))
     weights = p * d if isinstance(scenario.step, NoStep) else 2 * p * d
     building = weights + p * d
     if isinstance(scenario.step, MaximalStep):
         infinite = math.isinf(_number(points, "step.batch_per_dim"))
-        building += 5 * _ROW_BLOCK * p if infinite else CHUNK * (2 * p + d) + 4 * _ROW_BLOCK * p
-    streaming = CHUNK * d + (min(CHUNK, most) + 2 * _ROW_BLOCK) * p
+        building += 5 * _ROW_BLOCK * p if infinite else chunk * (2 * p + d) + 4 * _ROW_BLOCK * p
+    streaming = chunk * d + (min(chunk, most) + 2 * _ROW_BLOCK) * p
     if what == "resolvent":
-        fitting = p * p + max(3 * p * p, 2 * p * p + (scenario.blocks + 1) * d * min(CHUNK, p))
+        fitting = p * p + max(3 * p * p, 2 * p * p + (scenario.blocks + 1) * d * min(chunk, p))
     else:
         fitting = max(few * (p + 2 * few), p * (p + max(few, p)) if most > p else 0)
     if what == "errors":
         together = int(np.unique(points["ridge"], return_counts=True)[1].max())
-        fitting = p * count + max(fitting + 3 * few * together, CHUNK * p + 3 * CHUNK * count)
+        fitting = p * count + max(fitting + 3 * few * together, chunk * p + 3 * chunk * count)
     if settings.get("device", "cpu") != "cpu":
-        fitting += 6 * min(p, most) ** 2 + 3 * CHUNK * p
+        fitting += 6 * min(p, most) ** 2 + 3 * chunk * p
     return 8 * max(building, weights + streaming + fitting)
 
 
@@ -94,17 +95,18 @@ class _Sizes:
 class _Network:
     """The network after its step: weights (p, d); <w*,x> = aim[0] x_1 + aim[1] x_2.
 
-    `spiked` says that the spike is v = e_1 and v_perp = e_2 (not so after a finite batch).
+    `bulk` holds the rows of the bulk: w0_i, or w_i - u_q v after a step on a finite batch. `directions` are the
+    spike v and v_perp as columns (d, 2).
     """
 
     activation: Function
     target: Function
     noise: float
-    initial: Array
+    bulk: Array
     weights: Array
     blocks: list[slice]
     aim: tuple[float, float]
-    spiked: bool
+    directions: Array
 
 
 def _number(points: Points, name: str) -> float:
@@ -130,9 +132,9 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
     else:
         blocks = [slice(0, p)]
         zeta = draws.normal("second_layer", p)
-    step, aim, spiked = scenario.step, (1.0, 0.0), True
+    step, aim = scenario.step, (1.0, 0.0)
     noise = _number(points, "noise")
-    weights = initial
+    weights, bulk, directions = initial, initial, xp.eye(d, 2)
     if isinstance(step, PlantedSpike):
         gamma = _number(points, "step.alignment")
         aim = (gamma, math.sqrt(max(1 - gamma * gamma, 0.0)))
@@ -141,34 +143,44 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
         weights[:, 0] += strength * zeta if isinstance(step.strength, float) else strength
     elif isinstance(step, MaximalStep):
         batch = _number(points, "step.batch_per_dim")
-        spiked = math.isinf(batch)
-        if spiked:
+        sizes_of_step = _number(points, "step.rate") * zeta[:, None]
+        if math.isinf(batch):
             weights = population_gradient(scenario.activation, scenario.target, initial, zeta, xp)
+            weights *= sizes_of_step
+            weights += initial
         else:
             rows = max(1, round(batch * d))
-            weights = batch_gradient(scenario.activation, scenario.target, noise, initial, zeta, rows, draws)
-        weights *= _number(points, "step.rate") * zeta[:, None]
-        weights += initial
-    return _Network(scenario.activation, scenario.target, noise, initial, weights, blocks, aim, spiked)
+            weights, spike = batch_gradient(scenario.activation, scenario.target, noise, initial, zeta, rows, draws)
+            weights *= sizes_of_step
+            weights += initial
+            bulk = weights - sizes_of_step * (float(scenario.activation.hermite(1)[1]) * spike)
+            directions = _directions(spike, xp)
+    return _Network(scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions)
 
 
-def _by_neuron(
-    name: str, value: float | tuple[float, ...], points: Points, blocks: list[slice], draws: Draws
-) -> Array:
+def _directions(spike: Array, xp: Any) -> Array:
+    """Return v along the spike and v_perp, the part of w* = e_1 across it, as orthonormal columns."""
+    v = spike / xp.linalg.norm(spike)
+    across = -v[0] * v
+    across[0] += 1.0
+    return xp.stack([v, across / xp.linalg.norm(across)], axis=1)
+
+
+def _by_neuron(name: str, value: float | tuple[float, ...], points: Points, blocks: list[slice], draws: Draws) -> Array:
     values = np.broadcast_to(_number(points, name) if isinstance(value, float) else value, len(blocks))
     return draws.xp.asarray(np.repeat(values, [block.stop - block.start for block in blocks]))
 
 
 def batch_gradient(
     activation: Function, target: Function, noise: float, weights: Array, zeta: Array, rows: int, draws: Draws
-) -> Array:
-    """Return (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w_i,x_mu>) x_mu on fresh samples, as (p, d).
+) -> tuple[Array, Array]:
+    """Return (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w_i,x_mu>) x_mu on fresh samples (p, d), and X0^T (y - f0)/n0.
 
     f0(x) = sum_j zeta_j sigma(<w_j,x>)/p is the network at the start and y = target(x_1) + noise.
     """
     xp, (p, d) = draws.xp, weights.shape
-    gradient = xp.zeros((p, d))
-    before, values = xp.empty((CHUNK, p)), xp.empty((CHUNK, p))
+    gradient, spike = xp.zeros((p, d)), xp.zeros(d)
+    before, values = xp.empty((draws.chunk, p)), xp.empty((draws.chunk, p))
     errors = _noise(draws, "batch_noise", rows, noise)
     for start, stop, inputs in draws.chunks("batch", rows, d):
         z, f = before[: stop - start], values[: stop - start]
@@ -178,13 +190,12 @@ def batch_gradient(
         _apply(activation.derivative, z, f, xp)
         f *= residual[:, None]
         multiply(f.T, inputs, xp, out=gradient, add=True)
+        spike += residual @ inputs
     gradient /= rows
-    return gradient
+    return gradient, spike / rows
 
 
-def population_gradient(
-    activation: Function, target: Function, weights: Array, zeta: Array, xp: Any
-) -> Array:
+def population_gradient(activation: Function, target: Function, weights: Array, zeta: Array, xp: Any) -> Array:
     """Return E[(y - f0(x)) sigma'(<w_i,x>) x], (p, d): `batch_gradient` of an infinite batch.
 
     Exact at finite d, with w* = e_1. By Stein's lemma E[f(<a,x>) sigma'(<b,x>) x] is a E[f' sigma'] +
@@ -256,7 +267,7 @@ def _apply(function: Callable[..., Any], z: Array, out: Array, xp: Any) -> None:
 def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterator[tuple[Array, Array]]:
     """Yield (features (m, p), <w*,x> (m,)) of fresh samples; the features are a view of one buffer."""
     p, d = network.weights.shape
-    buffer = draws.xp.empty((min(CHUNK, rows), p))
+    buffer = draws.xp.empty((min(draws.chunk, rows), p))
     for start, stop, inputs in draws.chunks(stream, rows, d):
         features = buffer[: stop - start]
         multiply(inputs, network.weights.T, draws.xp, out=features)
@@ -297,20 +308,17 @@ def _errors(
         "theta": np.stack([to_numpy(xp.sum(part, axis=0)) for part in by_block], axis=-1),
         "Q2": Q2,
     }
-    projected = [to_numpy(part.T @ network.initial[block]) for part, block in zip(by_block, network.blocks)]
-    tau = np.stack(projected, axis=1)
-    values["t"], values["psi"] = tau[:, :, 0].copy(), tau[:, :, 1].copy()
-    tau[:, :, 0] = 0.0
-    values["Q1"] = tau @ tau.swapaxes(1, 2)
-    if not network.spiked:
-        for name in ("t", "psi", "Q1"):
-            values[name][...] = np.nan
+    tau = np.stack([to_numpy(part.T @ network.bulk[block]) for part, block in zip(by_block, network.blocks)], axis=1)
+    along = tau @ to_numpy(network.directions)
+    values["t"], values["psi"] = along[:, :, 0], along[:, :, 1]
+    values["Q1"] = tau @ tau.swapaxes(1, 2) - along[:, :, :1] * along[:, None, :, 0]
     return values
 
 
 def _spectrum(
-    network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+    network: _Network, outliers: NDArray[np.int64], sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
+    """Summarise the eigenvalues; how many of them lie above the bulk is what the limit says."""
     xp, p = draws.xp, sizes.width
     found: dict[int, NDArray[np.float64]] = {}
     for stage in accumulate(_training(network, sizes, draws), p, sizes.samples.tolist(), xp):
@@ -322,25 +330,21 @@ def _spectrum(
         else:
             found[stage.size] = to_numpy(eigenvalues(stage.matrix, xp)) / p
     x = np.asarray(settings["x"], dtype=float)
-    room = int(settings.get("outlier_room") or OUTLIER_ROOM)
-    outliers = points.get("outliers", np.zeros(len(sizes.samples)))
     rows = []
     for size, above in zip(sizes.samples, outliers):
         scale = p / size if settings.get("normalisation", "p") == "n" else 1.0
-        rows.append(_summary(scale * found[int(size)], p, int(above), x, room))
+        rows.append(_summary(scale * found[int(size)], p, int(above), x))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _summary(
-    eigenvalues: NDArray[np.float64], p: int, above: int, x: NDArray[np.float64], room: int
-) -> dict[str, Any]:
+def _summary(eigenvalues: NDArray[np.float64], p: int, above: int, x: NDArray[np.float64]) -> dict[str, Any]:
     """Summarise the min(n, p) largest eigenvalues (increasing), of which `above` lie over the bulk."""
     above = min(above, len(eigenvalues) - 1)
     bulk = eigenvalues[: len(eigenvalues) - above]
     nonzero = bulk[bulk > _ZERO * bulk[-1]]
     zeros = p - above - len(nonzero)
-    outliers = np.full(room, np.nan)
-    shown = min(above, room)
+    outliers = np.full(OUTLIER_ROOM, np.nan)
+    shown = min(above, OUTLIER_ROOM)
     outliers[:shown] = eigenvalues[::-1][:shown]
     cells = _cells(x)
     counts = np.diff(np.searchsorted(nonzero, cells))
@@ -369,7 +373,7 @@ def _resolvent(
     xp, p, count = draws.xp, sizes.width, len(network.blocks)
     z = np.asarray(settings["z"], dtype=complex)
     V2 = np.empty((len(sizes.samples), len(z), count), dtype=complex)
-    V1 = np.full((len(sizes.samples), len(z), count, count), complex(np.nan, np.nan))
+    V1 = np.empty((len(sizes.samples), len(z), count, count), dtype=complex)
     blocks = _training(network, sizes, draws)
     for stage in accumulate(blocks, p, sizes.samples.tolist(), xp, keep_rows=False):
         assert not isinstance(stage, Rows)
@@ -378,23 +382,20 @@ def _resolvent(
         here = sizes.samples == stage.size
         mass = [to_numpy(xp.sum(vectors[block] ** 2, axis=0)) for block in network.blocks]
         V2[here] = poles @ np.stack(mass, axis=-1)
-        if network.spiked:
-            V1[here] = np.tensordot(poles, _overlaps(network, vectors, xp), axes=(1, 2))
+        V1[here] = np.tensordot(poles, _overlaps(network, vectors, xp), axes=(1, 2))
         del vectors
     m = V2.sum(axis=-1)
     named = {"m": m, "V2": V2, "V1": V1}
-    return {
-        f"{name}_{part}": getattr(value, part) for name, value in named.items() for part in ("real", "imag")
-    }
+    return {f"{name}_{part}": getattr(value, part) for name, value in named.items() for part in ("real", "imag")}
 
 
 def _overlaps(network: _Network, vectors: Array, xp: Any) -> NDArray[np.float64]:
-    """Return sum over i in q, j in q' of u_i u_j <w0_i,w0_j> for every eigenvector u: (q, q', p)."""
+    """Return sum over i in q, j in q' of u_i u_j <b_i,b_j>, b the bulk rows, for every eigenvector u: (q, q', p)."""
     count, p = len(network.blocks), vectors.shape[1]
     result = np.empty((count, count, p))
-    for start in range(0, p, CHUNK):
-        columns = slice(start, start + CHUNK)
-        moved = [multiply(network.initial[block].T, vectors[block, columns], xp) for block in network.blocks]
+    for start in range(0, p, _COLUMNS):
+        columns = slice(start, start + _COLUMNS)
+        moved = [multiply(network.bulk[block].T, vectors[block, columns], xp) for block in network.blocks]
         for q in range(count):
             for r in range(q, count):
                 result[q, r, columns] = result[r, q, columns] = to_numpy(xp.sum(moved[q] * moved[r], axis=0))

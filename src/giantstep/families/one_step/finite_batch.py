@@ -1,12 +1,15 @@
 """The network after a gradient step on a finite batch, exactly: its bulk is anisotropic (section 6 of the notes).
 
-Given the batch, the bulk rows b_i of block q have covariance Sigma_q/d, Sigma_q = (I + q_q A)^2 + e_q^2 v B/alpha0 with A = X0^T diag(rho) X0/n0
-and B = X0^T diag(rho^2) X0/n0, rho the residuals of the batch. Averages over the batch, E_b, need only functions of rho times 1, s
-or s^2 (s the target direction), so they are one-dimensional sums with three sets of weights.
+Given the batch, the bulk rows b_i of block q have covariance Sigma_q/d,
 
-Notation. M = k for an odd activation, 2k for a linear plus even one. With D = diag(R) (+) I the matrices of the notes are
-Y = D^1/2 y D^1/2, L = D^1/2 l D^1/2, Z = D^-1/2 z D^-1/2, G = D^-1/2 gm D^-1/2; the lower-case ones, used here, depend on R only through
-W = R^1/2 Vh1 R^1/2:
+    Sigma_q = (I + q_q A)^2 + e_q^2 v B/alpha0,  A = X0^T diag(rho) X0/n0,  B = X0^T diag(rho^2) X0/n0,
+
+rho the residuals of the batch. Averages over the batch, E_b, need only functions of rho times 1, s or s^2 (s the target
+direction), so they are one-dimensional sums with three sets of weights.
+
+Notation. M = k for an odd activation, 2k for a linear plus even one. With D = diag(R) (+) I the matrices of the notes
+are Y = D^1/2 y D^1/2, L = D^1/2 l D^1/2, Z = D^-1/2 z D^-1/2, G = D^-1/2 gm D^-1/2; the lower-case ones, used here,
+depend on R only through W = R^1/2 Vh1 R^1/2:
 
     y = P + E_b[l (I + gm l/alpha0)^-1],  P = I (+) 0,   gm = (I + z y)^-1 z,   z = W (+) I                     (6.2)
     R_q D_q + 1 - [(I + z y)^-1]_qq = beta_q,            S = beta V1 = R^1/2 [(I + y z)^-1 y]_11 R^1/2      (6.3), (6.4)
@@ -71,8 +74,8 @@ class Batch:
 def residual_rule(target: Function, offset: float, noise: float) -> tuple[Array, Array, Array]:
     """Return nodes rho (J,), weights (3, J) of 1, s, s^2 and the moments E rho^j, j = 0..4.
 
-    rho = g(s) + sqrt(noise) eps - offset. The two-dimensional rule in (s, eps) is carried over to panels in rho by local
-    interpolation, which integrates polynomials of degree 7 on each panel exactly.
+    rho = g(s) + sqrt(noise) eps - offset. The two-dimensional rule in (s, eps) is carried over to panels in rho by
+    local interpolation, which integrates polynomials of degree 7 on each panel exactly.
     """
     edges = np.unique(np.concatenate([np.arange(-9.0, 10.0), [k for k in target.kinks if abs(k) < 9]]))
     s, w = gauss_legendre_panels(edges[None], 12)
@@ -160,7 +163,7 @@ def batch_statistics(
     return Batch(even, alpha0, q, e**2 * v / a0, nodes, weights, g1 / G[:, 0], G[:, 0], mg, mh, spread, norm)
 
 
-# -- first order --------------------------------------------------------------------------------------------------------------
+# -- first order ---------------------------------------------------------------------------------------------------
 
 
 def small_inverse(matrices: Array) -> Array:
@@ -344,9 +347,7 @@ class Tangents:
     matrix: Array  # -d(V1, V2)/d(Vh1, D) packed (B, K, K)
 
 
-def tangents(
-    batch: Batch, bulk: Bulk, R: Array, D: Array, rows: Array, columns: Array, width: Array
-) -> Tangents:
+def tangents(batch: Batch, bulk: Bulk, R: Array, D: Array, rows: Array, columns: Array, width: Array) -> Tangents:
     """Differentiate the inner solution; one factorisation serves all K directions."""
     linear = linearise(batch, bulk, R, D)
     count, k = R.shape
@@ -381,7 +382,7 @@ def tangents(
     return Tangents(dgm, dR, dVh1, matrix)
 
 
-# -- signal -------------------------------------------------------------------------------------------------------------------
+# -- signal --------------------------------------------------------------------------------------------------------
 
 
 def signal_covariance(batch: Batch, ladder: Array, gm: Array, R: Array, Vh1: Array) -> Array:
@@ -429,9 +430,7 @@ def signal_covariance(batch: Batch, ladder: Array, gm: Array, R: Array, Vh1: Arr
     }
 
     def mixed(a: str, b: str) -> Array:
-        return sum(
-            (ca * cb)[:, None, None] * S[x, x2] for x, ca in combine[a].items() for x2, cb in combine[b].items()
-        )
+        return sum((ca * cb)[:, None, None] * S[x, x2] for x, ca in combine[a].items() for x2, cb in combine[b].items())
 
     def mixed_inner(a: str, b: str) -> Array:
         return sum(ca * cb * inner(x, x2) for x, ca in combine[a].items() for x2, cb in combine[b].items())

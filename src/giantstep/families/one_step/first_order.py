@@ -6,15 +6,16 @@ With mu1_q, mu2_q the conditional functions of the blocks, beta_q = pi_q p/d and
     g = (I + Vh1 diag R)^-1 Vh1,  R_q = beta_q/(D_q + g_qq)                                             (3.2), (3.3)
     S = (I + diag(R) Vh1)^-1 diag R,  V = [mu1^T S mu1 + mu2 . R]/beta                                  (3.4)
 
-Only the product a b matters: a b = lambda (ridge). (a, b) = (lambda, 1) are the equations of the notes, (1, lambda) their "kernel
-normalisation", in which V, R and S are lambda times larger; it stays finite for n < p as lambda -> 0. For the
-spectrum (a, b) = (-z, 1).
+Only the product a b matters: a b = lambda (ridge). (a, b) = (lambda, 1) are the equations of the notes, (1, lambda)
+their "kernel normalisation", in which V, R and S are lambda times larger; it stays finite for n < p as lambda -> 0. For
+the spectrum (a, b) = (-z, 1).
 
-The unknown is V at the nodes of kappa. It lies in the span of the K = k(k+1)/2 + k functions m = (mu1_q mu1_q' (q <= q'), mu2_q),
-so for few blocks it is packed into K coordinates; for many blocks (K larger than the number of nodes is worth) Newton's
-equation is solved at the nodes themselves with the symmetric kernel of (3.5).
+The unknown is V at the nodes of kappa. It lies in the span of the K = k(k+1)/2 + k functions m = (mu1_q mu1_q', mu2_q)
+with q <= q', so for few blocks it is packed into K coordinates; for many blocks, where K exceeds the number of nodes,
+Newton's equation is solved at the nodes themselves with the symmetric kernel of (3.5).
 
-After a step on a finite batch the rows of the bulk are anisotropic: (3.2)-(3.4) are replaced by (6.2)-(6.4), see `finite_batch`.
+After a step on a finite batch the rows of the bulk are anisotropic: (3.2)-(3.4) are replaced by (6.2)-(6.4), see
+`finite_batch`.
 """
 
 from __future__ import annotations
@@ -150,9 +151,7 @@ class Response:
         return np.eye(self.R.shape[1]) - (self.R**2 / block_width)[:, :, None] * self.g**2
 
 
-def respond(
-    equations: Equations, V: Array, R: Array, gm: Array | None = None, max_steps: int = 300
-) -> Response:
+def respond(equations: Equations, V: Array, R: Array, gm: Array | None = None, max_steps: int = 300) -> Response:
     """Return the response of the bulk to V: the hats of (3.1), then (3.2)-(3.4) or (6.2)-(6.4), warm-started."""
     Vh1, D = hats(equations, V)
     if equations.batch is None:
@@ -163,9 +162,7 @@ def respond(
         gm = np.zeros((len(R), size, size), R.dtype)
         gm[:, range(k, size), range(k, size)] = 0.5
         gm[:, :k, :k] = 0.5 * np.sqrt(np.abs(R))[:, :, None] * Vh1 * np.sqrt(np.abs(R))[:, None, :]
-    gm, R = finite_batch.solve_bulk(
-        equations.batch, equations.ladder, Vh1, D, equations.block_width, gm, R, max_steps
-    )
+    gm, R = finite_batch.solve_bulk(equations.batch, equations.ladder, Vh1, D, equations.block_width, gm, R, max_steps)
     bulk = finite_batch.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
     S = finite_batch.bulk_response(bulk, k)
     return Response(R, np.empty((len(R), 0, 0)), S, Vh1, D, gm)
@@ -212,17 +209,17 @@ class FirstOrder:
 
     @property
     def denominator(self) -> Array:
-        """b + V at the nodes."""
+        """B + V at the nodes."""
         return self.equations.b[:, None] + self.V
 
     @property
     def node_weights(self) -> Array:
-        """r w/(b + V): the weights of the effective least-squares problem (B, N)."""
+        """R w/(b + V): the weights of the effective least-squares problem (B, N)."""
         return self.equations.ratio[:, None] * self.equations.tables.weights / self.denominator
 
     @property
     def squared_weights(self) -> Array:
-        """r w/(b + V)^2 (B, N)."""
+        """R w/(b + V)^2 (B, N)."""
         return self.node_weights / self.denominator
 
     def take(self, index: NDArray[np.int64]) -> FirstOrder:
@@ -350,11 +347,11 @@ def _solve_chunk(
     if packed:
         _ = equations.features
     # the last R and gm of every point, from which its next inner solve starts
-    inner = [np.array(R, dtype=equations.a.dtype), None if gm is None else np.array(gm, dtype=equations.a.dtype)]
+    last_R = np.array(R, dtype=equations.a.dtype)
+    last_gm = np.empty((len(R), 0, 0)) if gm is None else np.array(gm, dtype=equations.a.dtype)
 
     def answer(part: Equations, V: Array, active: Any) -> Response:
-        gm = None if inner[1] is None else inner[1][active]
-        response = respond(part, V, inner[0][active], gm, PROBE_STEPS if probe else 300)
+        response = respond(part, V, last_R[active], last_gm[active], PROBE_STEPS if probe else 300)
         lost = np.flatnonzero(~np.isfinite(response.R).all(axis=1))
         if part.batch is not None and lost.size and not probe:  # once more, from a cold start
             response.put(lost, respond(part.take(lost), V[lost], response.R[lost]))
@@ -367,11 +364,9 @@ def _solve_chunk(
         denominator = part.b[:, None] + V
         weights = part.tables.weights
         residual = np.sqrt(np.sum(weights * np.abs((plain - V) / denominator) ** 2, axis=1))
-        shift = np.max(np.abs(response.R / inner[0][active] - 1), axis=1)
+        shift = np.max(np.abs(response.R / last_R[active] - 1), axis=1)
         kept = np.isfinite(response.R).all(axis=1)
-        inner[0][active[kept]] = response.R[kept]
-        if inner[1] is not None:
-            inner[1][active[kept]] = response.gm[kept]
+        last_R[active[kept]], last_gm[active[kept]] = response.R[kept], response.gm[kept]
         squared = part.ratio[:, None] * weights / denominator**2
         newton = V + _newton_increment(part, response, squared, plain - V, packed)
         if real:
@@ -383,9 +378,7 @@ def _solve_chunk(
     return found.x, answer(equations, found.x, slice(None)), found.residual, found.iterations
 
 
-def _newton_increment(
-    equations: Equations, response: Response, squared: Array, mismatch: Array, packed: bool
-) -> Array:
+def _newton_increment(equations: Equations, response: Response, squared: Array, mismatch: Array, packed: bool) -> Array:
     """Return dV of (I - Ker W2) dV = V_new - V, in packed coordinates or at the nodes."""
     if packed:
         # dV = mismatch + c m . y with y the packed change that the mismatch causes: y = L K-type response

@@ -15,10 +15,24 @@ from giantstep.families.one_step.first_order import (
     FirstOrder,
     solve_first_order,
 )
-from giantstep.families.one_step.model import SpikedModel, Tables
+from giantstep.families.one_step.model import (
+    KERNEL_NODES_PER_PANEL,
+    NODES_PER_PANEL,
+    SpikedModel,
+    Tables,
+)
 from giantstep.families.one_step.risk import Risk, risk
-from giantstep.families.one_step.scenario import OneStep
-from giantstep.families.one_step.steps import Models, at_finite_size, choose_theory, grouped_tables
+from giantstep.families.one_step.scenario import MaximalStep, OneStep
+from giantstep.families.one_step.steps import (
+    FEEDBACK,
+    Models,
+    at_finite_size,
+    bulk_row_scale,
+    choose_theory,
+    feedback,
+    grouped_tables,
+    second_layer_law,
+)
 from giantstep.family import Answer
 
 Array = NDArray[np.float64]
@@ -30,6 +44,7 @@ ROUNDING = 1e-9
 NO_BULK = "the step cancels the initial weights of a block (bulk scale s = 0)"
 
 
+@np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
     models, warnings = choose_theory(scenario, points, settings.get("theory"))
@@ -45,11 +60,37 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
         "resolvent": spectra.resolvent,
     }
     answer = answers[what](scenario, points, models, settings)
+    if what == "errors" and isinstance(scenario.step, MaximalStep):
+        _add_feedback(answer, scenario, points, models, settings)
     answer.warnings = warnings + answer.warnings
     answer.attrs["theory"] = " and ".join(dict.fromkeys(theory for theory, _ in models))
     return answer
 
 
+def _add_feedback(
+    answer: Answer, scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]
+) -> None:
+    """Add, to first order, what the fluctuating initial output does to the step at a finite dimension.
+
+    The equations hold for a longer spike only; where the feedback shortens it the change is reflected.
+    """
+    length = feedback(scenario, points)
+    exact = [index[length[index] != 0] for theory, index in models if theory == "exact"]
+    index = np.concatenate([*exact, np.empty(0, dtype=np.int64)])
+    if not index.size:
+        return
+    longer = {**{name: values[index] for name, values in points.items()}, FEEDBACK: np.abs(length[index])}
+    moved = _errors(scenario, longer, [("exact", np.arange(len(index)))], settings)
+    sign = np.sign(length[index])
+    for name in set(moved.values) - {"identity", "null_error", "affine_error"}:
+        base = answer.values[name][index]
+        weight = sign.reshape((-1,) + (1,) * (base.ndim - 1))
+        with np.errstate(invalid="ignore"):
+            answer.values[name][index] = base + weight * (moved.values[name] - base)
+    answer.status[index] = np.where(answer.status[index] == "", moved.status, answer.status[index])
+
+
+@np.errstate(all="ignore")
 def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Choose what both engines must share: the ``x`` of a spectrum."""
     return spectra.prepare(scenario, points, what, settings)
@@ -76,7 +117,9 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
     tolerance = settings.get("tolerance", 1e-10)
     gather = _Gatherer(count)
     rare = np.zeros(count, dtype=bool)
-    for index, model, tables in grouped_tables(scenario, points, models):
+    few = len(second_layer_law(scenario)[1]) <= PACKED_BLOCKS
+    order = NODES_PER_PANEL if few else KERNEL_NODES_PER_PANEL
+    for index, model, tables in grouped_tables(scenario, points, models, order):
         here = {name: values[index] for name, values in points.items()}
         equations = risk_equations(tables, model, here)
         # packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not
@@ -86,7 +129,8 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
             found = risk(first, 1 / here["dim"], packed=packed)
             status = _status(model, here, first, found, tolerance)
             found.test = np.maximum(found.test, here["noise"])  # a perfect fit, up to rounding
-            gather.put(index, _values(scenario, equations, first, found), status, first)
+            values = _values(scenario, equations, first, found, bulk_row_scale(model, here))
+            gather.put(index, values, status, first)
             rare[index] = _rare_inputs_matter(model, equations, found, 1 / here["dim"]) & (status == "")
             again = np.flatnonzero((status != "") & (status != NO_BULK))
             if not again.size:
@@ -96,20 +140,21 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
     answer = gather.answer()
     if rare.any():
         answer.warnings.append(
-            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {rare.sum()} of {count} points (tiny ridge, n < p): "
-            "a finite network sees few of them, expect a gap at any reachable dimension."
+            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {rare.sum()} of {count} points "
+            "(tiny ridge, n < p): a finite network sees few of them, expect a gap at any reachable dimension."
         )
     return answer
 
 
-def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk) -> dict[str, Array]:
+def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk, scale: Array) -> dict[str, Array]:
     response, width = first.response, equations.width
     with np.errstate(divide="ignore", invalid="ignore"):
         V1 = response.S / (width * equations.b)[:, None, None]
         V2 = response.R / (width * equations.b)[:, None]
     g0, g1 = scenario.target.hermite(1)
-    blocks = {"theta": found.theta, "t": found.t, "psi": found.psi, "Q2": found.Q2, "V2": V2}
-    pairs = {"Q1": found.Q1, "V1": V1}
+    blocks = {"theta": found.theta, "t": found.t * scale, "psi": found.psi * scale, "Q2": found.Q2, "V2": V2}
+    square = scale[:, :, None] * scale[:, None, :]
+    pairs = {"Q1": found.Q1 * square, "V1": V1 * square}
     if scenario.second_layer == "gaussian":  # the nodes of the law are no classes of neurons: report the sum
         blocks = {name: values.sum(axis=1, keepdims=True) for name, values in blocks.items()}
         pairs = {name: values.sum(axis=(1, 2), keepdims=True) for name, values in pairs.items()}
@@ -127,9 +172,7 @@ def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: R
     }
 
 
-def _status(
-    model: SpikedModel, points: Points, first: FirstOrder, found: Risk, tolerance: float
-) -> NDArray[np.str_]:
+def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Risk, tolerance: float) -> NDArray[np.str_]:
     reasons = []
     vanishing = np.min(np.abs(model.s), axis=1) < 1e-9
     for place in range(len(found.test)):
@@ -155,9 +198,7 @@ def _status(
     return np.array(reasons, dtype=object)
 
 
-def _rare_inputs_matter(
-    model: SpikedModel, equations: Equations, found: Risk, inverse_dim: Array
-) -> NDArray[np.bool_]:
+def _rare_inputs_matter(model: SpikedModel, equations: Equations, found: Risk, inverse_dim: Array) -> NDArray[np.bool_]:
     """Tell where dropping the rare |kappa| > 3.5 changes the test error by more than 1% (section 12 of the notes)."""
     suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(model.u != 0, axis=1))
     matter = np.zeros(len(found.test), dtype=bool)
@@ -165,9 +206,7 @@ def _rare_inputs_matter(
         part = equations.take(suspects)
         tables = part.tables
         weights = np.where(np.abs(tables.nodes) < RARE_INPUT, tables.weights, 0.0)
-        truncated = Tables(
-            **{**{n: getattr(tables, n) for n in tables.__dataclass_fields__}, "weights": weights}
-        )
+        truncated = Tables(**{**{n: getattr(tables, n) for n in tables.__dataclass_fields__}, "weights": weights})
         part = Equations(truncated, part.pi, part.ratio, part.width, part.a, part.b, part.batch)
         change = np.abs(risk(solve_first_order(part), inverse_dim[suspects]).test - found.test[suspects])
         matter[suspects] = change > 0.01 * found.test[suspects] + ROUNDING * found.null[suspects]
@@ -184,9 +223,7 @@ class _Gatherer:
         self.residual = np.full(count, np.nan)
         self.iterations = np.zeros(count, dtype=np.int64)
 
-    def put(
-        self, index: NDArray[np.int64], values: dict[str, Array], status: NDArray[Any], first: FirstOrder
-    ) -> None:
+    def put(self, index: NDArray[np.int64], values: dict[str, Array], status: NDArray[Any], first: FirstOrder) -> None:
         for name, array in values.items():
             room = self.values.setdefault(name, np.full((self.count, *array.shape[1:]), np.nan))
             room[index] = array

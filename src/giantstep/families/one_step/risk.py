@@ -1,4 +1,4 @@
-"""Test and training error of the ridge fit, given the first-order solution: a least-squares problem and a linear system."""
+"""Test and training error of the ridge fit, given the first-order solution: least squares and a linear system."""
 
 from __future__ import annotations
 

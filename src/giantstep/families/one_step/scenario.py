@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
@@ -22,6 +22,10 @@ class Vocabulary(Part):
     >>> Vocabulary([1, -1], [0.9, 0.1])
     Vocabulary(values=(1.0, -1.0), probabilities=(0.9, 0.1))
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, values: Sequence[float], probabilities: Sequence[float] = ...) -> None: ...
 
     values: Numbers = field("zeta_q", "values of the second layer at the start, times sqrt(p)")
     probabilities: Numbers = field("pi_q", "fraction of neurons with each value; they sum to one", default=())
@@ -63,18 +67,22 @@ class NoStep(Part):
 class PlantedSpike(Part):
     """The spiked random-features model: w_i = s_q w0_i + u_q v, with |v| = 1 and <v, w*> = gamma, planted by hand.
 
-    A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is s_q,
-    one number for all blocks or a list.
+    A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is
+    s_q, one number for all blocks or a list.
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, strength: float | Sequence[float] = ..., bulk: float | Sequence[float] = ..., alignment: float = ...
+        ) -> None: ...
 
     kind: Literal["planted"] = "planted"
     strength: Number | Numbers = field(
         "u_q", "size of the spike in each block (a number multiplies the vocabulary)", default=1.0
     )
     bulk: Number | Numbers = field("s_q", "scale of the initial weights in each block", default=1.0)
-    alignment: Number = field(
-        "gamma", "cosine between the spike and the target direction", default=1.0, ge=-1, le=1
-    )
+    alignment: Number = field("gamma", "cosine between the spike and the target direction", default=1.0, ge=-1, le=1)
 
 
 class MaximalStep(Part):
@@ -83,6 +91,10 @@ class MaximalStep(Part):
     w_i = w0_i + rate * zeta_q (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w0_i, x_mu>) x_mu, on a batch of n0 =
     batch_per_dim * d samples of its own; ``batch_per_dim=inf`` is the population gradient.
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, rate: float, batch_per_dim: float = ...) -> None: ...
 
     kind: Literal["maximal"] = "maximal"
     rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")
@@ -114,9 +126,7 @@ _ERRORS = (
     Variable("test_error", (), "E(y - f)^2", "mean squared error on fresh samples, label noise included"),
     Variable("train_error", (), "sum (y - f)^2/n", "mean squared error on the n samples of the fit"),
     Variable("objective", (), "loss/n", "train error plus ridge |a|^2, per sample"),
-    Variable(
-        "test_misclassified", (), "P(sign f != sign<w*,x>)", "fraction of fresh samples with the wrong sign"
-    ),
+    Variable("test_misclassified", (), "P(sign f != sign<w*,x>)", "fraction of fresh samples with the wrong sign"),
     Variable("norm", (), "|a|^2/p", "squared norm of the fitted second layer, per neuron"),
     Variable("theta", ("block",), "theta_q", "sum of a_i over block q, divided by sqrt(p)", compared=False),
     Variable("t", ("block",), "t_q", "sum of a_i <w0_i, v> over block q, divided by sqrt(p)"),
@@ -150,9 +160,7 @@ _ERRORS = (
 _NORMALISATION = Setting("p", "eigenvalues of Phi^T Phi/p or of Phi^T Phi/n", choices=("p", "n"))
 _SPECTRUM = (
     Variable("density", ("x",), "rho(x)", "density of the bulk, of mass 1 - atom", compared=False),
-    Variable(
-        "cdf", ("x",), "F(x)", "fraction of eigenvalues up to x, the atom included, the outliers left out"
-    ),
+    Variable("cdf", ("x",), "F(x)", "fraction of eigenvalues up to x, the atom included, the outliers left out"),
     Variable("lower_edge", (), "x_-", "lower edge of the bulk (nonzero eigenvalues)", compared=False),
     Variable("upper_edge", (), "x_+", "upper edge of the bulk", compared=False),
     Variable("atom", (), "mass at 0", "fraction of eigenvalues that are zero"),
@@ -199,7 +207,7 @@ class OneStep(Scenario):
     update_rule: ClassVar[str] = (
         "data      x ~ N(0, I_d),  y = g(<w*,x>) + sqrt(noise) N(0,1),  |w*| = 1\n"
         "network   f(x) = sum_j a_j sigma(<w_j,x>)/sqrt(p),  |w_j| = 1 and a_j = zeta_j/sqrt(p) at the start\n"
-        "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal step)\n"
+        "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal)\n"
         "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
         "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
@@ -249,9 +257,7 @@ class OneStep(Scenario):
         """Check that the parts fit together."""
         if isinstance(self.step, PlantedSpike):
             if self.second_layer == "gaussian" and not isinstance(self.step.strength, float):
-                raise bad_field(
-                    "step.strength", list(self.step.strength), 'one number where second_layer="gaussian"'
-                )
+                raise bad_field("step.strength", list(self.step.strength), 'one number where second_layer="gaussian"')
             for name in ("strength", "bulk"):
                 value = getattr(self.step, name)
                 if not isinstance(value, float) and len(value) != self.blocks:

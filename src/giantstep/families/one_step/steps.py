@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from giantstep.errors import bad_field
 from giantstep.families.one_step.finite_batch import batch_statistics
 from giantstep.families.one_step.first_order import PACKED_BLOCKS
-from giantstep.families.one_step.model import SpikedModel, Tables, tabulate
+from giantstep.families.one_step.model import NODES_PER_PANEL, SpikedModel, Tables, tabulate
 from giantstep.families.one_step.scenario import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
 from giantstep.gaussian import expectation
 
@@ -20,6 +20,8 @@ Models = list[tuple[str, NDArray[np.int64]]]
 """Which theory answers which points."""
 
 GAUSSIAN_NODES = 80
+FEEDBACK = "feedback"
+"""The entry of the points that lengthens the spike by `feedback`."""
 
 
 def second_layer_law(scenario: OneStep) -> tuple[Array, Array]:
@@ -46,8 +48,9 @@ def choose_theory(scenario: OneStep, points: Points, wanted: str | None) -> tupl
     warnings = []
     if finite.any() and reason:
         warnings.append(
-            f"The isotropic approximation answers where step.batch_per_dim is finite, because {reason}; it is off by up to "
-            '10% against the network (theory="isotropic" chooses it in silence, step.batch_per_dim=inf is exact).'
+            f"The isotropic approximation answers where step.batch_per_dim is finite, because {reason}; it is "
+            'off by up to 10% against the network (theory="isotropic" chooses it in silence, '
+            "step.batch_per_dim=inf is exact)."
         )
     parts = [("isotropic" if reason else "exact", np.flatnonzero(finite)), ("exact", np.flatnonzero(~finite))]
     return [(theory, index) for theory, index in parts if index.size], warnings
@@ -76,13 +79,13 @@ def at_finite_size(points: Points) -> dict[str, Array]:
 
 
 def grouped_tables(
-    scenario: OneStep, points: Points, models: Models
+    scenario: OneStep, points: Points, models: Models, order: int = NODES_PER_PANEL
 ) -> Iterator[tuple[NDArray[np.int64], SpikedModel, Tables]]:
     """Yield (points, their models, their tables), tabulating each distinct parameter set once."""
     for theory, index in models:
         model = spiked_model(scenario, {name: values[index] for name, values in points.items()}, theory)
         distinct, which = model.distinct()
-        for rows, tables in tabulate(scenario.activation, scenario.target, distinct):
+        for rows, tables in tabulate(scenario.activation, scenario.target, distinct, order):
             place = np.full(len(distinct), -1)
             place[rows] = np.arange(len(rows))
             member = place[which]
@@ -101,13 +104,32 @@ def spiked_model(scenario: OneStep, points: Points, theory: str) -> SpikedModel:
         return SpikedModel(pi, zeros, ones, np.ones(count), noise, ones, zeros)
     if isinstance(step, PlantedSpike):
         strength = (
-            points["step.strength"][:, None] * zeta
-            if "step.strength" in points
-            else np.array(step.strength) * ones
+            points["step.strength"][:, None] * zeta if "step.strength" in points else np.array(step.strength) * ones
         )
         bulk = points["step.bulk"][:, None] * ones if "step.bulk" in points else np.array(step.bulk) * ones
         return SpikedModel(pi, strength, bulk, points["step.alignment"], noise, ones, zeros)
     return _after_gradient(scenario, points, zeta, pi, theory)
+
+
+def bulk_row_scale(model: SpikedModel, points: Points) -> Array:
+    """Return s_q where rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic), else 1."""
+    finite = np.isfinite(points.get("step.batch_per_dim", np.array([np.inf])))[:, None]
+    return np.where(finite & (model.batch is None), model.s, 1.0)
+
+
+def feedback(scenario: OneStep, points: Points) -> Array:
+    """Return what the initial output f0 adds to |E (y - f0) x|^2 at a finite dimension, of order 1/p (large batch).
+
+    f0 is m + c1 <w, x> with w = sum_j zeta_j w0_j/p, so the spike gets a part along w, which is correlated with
+    every row: in law it is an independent part of squared length [c1^2 E zeta^2 - 2/rate]/p (it may be negative). For a
+    finite batch the correlation with the anisotropic bulk is not known, and nothing is added.
+    """
+    zeta, pi = second_layer_law(scenario)
+    c1 = scenario.activation.hermite(1)[1]
+    rate, width = points["step.rate"], points["width_per_dim"] * points["dim"]
+    known = np.isfinite(points["dim"]) & np.isinf(points["step.batch_per_dim"]) & (rate != 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(known, (np.sum(pi * zeta**2) * c1**2 - 2 / rate) / width, 0.0)
 
 
 def _after_gradient(scenario: OneStep, points: Points, zeta: Array, pi: Array, theory: str) -> SpikedModel:
@@ -124,6 +146,7 @@ def _after_gradient(scenario: OneStep, points: Points, zeta: Array, pi: Array, t
     e = points["step.rate"][:, None] * zeta
     s = 1 + e * M1 * c2
     ones = np.ones_like(e)
+    extra = points.get(FEEDBACK, np.zeros(len(noise)))
     finite = bool(np.all(np.isfinite(batch_per_dim) & (points["step.rate"] != 0)))
     linear = activation.polynomial is not None and len(activation.polynomial) <= 2  # an isotropic bulk, exactly
     if theory == "exact" and finite and not linear:
@@ -133,7 +156,10 @@ def _after_gradient(scenario: OneStep, points: Points, zeta: Array, pi: Array, t
     if theory == "exact" and not finite:
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = 1 + e * c2 * g2 / s  # (5.5)
-        return SpikedModel(pi, e * c1 * g1, s, np.ones(len(noise)), noise, slope, e * g1 * c3)
+        G = np.sqrt(g1**2 + extra)
+        gamma = np.where(extra > 0, abs(g1) / np.where(extra > 0, G, 1.0), 1.0)
+        u = e * c1 * (np.copysign(1.0, g1) * G)[:, None]
+        return SpikedModel(pi, u, s, gamma, noise, slope, e * g1 * c3)
     variance = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0] - c1**2
     G = np.sqrt(g1**2 + M2 / batch_per_dim)
     gamma = np.divide(g1, G, out=np.ones_like(G), where=G > 0)

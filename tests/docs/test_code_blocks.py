@@ -1,0 +1,56 @@
+"""Every code block of the README and of docs/ runs: Python as it stands, giantstep commands through a shell."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_RUN_HERE = ("make", "pip", "git")
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+
+
+def run(arguments, folder, output=None):
+    environment = {**os.environ, "PYTHONWARNINGS": "error", "MPLBACKEND": "Agg"}
+    return subprocess.run(
+        arguments, cwd=folder, env=environment, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_python_blocks_run_in_order(page, tmp_path):
+    done = run([sys.executable, "-c", "\n".join(blocks(page, "python"))], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")], ids=lambda page: page.name)
+def test_commands_run_in_order(page, tmp_path):
+    for line in "\n".join(blocks(page, "sh")).splitlines():
+        command, _, target = line.partition("#")[0].partition(">")
+        words = shlex.split(command)
+        if not words or words[0] in NOT_RUN_HERE:
+            continue
+        assert words[0] == "giantstep", f"say how to test {line!r}"
+        with open(tmp_path / (target.strip() or "stdout.txt"), "w") as output:
+            done = run([sys.executable, "-m", "giantstep", *words[1:]], tmp_path, output)
+        assert done.returncode == 0, (line, done.stderr)
+
+
+def test_links_and_figures_exist():
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), (page.name, link)
+
+
+def test_no_block_in_an_unknown_language():
+    for page in PAGES:
+        for language in re.findall(r"^```(\w+)$", page.read_text(), flags=re.M):
+            assert language in ("python", "sh", "toml"), (page.name, language)
