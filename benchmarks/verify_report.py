@@ -1,6 +1,6 @@
 """Run the long comparisons of limit and experiment and write docs/verification.md.
 
-    python benchmarks/verify_report.py [--quick] [--out docs/verification.md]
+    python benchmarks/verify_report.py [--quick] [--device cuda] [--out docs/verification.md]
 
 For every check: sizes, trials, points, the largest |z| beside the line that so many points pass once in 1000,
 the largest relative gap, the smallest error the experiment could have seen, and what a formula known to be
@@ -23,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "families" / "one_step"))
 
-from test_agreement import CHECKS, LADDER, SPECTRA, Ladder, climb, kolmogorov  # noqa: E402
+from checks import LADDERS, SPECTRA, TRIALS, Ladder, climb, kolmogorov  # noqa: E402
 
 import giantstep as gs  # noqa: E402
 
 HEADER = """# Verification
 
-Written by `benchmarks/verify_report.py`; giantstep {version}, {minutes:.0f} minutes on {workers} cores.
+Written by `benchmarks/verify_report.py`; giantstep {version}, {minutes:.0f} minutes on {where}.
 
 The limit is taken with its finite-size correction where it is known. `largest |z|` is the largest gap in
 standard errors, `line` the one that so many numbers pass by chance once in 1,000, `visible` the relative
@@ -99,17 +99,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="d = 250 and 500 only")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "verification.md")
     options = parser.parse_args()
-    trials = {250: 80, 500: 40} if options.quick else LADDER
+    trials = TRIALS["quick" if options.quick else options.device]
     start = time.monotonic()
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        climbing = [pool.submit(climb, check, trials) for check in CHECKS]
-        measuring = [pool.submit(kolmogorov, check) for check in SPECTRA]
-        ladders = [future.result() for future in climbing]
-        spectra = [future.result() for future in measuring]
+    if options.device == "cpu":
+        with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+            climbing = [pool.submit(climb, check, trials) for check in LADDERS]
+            measuring = [pool.submit(kolmogorov, check) for check in SPECTRA]
+            ladders = [future.result() for future in climbing]
+            spectra = [future.result() for future in measuring]
+    else:
+        ladders = [climb(check, trials, options.device) for check in LADDERS]
+        spectra = [kolmogorov(check, options.device) for check in SPECTRA]
     minutes = (time.monotonic() - start) / 60
-    head = HEADER.format(version=gs.__version__, minutes=minutes, workers=options.workers)
+    where = f"{options.workers} cores" if options.device == "cpu" else "a GPU"
+    head = HEADER.format(version=gs.__version__, minutes=minutes, where=where)
     sections = [head, *map(ladder_section, ladders), spectrum_section(spectra)]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text("\n".join(sections))

@@ -36,7 +36,8 @@ class Variable:
 class Setting:
     """A setting of one question: how it is asked, not what is studied (a scenario field says that).
 
-    A setting without which the question cannot be asked has an `example`.
+    A setting without which the question cannot be asked has an `example`. A whole number as `default` makes it a
+    count, at least 1; None makes it a number or a list of numbers.
     """
 
     default: Any

@@ -66,13 +66,19 @@ class Table:
     diagnostics: dict[str, NDArray[Any]] = field(default_factory=dict)
     coords: dict[str, NDArray[Any]] = field(default_factory=dict)
 
+    def variable(self, name: str) -> Variable:
+        """Return the declaration of a variable this engine fills, or of the one a ``_stderr`` belongs to."""
+        for variable in self.question.variables:
+            if self.engine in variable.engines and name in (variable.name, variable.name + "_stderr"):
+                return variable
+        raise GiantstepError(f"The family {self.grid.scenario.family} answered `{name}`, which it does not declare.")
+
     def put(self, name: str, index: NDArray[np.intp], values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the places `index`."""
         array = np.asarray(values)
         if array.ndim == 0 or array.shape[0] != len(index) or np.iscomplexobj(array):
             raise GiantstepError(
-                f"The {self.engine} answered `{name}` with {array.dtype} {array.shape}, not "
-                f"{len(index)} numbers."
+                f"The {self.engine} answered `{name}` with {array.dtype} {array.shape}, not {len(index)} numbers."
             )
         self.pieces.setdefault(name, []).append((index, array.astype(np.float64)))
 
@@ -143,9 +149,7 @@ class Table:
         for name, values in self.diagnostics.items():
             flat = values.astype(str) if values.dtype == object else values
             data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
-        coords = {
-            name: (dims, values, _about_field(scenario, name)) for name, (dims, values) in grid.coords.items()
-        }
+        coords = {name: (dims, values, _about_field(scenario, name)) for name, (dims, values) in grid.coords.items()}
         coords.update(self._own_coords(scenario, lengths, settings))
         return xarray.Dataset(data, coords, attrs=attrs)
 
@@ -166,9 +170,7 @@ class Table:
                 continue
             values = np.asarray(values)
             if values.shape != (length,):
-                raise GiantstepError(
-                    f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}."
-                )
+                raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):
                 coords[dim] = np.arange(length)
                 coords[f"{dim}_real"], coords[f"{dim}_imag"] = (dim, values.real), (dim, values.imag)
@@ -180,9 +182,7 @@ class Table:
 def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:
     for dim, length in zip(dims, shape):
         if lengths.setdefault(dim, length) != length:
-            raise GiantstepError(
-                f"`{name}` has {length} entries of `{dim}`, but another variable has {lengths[dim]}."
-            )
+            raise GiantstepError(f"`{name}` has {length} entries of `{dim}`, but another variable has {lengths[dim]}.")
 
 
 def _about(variable: Variable, name: str) -> dict[str, str]:

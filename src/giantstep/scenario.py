@@ -114,9 +114,7 @@ def field(
 def allowed_values(info: FieldInfo) -> str:
     """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
     words = {Gt: ("above", "gt"), Ge: ("at least", "ge"), Lt: ("below", "lt"), Le: ("at most", "le")}
-    parts = [
-        f"{words[type(m)][0]} {getattr(m, words[type(m)][1]):g}" for m in info.metadata if type(m) in words
-    ]
+    parts = [f"{words[type(m)][0]} {getattr(m, words[type(m)][1]):g}" for m in info.metadata if type(m) in words]
     number = "a whole number" if info.annotation is int else "a number"
     text = " ".join([number, " and ".join(parts)]).strip()
     return f"{text} (inf is allowed)" if _allows_infinity(info) else text
@@ -151,9 +149,7 @@ def check_numbers(name: str, info: FieldInfo, values: NDArray[Any]) -> None:
 class Part(BaseModel):
     """A small frozen value object inside a scenario; it takes its values in order or by name."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
@@ -189,9 +185,7 @@ class Scenario(BaseModel):
     ``trial(scenario, points, what, dim, draws, settings) -> dict of arrays`` (or it overrides both methods).
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
 
     family: ClassVar[str] = ""
     title: ClassVar[str] = ""
@@ -231,9 +225,7 @@ class Scenario(BaseModel):
     def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
         """Check a whole grid, as arrays, for what single fields cannot say; raise `bad_field`."""
 
-    def limit(
-        self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]
-    ) -> Answer:
+    def limit(self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
         answer: Answer = self._engine("limit").limit(self, points, what, settings)
         return answer
@@ -247,9 +239,7 @@ class Scenario(BaseModel):
         settings: Mapping[str, Any],
     ) -> dict[str, NDArray[Any]]:
         """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
-        values: dict[str, NDArray[Any]] = self._engine("experiment").trial(
-            self, points, what, dim, draws, settings
-        )
+        values: dict[str, NDArray[Any]] = self._engine("experiment").trial(self, points, what, dim, draws, settings)
         return values
 
     def memory(
@@ -285,9 +275,7 @@ class Scenario(BaseModel):
         """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``."""
         content = _python_content(self)
         wanted = dotted({**(changes or {}), **fields})
-        for name in sorted(
-            wanted, key=lambda name: name.count(".")
-        ):  # a part first, then what lies inside it
+        for name in sorted(wanted, key=lambda name: name.count(".")):  # a part first, then what lies inside it
             *parents, last = name.split(".")
             place = content
             for parent in parents:
@@ -330,14 +318,10 @@ def from_content(content: Mapping[str, Any]) -> Scenario:
     fields = dict(content)
     family = fields.pop("family", None)
     if family is None:
-        raise InputError(
-            f"Field `family` is missing in the scenario; it must be one of {', '.join(families())}."
-        )
+        raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(families())}.")
     for name, value in fields.items():
         if isinstance(value, Mapping) and "callable" in value:
-            raise InputError(
-                f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only."
-            )
+            raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")
     return family_class(family)(**fields)
 
 
@@ -351,7 +335,7 @@ def family_class(name: str) -> type[Scenario]:
     if isinstance(name, str) and name not in _REGISTRY and name in _FAMILIES:
         importlib.import_module(_FAMILIES[name])
     if not isinstance(name, str) or name not in _REGISTRY:
-        raise bad_field("family", name, "one of " + ", ".join(families()) + _nearest(str(name), families()))
+        raise bad_field("family", name, "one of " + ", ".join(families()) + nearest(name, families()))
     return _REGISTRY[name]
 
 
@@ -378,21 +362,18 @@ def known_field(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None
         candidates = [*leaves, *type(scenario).model_fields, *also]
         allowed = ", ".join(dict.fromkeys(leaves))
         raise InputError(
-            f"There is no field `{name}` in {_name(scenario)}{_nearest(name, candidates)}; it has {allowed}."
+            f"There is no field `{name}` in {_name(scenario)}{nearest(name, candidates)}; it has {allowed}."
         )
 
 
-def _nearest(name: str, candidates: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
+def nearest(name: Any, candidates: Sequence[str]) -> str:
+    """Return `` (did you mean `...`?)`` with the candidate most like a misspelt name, or nothing."""
+    close = difflib.get_close_matches(str(name), candidates, n=1, cutoff=0.5)
     return f" (did you mean `{close[0]}`?)" if close else ""
 
 
 def _name(scenario: Scenario) -> str:
-    inner = [
-        f"{n}={type(v).__name__}"
-        for n, v in scenario
-        if isinstance(v, Part) and "kind" in type(v).model_fields
-    ]
+    inner = [f"{n}={type(v).__name__}" for n, v in scenario if isinstance(v, Part) and "kind" in type(v).model_fields]
     return f"{type(scenario).__name__}({', '.join(inner)})" if inner else type(scenario).__name__
 
 
@@ -430,9 +411,7 @@ _BOUNDS = {
 
 
 def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
-    problem = min(
-        error.errors(), key=lambda problem: problem["type"] != "extra_forbidden"
-    )  # a misspelt name first
+    problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a misspelt name first
     path, info = _field_path(model, problem["loc"])
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
@@ -440,14 +419,10 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         names = [name for name in model.model_fields if name != "kind"]
-        nearest, known = _nearest(path, names), ", ".join(names) or "none"
-        return structural(
-            path, f"There is no field `{{field}}` in {model.__name__}{nearest}; it has {known}."
-        )
+        guess, known = nearest(path, names), ", ".join(names) or "none"
+        return structural(path, f"There is no field `{{field}}` in {model.__name__}{guess}; it has {known}.")
     if kind == "missing":
-        return structural(
-            path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}."
-        )
+        return structural(path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}.")
     if kind in _BOUNDS and info is not None:
         return bad_field(path, value, allowed_values(info))
     if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
@@ -458,9 +433,7 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
         return bad_field(path, value, "one of " + problem["ctx"]["expected"])
     if cause is not None:
         same = [other for other in error.errors() if other["loc"][0] == problem["loc"][0]]
-        wanted = dict.fromkeys(
-            str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {})
-        )
+        wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
         return bad_field(path, value, " or ".join(wanted))  # a number or a list of numbers, say
     return bad_field(path, value, f"valid ({problem['msg'].lower()})")
 
@@ -479,6 +452,4 @@ def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldI
     then perhaps the tag of a union (which is no name) or places in a list.
     """
     name, *rest = loc or ("",)
-    return f"{name}" + "".join(f"[{part}]" for part in rest if isinstance(part, int)), model.model_fields.get(
-        str(name)
-    )
+    return f"{name}" + "".join(f"[{part}]" for part in rest if isinstance(part, int)), model.model_fields.get(str(name))

@@ -17,9 +17,7 @@ from giantstep.references import BIBTEX
 
 
 def toy_figure(bench: Bench):
-    scenario = gs.OneStep(
-        activation="tanh", target="sin(z)", width_per_dim=1.0, samples_per_dim=1.0, ridge=0.1
-    )
+    scenario = gs.OneStep(activation="tanh", target="sin(z)", width_per_dim=1.0, samples_per_dim=1.0, ridge=0.1)
     result = bench.compare(
         "curve", scenario, {"samples_per_dim": [0.5, 1.5]}, meaning="a toy", judged=("test_error",),
         dim=bench.sized(30, 60), trials=6, seed=1,
@@ -103,7 +101,10 @@ def test_a_report_agrees_only_where_all_of_it_does():
 
 def test_every_recipe_is_described():
     figures = list_figures()
-    assert [figure.name for figure in figures] == ["learned-features", "large-batch", "double-descent"]
+    assert [figure.name for figure in figures] == [
+        "learned-features", "vocabulary-size", "large-batch", "learning-curves", "finite-batch", "step-size",
+        "finite-batch-spectrum", "spectral-edge", "outliers", "double-descent",
+    ]  # fmt: skip
     for figure in figures:
         assert figure.paper in BIBTEX
         assert figure.seconds_quick <= 120
@@ -115,12 +116,9 @@ def test_every_recipe_is_described():
 
 # after the decimal point, at n/p = 0.3 ... 2.5
 VOCABULARY_ERRORS = {
-    1: "524416 575078 605028 611241 590811 547779 494535 443369 "
-    "400234 365914 339090 318081 301449 288096 277219",
-    2: "350152 384146 414906 432371 428026 402356 365971 329801 "
-    "298960 274216 254693 239246 226887 216863 208616",
-    4: "329478 356878 388600 412631 414451 391285 355505 319935 "
-    "289972 266165 247486 232739 220944 211367 203476",
+    1: "524416 575078 605028 611241 590811 547779 494535 443369 400234 365914 339090 318081 301449 288096 277219",
+    2: "350152 384146 414906 432371 428026 402356 365971 329801 298960 274216 254693 239246 226887 216863 208616",
+    4: "329478 356878 388600 412631 414451 391285 355505 319935 289972 266165 247486 232739 220944 211367 203476",
 }
 
 

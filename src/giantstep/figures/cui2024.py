@@ -79,12 +79,8 @@ def _panel(
         linestyle=(0, (1, 1.2)),
         linewidth=1.1,
     )
-    limit_line(
-        axes, fine, isotropic["test_error"], VERMILION, f"isotropic map, {at_dim}", linestyle=(0, (5, 2))
-    )
-    experiment_points(
-        axes, samples, result, "test_error", BLACK, "o", rf"network, {at_dim}, mean $\pm$ 1 s.e."
-    )
+    limit_line(axes, fine, isotropic["test_error"], VERMILION, f"isotropic map, {at_dim}", linestyle=(0, (5, 2)))
+    experiment_points(axes, samples, result, "test_error", BLACK, "o", rf"network, {at_dim}, mean $\pm$ 1 s.e.")
     axes.set_xlabel("fresh samples per dimension,  $\\alpha = n/d$")
     axes.set_ylabel("test error")
     _judge_isotropic(bench, name, base, result, dim)

@@ -9,7 +9,7 @@ import xarray
 
 from giantstep.figures.panels import engines, experiment_points, key, letter, level, limit_line
 from giantstep.figures.recipes import Bench, Recipe
-from giantstep.figures.style import BLUE, GREEN, GREY, MARKERS, VERMILION, new_figure
+from giantstep.figures.style import BLACK, BLUE, GREEN, GREY, MARKERS, VERMILION, new_figure
 from giantstep.figures.views import histogram
 
 if TYPE_CHECKING:
@@ -117,9 +117,7 @@ def _bulk_panel(axes: Axes, bench: Bench) -> None:
     for place, (name, colour) in enumerate(zip(names, tints)):
         density = result["density"].isel({"step.strength": place}).values / scale[:, place, None]
         edges, heights = histogram(x, density[1], 60)
-        axes.stairs(
-            np.maximum(heights, 1e-9), edges, fill=True, color=colour, alpha=0.2, linewidth=0, zorder=1
-        )
+        axes.stairs(np.maximum(heights, 1e-9), edges, fill=True, color=colour, alpha=0.2, linewidth=0, zorder=1)
         axes.stairs(np.maximum(heights, 1e-9), edges, color=colour, alpha=0.75, linewidth=0.7, zorder=1)
         inside = density[0] > 0
         edge = float(result["upper_edge"].sel(source="limit")[place])
@@ -215,9 +213,7 @@ def _relu_panel(axes: Axes, bench: Bench) -> None:
         seed=SEED,
     )
     line = bench.predict("relu-limit", scenario, {"samples_per_dim": width * fine})
-    untrained = bench.predict(
-        "relu-untrained", scenario.replace(step=NoStep()), {"samples_per_dim": width * fine}
-    )
+    untrained = bench.predict("relu-untrained", scenario.replace(step=NoStep()), {"samples_per_dim": width * fine})
     limit_line(axes, fine, untrained["test_error"], GREY, linestyle=(0, (5, 2)), linewidth=1.2)
     limit_line(axes, fine, line["test_error"], BLUE)
     experiment_points(axes, ratios, result, "test_error", BLUE)
@@ -247,6 +243,142 @@ def learned_features(bench: Bench) -> Figure:
     return figure
 
 
+# -- the size of the vocabulary ------------------------------------------------------------------------------
+
+SIZES = range(1, 9)
+FEWEST = 10
+"""Neurons that take a value, at least, where an experiment stands beside the limit.
+
+With few of them the rounded count is not the weight: ReLU, k = 5, d = 200, 3 neurons instead of 3.4: limit 0.00791,
+limit with the rounded weights 0.00813, experiment 0.00831(8).
+"""
+
+
+def gaussian_vocabulary(k: int) -> Any:
+    """Return the k values and weights that stand for a Gaussian: nodes of the Gauss-Hermite rule.
+
+    >>> gaussian_vocabulary(3).probabilities
+    (0.1666..., 0.6666..., 0.1666...)
+    """
+    from giantstep import Vocabulary
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(k)
+    return Vocabulary(values=nodes.tolist(), probabilities=(weights / weights.sum()).tolist())
+
+
+def size_scenarios() -> dict[str, OneStep]:
+    """Return the two networks whose second layer is varied, with a Gaussian one."""
+    from giantstep import OneStep, PlantedSpike
+
+    relu = OneStep(
+        activation="relu",
+        target="relu(z)",
+        width_per_dim=1.5,
+        samples_per_dim=1.5,
+        ridge=0.05,
+        second_layer="gaussian",
+        step=PlantedSpike(strength=1.0),
+    )
+    tanh = OneStep(
+        activation="tanh",
+        target="sin(z)",
+        noise=0.05,
+        width_per_dim=1.2,
+        samples_per_dim=1.5,
+        ridge=0.05,
+        second_layer="gaussian",
+        step=PlantedSpike(strength=1.5, alignment=0.9),
+    )
+    return {"relu": relu, "tanh": tanh}
+
+
+def _size_panel(axes: Axes, bench: Bench, name: str, scenario: OneStep, dim: int, trials: int) -> float:
+    """Draw one network; return the limit at k = 1."""
+    limits, dots = [], []
+    for k in SIZES:
+        law = gaussian_vocabulary(k)
+        vocabulary = scenario.replace(second_layer=law)
+        if scenario.width_per_dim * dim * min(law.probabilities) >= FEWEST:
+            plural = "s" if k > 1 else ""
+            limit, *dot = _size_point(bench, f"{name}-{k}", vocabulary, f"{k} value{plural}", dim, trials)
+            dots.append((k, *dot))
+        else:
+            limit = float(bench.predict(f"{name}-{k}", vocabulary, {}, dim=dim)["test_error"])
+        limits.append(limit)
+    gaussian, mean, error = _size_point(bench, f"{name}-gaussian", scenario, "Gaussian values", dim, trials)
+    axes.axhspan(mean - error, mean + error, color=VERMILION, alpha=0.18, linewidth=0, zorder=0)
+    axes.axhline(gaussian, color=VERMILION, linestyle=(0, (5, 2)), zorder=1)
+    axes.plot(SIZES, limits, color=BLUE, marker="D", markersize=3.5, linewidth=1.0, zorder=2)
+    k_measured, means, errors = np.array(dots).T
+    bars: dict[str, Any] = {"markeredgewidth": 1.2, "elinewidth": 1.2, "markersize": 6.5, "zorder": 3}
+    axes.errorbar(k_measured, means, errors, linestyle="none", marker="o", color=BLACK, markerfacecolor="none", **bars)
+    axes.set(xlim=(0.6, SIZES[-1] + 0.4), xlabel="values of the second layer,  $k$", ylabel="test error", yscale="log")
+    bench.check(
+        f"test error at k = {SIZES[-1]} over that of a Gaussian second layer, minus 1, {name}",
+        abs(limits[-1] / gaussian - 1),
+        f"limits at d = {dim}; at k = 2 it is {abs(limits[1] / gaussian - 1):.3g}",
+        line=0.05,
+    )
+    return limits[0]
+
+
+def _size_point(
+    bench: Bench, name: str, scenario: OneStep, law: str, dim: int, trials: int
+) -> tuple[float, float, float]:
+    """Return the limit, the mean and its standard error with one law of the second layer."""
+    result = bench.compare(
+        name,
+        scenario,
+        {},
+        meaning=f"test error with a second layer of {law}",
+        judged=("test_error",),
+        dim=dim,
+        trials=trials,
+        seed=SEED + 10,
+    )
+    limit, mean = result["test_error"].sel(source=["limit", "experiment"]).values.tolist()
+    return limit, mean, float(result["test_error_stderr"].sel(source="experiment"))
+
+
+def vocabulary_size(bench: Bench) -> Figure:
+    """Draw the test error against the number of values in the second layer."""
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    figure, axes = new_figure(1, 2, width=9.6, height=3.9)
+    dim, trials = bench.sized(200, 1000), bench.sized(40, 40)
+    for panel, (name, scenario) in zip(axes, size_scenarios().items()):
+        untrained = _size_panel(panel, bench, name, scenario, dim, trials)
+        panel.annotate(
+            "random\nfeatures",
+            (1.0, untrained),
+            xytext=(9, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+            color=GREY,
+        )
+    handles = [
+        key(BLUE, "D", f"$k$ values, theory, $d = {dim}$"),
+        key(BLACK, "o", r"$k$ values, experiment $\pm$ 1 s.e.", ""),
+        key(VERMILION, "", f"Gaussian, theory, $d = {dim}$", (0, (5, 2))),
+        Patch(color=VERMILION, alpha=0.18, linewidth=0, label=r"Gaussian, experiment $\pm$ 1 s.e."),
+    ]
+    handles[0].set(markerfacecolor=BLUE, markersize=3.5)
+    axes[0].legend(handles=handles, loc="upper right")
+    axes[1].set_ylim(0.138, 0.36)
+    axes[1].yaxis.set_major_locator(FixedLocator([0.14, 0.16, 0.2, 0.25, 0.3, 0.35]))
+    axes[1].yaxis.set_major_formatter("{x:g}")
+    axes[1].yaxis.set_minor_locator(NullLocator())
+    letter(axes[0], "a", r"ReLU network, ReLU target, $u = \zeta$")
+    letter(axes[1], "b", r"tanh network, $g = \mathrm{sin}$, $u = 1.5\,\zeta$")
+    bench.notes.append(
+        "The k values and their weights are the Gauss-Hermite rule of k nodes; k = 1 is the single value 0, which "
+        "leaves random features. Odd k keep neurons without a spike."
+    )
+    return figure
+
+
 RECIPES = (
     Recipe(
         name="learned-features",
@@ -264,5 +396,21 @@ RECIPES = (
         seconds_quick=45,
         seconds_full=360,
         make=learned_features,
+    ),
+    Recipe(
+        name="vocabulary-size",
+        title="How many values does a second layer need? From a vocabulary to a Gaussian",
+        paper="dandi2025random",
+        description=(
+            "Test error against the number k of values of the second layer, placed like a Gauss-Hermite rule, beside a "
+            "Gaussian second layer: (a) ReLU on ReLU, (b) tanh on a sine."
+        ),
+        parameters=(
+            "(a) u = zeta, p/d = n/d = 1.5, ridge 0.05, alignment 1; (b) u = 1.5 zeta, p/d = 1.2, n/d = 1.5, ridge "
+            "0.05, noise 0.05, alignment 0.9; d = 1000. Seed 2035."
+        ),
+        seconds_quick=20,
+        seconds_full=150,
+        make=vocabulary_size,
     ),
 )

@@ -33,9 +33,7 @@ def mathtext(symbol: str) -> str:
     if not symbol or symbol == "-":
         return ""
     words = _WORD.findall(symbol)
-    if not _ALLOWED.fullmatch(symbol) or any(
-        len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words
-    ):
+    if not _ALLOWED.fullmatch(symbol) or any(len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words):
         return symbol
     text = symbol.replace("!=", r"\neq ").replace("<w*,x>", r"\langle w_*, x\rangle").replace("*", r"\,")
     text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)

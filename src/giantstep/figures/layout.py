@@ -97,9 +97,7 @@ class Reading:
             if name not in drawable:
                 close = difflib.get_close_matches(str(name), drawable, n=1, cutoff=0.5)
                 hint = f" (did you mean `{close[0]}`?)" if close else ""
-                raise InputError(
-                    f"There is no variable `{name}` in the result{hint}; it has {', '.join(known)}."
-                )
+                raise InputError(f"There is no variable `{name}` in the result{hint}; it has {', '.join(known)}.")
         if not wanted:
             raise InputError("plot needs at least one variable.")
         return wanted
@@ -141,9 +139,7 @@ class Reading:
         return View(kind, name, array, coordinate, x_dim, others)
 
     def _asked(self, name: str, dims: Sequence[str], x: str) -> str:
-        lines = [
-            str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"
-        ]
+        lines = [str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"]
         if x not in lines and x not in dims:
             raise InputError(
                 f"`x` must be one of {', '.join(dict.fromkeys([*lines, *dims])) or 'none'}, but is x={x!r}."
@@ -206,9 +202,7 @@ class Reading:
 
     def _numbers(self, array: xarray.DataArray, source: str, point: dict[str, int]) -> Array:
         chosen = array.sel(source=source) if "source" in array.dims else array
-        return np.asarray(
-            chosen.isel({k: v for k, v in point.items() if k in chosen.dims}).values, dtype=float
-        )
+        return np.asarray(chosen.isel({k: v for k, v in point.items() if k in chosen.dims}).values, dtype=float)
 
     def _failed(self, source: str, point: dict[str, int], view: View, length: int) -> NDArray[np.bool_]:
         converged = self.data.get("converged")
@@ -235,11 +229,7 @@ class Reading:
 
     def is_ordered(self, view: View) -> bool:
         """Tell whether the curves stand for increasing numbers, so that their colours should too."""
-        return (
-            len(view.others) == 1
-            and not _is_own(view.others[0])
-            and self.coordinate(view.others[0]) is not None
-        )
+        return len(view.others) == 1 and not _is_own(view.others[0]) and self.coordinate(view.others[0]) is not None
 
 
 def _is_own(dim: str) -> bool:

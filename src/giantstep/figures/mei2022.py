@@ -110,8 +110,7 @@ RECIPES = (
         paper="mei2022generalization",
         description="(a) test and (b) training error against p/n for three ridges, with baselines.",
         parameters=(
-            "ReLU, linear target of variance 1, noise 0.2, n/d = 3, ridge/(n/d) = 1e-4, 1e-2, 1e-1, "
-            "d = 300. Seed 1908."
+            "ReLU, linear target of variance 1, noise 0.2, n/d = 3, ridge/(n/d) = 1e-4, 1e-2, 1e-1, d = 300. Seed 1908."
         ),
         seconds_quick=10,
         seconds_full=60,

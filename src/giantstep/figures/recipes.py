@@ -189,9 +189,7 @@ class Bench:
         self.results[name] = study.predict(progress=self._named(name))
         return self.results[name]
 
-    def check(
-        self, name: str, value: float, meaning: str, *, line: float | None = None, above: bool = False
-    ) -> None:
+    def check(self, name: str, value: float, meaning: str, *, line: float | None = None, above: bool = False) -> None:
         """Report one number, and a line it must stay below (or pass)."""
         self.checks.append(Check(name, meaning, float(value), line, above))
 

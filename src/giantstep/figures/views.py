@@ -28,9 +28,7 @@ ROOM = 6
 SOURCE_LABELS = {"limit": "limit", "experiment": r"experiment, mean $\pm$ 1 s.e."}
 
 
-def draw(
-    axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *, titled: bool = True
-) -> None:
+def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *, titled: bool = True) -> None:
     """Draw variables into one axes: one, or several that share their horizontal axis."""
     first = views[0]
     if first.kind == "map":
@@ -61,9 +59,7 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
         for curve in reading.curves(view):
             place = offset + curve.place
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            draw_curve(
-                axes, curve, palette[place], MARKERS[place % len(MARKERS)], alone=len(reading.sources) == 1
-            )
+            draw_curve(axes, curve, palette[place], MARKERS[place % len(MARKERS)], alone=len(reading.sources) == 1)
             key.add(curve.source, label, palette[place])
             drawn.append(curve)
     _scales(axes, drawn, log)
@@ -92,20 +88,14 @@ def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: boo
             lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": 1.8}
         axes.plot(x, curve.y, color=colour, zorder=2, **lines)
         lonely = isolated(curve.y) if not named and not few else np.isfinite(curve.y) & few & (not named)
-        axes.plot(
-            x[lonely], curve.y[lonely], linestyle="none", marker=marker, markersize=3, color=colour, zorder=2
-        )
+        axes.plot(x[lonely], curve.y[lonely], linestyle="none", marker=marker, markersize=3, color=colour, zorder=2)
         if curve.error is not None:
-            axes.fill_between(
-                x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.2, linewidth=0
-            )
+            axes.fill_between(x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.2, linewidth=0)
         return
     if len(x) > MANY:
         axes.plot(x, curve.y, color=colour, linestyle=(0, (1, 1)), linewidth=1.8, zorder=3)
         if curve.error is not None:
-            axes.fill_between(
-                x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.25, linewidth=0
-            )
+            axes.fill_between(x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.25, linewidth=0)
         return
     if alone and not named:
         axes.plot(x, curve.y, color=colour, linewidth=0.8, alpha=0.5, zorder=2)
@@ -170,9 +160,7 @@ def _mark_failed(axes: Axes, drawn: Sequence[Curve], key: _Key) -> None:
         known = curve.failed & np.isfinite(curve.y)
         missing = curve.failed & ~np.isfinite(curve.y)
         axes.plot(curve.x[known], curve.y[known], **style)
-        axes.plot(
-            curve.x[missing], np.full(missing.sum(), 0.02), transform=axes.get_xaxis_transform(), **style
-        )
+        axes.plot(curve.x[missing], np.full(missing.sum(), 0.02), transform=axes.get_xaxis_transform(), **style)
         key.failed = True
 
 
@@ -205,14 +193,10 @@ class _Key:
                 style["linestyle"] = "none" if only_points else "-"
             handles.append(Line2D([], [], color=colour, label=label, **style))
         if len(self.sources) > 1 or not handles:
-            handles += [
-                self._source(source) for source in self.sources if self.entries or len(self.sources) > 1
-            ]
+            handles += [self._source(source) for source in self.sources if self.entries or len(self.sources) > 1]
         if self.failed:
             handles.append(
-                Line2D(
-                    [], [], linestyle="none", marker="x", color=VERMILION, markersize=5, label="not computed"
-                )
+                Line2D([], [], linestyle="none", marker="x", color=VERMILION, markersize=5, label="not computed")
             )
         handles += [handle for handle, _ in self.extra]
         if not handles:
@@ -338,9 +322,7 @@ def _outliers(axes: Axes, reading: Reading, curve: Curve, colour: Any) -> None:
         )
     if far and curve.source == reading.sources[0]:
         shown = [value_label(float(f"{v:.3g}")) for v in values[values >= reach][:3] if np.isfinite(v)]
-        text = f"{far} outlier{'s' if far > 1 else ''} far to the right" + (
-            f" ({', '.join(shown)})" if shown else ""
-        )
+        text = f"{far} outlier{'s' if far > 1 else ''} far to the right" + (f" ({', '.join(shown)})" if shown else "")
         axes.annotate(
             text,
             (1.0, 0.03 + 0.06 * curve.place),
@@ -401,9 +383,7 @@ def _map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     if failed is not None:
         bad = ~(failed.sel(source=source) if "source" in failed.dims else failed)
         rows, columns = np.nonzero(bad.transpose(view.others[0], view.x_dim).values)
-        axes.plot(
-            x.values[columns], y.values[rows], linestyle="none", marker="x", color=VERMILION, markersize=4
-        )
+        axes.plot(x.values[columns], y.values[rows], linestyle="none", marker="x", color=VERMILION, markersize=4)
     for side in ("top", "right"):
         axes.spines[side].set_visible(True)
 
@@ -437,9 +417,7 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
         for row, name in zip(rows, names):
             z = reading.data.get(f"{name}_z")
             row.append("" if z is None or z.ndim else f"{float(z):.2f}")
-    longest = [
-        max(len(row[column]) for row in [["", *columns], *rows]) + 2 for column in range(len(columns) + 1)
-    ]
+    longest = [max(len(row[column]) for row in [["", *columns], *rows]) + 2 for column in range(len(columns) + 1)]
     widths = [length / max(sum(longest), 40) for length in longest]
     drawn = axes.table(
         rows, colLabels=["", *columns], loc="center", cellLoc="left", edges="horizontal", colWidths=widths

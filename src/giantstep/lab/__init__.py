@@ -1,4 +1,4 @@
-"""What experiments share: devices, seeds, memory, streaming Gram matrices, ridge paths; nothing of papers."""
+"""What experiments share: devices, seeds, memory, threads, streaming Gram matrices, ridge paths; nothing of papers."""
 
 from giantstep.lab.devices import Array as Array
 from giantstep.lab.devices import array_module as array_module
@@ -13,3 +13,4 @@ from giantstep.lab.memory import check_memory as check_memory
 from giantstep.lab.ridge import ridge_path as ridge_path
 from giantstep.lab.seeds import Draws as Draws
 from giantstep.lab.seeds import chunk_rows as chunk_rows
+from giantstep.lab.threads import threads_for as threads_for

@@ -41,6 +41,7 @@ Points = Mapping[str, Array]
 IDENTITY_TOLERANCE = 1e-6
 RARE_INPUT = 3.5
 ROUNDING = 1e-9
+_FED_BACK = ("test_error", "train_error", "objective", "test_misclassified", "norm")
 NO_BULK = "the step cancels the initial weights of a block (bulk scale s = 0)"
 
 
@@ -82,11 +83,10 @@ def _add_feedback(
     longer = {**{name: values[index] for name, values in points.items()}, FEEDBACK: np.abs(length[index])}
     moved = _errors(scenario, longer, [("exact", np.arange(len(index)))], settings)
     sign = np.sign(length[index])
-    for name in set(moved.values) - {"identity", "null_error", "affine_error"}:
+    for name in _FED_BACK:
         base = answer.values[name][index]
-        weight = sign.reshape((-1,) + (1,) * (base.ndim - 1))
-        with np.errstate(invalid="ignore"):
-            answer.values[name][index] = base + weight * (moved.values[name] - base)
+        changed = base + sign * (moved.values[name] - base)
+        answer.values[name][index] = np.where(changed > 0, changed, base)
     answer.status[index] = np.where(answer.status[index] == "", moved.status, answer.status[index])
 
 

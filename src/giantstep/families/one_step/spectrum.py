@@ -115,7 +115,7 @@ class Bulk:
             self._put(part, lost, self._descend(z[lost]))
         return part
 
-    def _descend(self, z: NDArray[Any], stages: int = 24) -> FirstOrder:
+    def _descend(self, z: NDArray[Any], stages: int = 12) -> FirstOrder:
         """Continue from large Im z, where Newton started at Vh = 0 cannot miss, down to z."""
         top = np.maximum(2.0, 3 * self.mean + np.abs(z))
         part = None

@@ -1,0 +1,93 @@
+"""The limit over a grid, batch by batch: one call of the family for all points that differ in numbers only."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.family import Variable
+from giantstep.grid import Points
+from giantstep.problems import Problems
+from giantstep.progress import Progress, ProgressOption
+from giantstep.request import Request
+
+if TYPE_CHECKING:
+    import xarray
+
+_log = logging.getLogger("giantstep")
+
+
+def solved(
+    request: Request, settings: Mapping[str, Any], progress: ProgressOption, *, bare: bool = False
+) -> tuple[xarray.Dataset, Problems]:
+    """Return the limit at every point of the grid, and what went wrong.
+
+    Parameters
+    ----------
+    request : what is asked.
+    settings : the prepared settings of the question.
+    bare : leave out the finite-size correction.
+    """
+    from giantstep.result import Table, merged, provenance
+
+    start = time.perf_counter()
+
+    grid, question = request.grid, request.question
+    table = Table(grid, question, "limit")
+    problems = Problems("limit", grid.size)
+    facts = []
+    with Progress(progress, grid.size, "limit") as bar:
+        for batch in grid.batches():
+            points = _bare(batch.points) if bare and not grid.dim_is_field else batch.points
+            answer = batch.scenario.limit(points, request.what, request.for_engine("limit", settings))
+            status = np.asarray(answer.status)
+            failed = status != ""
+            for name, values in answer.values.items():
+                column = _without_failed(table.variable(name), np.asarray(values), failed)
+                table.put(name, batch.places, column)
+            table.put_coords(answer.coords)
+            for name, column in _diagnostics(answer, failed).items():
+                table.put_diagnostic(name, batch.places, column)
+            problems.reasons += [str(reason) for reason in status[failed]]
+            problems.remarks += answer.warnings
+            facts.append(answer.attrs)
+            bar.advance(len(batch.places))
+    _log.debug(
+        "limit of %s, %s: %d of %d points solved in %.3g s",
+        grid.scenario.family,
+        request.what,
+        grid.size - len(problems.reasons),
+        grid.size,
+        time.perf_counter() - start,
+    )
+    shown = {**request.shown(), "tolerance": request.tolerance}
+    theory = request.theory or next(iter(grid.scenario.theories))
+    attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **merged(facts)})
+    return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
+
+
+def _bare(points: Points) -> Points:
+    return {**points, "dim": np.full_like(points["dim"], np.inf)}
+
+
+def _without_failed(variable: Variable, values: NDArray[Any], failed: NDArray[np.bool_]) -> NDArray[Any]:
+    """Blank the points that failed; a trajectory keeps what came before it diverged."""
+    if not failed.any() or "time" in variable.dims:
+        return values
+    values = values.astype(np.float64)
+    values[failed] = np.nan
+    return values
+
+
+def _diagnostics(answer: Any, failed: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    return {
+        "converged": ~failed,
+        "residual": np.asarray(answer.residual, dtype=np.float64),
+        "iterations": np.asarray(answer.iterations, dtype=np.int64),
+        "status": np.asarray(answer.status),
+    }

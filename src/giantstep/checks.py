@@ -1,0 +1,84 @@
+"""Checks of settings at the door: a number, a flag, a choice, a list of numbers; errors name what is allowed."""
+
+from __future__ import annotations
+
+import cmath
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import bad_field
+from giantstep.family import Setting
+from giantstep.scenario import as_number, nearest
+
+
+def checked_number(name: str, value: Any, allowed: str, good: Callable[[float], bool], *, whole: bool = False) -> float:
+    """Return a number which is `good` (and whole); else raise with what is `allowed`, in words."""
+    try:
+        number = as_number(value)
+    except ValueError:
+        raise bad_field(name, value, allowed) from None
+    if (whole and not number.is_integer()) or not good(number):
+        raise bad_field(name, value, allowed)
+    return number
+
+
+def checked_whole(name: str, value: Any, allowed: str, least: int, most: float = math.inf) -> int:
+    """Return a whole number between two bounds, exactly, however large."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        whole = int(value)
+    else:
+        whole = int(checked_number(name, value, allowed, math.isfinite, whole=True))
+    if not least <= whole <= most:
+        raise bad_field(name, value, allowed)
+    return whole
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise bad_field(name, value, "True or False")
+
+
+def checked_setting(name: str, setting: Setting, value: Any) -> Any:
+    """Check a setting of a question at the door and return it (lists of numbers as an array)."""
+    if setting.choices:
+        if not isinstance(value, str) or value not in setting.choices:
+            raise bad_field(name, value, "one of " + ", ".join(setting.choices) + nearest(value, setting.choices))
+        return value
+    if value is None or isinstance(setting.default, str | bool):
+        kind = type(setting.default)
+        if value is not None and not isinstance(value, kind):
+            raise bad_field(name, value, "true or false" if kind is bool else "a text")
+        return value
+    if isinstance(setting.default, int):
+        return checked_whole(name, value, "a whole number at least 1", 1)
+    if isinstance(value, str | bytes | bool) or not (np.ndim(value) or isinstance(value, complex)):
+        return checked_number(name, value, "a number", lambda number: True)
+    return _number_list(name, value)
+
+
+def _number_list(name: str, value: Any) -> NDArray[Any]:
+    entries = value if isinstance(value, list | tuple) else np.asarray(value).tolist()
+    entries = entries if isinstance(entries, list | tuple) else [entries]
+    found: list[complex] = []
+    for entry in entries:
+        try:
+            number = complex(entry) if _is_complex(entry) else as_number(entry)
+            if cmath.isnan(number):
+                raise ValueError("a number, not NaN")
+            found.append(number)
+        except (ValueError, TypeError):
+            raise bad_field(name, entry, "a number in each place of the list") from None
+    if not found:
+        raise bad_field(name, [], "a list of at least one number")
+    return np.array(found)
+
+
+def _is_complex(entry: Any) -> bool:
+    """Tell complex numbers, also as files hold them: the text ``"0.5+0.1j"``."""
+    return isinstance(entry, complex) or (isinstance(entry, str) and entry.endswith(("j", "j)")))

@@ -1,0 +1,145 @@
+"""What is asked of a scenario: the question, the grid, the settings; checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from giantstep.checks import check_flag, checked_number, checked_setting, checked_whole
+from giantstep.errors import InputError, bad_field
+from giantstep.family import Engine, Question
+from giantstep.grid import Grid
+from giantstep.scenario import Scenario, dotted, known_field, nearest
+
+LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict")
+"""Settings of the limit: the table ``[limit]`` of a file."""
+EXPERIMENT_SETTINGS = ("dim", "trials", "seed", "device", "keep_trials", "paired")
+"""Settings of the experiment: the table ``[experiment]`` of a file."""
+_VERB_SETTINGS = ("what", *LIMIT_SETTINGS, *EXPERIMENT_SETTINGS[1:], "progress")
+
+
+class Request:
+    """A checked question: the scenario over its grid, `what`, and the settings of the question."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        grid: Mapping[str, Any] | None,
+        keywords: Mapping[str, Any],
+        *,
+        what: str | None,
+        dim: Any,
+        theory: str | None = None,
+        tolerance: float = 1e-10,
+    ) -> None:
+        from giantstep.result import RESERVED
+
+        if not isinstance(scenario, Scenario):
+            raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
+        if not (grid is None or isinstance(grid, Mapping)):
+            raise InputError(f"The grid must be a mapping of fields to values, not a {type(grid).__name__}.")
+        self.what = question_name(scenario, what)
+        self.question = scenario.questions[self.what]
+        fields, self.given = _split(scenario, self.question, {**(grid or {})}, keywords)
+        self.settings = {name: setting.default for name, setting in self.question.settings.items()}
+        for name, value in self.given.items():
+            self.settings[name] = checked_setting(name, self.question.settings[name], value)
+        if dim is None and "dim" not in type(scenario).model_fields:
+            dim = fields.pop("dim", None)
+        self.grid = Grid(scenario, fields, dim=dim)
+        own = [dim for variable in self.question.variables for dim in variable.dims]
+        self.grid.check_names([*RESERVED, *own, *(variable.name for variable in self.question.variables)])
+        self.theory = checked_theory(scenario, theory)
+        self.tolerance = checked_number(
+            "tolerance", tolerance, "a number above 0 and below 1", lambda value: 0 < value < 1
+        )
+
+    def prepared(self, device: str = "cpu") -> dict[str, Any]:
+        """Return the settings with what both engines share (the ``x`` of a spectrum) chosen, once."""
+        settings = {"theory": self.theory, "tolerance": self.tolerance, "device": device, **self.settings}
+        prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
+        return {name: _common([dict(one)[name] for one in prepared]) for name in prepared[0]}
+
+    def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that concern one engine."""
+        other = {"limit": ("device",), "experiment": ("theory", "tolerance")}[engine]
+        foreign = {name for name, setting in self.question.settings.items() if engine not in setting.engines}
+        return {name: value for name, value in settings.items() if name not in {*other, *foreign}}
+
+    def shown(self) -> dict[str, Any]:
+        """Return the settings as asked, for the provenance."""
+        shown: dict[str, Any] = {} if self.theory is None else {"theory": self.theory}
+        shown.update(self.given)
+        return shown if math.isinf(self.grid.dim) else {"dim": int(self.grid.dim), **shown}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The checked settings of an experiment."""
+
+    trials: int = 5
+    seed: int = 0
+    device: str = "cpu"
+    keep_trials: bool = False
+    paired: bool = False
+
+    def __post_init__(self) -> None:
+        trials = checked_whole("trials", self.trials, "a whole number at least 1", 1)
+        seed = checked_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        object.__setattr__(self, "trials", trials)
+        object.__setattr__(self, "seed", seed)
+        if not isinstance(self.device, str):
+            raise bad_field("device", self.device, '"cpu" or "cuda"')
+        check_flag("keep_trials", self.keep_trials)
+        check_flag("paired", self.paired)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the settings for the provenance."""
+        return {"trials": self.trials, "seed": self.seed, "device": self.device, "paired": self.paired}
+
+
+def question_name(scenario: Scenario, what: str | None) -> str:
+    """Return the name of the question asked, the first one where it is left out."""
+    names = list(scenario.questions)
+    if what is None:
+        return names[0]
+    if what not in names:
+        raise bad_field("what", what, f"one of {', '.join(names)}{nearest(what, names)}")
+    return what
+
+
+def checked_theory(scenario: Scenario, theory: str | None) -> str | None:
+    """Return the name of a theory of the scenario; None lets the family choose."""
+    names = list(scenario.theories)
+    if theory is not None and theory not in names:
+        raise bad_field("theory", theory, f"one of {', '.join(names)}{nearest(theory, names)}")
+    return theory
+
+
+def _split(
+    scenario: Scenario, question: Question, grid: Mapping[str, Any], keywords: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split keywords into fields of the scenario and settings of the question; anything else is refused."""
+    names = dotted({name: value for name, value in keywords.items() if name not in question.settings})
+    fields = dotted(grid)
+    for name in names:
+        if name in fields:
+            raise InputError(f"Field `{name}` is given twice.")
+    fields.update(names)
+    for name in fields:
+        top = name.partition(".")[0]
+        if name != "dim" and top not in fields:  # a part that is replaced itself may hold other fields
+            known_field(scenario, name, also=[*question.settings, *_VERB_SETTINGS])
+        elif name != "dim":
+            known_field(scenario, top, also=[*question.settings, *_VERB_SETTINGS])
+    return fields, {name: keywords[name] for name in keywords if name in question.settings}
+
+
+def _common(values: Sequence[Any]) -> Any:
+    """Return what several batches prepared: their one value, or the widest of the lists they chose."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    return max(arrays, key=lambda array: np.ptp(np.abs(array))) if arrays else values[0]

@@ -1,0 +1,119 @@
+"""Studies in TOML files: tables, dotted names, ranges; what lives in Python only is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.checks import checked_number, checked_whole
+from giantstep.errors import InputError, bad_field
+from giantstep.scenario import dotted, from_content, nearest, walk_fields
+from giantstep.toml import read_toml, write_toml
+
+if TYPE_CHECKING:
+    from giantstep.study import Study
+
+_SECTIONS = ("scenario", "grid", "settings", "limit", "experiment")
+_RANGE = {"start", "stop", "num"}
+
+
+def read_study(text: str, source: str) -> dict[str, Any]:
+    """Return the fields of a `Study` from TOML text; `source` is named where it is broken."""
+    content = read_toml(text, source)
+    known_keys("", content, ["what", *_SECTIONS])
+    for name in _SECTIONS:
+        if not isinstance(content.get(name, {}), dict):
+            raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
+    if "scenario" not in content:
+        raise InputError(f"{source} has no table [scenario]; it says what is studied.")
+    tables = {name: _expanded(_dotted_tables(content.get(name, {}), name == "grid")) for name in _SECTIONS[1:]}
+    return {"scenario": from_content(content["scenario"]), "what": content.get("what"), **tables}
+
+
+def study_text(study: Study, *, comments: bool = False) -> str:
+    """Return a study as TOML text, with the meaning of each field behind it where `comments` is set."""
+    content = study.scenario.content()
+    for name, value, _ in walk_fields(study.scenario):
+        if getattr(value, "expression", "") is None:
+            raise InputError(f"Field `{name}` is a Python callable ({value.name!r}) and cannot be written to a file.")
+    tables: dict[str, Any] = {} if study.what is None else {"what": study.what}
+    tables["scenario"] = _with_infinity(content)
+    for name in _SECTIONS[1:]:
+        table = getattr(study, name)
+        if table:
+            tables[name] = {key: _for_file(key, value) for key, value in dotted(table).items()}
+    said = {f"scenario.{leaf}": info.description or "" for leaf, _, info in walk_fields(study.scenario)}
+    return write_toml(tables, said if comments else None)
+
+
+def known_keys(table: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a name that a table of a study (the study itself: "") does not have."""
+    for name in content:
+        if name not in known:
+            where = f"the table [{table}]" if table else "a study"
+            raise InputError(f"There is no `{name}` in {where}{nearest(name, known)}; it may have {', '.join(known)}.")
+
+
+def _dotted_tables(table: Mapping[str, Any], nested: bool, prefix: str = "") -> dict[str, Any]:
+    """Write ``step.rate = [1, 2]``, which TOML reads as a table in a table, as one dotted name."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if nested and isinstance(value, Mapping) and not _RANGE & set(value):
+            flat.update(_dotted_tables(value, nested, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _expanded(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _range(name, value) if isinstance(value, Mapping) else value for name, value in table.items()}
+
+
+def _range(name: str, table: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
+    known_keys(name, table, ["start", "stop", "num", "scale"])
+    missing = sorted(_RANGE - set(table))
+    if missing:
+        raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")
+    finite = "a finite number"
+    start, stop = (checked_number(f"{name}.{end}", table[end], finite, math.isfinite) for end in ("start", "stop"))
+    count = "a whole number from 1 to 10,000,000"
+    num = checked_whole(f"{name}.num", table["num"], count, 1, 10_000_000)
+    scale = table.get("scale", "linear")
+    if scale not in ("linear", "log"):
+        raise bad_field(f"{name}.scale", scale, '"linear" or "log"')
+    if scale == "linear":
+        return np.linspace(start, stop, num)
+    for end, value in (("start", start), ("stop", stop)):
+        if value <= 0:
+            raise bad_field(f"{name}.{end}", value, "above 0 on a log scale")
+    return np.geomspace(start, stop, num)
+
+
+def _for_file(name: str, value: Any) -> Any:
+    """Return a value of the grid or of the settings as a file holds it; evenly spaced numbers as a range."""
+    if hasattr(value, "dims"):
+        raise InputError(f"Field `{name}` varies over a DataArray, which cannot be written to a file.")
+    entries = value if isinstance(value, list | tuple) else [value]
+    if any(callable(entry) and getattr(entry, "expression", None) is None for entry in entries):
+        raise InputError(f"Field `{name}` has a Python callable, which cannot be written to a file.")
+    if isinstance(value, list | tuple):
+        return [getattr(entry, "expression", entry) for entry in value]
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f" and value.size > 3:
+        start, stop, num = float(value[0]), float(value[-1]), value.size
+        if np.array_equal(value, np.linspace(start, stop, num)):
+            return {"start": start, "stop": stop, "num": num}
+        if min(start, stop) > 0 and np.array_equal(value, np.geomspace(start, stop, num)):
+            return {"start": start, "stop": stop, "num": num, "scale": "log"}
+    return getattr(value, "expression", value)
+
+
+def _with_infinity(content: Any) -> Any:
+    """Return JSON data as TOML holds it: infinity has a word of its own there; what is None is left out."""
+    if isinstance(content, dict):
+        return {name: _with_infinity(value) for name, value in content.items() if value is not None}
+    return float(content) if content in ("inf", "-inf") else content

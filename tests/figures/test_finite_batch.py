@@ -1,0 +1,198 @@
+"""The stored experiment of the real network, what it says about both theories, and the figures after one step."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.agreement import chance_line
+from giantstep.figures import cui2024, dandi2025, finite_batch, spectra
+from giantstep.figures.networks import BATCHES, NETWORKS
+from giantstep.figures.recipes import Bench, list_figures, make, recipes
+from giantstep.figures.style import style
+
+
+class ToyBench(Bench):
+    """A bench whose experiments are tiny: every line of a recipe runs, nothing is learned from the numbers."""
+
+    def compare(self, name, scenario, grid, **asked):
+        return super().compare(name, scenario, grid, **{**asked, "dim": 30, "trials": 3})
+
+
+def drawn(recipe):
+    bench = ToyBench(quick=True, progress=False)
+    with style():
+        figure = recipe(bench)
+    figure.canvas.draw()
+    return figure, bench
+
+
+# -- the stored experiment -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_stored_experiment_has_every_batch(network):
+    stored = finite_batch.real_network(network)
+    assert stored["batch_per_dim"].tolist() == BATCHES
+    assert set(stored["trials"]) == {finite_batch.TRIALS}
+    for name in ("test_error", "train_error", "norm"):
+        assert np.all(stored[name] > 0) and np.all(stored[f"{name}_stderr"] > 0)
+    assert np.all(stored["test_error_stderr"] < 0.01 * stored["test_error"])
+    for dim, trials in ((2000, 64), (8000, 16)):
+        other = finite_batch.real_network(network, dim)
+        assert other["batch_per_dim"].tolist() == [0.5, 2, 10]
+        assert set(other["trials"]) == {trials}
+
+
+def test_the_network_accepts_the_exact_theory_and_rejects_the_isotropic_map():
+    exact = np.array([finite_batch.scores(network, "exact") for network in NETWORKS])
+    assert np.abs(exact).max() < chance_line(exact.size)
+    assert 0.6 < np.sqrt(np.mean(exact**2)) < 1.4
+    for network in NETWORKS:
+        assert np.abs(finite_batch.scores(network, "isotropic")).max() > 5
+
+
+@pytest.mark.parametrize("dim", [2000, 8000])
+def test_other_dimensions_say_the_same(dim):
+    exact = np.array([finite_batch.scores(network, "exact", dim) for network in NETWORKS])
+    assert np.abs(exact).max() < chance_line(exact.size)
+    isotropic = [np.abs(finite_batch.scores(network, "isotropic", dim)).max() for network in NETWORKS]
+    assert max(isotropic) > 5
+
+
+def test_limits_of_the_three_networks():
+    expected = {
+        ("tanh-sin", 0.5): (0.28946705, 0.265101),
+        ("tanh-sin", 2.0): (0.13485290, 0.131504),
+        ("tanh-sin", 100.0): (0.02534368, 0.026612),
+        ("relu-tanh", 0.5): (0.50639805, 0.488372),
+        ("relu-tanh", 2.0): (0.23444022, 0.240433),
+        ("relu-relu", 1.0): (0.37408632, 0.366737),
+        ("relu-relu", 100.0): (0.27830197, 0.301014),
+    }
+    for (network, batch), (exact, isotropic) in expected.items():
+        scenario = NETWORKS[network].replace(step__batch_per_dim=batch)
+        assert float(gs.predict(scenario)["test_error"]) == pytest.approx(exact, abs=2e-7)
+        assert float(gs.predict(scenario, theory="isotropic")["test_error"]) == pytest.approx(isotropic, abs=1e-6)
+
+
+def test_finite_batch_figure(tmp_path):
+    report = make(recipes()["finite-batch"], tmp_path, quick=True, progress=False)
+    assert report.agrees
+    names = {file.name for file in report.files}
+    assert {"finite-batch.png", "finite-batch.pdf", "finite-batch-report.txt"} < names
+    assert {f"finite-batch-{network}{part}" for network in NETWORKS for part in (".csv", ".toml")} < names
+    study = gs.Study.read(tmp_path / "finite-batch" / "finite-batch-relu-relu.toml")
+    assert study.experiment == {"dim": 4000, "trials": 32, "seed": 0}
+    checks = {check.name: check.value for check in report.checks}
+    assert checks["largest |z| of the exact theory"] < 3 < 10 < checks["largest |z| of the isotropic map"]
+    text = (tmp_path / "finite-batch" / "finite-batch-tanh-sin.csv").read_text()
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    measured = [float(row["test_error"]) for row in rows if row["source"] == "experiment"]
+    np.testing.assert_allclose(measured, finite_batch.real_network("tanh-sin")["test_error"])
+
+
+def test_on_a_gpu_the_experiment_is_made_again(monkeypatch):
+    asked = []
+
+    def compare(self, name, scenario, grid, **settings):
+        asked.append((name, settings["dim"], settings["trials"], settings["seed"]))
+        stored = finite_batch._measured(finite_batch.real_network(name))
+        return self.lay_over(name, scenario, grid, stored, **settings)
+
+    monkeypatch.setattr(Bench, "compare", compare)
+    with style():
+        finite_batch.finite_batch(Bench(quick=True, device="cuda", progress=False))
+    assert asked == [(network, 4000, 32, 0) for network in NETWORKS]
+
+
+# -- the numbers behind the other figures ----------------------------------------------------------------
+
+
+def test_the_learning_curve_of_the_notebook():
+    scenario = cui2024.curve_scenarios()["tanh"]
+    isotropic = gs.predict(scenario, samples_per_dim=cui2024.CURVE_SAMPLES, theory="isotropic")
+    expected = [0.048483, 0.042504, 0.037311, 0.034305, 0.032518]
+    np.testing.assert_allclose(isotropic["test_error"], expected, atol=1e-6)
+    exact = gs.predict(scenario, samples_per_dim=1.5)["test_error"]
+    assert float(exact) == pytest.approx(0.036935, abs=1e-6)
+
+
+def test_a_gaussian_second_layer_is_reached_with_growing_vocabularies():
+    scenario = dandi2025.size_scenarios()["tanh"]
+    gaussian = float(gs.predict(scenario, dim=1000)["test_error"])
+    assert gaussian == pytest.approx(0.15350, abs=1e-5)
+    gaps = [
+        abs(float(gs.predict(scenario.replace(second_layer=law), dim=1000)["test_error"]) / gaussian - 1)
+        for law in map(dandi2025.gaussian_vocabulary, (2, 4, 8))
+    ]
+    assert gaps[0] > 2 * gaps[1] > 8 * gaps[2]
+    # the rule of k nodes has the moments of a Gaussian
+    law = dandi2025.gaussian_vocabulary(4)
+    np.testing.assert_allclose([np.dot(law.probabilities, np.power(law.values, j)) for j in (2, 4, 6)], [1, 3, 15])
+
+
+def test_random_features_are_a_vocabulary_of_one_value():
+    for scenario in dandi2025.size_scenarios().values():
+        single = scenario.replace(second_layer=dandi2025.gaussian_vocabulary(1))
+        one = gs.predict(single, dim=500)["test_error"]
+        none = gs.predict(single.replace(step=gs.NoStep()), dim=500)["test_error"]
+        assert float(one) == pytest.approx(float(none), rel=1e-9)
+
+
+def test_there_is_a_best_step_size():
+    rates = np.geomspace(0.1, 30, 25)
+    for network, (large, small) in {"tanh-sin": (5.3, 2.5), "relu-tanh": (8.0, 1.3)}.items():
+        for batch, best in ((np.inf, large), (finite_batch.STEP_BATCH, small)):
+            scenario = NETWORKS[network].replace(step__batch_per_dim=batch)
+            error = gs.predict(scenario, step__rate=rates, dim=400)["test_error"].values
+            assert rates[np.argmin(error)] == pytest.approx(best, rel=0.35)
+            assert error.min() < 0.9 * min(error[0], error[-1])
+
+
+def test_edges_against_the_spike():
+    erf = gs.predict(spectra.edge_scenario("erf"), what="spectrum", step__strength=1.0, x=[1.0])
+    tanh = gs.predict(spectra.edge_scenario("tanh"), what="spectrum", step__strength=2.0, x=[1.0])
+    assert float(erf["upper_edge"]) == pytest.approx(2.380627, abs=1e-6)
+    assert float(tanh["upper_edge"]) == pytest.approx(1.526754, abs=1e-6)
+
+
+def test_outliers_of_the_two_spectra():
+    spikes = gs.predict(spectra.vocabulary_outliers_scenario(), what="spectrum", dim=2000, x=[1.0])["outliers"].values
+    assert np.sum(np.isfinite(spikes)) == 3
+    assert spikes[2] == pytest.approx(19.91, abs=0.005)
+    bounded = gs.predict(spectra.bounded_outlier_scenario(), what="spectrum", x=[1.0])
+    assert float(bounded["upper_edge"]) == pytest.approx(9.14196, abs=1e-5)
+    assert bounded["outliers"].values[:2] == pytest.approx([np.inf, 10.3297], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "panels"),
+    [(finite_batch.step_size, 2), (cui2024.learning_curves, 2), (dandi2025.vocabulary_size, 2)],
+)
+def test_a_recipe_draws_all_its_panels(recipe, panels):
+    figure, bench = drawn(recipe)
+    assert len(figure.axes) == panels
+    assert all(axes.get_xlabel() and axes.get_ylabel() and axes.get_title(loc="left") for axes in figure.axes)
+    assert bench.comparisons and bench.checks and bench.results.keys() == bench.studies.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["spectral-edge", "outliers", "finite-batch-spectrum", "step-size", "vocabulary-size"])
+def test_quick_figures_agree(name, tmp_path):
+    report = make(recipes()[name], tmp_path, quick=True, progress=False)
+    assert report.agrees, str(report)
+
+
+def test_every_recipe_says_what_it_takes():
+    for figure in list_figures():
+        assert 0 < figure.seconds_quick <= figure.seconds_full
+        assert figure.parameters and figure.description
+
+
+def test_a_measured_value_is_written_with_its_error():
+    assert spectra._with_error(19.786, 0.071) == "19.79(7)"
+    assert spectra._with_error(831.2, 21.3) == "831(21)"
