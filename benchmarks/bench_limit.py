@@ -4,6 +4,7 @@
 
 - 2,500 grid points in one `predict`, k = 1 and k = 4, on one core;
 - the same equations point by point, by `scipy.integrate.quad` and damping, closed-form moments given;
+- the exact limit after a finite batch, 100 points, against plain iteration of its equations;
 - CPU seconds of `import giantstep` and of one point through the command line.
 """
 
@@ -138,6 +139,59 @@ def point_by_point(alpha: float, beta: float, ridge: float, gamma: float = 0.5) 
     return mean(lambda x: residual(Q, x))
 
 
+def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
+    return gs.OneStep(
+        activation="relu",
+        target="tanh",
+        width_per_dim=1.5,
+        samples_per_dim=1.5,
+        ridge=0.01,
+        second_layer=second_layer,
+        step=gs.MaximalStep(rate=2.0, batch_per_dim=2.0),
+    )
+
+
+def plain_finite_batch(s: gs.OneStep) -> int:
+    """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
+    from giantstep.families.one_step import finite_batch, first_order
+    from giantstep.families.one_step.limit import risk_equations
+    from giantstep.families.one_step.steps import grouped_tables
+
+    points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()} | {"dim": np.array([np.inf])}
+    _, model, tables = next(iter(grouped_tables(s, points, [("exact", np.array([0]))])))
+    equations = risk_equations(tables, model, points)
+    V, R = first_order.starting_response(equations)
+    response = first_order.respond(equations, V, R)
+    R, gm = response.R, response.gm
+    k = len(model.pi)
+    for sweep in range(1, 5000):
+        Vh1, D = first_order.hats(equations, V)
+        for _ in range(15):
+            bulk = finite_batch.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
+            R = equations.block_width / (D + (1 - bulk.N[:, range(k), range(k)]) / R)
+            gm = bulk.image
+        S = finite_batch.bulk_response(bulk, k)
+        response = first_order.Response(R, np.empty((1, 0, 0)), S, Vh1, D, gm)
+        new = first_order.variance_function(equations, response)
+        change = np.max(np.abs(new - V) / (equations.b + V))
+        V = new
+        if change < 1e-12:
+            return sweep
+    raise RuntimeError("no convergence")
+
+
+def finite_batch() -> None:
+    batches = np.geomspace(0.3, 100, 100)
+    for k, vocabulary, target in ((1, gs.Vocabulary([1.0]), 10), (4, FOUR, 100)):
+        s = finite_batch_network(vocabulary)
+        fast = cpu_seconds(lambda s=s: gs.predict(s, step__batch_per_dim=batches, progress=False)) / len(batches)
+        slow = cpu_seconds(lambda s=s: plain_finite_batch(s), repeats=2)
+        print(
+            f"finite batch, k = {k}: {1e3 * fast:.1f} ms a point in a batch of 100 (target {target}); plain iteration of the "
+            f"first-order equations alone, point by point, takes {slow / fast:.0f} times as long"
+        )
+
+
 def subprocess_seconds(*command: str) -> float:
     """Return the CPU seconds of a command of its own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -188,6 +242,7 @@ def main() -> None:
     gap = np.max(np.abs(np.array(plain) / exact - 1))
     print(f"scipy.integrate.quad and damping: {slow:.2f} s a point, {slow * one:.0f} times slower (target 1000)")
     print(f"  and the same answer to {gap:.0e}")
+    finite_batch()
     importing = min(subprocess_seconds("-c", "import giantstep") for _ in range(3))
     bare = min(subprocess_seconds("-c", "import numpy") for _ in range(3))
     print(f"import giantstep: {importing:.2f} s CPU (import numpy: {bare:.2f} s)")

@@ -57,7 +57,7 @@ def checked_setting(name: str, setting: Setting, value: Any) -> Any:
         return value
     if isinstance(setting.default, int):
         return checked_whole(name, value, "a whole number at least 1", 1)
-    if isinstance(value, str | bytes | bool) or not (np.ndim(value) or isinstance(value, complex)):
+    if not (np.ndim(value) or _is_complex(value)):
         return checked_number(name, value, "a number", lambda number: True)
     return _number_list(name, value)
 

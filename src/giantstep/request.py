@@ -47,7 +47,7 @@ class Request:
         fields, self.given = _split(scenario, self.question, {**(grid or {})}, keywords)
         self.settings = {name: setting.default for name, setting in self.question.settings.items()}
         for name, value in self.given.items():
-            self.settings[name] = checked_setting(name, self.question.settings[name], value)
+            self.given[name] = self.settings[name] = checked_setting(name, self.question.settings[name], value)
         if dim is None and "dim" not in type(scenario).model_fields:
             dim = fields.pop("dim", None)
         self.grid = Grid(scenario, fields, dim=dim)
@@ -88,12 +88,13 @@ class Experiment:
     paired: bool = False
 
     def __post_init__(self) -> None:
+        from giantstep.lab.devices import device_index
+
         trials = checked_whole("trials", self.trials, "a whole number at least 1", 1)
         seed = checked_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
         object.__setattr__(self, "trials", trials)
         object.__setattr__(self, "seed", seed)
-        if not isinstance(self.device, str):
-            raise bad_field("device", self.device, '"cpu" or "cuda"')
+        device_index(self.device)
         check_flag("keep_trials", self.keep_trials)
         check_flag("paired", self.paired)
 
@@ -132,10 +133,10 @@ def _split(
     fields.update(names)
     for name in fields:
         top = name.partition(".")[0]
-        if name != "dim" and top not in fields:  # a part that is replaced itself may hold other fields
-            known_field(scenario, name, also=[*question.settings, *_VERB_SETTINGS])
-        elif name != "dim":
-            known_field(scenario, top, also=[*question.settings, *_VERB_SETTINGS])
+        if name in _VERB_SETTINGS and name not in ("dim", *type(scenario).model_fields):
+            raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; it is no setting here either.")
+        if name != "dim":  # a part that is replaced itself may hold other fields
+            known_field(scenario, top if top in fields else name, also=[*question.settings, *_VERB_SETTINGS])
     return fields, {name: keywords[name] for name in keywords if name in question.settings}
 
 

@@ -227,7 +227,9 @@ def _attribute(value: Any) -> str | int | float:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return int(value)
-    return value if isinstance(value, str | int | float) else json.dumps(plain(value), allow_nan=False)
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return json.dumps(plain(value), allow_nan=False)
 
 
 def plain(value: Any) -> Any:

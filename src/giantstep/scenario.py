@@ -34,14 +34,19 @@ _REGISTRY: dict[str, type[Scenario]] = {}
 
 
 def as_number(value: Any) -> float:
-    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted."""
+    """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted.
+
+    An array without dimensions is a number too, and minus zero is zero: the same point has the same content.
+    """
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
     if isinstance(value, bool | np.bool_ | str | bytes) or not isinstance(value, numbers.Real):
         if isinstance(value, str) and value in ("inf", "-inf"):  # JSON has no infinity of its own
             return float(value)
         raise ValueError("a number")
     if math.isnan(value):
         raise ValueError("a number, not NaN")
-    return float(value)
+    return float(value) + 0.0
 
 
 def _as_integer(value: Any) -> int:

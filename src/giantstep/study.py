@@ -175,7 +175,7 @@ def compare(
     warn(unsolved, unmeasured)
     result = combine(low, high, request.question)
     shared = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
-    facts = {**_own_attrs(low), **_own_attrs(high), "finite_size": finite_size}
+    facts = {"finite_size": finite_size, **_own_attrs(low), **_own_attrs(high)}
     return result.assign_attrs(provenance(request.grid.scenario, request.what, "comparison", shared, facts))
 
 
@@ -185,7 +185,7 @@ def _own_attrs(result: xarray.Dataset) -> dict[str, Any]:
     return {str(name): value for name, value in result.attrs.items() if name not in PROVENANCE}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
     """A scenario, the question asked, the grid of fields that vary, and the settings of both engines.
 
@@ -222,6 +222,15 @@ class Study:
         for name in ("finite_size", "strict"):
             check_flag(name, self.limit.get(name, False))
         Experiment(**{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Study):
+            return NotImplemented
+        tables = ((getattr(study, name) for name in ("grid", "settings", *_ENGINES)) for study in (self, other))
+        same_tables = all(_same(ours, theirs) for ours, theirs in zip(*tables))
+        return same_tables and (self.scenario, self.what) == (other.scenario, other.what)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study (fields, settings, ``progress``)."""
@@ -290,3 +299,10 @@ class Study:
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the study as TOML text, with the meaning of each field behind it where `comments` is set."""
         return study_text(self, comments=comments)
+
+
+def _same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Tell whether two tables say the same in the same order; a list and an array of the same values do."""
+    if list(ours) != list(theirs):
+        return False
+    return all(bool(np.array_equal(value, theirs[name])) for name, value in ours.items())

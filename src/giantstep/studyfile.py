@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from giantstep.checks import checked_number, checked_whole
 from giantstep.errors import InputError, bad_field
@@ -36,17 +37,18 @@ def read_study(text: str, source: str) -> dict[str, Any]:
 
 def study_text(study: Study, *, comments: bool = False) -> str:
     """Return a study as TOML text, with the meaning of each field behind it where `comments` is set."""
-    content = study.scenario.content()
-    for name, value, _ in walk_fields(study.scenario):
+    parts = {name: value for name, value in study.grid.items() if isinstance(value, BaseModel | Mapping)}
+    scenario = study.scenario.replace(parts) if parts else study.scenario
+    for name, value, _ in walk_fields(scenario):
         if getattr(value, "expression", "") is None:
             raise InputError(f"Field `{name}` is a Python callable ({value.name!r}) and cannot be written to a file.")
     tables: dict[str, Any] = {} if study.what is None else {"what": study.what}
-    tables["scenario"] = _with_infinity(content)
+    tables["scenario"] = _with_infinity(scenario.content())
     for name in _SECTIONS[1:]:
-        table = getattr(study, name)
+        table = {key: value for key, value in getattr(study, name).items() if key not in parts}
         if table:
             tables[name] = {key: _for_file(key, value) for key, value in dotted(table).items()}
-    said = {f"scenario.{leaf}": info.description or "" for leaf, _, info in walk_fields(study.scenario)}
+    said = {f"scenario.{leaf}": info.description or "" for leaf, _, info in walk_fields(scenario)}
     return write_toml(tables, said if comments else None)
 
 
@@ -62,7 +64,7 @@ def _dotted_tables(table: Mapping[str, Any], nested: bool, prefix: str = "") -> 
     """Write ``step.rate = [1, 2]``, which TOML reads as a table in a table, as one dotted name."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
-        if nested and isinstance(value, Mapping) and not _RANGE & set(value):
+        if nested and isinstance(value, Mapping) and not {*_RANGE, "kind"} & set(value):
             flat.update(_dotted_tables(value, nested, f"{prefix}{name}."))
         else:
             flat[prefix + name] = value
@@ -70,7 +72,11 @@ def _dotted_tables(table: Mapping[str, Any], nested: bool, prefix: str = "") -> 
 
 
 def _expanded(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _range(name, value) if isinstance(value, Mapping) else value for name, value in table.items()}
+    return {name: _range(name, value) if _is_range(value) else value for name, value in table.items()}
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, Mapping) and "kind" not in value  # what has a kind is a part: a step, say
 
 
 def _range(name: str, table: Mapping[str, Any]) -> NDArray[np.float64]:

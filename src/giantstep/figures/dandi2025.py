@@ -409,7 +409,7 @@ RECIPES = (
             "(a) u = zeta, p/d = n/d = 1.5, ridge 0.05, alignment 1; (b) u = 1.5 zeta, p/d = 1.2, n/d = 1.5, ridge "
             "0.05, noise 0.05, alignment 0.9; d = 1000. Seed 2035."
         ),
-        seconds_quick=20,
+        seconds_quick=25,
         seconds_full=150,
         make=vocabulary_size,
     ),
