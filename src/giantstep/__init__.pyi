@@ -3,10 +3,13 @@ from giantstep.errors import ConvergenceError as ConvergenceError
 from giantstep.errors import GiantstepError as GiantstepError
 from giantstep.errors import GiantstepWarning as GiantstepWarning
 from giantstep.errors import InputError as InputError
+from giantstep.families.one_step.regimes import regime as regime
+from giantstep.families.one_step.scenario import GrowingStep as GrowingStep
 from giantstep.families.one_step.scenario import MaximalStep as MaximalStep
 from giantstep.families.one_step.scenario import NoStep as NoStep
 from giantstep.families.one_step.scenario import OneStep as OneStep
 from giantstep.families.one_step.scenario import PlantedSpike as PlantedSpike
+from giantstep.families.one_step.scenario import SmallStep as SmallStep
 from giantstep.families.one_step.scenario import Vocabulary as Vocabulary
 from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load

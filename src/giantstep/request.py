@@ -143,4 +143,4 @@ def _split(
 def _common(values: Sequence[Any]) -> Any:
     """Return what several batches prepared: their one value, or the widest of the lists they chose."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
-    return max(arrays, key=lambda array: np.ptp(np.abs(array))) if arrays else values[0]
+    return max(arrays, key=np.ptp) if arrays else values[0]

@@ -226,8 +226,8 @@ class Study:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Study):
             return NotImplemented
-        tables = ((getattr(study, name) for name in ("grid", "settings", *_ENGINES)) for study in (self, other))
-        same_tables = all(_same(ours, theirs) for ours, theirs in zip(*tables))
+        tables = ("grid", "settings", *_ENGINES)
+        same_tables = all(_same(getattr(self, name), getattr(other, name)) for name in tables)
         return same_tables and (self.scenario, self.what) == (other.scenario, other.what)
 
     __hash__ = None  # type: ignore[assignment]

@@ -100,6 +100,8 @@ def measured(
     with Progress(progress, len(groups) * experiment.trials, "trials") as bar:
         for group in groups:
             _run_group(group, request, own_settings, experiment, table, problems, bar)
+    if not table.pieces:
+        _put_nothing(table, settings, experiment)
     _log.debug(
         "experiment of %s, %s: %d of %d points measured, %d draws of %d trials on %s, in %.3g s",
         grid.scenario.family,
@@ -116,6 +118,18 @@ def measured(
     attrs = provenance(grid.scenario, what, "experiment", {**shown, **experiment.shown()}, facts)
     kept = experiment.keep_trials
     return table.dataset(grid.scenario, trials_kept=kept, settings=settings, attrs=attrs), problems
+
+
+def _put_nothing(table: Table, settings: Mapping[str, Any], experiment: Experiment) -> None:
+    """Say "not computed" of every variable where no trial of any point gave numbers."""
+    counts = table.grid.scenario.block_count()
+    places = np.arange(table.grid.size)
+    for variable in table.question.variables:
+        if "experiment" in variable.engines:
+            own = tuple(counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims)
+            kept = (experiment.trials, *own) if experiment.keep_trials else own
+            table.put(variable.name, places, np.full((len(places), *kept), np.nan))
+            table.put(variable.name + "_stderr", places, np.full((len(places), *own), np.nan))
 
 
 def _own_settings(request: Request, settings: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:

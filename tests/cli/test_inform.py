@@ -76,9 +76,7 @@ def test_describe_names_everything(run, family: str) -> None:
 
 
 def test_describe_gives_bounds_and_choices(run) -> None:
-    fields = {
-        field["name"]: field for field in json.loads(run("describe", "one-step", "--json").stdout)["fields"]
-    }
+    fields = {field["name"]: field for field in json.loads(run("describe", "one-step", "--json").stdout)["fields"]}
     assert fields["samples_per_dim"]["bounds"] == {"gt": 0}
     assert fields["samples_per_dim"]["allowed"] == "a number above 0"
     steps = {choice["kind"]: choice for choice in fields["step"]["choices"]}
@@ -131,9 +129,7 @@ def test_figures_are_listed(run) -> None:
 @pytest.mark.parametrize(
     ("agrees", "options", "status"), [(True, ["--check"], 0), (False, ["--check"], 1), (False, [], 0)]
 )
-def test_reproduce_passes_its_options_on(
-    run, monkeypatch, agrees: bool, options: list[str], status: int
-) -> None:
+def test_reproduce_passes_its_options_on(run, monkeypatch, agrees: bool, options: list[str], status: int) -> None:
     from giantstep.figures import recipes
 
     asked = {}
@@ -194,6 +190,26 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 def test_examples_run(run, path: Path) -> None:
     assert run("predict", str(path)).exit_code == 0
     assert run("compare", str(path), "--dim", "20", "--trials", "2", "--plot", "r.png").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kind", "value"),
+    [
+        ({}, "number", 1.0),
+        ({"ge": 0, "lt": 0.5}, "number", 0.25),
+        ({"gt": 0, "lt": 1}, "number", 0.5),
+        ({"ge": -1, "le": 1}, "number", 1.0),
+        ({"lt": 0}, "number", -1.0),
+        ({"gt": 1}, "number", 2.0),
+        ({"ge": 2, "le": 9}, "whole number", 2),
+        ({"gt": 2}, "whole number", 3),
+    ],
+)
+def test_fields_without_a_default_get_a_value_within_their_bounds(bounds, kind: str, value: float) -> None:
+    from giantstep.cli.template import _sample
+
+    found = _sample({"type": kind, "bounds": bounds})
+    assert found == value and isinstance(found, int) == (kind == "whole number")
 
 
 def test_values_of_options() -> None:

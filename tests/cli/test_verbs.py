@@ -51,9 +51,7 @@ def test_a_long_table_leaves_out_its_middle(run) -> None:
 
 
 def test_set_and_ranges_mean_what_they_say(run) -> None:
-    result = run(
-        "predict", "S.toml", "--json", "--set", "step.alignment=0.25", "--grid", "ridge=0.01:1:3:log"
-    )
+    result = run("predict", "S.toml", "--json", "--set", "step.alignment=0.25", "--grid", "ridge=0.01:1:3:log")
     table = strict(result.stdout)
     expected = gs.predict(scenario(), step__alignment=0.25, ridge=[0.01, 0.1, 1.0])
     np.testing.assert_allclose(table["ridge"], [0.01, 0.1, 1.0])
@@ -208,9 +206,7 @@ def test_strict_gives_status_1_and_no_result(run, monkeypatch, tmp_path: Path) -
     assert not (tmp_path / "r.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("error", "status"), [(KeyboardInterrupt, 130), (ConvergenceError, 1), (MemoryError, 2)]
-)
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt, 130), (ConvergenceError, 1), (MemoryError, 2)])
 def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], status: int) -> None:
     from giantstep.families.one_step import limit
 
@@ -222,3 +218,67 @@ def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], 
     assert result.exit_code == status
     assert "Traceback" not in result.output
     assert result.stderr.count("\n") == (0 if status == 130 else 1)
+
+
+CONTRACT = """\
+# what = "spectrum"
+[scenario]
+family = "one-step"
+activation = "relu"
+target = "tanh(z)"
+width_per_dim = 1.5
+samples_per_dim = 2.0
+ridge = 0.01
+second_layer = { values = [1, -1], probabilities = [0.9, 0.1] }
+step = { kind = "maximal", rate = 0.5, batch_per_dim = inf }
+[grid]
+samples_per_dim = { start = 0.3, stop = 5.0, num = 3 }   # or a list; { ..., scale = "log" }
+[limit]                                                   # theory, dim, tolerance; may be left out
+[experiment]
+dim = 20
+trials = 2
+seed = 0
+"""
+
+
+def test_the_study_of_the_contract_runs(run, tmp_path: Path) -> None:
+    (tmp_path / "C.toml").write_text(CONTRACT)
+    network = gs.Study.read("C.toml").scenario
+    grid = {"samples_per_dim": np.linspace(0.3, 5, 3)}
+    limit = strict(run("predict", "C.toml", "--json").stdout)
+    np.testing.assert_allclose(limit["test_error"], gs.predict(network, grid)["test_error"], rtol=1e-12)
+    measured = strict(run("simulate", "C.toml", "--json").stdout)
+    expected = gs.simulate(network, grid, dim=20, trials=2, seed=0)
+    np.testing.assert_array_equal(measured["test_error"], expected["test_error"])
+    both = strict(run("compare", "C.toml", "--json").stdout)
+    assert both["dims"]["test_error"] == ["source", "samples_per_dim"]
+    (tmp_path / "C.toml").write_text(CONTRACT.replace("# what", "what"))
+    assert "density" in strict(run("predict", "C.toml", "--json", "--set", "samples_per_dim=2.0").stdout)
+
+
+def test_json_has_null_where_there_is_no_standard_error(run) -> None:
+    result = run("compare", "S.toml", "--json", "--trials", "1")
+    table = strict(result.stdout)
+    assert table["test_error_stderr"] == [0.0, None] and table["test_error_z"] is None
+    assert result.stdout.count("\n") == 1 and result.stderr == ""
+
+
+@pytest.mark.parametrize("text", ["1j", '["1j"]', '"0+1j"'])
+def test_complex_numbers_are_written_as_text(run, text: str) -> None:
+    table = strict(run("predict", "S.toml", "--json", "--what", "resolvent", "--set", f"z={text}").stdout)
+    assert (table["z_real"], table["z_imag"]) == ([0.0], [1.0])
+
+
+def test_a_trial_that_failed_gives_status_1_and_one_warning(run, monkeypatch) -> None:
+    from giantstep.families.one_step import experiment
+
+    def fails(*_: Any) -> None:
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr(experiment, "trial", fails)
+    for verb in ("simulate", "compare"):
+        result = run(verb, "S.toml", "--json")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("giantstep: warning: 1 of 1 points were not measured")
+        assert result.stderr.count("\n") == 1
+        assert None in np.atleast_1d(strict(result.stdout)["test_error"]).tolist()

@@ -86,7 +86,7 @@ def test_a_part_replaced_by_another_kind_can_be_set_inside():
         ({"step": {"kind": "maximal", "rat": 1}}, "did you mean `rate`"),
         (
             {"step": {"kind": "large"}},
-            "Field `step.kind` must be one of 'none', 'planted', 'maximal', but is step.kind='large'.",
+            "Field `step.kind` must be one of 'none', 'planted', ",
         ),
         (
             {"step": {"kind": "maximal"}},

@@ -196,6 +196,12 @@ def test_shared_fields_share_their_draws_and_others_do_not():
     np.testing.assert_allclose(noise.sel(level=1), noise.sel(level=3), atol=1e-12)
 
 
+def test_dimensions_have_draws_of_their_own():
+    result = gs.simulate(Toy(), dim=[50, 100], trials=4, keep_trials=True)
+    noise = (result["mean"] - 1 - 1 / result["dim"]) * result["dim"] ** 0.5
+    assert abs(noise.sel(dim=50) - noise.sel(dim=100)).min() > 1e-6
+
+
 def test_seeds_matter_and_repeat():
     first, again, other = (gs.simulate(Toy(), dim=50, seed=seed)["mean"] for seed in (1, 1, 2))
     assert float(first) == float(again) != float(other)
@@ -211,6 +217,20 @@ def test_failing_trials_flag_their_point_and_leave_the_others():
     assert float(result["mean"].sel(level=3)) == float(gs.simulate(Toy(), dim=50, trials=3, level=3)["mean"])
     with pytest.raises(gs.ConvergenceError):
         gs.simulate(Toy(), dim=50, level=60, strict=True)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_where_every_trial_fails_every_variable_is_there_and_nan(keep):
+    for question in ({}, {"what": "wave", "x": [0, 1, 2]}):
+        good = gs.simulate(Toy(), dim=50, trials=2, keep_trials=keep, level=[1], **question)
+        with pytest.warns(gs.GiantstepWarning, match="1 of 1 points were not measured"):
+            bad = gs.simulate(Toy(), dim=50, trials=2, keep_trials=keep, level=[60], **question)
+        assert list(bad.data_vars) == list(good.data_vars)
+        for name, variable in bad.items():
+            assert variable.dims == good[name].dims
+            if variable.dtype.kind == "f":
+                assert np.isnan(variable).all()
+        assert bad["converged"].values.tolist() == [False]
 
 
 def test_outliers_leave_room():

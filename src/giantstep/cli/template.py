@@ -74,9 +74,7 @@ def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
     for field in tables:
         name = field["name"]
         yield from (
-            f"# {_line(name, choice['value'], _said(field))}"
-            for choice in field["choices"]
-            if "value" in choice
+            f"# {_line(name, choice['value'], _said(field))}" for choice in field["choices"] if "value" in choice
         )
     yield ""
     for field in tables:
@@ -109,7 +107,17 @@ def _sample(field: dict[str, Any]) -> Any:
     default = with_infinity(field.get("default"))
     if default not in (None, []):
         return default
-    return [1.0] if field["type"] == "list of numbers" else 1.0
+    return [1.0] if field["type"] == "list of numbers" else _inside(field.get("bounds") or {}, field["type"])
+
+
+def _inside(bounds: dict[str, float], kind: str) -> float:
+    """Return 1, or a number within the bounds where 1 is not."""
+    low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
+    if kind == "whole number":
+        return 1 if low is None else max(1, int(low) + ("gt" in bounds))
+    if high is not None and (high < 1 or (high == 1 and "lt" in bounds)):
+        return high - 1.0 if low is None else (low + high) / 2
+    return low + 1.0 if low is not None and low >= 1 else 1.0
 
 
 def _said(field: dict[str, Any]) -> str:

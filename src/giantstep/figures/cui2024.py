@@ -183,8 +183,8 @@ RECIPES = (
             "(a) g = sin, eta = 3, p/d = 1, ridge 0.1; (b) noisy ReLU target, eta = 1.5, p/d = 1.3, ridge 0.05, "
             "noise 0.1; n0/d = 20, d = 800. Seeds 2404 and 2405."
         ),
-        seconds_quick=20,
-        seconds_full=240,
+        seconds_quick=25,
+        seconds_full=400,
         make=learning_curves,
     ),
 )

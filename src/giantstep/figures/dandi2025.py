@@ -346,7 +346,7 @@ def vocabulary_size(bench: Bench) -> Figure:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
-    dim, trials = bench.sized(200, 1000), bench.sized(40, 40)
+    dim, trials = bench.sized(200, 800), bench.sized(40, 24)
     for panel, (name, scenario) in zip(axes, size_scenarios().items()):
         untrained = _size_panel(panel, bench, name, scenario, dim, trials)
         panel.annotate(
@@ -407,10 +407,10 @@ RECIPES = (
         ),
         parameters=(
             "(a) u = zeta, p/d = n/d = 1.5, ridge 0.05, alignment 1; (b) u = 1.5 zeta, p/d = 1.2, n/d = 1.5, ridge "
-            "0.05, noise 0.05, alignment 0.9; d = 1000. Seed 2035."
+            "0.05, noise 0.05, alignment 0.9; d = 800. Seed 2035."
         ),
         seconds_quick=25,
-        seconds_full=150,
+        seconds_full=300,
         make=vocabulary_size,
     ),
 )

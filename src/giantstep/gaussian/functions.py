@@ -364,7 +364,7 @@ def _check_callable(call: Callable[[Any], Any], name: str) -> None:
         except Exception as error:
             raise InputError(
                 f"The function {name} {needed}, but for shape {shape} it raised "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {' '.join(str(error).split())}."
             ) from error
         if values.shape != shape or values.dtype.kind not in "fiub":
             raise InputError(

@@ -16,8 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.scenario import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.families.one_step.same_sample import check_question
+from giantstep.families.one_step.scenario import (
+    GrowingStep,
+    MaximalStep,
+    NoStep,
+    OneStep,
+    PlantedSpike,
+    SmallStep,
+    Vocabulary,
+)
 from giantstep.families.one_step.spectrum import OUTLIER_ROOM, outlier_counts
+from giantstep.families.one_step.steps import second_layer_law, step_size
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
 from giantstep.lab import Array, Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
@@ -49,6 +59,8 @@ def trial(
     -------
     Variable name -> (B, ...) array.
     """
+    if scenario.fit_sample == "same":
+        check_question(what)
     sizes = _sizes(points, dim)
     network = _network(scenario, points, sizes, draws)
     if what == "errors":
@@ -66,9 +78,9 @@ def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Map
     chunk = chunk_rows(settings.get("device", "cpu"))
     most = int(sizes.samples.max())
     few = int(sizes.samples[sizes.samples <= p].max(initial=0))
-    weights = p * d if isinstance(scenario.step, NoStep) else 2 * p * d
+    weights = p * d * (1 if isinstance(scenario.step, NoStep) else 2 if isinstance(scenario.step, PlantedSpike) else 3)
     building = weights + p * d
-    if isinstance(scenario.step, MaximalStep):
+    if isinstance(scenario.step, SmallStep | GrowingStep | MaximalStep):
         infinite = math.isinf(_number(points, "step.batch_per_dim"))
         building += 5 * _ROW_BLOCK * p if infinite else chunk * (2 * p + d) + 4 * _ROW_BLOCK * p
     streaming = chunk * d + (min(chunk, most) + 2 * _ROW_BLOCK) * p
@@ -107,6 +119,7 @@ class _Network:
     blocks: list[slice]
     aim: tuple[float, float]
     directions: Array
+    same_sample: bool = False
 
 
 def _number(points: Points, name: str) -> float:
@@ -123,7 +136,7 @@ def _sizes(points: Points, dim: int) -> _Sizes:
 def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> _Network:
     xp, p, d = draws.xp, sizes.width, sizes.dim
     initial = draws.normal("weights", (p, d))
-    initial /= xp.linalg.norm(initial, axis=1)[:, None]
+    initial /= xp.linalg.norm(initial, axis=1)[:, None] if scenario.rows == "sphere" else math.sqrt(d)
     law = scenario.second_layer
     if isinstance(law, Vocabulary):
         edges = np.rint(np.cumsum((0.0, *law.probabilities)) * p).astype(int)
@@ -141,6 +154,10 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
         strength = _by_neuron("step.strength", step.strength, points, blocks, draws)
         weights = initial * _by_neuron("step.bulk", step.bulk, points, blocks, draws)[:, None]
         weights[:, 0] += strength * zeta if isinstance(step.strength, float) else strength
+    elif isinstance(step, SmallStep | GrowingStep):
+        weights, spike = _small_step(scenario, step, points, sizes, initial, zeta, draws)
+        bulk = weights - spike[0][:, None] * spike[1]
+        directions = _directions(spike[1], xp)
     elif isinstance(step, MaximalStep):
         batch = _number(points, "step.batch_per_dim")
         sizes_of_step = _number(points, "step.rate") * zeta[:, None]
@@ -155,7 +172,42 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
             weights += initial
             bulk = weights - sizes_of_step * (float(scenario.activation.hermite(1)[1]) * spike)
             directions = _directions(spike, xp)
-    return _Network(scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions)
+    same = scenario.fit_sample == "same"
+    return _Network(scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions, same)
+
+
+def _small_step(
+    scenario: OneStep,
+    step: SmallStep | GrowingStep,
+    points: Points,
+    sizes: _Sizes,
+    initial: Array,
+    zeta: Array,
+    draws: Draws,
+) -> tuple[Array, tuple[Array, Array]]:
+    """Take a small or growing step; return the weights and the spike as (size per neuron, X0^T r/n0)."""
+    xp, activation, target = draws.xp, scenario.activation, scenario.target
+    dim = np.array([float(sizes.dim)])
+    eta = step_size(scenario, {**{name: values[:1] for name, values in points.items()}, "dim": dim})[0]
+    size = zeta * (eta / math.sqrt(sizes.width))
+    batch = _number(points, "step.batch_per_dim")
+    zeta_law, pi = second_layer_law(scenario)
+    fed_back = _number(points, "step.initial_output") == 1
+    output = zeta * math.sqrt(sizes.width) if fed_back else 0 * zeta  # what `batch_gradient` divides by p
+    offset = 0.0 if fed_back else float(activation.hermite(0)[0] * np.sum(pi * zeta_law))
+    c1 = float(activation.hermite(1)[1])
+    if math.isinf(batch):
+        gradient = population_gradient(activation, target, initial, output, xp)
+        gradient -= offset * math.sqrt(2) * float(activation.hermite(2)[2]) * initial
+        beta = -c1 * (output @ initial) / sizes.width
+        beta[0] += float(target.hermite(1)[1])
+    else:
+        rows = max(1, round(batch * sizes.dim))
+        noise = _number(points, "noise")
+        gradient, beta = batch_gradient(activation, target, noise, initial, output, rows, draws, offset)
+    if step.update == "rank-one":
+        gradient = xp.broadcast_to(c1 * beta, initial.shape)
+    return initial + size[:, None] * gradient, (c1 * size, beta)
 
 
 def _directions(spike: Array, xp: Any) -> Array:
@@ -172,11 +224,18 @@ def _by_neuron(name: str, value: float | tuple[float, ...], points: Points, bloc
 
 
 def batch_gradient(
-    activation: Function, target: Function, noise: float, weights: Array, zeta: Array, rows: int, draws: Draws
+    activation: Function,
+    target: Function,
+    noise: float,
+    weights: Array,
+    zeta: Array,
+    rows: int,
+    draws: Draws,
+    offset: float = 0.0,
 ) -> tuple[Array, Array]:
     """Return (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w_i,x_mu>) x_mu on fresh samples (p, d), and X0^T (y - f0)/n0.
 
-    f0(x) = sum_j zeta_j sigma(<w_j,x>)/p is the network at the start and y = target(x_1) + noise.
+    f0(x) = offset + sum_j zeta_j sigma(<w_j,x>)/p is the network at the start and y = target(x_1) + noise.
     """
     xp, (p, d) = draws.xp, weights.shape
     gradient, spike = xp.zeros((p, d)), xp.zeros(d)
@@ -186,7 +245,7 @@ def batch_gradient(
         z, f = before[: stop - start], values[: stop - start]
         multiply(inputs, weights.T, xp, out=z)
         _apply(activation, z, f, xp)
-        residual = target(inputs[:, 0]) + next(errors) - f @ zeta / p
+        residual = target(inputs[:, 0]) + next(errors) - f @ zeta / p - offset
         _apply(activation.derivative, z, f, xp)
         f *= residual[:, None]
         multiply(f.T, inputs, xp, out=gradient, add=True)
@@ -276,9 +335,11 @@ def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterato
 
 
 def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[Array, Array]]:
-    rows = int(sizes.samples.max())
-    errors = _noise(draws, "train_noise", rows, network.noise)
-    for (features, signal), error in zip(_samples(network, "train", rows, draws), errors):
+    rows, stream = int(sizes.samples.max()), "train"
+    if network.same_sample:  # the samples and labels of the gradient, drawn once more from the start of their streams
+        draws, stream = Draws(draws.seed, draws.key, draws.trial, draws.device), "batch"
+    errors = _noise(draws, stream + "_noise", rows, network.noise)
+    for (features, signal), error in zip(_samples(network, stream, rows, draws), errors):
         yield features, network.target(signal) + error
 
 

@@ -22,7 +22,9 @@ from giantstep.families.one_step.model import (
     Tables,
 )
 from giantstep.families.one_step.risk import Risk, risk
-from giantstep.families.one_step.scenario import MaximalStep, OneStep
+from giantstep.families.one_step.same_sample import same_sample_limit
+from giantstep.families.one_step.scenario import GrowingStep, MaximalStep, OneStep, PlantedSpike, SmallStep
+from giantstep.families.one_step.staircase import closed_form_errors
 from giantstep.families.one_step.steps import (
     FEEDBACK,
     Models,
@@ -32,6 +34,8 @@ from giantstep.families.one_step.steps import (
     feedback,
     grouped_tables,
     second_layer_law,
+    spike_power,
+    step_size,
 )
 from giantstep.family import Answer
 
@@ -42,21 +46,25 @@ IDENTITY_TOLERANCE = 1e-6
 RARE_INPUT = 3.5
 ROUNDING = 1e-9
 _FED_BACK = ("test_error", "train_error", "objective", "test_misclassified", "norm")
+SHORT_SPIKE = "with initial_output = 1 so small a step leaves a spike shorter than its aligned part; leave dim out"
 NO_BULK = "the step cancels the initial weights of a block (bulk scale s = 0)"
 
 
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
+    if scenario.fit_sample == "same":
+        return same_sample_limit(scenario, at_finite_size(points), what, settings)
     models, warnings = choose_theory(scenario, points, settings.get("theory"))
     points = at_finite_size(points)
-    if scenario.second_layer == "gaussian" and np.any(np.isinf(points["dim"])):
+    spiked = isinstance(scenario.step, PlantedSpike | MaximalStep)
+    if scenario.second_layer == "gaussian" and spiked and np.any(np.isinf(points["dim"])):
         warnings.append(
             'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
             "give dim= for a prediction at a finite size."
         )
     answers = {
-        "errors": _errors,
+        "errors": _limit_errors,
         "spectrum": spectra.spectrum,
         "resolvent": spectra.resolvent,
     }
@@ -112,6 +120,24 @@ def risk_equations(tables: Tables, model: SpikedModel, points: Points) -> Equati
     )
 
 
+def _limit_errors(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+    """Answer small and growing steps without a dimension by their closed forms, everything else by the engine."""
+    bare = np.isinf(points["dim"])
+    if not isinstance(scenario.step, SmallStep | GrowingStep) or not bare.any():
+        return _errors(scenario, points, models, settings)
+    whole = closed_form_errors(scenario, {name: values[bare] for name, values in points.items()})
+    if bare.all():
+        return whole
+    inside = {name: values[~bare] for name, values in points.items()}
+    part = _errors(scenario, inside, [(models[0][0], np.arange(int(np.sum(~bare))))], settings)
+    gather = _Gatherer(len(bare))
+    for index, answer in ((np.flatnonzero(bare), whole), (np.flatnonzero(~bare), part)):
+        gather.put_answer(index, answer)
+    merged = gather.answer()
+    merged.warnings = part.warnings
+    return merged
+
+
 def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     count = len(points["ridge"])
     tolerance = settings.get("tolerance", 1e-10)
@@ -130,6 +156,8 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
             status = _status(model, here, first, found, tolerance)
             found.test = np.maximum(found.test, here["noise"])  # a perfect fit, up to rounding
             values = _values(scenario, equations, first, found, bulk_row_scale(model, here))
+            if isinstance(scenario.step, SmallStep | GrowingStep):
+                _forget_rows(values, here)
             gather.put(index, values, status, first)
             rare[index] = _rare_inputs_matter(model, equations, found, 1 / here["dim"]) & (status == "")
             again = np.flatnonzero((status != "") & (status != NO_BULK))
@@ -137,6 +165,10 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
                 break
             index, model, equations = index[again], model.take(again), equations.take(again)
             here = {name: values[again] for name, values in here.items()}
+    if isinstance(scenario.step, SmallStep | GrowingStep):
+        eta = step_size(scenario, points)
+        aligned = (eta * scenario.target.hermite(1)[1]) ** 2
+        gather.status[spike_power(scenario, points, eta) < aligned * (1 - 1e-12)] = SHORT_SPIKE
     answer = gather.answer()
     if rare.any():
         answer.warnings.append(
@@ -144,6 +176,13 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
             "(tiny ridge, n < p): a finite network sees few of them, expect a gap at any reachable dimension."
         )
     return answer
+
+
+def _forget_rows(values: dict[str, Array], points: Points) -> None:
+    """Drop what refers to single rows where the spike is correlated with them: the equality is one in law only."""
+    correlated = points["step.initial_output"] == 1
+    for name in ("t", "psi", "Q1", "V1"):
+        values[name] = np.where(correlated.reshape((-1,) + (1,) * (values[name].ndim - 1)), np.nan, values[name])
 
 
 def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk, scale: Array) -> dict[str, Array]:
@@ -222,6 +261,12 @@ class _Gatherer:
         self.status = np.full(count, "", dtype=object)
         self.residual = np.full(count, np.nan)
         self.iterations = np.zeros(count, dtype=np.int64)
+
+    def put_answer(self, index: NDArray[np.int64], answer: Answer) -> None:
+        for name, array in answer.values.items():
+            self.values.setdefault(name, np.full((self.count, *array.shape[1:]), np.nan))[index] = array
+        self.status[index], self.residual[index] = answer.status, answer.residual
+        self.iterations[index] = answer.iterations
 
     def put(self, index: NDArray[np.int64], values: dict[str, Array], status: NDArray[Any], first: FirstOrder) -> None:
         for name, array in values.items():

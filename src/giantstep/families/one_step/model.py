@@ -7,6 +7,7 @@ shift <w0_i, v> T_q(kappa) that is as large as the bulk (sections 2 and 5.2 of t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -42,6 +43,10 @@ class SpikedModel:
     channel_curvature: Array  # (M, k)
     batch: Batch | None = None
     """The finite batch behind an anisotropic bulk; s_q is then the norm of the bulk rows."""
+    gaussian_rows: bool = False
+    """Rows w0_i ~ N(0, I/d) instead of the sphere: their norms fluctuate, a channel s_q nu_q of weight 1/2."""
+    stretched: bool = False
+    """Whether a finite dimension also counts the fluctuation of |x|^2 (the feature chi of the notes on step sizes)."""
 
     def __len__(self) -> int:
         return len(self.gamma)
@@ -49,7 +54,8 @@ class SpikedModel:
     def take(self, index: NDArray[np.int64]) -> SpikedModel:
         """Return the parameter sets listed in `index`."""
         batch = None if self.batch is None else self.batch.take(index)
-        return SpikedModel(self.pi, **{name: getattr(self, name)[index] for name in _ROWS}, batch=batch)
+        rows = {name: getattr(self, name)[index] for name in _ROWS}
+        return dataclasses.replace(self, **rows, batch=batch)
 
     def distinct(self) -> tuple[SpikedModel, NDArray[np.int64]]:
         """Return the distinct parameter sets and, for each of the M sets, which of them it is."""
@@ -68,7 +74,9 @@ _ROWS = ("u", "s", "gamma", "noise", "channel_slope", "channel_curvature")
 class Tables:
     """Functions of kappa at N nodes with normal weights: `weights` (M, N), `mu0`... (M, k, N), `h`... (M, N).
 
-    After a finite batch `mu1` is E sigma' (the notes' mub1), and `channel` (M, 2k, N) holds kappa mub1 and mub2/2.
+    `channel` (M, C k, N) holds the C channels of every block and `omega` (M, C k) their weights; `stretch` (M, k, N) is
+    s_q nu_q, what a feature gains when the input is stretched (0 where that is not counted). After a finite batch `mu1`
+    is E sigma' (the notes' mub1), and the channels are kappa mub1 and mub2/2.
     """
 
     nodes: Array
@@ -77,6 +85,8 @@ class Tables:
     mu1: Array
     mu2: Array
     channel: Array
+    omega: Array
+    stretch: Array
     h: Array
     h1: Array
     hh: Array
@@ -117,10 +127,13 @@ def _tables(activation: Function, target: Function, model: SpikedModel, rho: Arr
     features = activation.moments(model.u[:, :, None] * kappa, model.s[:, :, None])
     labels = target.moments(model.gamma[:, None] * nodes, rho[:, None])
     slope = features.slope
+    stretch = model.s[:, :, None] * features.curvature
     if model.batch is None:
         channel = (
             model.channel_slope[:, :, None] * kappa * slope + model.channel_curvature[:, :, None] * features.curvature
         )
+        if model.gaussian_rows:  # (5.4)
+            channel = np.concatenate([channel, stretch], axis=1)
     else:
         slope = slope / model.s[:, :, None]
         channel = np.concatenate([kappa * slope, features.curvature / (2 * model.s[:, :, None])], axis=1)
@@ -132,6 +145,8 @@ def _tables(activation: Function, target: Function, model: SpikedModel, rho: Arr
         mu1=slope,
         mu2=features.noise,
         channel=channel,
+        omega=np.repeat(np.array([[1.0, 0.5]]), model.u.shape[1], axis=1)[:, : channel.shape[1]].repeat(len(model), 0),
+        stretch=stretch * model.stretched,
         h=labels.mean,
         h1=labels.slope,
         hh=second + model.noise[:, None],

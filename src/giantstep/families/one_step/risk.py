@@ -86,7 +86,11 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool) -> Risk:
 
     along = (psi[:, None, :] @ mu1)[:, 0, :]
     source = hh - 2 * c * h + c**2 - 2 * h1 * along  # RES of (4.3) at Q = 0
-    drive = beta[:, None] * (t**2 + theta**2 * inverse_dim[:, None]) / R**2  # what (4.4) adds to e
+    paid = theta**2 * inverse_dim[:, None]
+    if equations.batch is None:
+        source = source + (theta[:, None, :] @ tables.stretch)[:, 0, :] ** 2 * (inverse_dim / 2)[:, None]
+        paid = paid + np.sum(t.reshape(len(t), -1, k) ** 2 / tables.omega.reshape(len(tables.omega), -1, k), axis=1)
+    drive = beta[:, None] * paid / R**2  # what (4.4) adds to e
     A0 = beta[:, None, None] * psih[:, :, None] * psih[:, None, :]
     if packed:
         features = equations.features
@@ -106,7 +110,7 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool) -> Risk:
         res = source + variance
     else:
         Ker, E, Mi = kernel(equations, response)
-        src = (psi**2 + t**2 + theta**2 * inverse_dim[:, None]) / R**2
+        src = (psi**2 + paid) / R**2
         bare = source + along**2 + ((Mi @ src[:, :, None]).transpose(0, 2, 1) @ E)[:, 0, :]
         eye = np.eye(Ker.shape[1])
         res = solve_each(eye - Ker * squared[:, None, :], bare[:, :, None])[:, :, 0]
@@ -136,7 +140,7 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool) -> Risk:
         norm=norm,
         null=np.broadcast_to(np.sum(w * hh, axis=1), test.shape),
         theta=theta,
-        t=t,
+        t=t[:, :k],
         psi=psi,
         Q1=Q1,
         Q2=Q2,
@@ -145,29 +149,46 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool) -> Risk:
 
 
 def _means(first: FirstOrder, inverse_dim: Array) -> tuple[Array, Array, Array]:
-    """Solve (4.2) for theta and t, columns scaled by sqrt(R); return c(kappa) as well."""
+    """Solve (4.2) for theta and t (all channels), columns scaled by sqrt(R omega); return c(kappa) as well.
+
+    At a finite dimension the inputs are stretched by chi/sqrt(2 d), chi ~ N(0, 1), which every mean follows as s nu: a
+    spurious regressor that the fit has to suppress.
+    """
     tables = first.equations.tables
     R = first.response.R
     count, k = R.shape
     scale = np.sqrt(R)[:, :, None]
-    functions = np.concatenate([tables.mu0 * scale, tables.channel * scale], axis=1)
-    penalty = np.concatenate([np.repeat(np.sqrt(inverse_dim)[:, None], k, axis=1), np.ones((count, k))], axis=1)
-    solution, c = _least_squares(first, functions, penalty, np.zeros((count, 2 * k)))
-    return solution[:, :k] * scale[:, :, 0], solution[:, k:] * scale[:, :, 0], c
+    channels = tables.channel.shape[1]
+    channel_scale = np.tile(np.sqrt(R), channels // k)[:, :, None] * np.sqrt(tables.omega)[:, :, None]
+    functions = np.concatenate([tables.mu0 * scale, tables.channel * channel_scale], axis=1)
+    finite_size = np.repeat(np.sqrt(inverse_dim)[:, None], k, axis=1)
+    penalty = np.concatenate([finite_size, np.ones((count, channels))], axis=1)
+    spurious = None
+    if inverse_dim.any() and tables.stretch.any():
+        spurious = np.zeros_like(functions)
+        spurious[:, :k] = tables.stretch * scale * np.sqrt(inverse_dim / 2)[:, None, None]
+    solution, c = _least_squares(first, functions, penalty, np.zeros((count, k + channels)), spurious)
+    return solution[:, :k] * scale[:, :, 0], solution[:, k:] * channel_scale[:, :, 0], c
 
 
-def _least_squares(first: FirstOrder, functions: Array, penalty: Array, source: Array) -> tuple[Array, Array]:
+def _least_squares(
+    first: FirstOrder, functions: Array, penalty: Array, source: Array, spurious: Array | None = None
+) -> tuple[Array, Array]:
     """Minimise r E[(h - x.functions)^2/(b+V)] + |penalty x - source|^2; return x and c = x.functions at the nodes.
 
-    By SVD of the design matrix: the mean functions mu0_q are often nearly collinear, so that the Gram matrix would lose
-    half the digits, and c is read from the left singular vectors instead of being summed.
+    `spurious` functions, if any, add r E[(x.spurious)^2/(b+V)]. By SVD of the design matrix: the mean functions mu0_q
+    are often nearly collinear, so that the Gram matrix would lose half the digits, and c is read from the left singular
+    vectors instead of being summed.
     """
     root = np.sqrt(first.node_weights)
     count, columns, nodes = functions.shape
-    design = np.zeros((count, nodes + columns, columns))
+    design = np.zeros((count, nodes + columns + (0 if spurious is None else nodes), columns))
     design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
     design[:, nodes + np.arange(columns), np.arange(columns)] = penalty
-    response = np.concatenate([root * first.equations.tables.h, source], axis=1)
+    response = np.zeros(design.shape[:2])
+    response[:, :nodes], response[:, nodes : nodes + columns] = root * first.equations.tables.h, source
+    if spurious is not None:
+        design[:, nodes + columns :] = np.swapaxes(spurious * root[:, None, :], 1, 2)
     broken = ~np.isfinite(design).all(axis=(1, 2))
     design[broken] = 0.0  # the SVD would refuse the whole batch; these points come back as NaN
     U, singular, Vt = np.linalg.svd(design, full_matrices=False)

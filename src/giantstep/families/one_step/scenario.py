@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Tag
 
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Question, Setting, Variable
-from giantstep.scenario import Expression, Number, Numbers, Part, Scenario, field
+from giantstep.scenario import Expression, Integer, Number, Numbers, Part, Scenario, field
 
 
 class Vocabulary(Part):
@@ -103,6 +103,54 @@ class MaximalStep(Part):
     )
 
 
+class SmallStep(Part):
+    """One gradient step of size eta_raw = rate * sqrt(p): a finite spike, nothing non-linear is learnt.
+
+    w_i = w0_i + (rate/sqrt(p)) zeta_i (1/n0) sum_mu r_mu sigma'(<w0_i, x_mu>) x_mu. The residual r is y - m with
+    ``initial_output=0`` (the output starts at the constant m) and y - sum_j zeta_j sigma(<w_j, x>)/sqrt(p) with 1.
+    ``update="rank-one"`` keeps the part c1 zeta_i X0^T r/n0 of the gradient only.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, rate: float, batch_per_dim: float = ..., update: str = ..., initial_output: int = ...
+        ) -> None: ...
+
+    kind: Literal["small"] = "small"
+    rate: Number = field("eta", "step size over the root of the width: eta_raw = rate * sqrt(p)")
+    batch_per_dim: Number = field(
+        "n0/d", "samples of the gradient per dimension", default=math.inf, gt=0, infinite=True
+    )
+    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
+    initial_output: Integer = field(
+        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
+    )
+
+
+class GrowingStep(Part):
+    """One gradient step of size eta_raw = rate * n0^exponent * sqrt(p): polynomial spikes appear one after the other.
+
+    As `SmallStep`, with rate * n0^exponent in place of rate. Degree k of the learnt direction is fitted once the
+    exponent passes (k-1)/(2k).
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, rate: float, exponent: float, batch_per_dim: float, update: str = ..., initial_output: int = ...
+        ) -> None: ...
+
+    kind: Literal["growing"] = "growing"
+    rate: Number = field("eta/n0^alpha", "step size: eta_raw = rate * n0^exponent * sqrt(p)")
+    exponent: Number = field("alpha", "growth of the step with the batch", ge=0, lt=0.5)
+    batch_per_dim: Number = field("n0/d", "samples of the gradient per dimension", gt=0)
+    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
+    initial_output: Integer = field(
+        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
+    )
+
+
 def _second_layer_tag(value: Any) -> str:
     return "gaussian" if isinstance(value, str) else "vocabulary"
 
@@ -120,7 +168,7 @@ SecondLayer = Annotated[
     Discriminator(_second_layer_tag),
     BeforeValidator(_second_layer),
 ]
-Step = Annotated[NoStep | PlantedSpike | MaximalStep, pydantic.Field(discriminator="kind")]
+Step = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
 
 _ERRORS = (
     Variable("test_error", (), "E(y - f)^2", "mean squared error on fresh samples, label noise included"),
@@ -208,6 +256,7 @@ class OneStep(Scenario):
         "data      x ~ N(0, I_d),  y = g(<w*,x>) + sqrt(noise) N(0,1),  |w*| = 1\n"
         "network   f(x) = sum_j a_j sigma(<w_j,x>)/sqrt(p),  |w_j| = 1 and a_j = zeta_j/sqrt(p) at the start\n"
         "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal)\n"
+        "          eta_raw = rate * sqrt(p) (small), rate * n0^exponent * sqrt(p) (growing)\n"
         "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
         "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
@@ -252,6 +301,12 @@ class OneStep(Scenario):
         "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0])
     )
     step: Step = field("step", "what happens to the first layer", default=NoStep())
+    rows: Literal["sphere", "gaussian"] = field(
+        "w0", "first layer at the start: |w_j| = 1, or w_j ~ N(0, I/d)", default="sphere"
+    )
+    fit_sample: Literal["fresh", "same"] = field(
+        "(X, y)", "samples of the ridge fit: fresh ones, or the same as the gradient's (n0 = n)", default="fresh"
+    )
 
     def check(self) -> None:
         """Check that the parts fit together."""
@@ -267,12 +322,36 @@ class OneStep(Scenario):
             bulk = np.atleast_1d(self.step.bulk)
             if np.any(bulk == 0):
                 raise bad_field("step.bulk", self.step.bulk, "different from 0")
-        if isinstance(self.step, MaximalStep) and self.activation.jumps:
+        if isinstance(self.step, SmallStep | GrowingStep):
+            self._check_small_step(self.step)
+        elif self.fit_sample == "same":
+            raise bad_field("fit_sample", "same", '"fresh" unless the step is a SmallStep or a GrowingStep')
+        if isinstance(self.step, MaximalStep) and self.rows != "sphere":
+            raise bad_field("rows", self.rows, '"sphere" for a MaximalStep')
+        if isinstance(self.step, SmallStep | GrowingStep | MaximalStep) and self.activation.jumps:
             raise InputError(
                 f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
                 f"{self.activation.jumps[0]:g}."
             )
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+
+    def _check_small_step(self, step: SmallStep | GrowingStep) -> None:
+        c0, c1 = self.activation.hermite(1)
+        if abs(c1) < 1e-10:
+            raise InputError(
+                f"Field `activation` must have E sigma'(z) different from 0 for a step of this size, but "
+                f"{self.activation.name} has not; MaximalStep works."
+            )
+        if step.initial_output == 1:
+            if abs(c0) > 1e-10:
+                raise bad_field(
+                    "step.initial_output", 1, f"0 where the activation is not centred (E sigma(z) = {c0:.4g} here)"
+                )
+            power = 1.0
+            if isinstance(self.second_layer, Vocabulary):
+                power = sum(p * v**2 for p, v in zip(self.second_layer.probabilities, self.second_layer.values))
+            if abs(power - 1) > 1e-9:
+                raise bad_field("step.initial_output", 1, f"0 where E zeta^2 is not 1 (it is {power:.4g} here)")
 
     def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
         """Refuse the ridgeless fit exactly at the interpolation threshold, where the error diverges."""
@@ -285,6 +364,14 @@ class OneStep(Scenario):
             )
         if "step.bulk" in points and np.any(points["step.bulk"] == 0):
             raise bad_field("step.bulk", 0.0, "different from 0")
+        if self.fit_sample == "same":
+            batch, initial = points["step.batch_per_dim"], points["step.initial_output"]
+            if np.any(initial != 0):
+                raise bad_field("step.initial_output", int(initial[initial != 0][0]), '0 where fit_sample="same"')
+            other = np.flatnonzero(batch != samples)
+            if other.size:
+                allowed = f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
+                raise bad_field("step.batch_per_dim", float(batch[other[0]]), allowed)
 
     @classmethod
     def example(cls) -> OneStep:

@@ -290,12 +290,20 @@ class _Spikes:
         tables = self.bulk.tables
         k = len(self.bulk.pi)
         root = np.sqrt(np.abs(first.response.R[0]))[:, None]
-        channels = tables.channel[0] * root if self.bulk.batch is None else batch_channels(first)[2][0]
+        if self.bulk.batch is None:
+            repeated = np.tile(root, (tables.channel.shape[1] // k, 1)) * np.sqrt(tables.omega[0])[:, None]
+            channels = tables.channel[0] * repeated
+        else:
+            channels = batch_channels(first)[2][0]
         functions = np.concatenate([tables.mu0[0] * root, channels])
         matrix = (functions * first.node_weights[0]) @ functions.T
         if np.isfinite(self.dim):
             scale = np.concatenate([np.full(k, np.sqrt(self.dim)), np.ones(len(channels))])
-            return np.linalg.eigvalsh(matrix * scale[:, None] * scale)[::-1]
+            matrix = matrix * scale[:, None] * scale
+            if self.bulk.batch is None:  # the means follow the stretch chi/sqrt(2 d) of the inputs
+                stretch = tables.stretch[0] * root
+                matrix[:k, :k] += 0.5 * (stretch * first.node_weights[0]) @ stretch.T
+            return np.linalg.eigvalsh(matrix)[::-1]
         means, cross, rest = matrix[:k, :k], matrix[:k, k:], matrix[k:, k:]
         eliminated = rest - cross.T @ np.linalg.pinv(means, rcond=1e-10, hermitian=True) @ cross
         return np.linalg.eigvalsh(0.5 * (eliminated + eliminated.T))[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -11,7 +12,15 @@ from giantstep.errors import bad_field
 from giantstep.families.one_step.finite_batch import batch_statistics
 from giantstep.families.one_step.first_order import PACKED_BLOCKS
 from giantstep.families.one_step.model import NODES_PER_PANEL, SpikedModel, Tables, tabulate
-from giantstep.families.one_step.scenario import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.families.one_step.scenario import (
+    GrowingStep,
+    MaximalStep,
+    NoStep,
+    OneStep,
+    PlantedSpike,
+    SmallStep,
+    Vocabulary,
+)
 from giantstep.gaussian import expectation
 
 Array = NDArray[np.float64]
@@ -37,6 +46,8 @@ def second_layer_law(scenario: OneStep) -> tuple[Array, Array]:
 def choose_theory(scenario: OneStep, points: Points, wanted: str | None) -> tuple[Models, list[str]]:
     """Return which theory answers which points, and the sentences to say about the choice."""
     everything = np.arange(len(points["ridge"]))
+    if isinstance(scenario.step, SmallStep | GrowingStep):
+        return _small_step_theory(scenario, points, wanted, everything)
     if not isinstance(scenario.step, MaximalStep):
         return [(wanted or "exact", everything)], []
     reason = _outside_exact_batch(scenario)
@@ -56,12 +67,34 @@ def choose_theory(scenario: OneStep, points: Points, wanted: str | None) -> tupl
     return [(theory, index) for theory, index in parts if index.size], warnings
 
 
+def _small_step_theory(
+    scenario: OneStep, points: Points, wanted: str | None, everything: NDArray[np.int64]
+) -> tuple[Models, list[str]]:
+    """Choose for a small or growing step: exact for the rank-one update, and for every update without dim."""
+    assert isinstance(scenario.step, SmallStep | GrowingStep)
+    finite = np.isfinite(points["dim"]) & np.isfinite(points["step.batch_per_dim"])
+    approximate = scenario.step.update == "exact" and bool(finite.any())
+    if wanted is not None and (wanted == "isotropic" or not approximate):
+        return [(wanted, everything)], []
+    if wanted == "exact":
+        raise bad_field("theory", wanted, '"isotropic" at a finite dim where step.update="exact" ("rank-one" is exact)')
+    if not approximate:
+        return [("exact", everything)], []
+    warning = (
+        'The whole gradient (step.update="exact") is described at a finite dim by an isotropic remainder, an '
+        'approximation that overshoots; step.update="rank-one" is the experiment that the theory describes exactly.'
+    )
+    return [("isotropic", everything)], [warning]
+
+
 def _outside_exact_batch(scenario: OneStep) -> str:
     """Say why the exact theory of a finite batch does not cover this network; empty where it does."""
     if scenario.activation.parity not in ("odd", "even", "linear+even"):
         return f"the exact one needs an odd or a linear plus even activation, and {scenario.activation.name} is neither"
     if scenario.second_layer == "gaussian":
         return "the exact one is not verified for a Gaussian second layer"
+    if scenario.rows == "gaussian":
+        return 'the exact one is not verified for rows="gaussian"'
     if scenario.blocks > PACKED_BLOCKS:
         return f"the exact one is built for at most {PACKED_BLOCKS} blocks"
     return ""
@@ -94,7 +127,12 @@ def grouped_tables(
 
 
 def spiked_model(scenario: OneStep, points: Points, theory: str) -> SpikedModel:
-    """Return the spiked model of every point (M = B parameter sets)."""
+    """Return the spiked model of every point (M = B parameter sets), with the rows of the first layer as they start."""
+    model = _spiked_model(scenario, points, theory)
+    return dataclasses.replace(model, gaussian_rows=scenario.rows == "gaussian")
+
+
+def _spiked_model(scenario: OneStep, points: Points, theory: str) -> SpikedModel:
     zeta, pi = second_layer_law(scenario)
     noise = points["noise"]
     count, k = len(noise), len(pi)
@@ -108,7 +146,64 @@ def spiked_model(scenario: OneStep, points: Points, theory: str) -> SpikedModel:
         )
         bulk = points["step.bulk"][:, None] * ones if "step.bulk" in points else np.array(step.bulk) * ones
         return SpikedModel(pi, strength, bulk, points["step.alignment"], noise, ones, zeros)
+    if isinstance(step, SmallStep | GrowingStep):
+        return _after_small_step(scenario, points, zeta, pi, theory)
     return _after_gradient(scenario, points, zeta, pi, theory)
+
+
+def step_size(scenario: OneStep, points: Points) -> Array:
+    """Return eta of a small or growing step: rate, or rate * n0^exponent."""
+    if isinstance(scenario.step, GrowingStep):
+        return points["step.rate"] * (points["step.batch_per_dim"] * points["dim"]) ** points["step.exponent"]
+    return points["step.rate"]
+
+
+def residual_power(scenario: OneStep, points: Points) -> Array:
+    """Return E r^2 of the residuals r of a small or growing step."""
+    zeta, pi = second_layer_law(scenario)
+    power = scenario.target.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
+    c0 = scenario.activation.hermite(0)[0]
+    m = c0 * np.sum(pi * zeta)
+    constant = power - 2 * scenario.target.hermite(0)[0] * m + m**2
+    variance = scenario.activation.second_moment(np.zeros(1), np.ones(1))[0]
+    return np.where(points["step.initial_output"] == 1, power + variance, constant)
+
+
+def spike_power(scenario: OneStep, points: Points, eta: Array) -> Array:
+    """Return eta^2 b^2, b the length of beta = X0^T r/n0 as the equations see it (section 2 of the notes on steps).
+
+    With initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length, which may
+    be shorter than its aligned part, or even negative: b^2 = c_*1^2 + E r^2 d/n0 + c1^2 - 2/eta.
+    """
+    c1, g1 = scenario.activation.hermite(1)[1], scenario.target.hermite(1)[1]
+    f0 = points["step.initial_output"]
+    plain = g1**2 + residual_power(scenario, points) / points["step.batch_per_dim"]
+    return eta**2 * (plain + f0 * c1**2) - 2 * f0 * eta
+
+
+def spike_length(scenario: OneStep, points: Points, eta: Array) -> Array:
+    """Return b^2 itself, for eta different from 0."""
+    return spike_power(scenario, points, eta) / eta**2
+
+
+def _after_small_step(scenario: OneStep, points: Points, zeta: Array, pi: Array, theory: str) -> SpikedModel:
+    """Return the model of a small or growing step at a finite dimension (section 9 of the notes on step sizes)."""
+    assert isinstance(scenario.step, SmallStep | GrowingStep)
+    activation = scenario.activation
+    c1, g1 = activation.hermite(1)[1], scenario.target.hermite(1)[1]
+    eta = step_size(scenario, points)
+    per_root_width = zeta / np.sqrt(points["width_per_dim"] * points["dim"])[:, None]
+    e = eta[:, None] * per_root_width
+    ones = np.ones_like(e)
+    # eta b, at least its aligned part: shorter spikes are flagged by the limit
+    length = np.sqrt(np.maximum(spike_power(scenario, points, eta), (eta * g1) ** 2))
+    gamma = np.where(length > 0, np.clip(eta * g1 / np.where(length > 0, length, 1.0), -1, 1), 1.0)
+    s = ones
+    if theory == "isotropic":  # what the rank-one part leaves out, as an isotropic remainder
+        variance = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0] - c1**2
+        s = np.sqrt(1 + e**2 * (residual_power(scenario, points) / points["step.batch_per_dim"])[:, None] * variance)
+    u = c1 * length[:, None] * per_root_width
+    return SpikedModel(pi, u, s, gamma, points["noise"], ones, 0 * ones, stretched=True)
 
 
 def bulk_row_scale(model: SpikedModel, points: Points) -> Array:

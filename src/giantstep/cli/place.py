@@ -1,0 +1,49 @@
+"""The command ``place``: where a dataset lies in the phase diagram of clustering."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from giantstep.cli import outputs
+
+
+def place(
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy or .npz."),
+    ],
+    clusters: Annotated[
+        int | None, typer.Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
+    ] = None,
+    transpose: Annotated[bool, typer.Option("--transpose", help="The file has samples as columns.")] = False,
+    seed: Annotated[int, typer.Option(help="Any whole number from 0 on.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
+    ] = None,
+) -> None:
+    """Say whether clusters in a dataset are easy, hard or impossible to find."""
+    from giantstep.errors import bad_field
+    from giantstep.estimators.matrices import read_matrix
+    from giantstep.estimators.placing import place as placed
+
+    outputs.check([], [plot] if plot else [])
+    if seed < 0:
+        raise bad_field("seed", seed, "a whole number at least 0")
+    placement = placed(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
+    if plot:
+        staged = plot.with_name(f".giantstep-{os.getpid()}-{plot.name}")
+        try:
+            placement.plot(staged)
+            os.replace(staged, plot)
+        finally:
+            staged.unlink(missing_ok=True)
+    print(json_module.dumps(placement.to_dict(), allow_nan=False) if json else placement.report())
+    if plot:
+        print(f"wrote {plot}", file=sys.stderr)

@@ -1,0 +1,282 @@
+"""Clustering with few relevant features by approximate message passing, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.estimators.fitting import EVIDENCE, STARTS, Clusters, Options, fit_clusters
+from giantstep.estimators.matrices import Array, check_finite
+
+
+class AMPClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Clustering of data in which few features tell the clusters apart, by approximate message passing.
+
+    The model is a Gaussian mixture whose means differ in a fraction `sparsity` of the features only. Message passing
+    is the best fast method known for it, and state evolution predicts its accuracy exactly in high dimension:
+    `giantstep.place` says whether a dataset is easy, hard or impossible. Noise level, signal strength and sparsity
+    are learnt from the data where they are not given.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default=2
+        Number of clusters; ``"auto"`` takes the number from 2 to `max_clusters` with the largest evidence.
+    sparsity : float in (0, 1], default=None
+        Fraction of features that tell the clusters apart; learnt if None.
+    snr : float, default=None
+        Signal-to-noise ratio lambda: the means of two clusters lie sqrt(2 lambda) noise levels apart, in all features
+        together, so that lambda = 2 is a distance of 2; learnt if None.
+    start : {"auto", "spectral", "thresholding", "kmeans", "random"}, default="auto"
+        Where the iteration starts; ``"auto"`` tries those that could win and keeps the largest evidence.
+    noise_level : {"auto", "common", "feature"}, float or array of shape (n_features,), default="auto"
+        Standard deviation of the noise: one for all features, one for each, or known. ``"auto"`` takes a common one
+        where the variances of the features scatter no more than those of one noise level would.
+    max_clusters : int, default=8
+        The most clusters that ``n_clusters="auto"`` tries.
+    min_evidence : float, default=5
+        Log-evidence over pure noise below which no clusters are claimed.
+    max_iter : int, default=2000
+        The most sweeps of one run.
+    tol : float, default=1e-9
+        Relative squared change of the assignments at which a run has converged.
+    random_state : int, RandomState instance or None, default=None
+        Random starts; an int makes the fit repeatable.
+
+    Attributes
+    ----------
+    labels_ : (n_samples,) cluster of every sample, from 0; all 0 where nothing was found.
+    probabilities_ : (n_samples, n_clusters_) posterior probabilities of the clusters of the samples.
+    support_ : (n_features,) bool, features that tell the clusters apart (probability above 1/2).
+    support_probabilities_ : (n_features,) probability of each feature to be one of them.
+    means_ : (n_clusters_, n_features) means of the clusters, in the units of the data.
+    noise_level_ : (n_features,) standard deviation of the noise; 0 in constant columns.
+    snr_, sparsity_ : the values used, learnt or given; `snr_` is 0 and `sparsity_` NaN where nothing was found.
+    n_clusters_ : number of clusters; 1 where nothing was found.
+    evidence_ : log-evidence of the clusters over noise in which every feature may have its own variance.
+    evidence_by_clusters_ : dict, the evidence for each number of clusters tried.
+    expected_accuracy_ : mean probability of the labels, the accuracy the model expects of them; NaN where nothing was found.
+    found_ : whether the evidence for clusters is above `min_evidence`.
+    converged_ : whether the winning run converged.
+    n_iter_ : sweeps of the winning run.
+    start_ : the start that won.
+    n_features_in_ : number of features of the data.
+
+    Notes
+    -----
+    `labels_` and `probabilities_` belong to the samples of the fit. `predict` takes its rows for fresh ones: on the
+    samples of the fit themselves it counts each one twice and is too sure of itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from giantstep.estimators import AMPClustering
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.arange(400) % 2
+    >>> X = rng.standard_normal((400, 200))
+    >>> X[:, :10] += np.where(truth, 0.5, -0.5)[:, None]
+    >>> model = AMPClustering(n_clusters=2, random_state=0).fit(X)
+    >>> model.found_, bool(abs((model.labels_ == truth).mean() - 0.5) > 0.4), int(model.support_[:10].sum())
+    (True, True, 10)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | str = 2,
+        *,
+        sparsity: float | None = None,
+        snr: float | None = None,
+        start: str = "auto",
+        noise_level: Any = "auto",
+        max_clusters: int = 8,
+        min_evidence: float = EVIDENCE,
+        max_iter: int = 2000,
+        tol: float = 1e-9,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.sparsity = sparsity
+        self.snr = snr
+        self.start = start
+        self.noise_level = noise_level
+        self.max_clusters = max_clusters
+        self.min_evidence = min_evidence
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) finite real numbers; sparse matrices and missing values are refused.
+        y : ignored.
+        """
+        matrix = self._matrix(X, reset=True)
+        options = self._options(matrix)
+        numbers_tried = self._numbers(matrix)
+        state = check_random_state(self.random_state)
+        rng = np.random.default_rng(state.randint(2**31 - 1))
+        if numbers_tried == [1]:
+            self._keep(matrix, None)
+            return self
+        found = fit_clusters(matrix, numbers_tried, options, rng, self.min_evidence)
+        self._keep(matrix, found)
+        if not self.found_:
+            warnings.warn(
+                f"No clusters were found: the evidence for them is {found.evidence:.1f}, and {self.min_evidence:g} is "
+                "asked for; the data are noise, or their clusters are too weak for any fast method.",
+                GiantstepWarning,
+                stacklevel=2,
+            )
+        elif not self.converged_:
+            warnings.warn(
+                f"Message passing did not converge in {self.n_iter_} sweeps; another number of clusters, or a larger "
+                "max_iter, may.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
+        """Find the clusters and return the label of every sample."""
+        labels: NDArray[np.int64] = self.fit(X).labels_
+        return labels
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the most probable cluster of fresh samples."""
+        labels: NDArray[np.int64] = self.predict_proba(X).argmax(axis=1)
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the (n_samples, n_clusters_) posterior probabilities of the clusters of fresh samples."""
+        check_is_fitted(self)
+        matrix = self._matrix(X, reset=False)
+        if self._clusters is None:
+            return np.ones((len(matrix), 1))
+        return self._clusters.probabilities(matrix)[:, self._order]
+
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
+        """Return the features that tell the clusters apart, as a mask or as their indices."""
+        check_is_fitted(self)
+        return np.flatnonzero(self.support_) if indices else self.support_
+
+    # -- at the door -------------------------------------------------------------------------------------------
+
+    def _matrix(self, X: ArrayLike, reset: bool) -> Array:
+        matrix: Array = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
+            ensure_min_features=2 if reset else 1,
+        )
+        check_finite(matrix)
+        return matrix
+
+    def _options(self, matrix: Array) -> Options:
+        if self.sparsity is not None and not (_is_real(self.sparsity) and 0 < self.sparsity <= 1):
+            raise bad_field("sparsity", self.sparsity, "a number above 0 and at most 1, or None to learn it")
+        if self.snr is not None and not (_is_real(self.snr) and 0 < self.snr < math.inf):
+            raise bad_field("snr", self.snr, "a finite number above 0, or None to learn it")
+        if self.start not in STARTS:
+            raise bad_field("start", self.start, "one of " + ", ".join(STARTS))
+        if not _is_whole(self.max_iter, 1):
+            raise bad_field("max_iter", self.max_iter, "a whole number at least 1")
+        if not (_is_real(self.tol) and 0 < self.tol < 1):
+            raise bad_field("tol", self.tol, "a number above 0 and below 1")
+        if not _is_real(self.min_evidence):
+            raise bad_field("min_evidence", self.min_evidence, "a number")
+        return Options(
+            None if self.sparsity is None else float(self.sparsity),
+            None if self.snr is None else float(self.snr),
+            self.start,
+            self._noise_level(matrix.shape[1]),
+            int(self.max_iter),
+            float(self.tol),
+        )
+
+    def _noise_level(self, features: int) -> Any:
+        allowed = f"auto, common, feature, a number above 0, or {features} of them"
+        if isinstance(self.noise_level, str):
+            if self.noise_level not in ("auto", "common", "feature"):
+                raise bad_field("noise_level", self.noise_level, allowed)
+            return self.noise_level
+        try:
+            level = np.asarray(self.noise_level, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise bad_field("noise_level", self.noise_level, allowed) from None
+        if level.shape not in ((), (features,)) or not (np.isfinite(level).all() and (level > 0).all()):
+            raise bad_field("noise_level", self.noise_level, allowed)
+        return level
+
+    def _numbers(self, matrix: Array) -> list[int]:
+        """Return the numbers of clusters to try."""
+        n, d = matrix.shape
+        if isinstance(self.n_clusters, str) and self.n_clusters == "auto":
+            if not _is_whole(self.max_clusters, 2):
+                raise bad_field("max_clusters", self.max_clusters, "a whole number at least 2")
+            return list(range(2, max(2, min(int(self.max_clusters), n - 1, d + 1)) + 1))
+        if not _is_whole(self.n_clusters, 1):
+            raise bad_field("n_clusters", self.n_clusters, 'a whole number at least 1, or "auto"')
+        number = int(self.n_clusters)
+        if number > n:
+            raise InputError(f"n_samples={n} should be >= n_clusters={number}: there are fewer rows than clusters.")
+        if number - 1 > d:
+            raise InputError(f"n_features={d} is too few for n_clusters={number}: at least {number - 1} are needed.")
+        return [number]
+
+    # -- what is kept ------------------------------------------------------------------------------------------
+
+    def _keep(self, matrix: Array, found: Clusters | None) -> None:
+        n, d = matrix.shape
+        run = None if found is None else found.run
+        self.found_ = bool(found is not None and run is not None and found.evidence > self.min_evidence)
+        self.evidence_ = 0.0 if found is None else float(found.evidence)
+        self.evidence_by_clusters_ = {} if found is None else found.evidence_by_clusters
+        self.n_iter_ = 1 if found is None else max(1, found.iterations)
+        self.start_ = "none" if found is None else found.start
+        self.converged_ = run is None or bool(run.converged)
+        if found is None or run is None or not self.found_:
+            deviation = matrix.std(axis=0)
+            self._clusters: Clusters | None = None
+            self.noise_level_ = deviation if found is None else np.where(found.data.varies, found.data.noise, 0.0)
+            self.snr_, self.sparsity_, self.n_clusters_ = 0.0, math.nan, 1
+            self.means_ = matrix.mean(axis=0)[None, :]
+            self.support_probabilities_ = np.zeros(d)
+            self.probabilities_ = np.ones((n, 1))
+        else:
+            labels = np.asarray(run.labels)
+            present = np.flatnonzero(np.bincount(labels, minlength=found.n_clusters))
+            empty = np.setdiff1d(np.arange(found.n_clusters), present)
+            self._order = np.concatenate([present, empty])  # clusters that no sample is in come last
+            self._clusters = found
+            self.noise_level_ = np.where(found.data.varies, found.data.noise, 0.0)
+            self.snr_, self.sparsity_, self.n_clusters_ = float(run.snr), float(run.sparsity), found.n_clusters
+            self.means_ = found.means()[self._order]
+            self.support_probabilities_ = found.activity()
+            self.probabilities_ = np.asarray(run.posteriors)[:, self._order]
+        self.support_ = self.support_probabilities_ > 0.5
+        self.labels_ = self.probabilities_.argmax(axis=1)
+        sureness = float(self.probabilities_.max(axis=1).mean())
+        self.expected_accuracy_ = sureness if self.found_ else math.nan
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_) and not math.isnan(value)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_) and int(value) >= least

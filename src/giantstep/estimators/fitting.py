@@ -1,0 +1,294 @@
+"""Clusters of a real data matrix by message passing: several starts, learnt parameters, the best evidence.
+
+`AMPClustering` and `place` both stand on `fit_clusters`; it needs NumPy and SciPy only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
+
+from giantstep.errors import InputError
+from giantstep.estimators.matrices import Array, Standardised, standardised
+from giantstep.families.subspace_clustering.amp import (
+    AMPRun,
+    amp,
+    assign,
+    cluster_directions,
+    cluster_weights,
+    leading_vectors,
+    spectral_snr,
+)
+
+EVIDENCE = 5.0
+"""Log-evidence over pure noise below which no clusters are claimed (60 runs on pure noise reached at most 2.1)."""
+STARTS = ("auto", "spectral", "thresholding", "random", "kmeans")
+_SPECTRAL_SPARSITY, _THRESHOLDING_SPARSITIES = 0.2, (0.05, 0.02)
+_STRONG = 0.1
+"""Share of a column's variance above which the clusters are taken out of its noise level."""
+_ROUNDS = 8
+"""Times the noise levels of such columns are estimated anew, at most."""
+_PATIENCE, _HOPELESS = 300, 1e-2
+"""Sweeps after which a run that still changes by more than this (relative, squared) is given up."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Clusters found in a data matrix, in its own units.
+
+    Attributes
+    ----------
+    data : means and noise levels, and the columns that vary.
+    run : what message passing ended with, in units of the noise; None where nothing but zero was found.
+    evidence : log-evidence of the clusters over noise in which every column may have a variance of its own.
+    n_clusters : clusters asked for or chosen.
+    evidence_by_clusters : the evidence for every number of clusters that was tried.
+    start : the start that won.
+    iterations : sweeps of the winning run, those of estimating the noise anew included.
+    """
+
+    data: Standardised
+    run: AMPRun | None
+    evidence: float
+    n_clusters: int
+    evidence_by_clusters: dict[int, float]
+    start: str
+    iterations: int
+
+    def probabilities(self, rows: Array) -> Array:
+        """Return the (m, k) probabilities of the clusters of fresh rows, in the units of the data."""
+        assert self.run is not None
+        probabilities: Array = assign(self.run, self.data.apply(rows))
+        return probabilities
+
+    def means(self) -> Array:
+        """Return the (k, d) means of the clusters in the units of the data."""
+        means = np.tile(self.data.mean, (self.n_clusters, 1))
+        if self.run is not None:
+            varies = self.data.varies
+            means[:, varies] += self.data.noise[varies] * np.asarray(self.run.means).T
+        return means
+
+    def activity(self) -> Array:
+        """Return the (d,) probabilities that features are active."""
+        activity = np.zeros(len(self.data.mean))
+        if self.run is not None:
+            activity[self.data.varies] = self.run.support
+        return activity
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to look: what is known (None: learnt), where to start, when to stop."""
+
+    sparsity: float | None = None
+    snr: float | None = None
+    start: str = "auto"
+    noise_level: Any = "auto"
+    max_iter: int = 2000
+    tol: float = 1e-9
+
+    @property
+    def learn(self) -> bool | Literal["sparsity", "snr"]:
+        """Which of the two parameters are learnt."""
+        if self.sparsity is None:
+            return True if self.snr is None else "sparsity"
+        return "snr" if self.snr is None else False
+
+
+def fit_clusters(
+    matrix: Array, numbers: Sequence[int], options: Options, rng: np.random.Generator, threshold: float = EVIDENCE
+) -> Clusters:
+    """Find clusters in a finite (n, d) matrix; of several `numbers` of clusters the one with the largest evidence.
+
+    The numbers are tried in order; the search ends after two in a row without a larger evidence.
+    """
+    data = standardised(matrix, options.noise_level)
+    own: Standardised | None = None
+    best: Clusters | None = None
+    tried: dict[int, float] = {}
+    worse = 0
+    for number in numbers:
+        found = _best(data, number, options, rng)
+        if data.common and options.noise_level == "auto" and (found.evidence <= threshold or _mostly_strong(found)):
+            own = standardised(matrix, "feature") if own is None else own
+            found = max(found, _best(own, number, options, rng), key=_evidence_of)
+        tried[number] = found.evidence
+        worse = worse + 1 if best is not None and found.evidence <= best.evidence else 0
+        if best is None or found.evidence > best.evidence:
+            best = found
+        if worse == 2:
+            break
+    assert best is not None
+    return Clusters(best.data, best.run, best.evidence, best.n_clusters, tried, best.start, best.iterations)
+
+
+def _best(data: Standardised, number: int, options: Options, rng: np.random.Generator) -> Clusters:
+    """Run from every start and return the run with the largest evidence."""
+    nothing = Clusters(data, None, 0.0, number, {}, "none", options.max_iter)
+    if data.matrix.shape[1] < number - 1:
+        return nothing
+    fits = [_fit(data, number, options, start, rng) for start in _starts(data, number, options, rng)]
+    return max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
+
+
+def _evidence_of(clusters: Clusters) -> float:
+    return clusters.evidence
+
+
+def _mostly_strong(clusters: Clusters) -> bool:
+    """Tell whether clusters make up much of so many columns that the common level of the noise is too high."""
+    if clusters.run is None:
+        return False
+    matrix = clusters.data.matrix
+    return bool(np.mean(_share(clusters.run) > _STRONG * np.mean(matrix**2, axis=0)) > 0.25)
+
+
+def _share(run: AMPRun) -> Array:
+    """Return the variance that the clusters make up in every column, in units of the noise."""
+    overlaps = run.assignments.T @ run.assignments / len(run.assignments)
+    share: Array = np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
+    return share
+
+
+@dataclass(frozen=True)
+class _Start:
+    name: str
+    sparsity: float
+    snr: float
+    data: Standardised
+    assignments: Array | None = None
+    """Assignments to start from; None: those that the name stands for."""
+
+
+def _starts(data: Standardised, number: int, options: Options, rng: np.random.Generator) -> Iterator[_Start]:
+    """Yield the starts that were asked for; ``"auto"`` is those which could win on these data."""
+    n, d = data.matrix.shape
+    left, values = leading_vectors(data.matrix, number - 1, rng)
+    snr = spectral_snr(values, number, n, d) if options.snr is None else options.snr
+    useful = ("spectral", "thresholding") if data.common else ("spectral", "kmeans")  # equal variances hold no news
+    for name in useful if options.start == "auto" else (options.start,):
+        if name == "kmeans":
+            hard = _kmeans(data, left * values, number, options, rng)
+            if hard is not None and (options.start != "auto" or hard.data is not data):
+                yield hard
+            continue
+        guesses = _THRESHOLDING_SPARSITIES if name == "thresholding" else (_SPECTRAL_SPARSITY,)
+        for sparsity in guesses if options.sparsity is None else (options.sparsity,):
+            yield _Start(name, sparsity, snr, data)
+
+
+def _kmeans(
+    data: Standardised, scores: Array, number: int, options: Options, rng: np.random.Generator
+) -> _Start | None:
+    """Return a start from k-means on the leading components, with noise levels from what they leave over.
+
+    It is for clusters that are plain to see in few dimensions, where the variance of a column is mostly not noise.
+    """
+    best, loss = None, math.inf
+    for _ in range(5):
+        centres, labels = kmeans2(scores, number, minit="++", rng=rng, missing="warn")
+        distance = float(((scores - centres[labels]) ** 2).sum())
+        if len(np.unique(labels)) == number and distance < loss:
+            best, loss = labels, distance
+    if best is None:
+        return None
+    n, d = data.matrix.shape
+    weights = cluster_weights(number, None)
+    counts = np.bincount(best, minlength=number)
+    sums = np.zeros((number, d))
+    np.add.at(sums, best, data.matrix)
+    means = sums / counts[:, None]
+    share = (counts @ means**2) / n
+    tau = max(float((means**2).mean()), 1e-6)
+    U = cluster_directions(number, weights)[best]
+    narrowed, factor = _narrowed(data, share)
+    sparsity = 0.5 if options.sparsity is None else options.sparsity
+    snr = tau * sparsity * d / float(np.mean(factor**2)) if options.snr is None else options.snr
+    return _Start("kmeans", sparsity, snr, narrowed, U)
+
+
+def _fit(data: Standardised, number: int, options: Options, start: _Start, rng: np.random.Generator) -> Clusters | None:
+    """Run from one start; where clusters make up much of a column, estimate its own noise anew and go on."""
+    now = start.data
+    given: str | Array = start.name if start.assignments is None else start.assignments
+    run = _passed(now.matrix, number, options, given, start.sparsity, start.snr, rng)
+    sweeps = 0
+    for rounds_left in reversed(range(_ROUNDS)):
+        if run is None or run.outcome == "diverged":
+            return None
+        sweeps += run.iterations
+        if run.outcome == "trivial" or data.common or not rounds_left:
+            break
+        narrowed, _ = _narrowed(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
+        change = (narrowed.noise / now.noise)[data.varies]
+        if np.abs(change - 1).max() < 0.01:
+            break
+        now = narrowed
+        snr = run.snr / float(np.mean(change**2)) if options.snr is None else options.snr
+        run = _passed(now.matrix, number, options, run.assignments, run.sparsity, snr, rng)
+    assert run is not None
+    if run.outcome == "trivial":
+        return Clusters(data, None, 0.0, number, {}, start.name, sweeps)
+    return Clusters(now, run, _evidence(data, now, run), number, {}, start.name, sweeps)
+
+
+def _passed(
+    matrix: Array,
+    number: int,
+    options: Options,
+    start: str | Array,
+    sparsity: float,
+    snr: float,
+    rng: np.random.Generator,
+) -> AMPRun | None:
+    """Run message passing; what still swings widely after some hundred sweeps will not settle and is left there."""
+    run, sweeps = None, 0
+    try:
+        with np.errstate(all="ignore"):
+            while sweeps < options.max_iter:
+                run = amp(
+                    matrix, clusters=number, sparsity=sparsity, snr=snr, start=start, learn=options.learn,
+                    max_iterations=min(_PATIENCE, options.max_iter - sweeps), tolerance=options.tol, generator=rng,
+                )  # fmt: skip
+                sweeps += run.iterations
+                start, sparsity, snr = run.assignments, run.sparsity, run.snr
+                if run.outcome != "not converged" or run.change > _HOPELESS:
+                    break
+    except (np.linalg.LinAlgError, InputError):  # the parameters it learnt are out of all bounds
+        return None
+    return None if run is None else replace(run, iterations=sweeps)
+
+
+def _narrowed(data: Standardised, share: Array) -> tuple[Standardised, Array]:
+    """Take the variance that clusters make up, in units of the noise, out of the noise levels where it is much."""
+    variance = np.maximum(np.einsum("ij,ij->j", data.matrix, data.matrix) / len(data.matrix), 1e-300)
+    taken = share * np.clip(share / (_STRONG * variance) - 1, 0, 1)  # all of it where it is twice that much
+    factor = np.ones(len(variance))
+    if not taken.any():
+        return data, factor
+    factor[taken > 0] = np.sqrt(np.maximum(variance - taken, 1e-3 * variance)[taken > 0])
+    noise = data.noise.copy()
+    noise[data.varies] *= factor
+    return Standardised(data.matrix / factor, data.mean, noise, data.varies, data.common), factor
+
+
+def _evidence(data: Standardised, now: Standardised, run: AMPRun) -> float:
+    """Return the log-evidence over noise whose active columns may have variances of their own.
+
+    A column that is merely noisier than the others, or whose noise level was lowered for the clusters' sake, is no
+    evidence for clusters: what its variance alone explains is taken away.
+    """
+    n, d = now.matrix.shape
+    variance = np.einsum("ij,ij->j", now.matrix, now.matrix) / n
+    explained = 0.5 * n * (variance - 1 - np.log(np.maximum(variance, 1e-300)))
+    price = 0.5 * math.log(n) + math.log(d) if data.common else 0.0  # of a level of its own, for one of d columns
+    lowered = (now.noise != data.noise)[data.varies]
+    counted: NDArray[np.bool_] = (run.support > 0.5) | lowered
+    return float(run.log_evidence - np.maximum(explained - price, 0.0)[counted].sum())

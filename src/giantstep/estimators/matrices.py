@@ -1,0 +1,187 @@
+"""A data matrix as people have it: read from a file, checked, brought to zero mean and unit noise."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+from giantstep.errors import GiantstepWarning, InputError
+
+Array = NDArray[np.float64]
+
+TABLES = (".csv", ".tsv", ".txt")
+ARRAYS = (".npy", ".npz")
+SPREAD = 1.5
+"""Columns whose variances scatter this many times more than those of a common noise level have levels of their own."""
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Data of zero mean and (about) unit noise, and how to get there.
+
+    Attributes
+    ----------
+    matrix : the columns that vary, centred, in units of their noise.
+    mean : mean of every original column.
+    noise : noise level (standard deviation) of every original column; 1 where a column is constant.
+    varies : which of the original columns vary at all.
+    common : whether the columns have one (or a known) noise level, so that their variances say which are active.
+    """
+
+    matrix: Array
+    mean: Array
+    noise: Array
+    varies: NDArray[np.bool_]
+    common: bool
+
+    def apply(self, rows: Array) -> Array:
+        """Bring other rows of the same columns to the same units."""
+        return (rows[:, self.varies] - self.mean[self.varies]) / self.noise[self.varies]
+
+
+def check_finite(matrix: Array, name: str = "X") -> None:
+    """Refuse NaN and infinity in one sentence that says where the first one is."""
+    if np.isfinite(matrix.sum()) or np.isfinite(matrix).all():  # the sum is finite nearly always, and cheap
+        return
+    bad = ~np.isfinite(matrix)
+    row, column = np.argwhere(bad)[0]
+    kind = "NaN" if np.isnan(matrix).any() else "infinity (inf)"
+    raise InputError(
+        f"Input {name} contains {kind}: {int(bad.sum())} of {bad.size} entries are not finite numbers (the first in "
+        f"row {row}, column {column}); fill them in or leave out their rows or columns first."
+    )
+
+
+def standardised(matrix: Array, noise_level: Any = "auto") -> Standardised:
+    """Centre the columns and divide by the noise level.
+
+    Parameters
+    ----------
+    matrix : (n, d), finite.
+    noise_level : ``"common"`` (one level, the median of the columns), ``"feature"`` (every column its own), a
+        number or an array of d numbers (known), or ``"auto"``: ``"common"`` where the variances of the columns
+        scatter no more than samples of one noise level do. A common level keeps what the variances say about
+        which features are active; levels of their own forgive columns in different units.
+    """
+    n, d = matrix.shape
+    mean = matrix.mean(axis=0)
+    centred = matrix - mean
+    variance = np.einsum("ij,ij->j", centred, centred) / n
+    scale = np.abs(matrix).max(axis=0)
+    varies = variance > (1e-12 * scale) ** 2 * n  # what rounding leaves of a constant column does not count
+    noise, common = np.ones(d), not isinstance(noise_level, str) or noise_level != "feature"
+    if isinstance(noise_level, str):
+        chosen = variance[varies]
+        if noise_level == "auto":
+            common = _one_level(chosen, n)
+        if common:
+            middle = 2 * gammaincinv((n - 1) / 2, 0.5) / n  # median of the variance of n samples of unit noise
+            noise[varies] = np.sqrt(np.median(chosen) / middle) if len(chosen) else 1.0
+        else:
+            noise[varies] = np.sqrt(chosen)
+    else:
+        noise[varies] = np.broadcast_to(noise_level, (d,))[varies]
+    kept = np.ascontiguousarray(centred[:, varies]) if not varies.all() else centred
+    kept /= noise[varies]
+    return Standardised(kept, mean, noise, varies, common)
+
+
+def _one_level(variance: Array, n: int) -> bool:
+    """Tell whether the middle half of the columns could have the same noise level."""
+    if len(variance) < 20 or n < 20:
+        return False
+    low, high = np.quantile(np.log(variance), [0.25, 0.75])
+    return bool(high - low < SPREAD * 1.349 * np.sqrt(2 / (n - 1)))
+
+
+def read_matrix(path: str | Path, transpose: bool = False) -> Array:
+    """Read a data matrix, rows = samples, from ``.csv``, ``.tsv``, ``.txt``, ``.npy`` or ``.npz``.
+
+    A first line of names is recognised; columns that hold only text (names of samples) are left out with a
+    warning; an ``.npz`` file must hold one matrix, or one called ``X``.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in (*TABLES, *ARRAYS):
+        raise InputError(f"Data are read from {', '.join((*TABLES, *ARRAYS))}, but the file is called {path.name!r}.")
+    if not path.is_file():
+        raise InputError(f"There is no file {str(path)!r}.")
+    try:
+        matrix = _table(path) if suffix in TABLES else _array(path)
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{path.name!r} cannot be read as a matrix of numbers: {reason}.") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"{path.name!r} must hold a matrix (rows = samples), but has the shape {matrix.shape}.")
+    matrix = matrix.T if transpose else matrix
+    check_finite(matrix, repr(path.name))
+    return np.ascontiguousarray(matrix)
+
+
+def _array(path: Path) -> Array:
+    loaded = np.load(path, allow_pickle=False)
+    if not isinstance(loaded, np.ndarray):
+        with loaded:
+            names = list(loaded.files)
+            matrices = [name for name in names if loaded[name].ndim == 2]
+            if "X" not in names and len(matrices) != 1:
+                raise InputError(f"{path.name!r} must hold one matrix or one called X, but holds {', '.join(names)}.")
+            loaded = loaded["X" if "X" in names else matrices[0]]
+    if loaded.dtype.kind not in "fiub":
+        raise InputError(f"{path.name!r} must hold real numbers, but holds {loaded.dtype}.")
+    return loaded.astype(np.float64)
+
+
+def _table(path: Path) -> Array:
+    import pandas
+
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        first = file.readline()
+    separator = max(",;\t", key=first.count)
+    if not first.count(separator):
+        separator = r"\s+"
+    cells = _cells(first, separator)
+    numbered = not cells[0] and cells[1:] == [str(place) for place in range(len(cells) - 1)]  # as pandas writes them
+    frame = pandas.read_csv(
+        path,
+        sep=separator,
+        header=0 if numbered or not all(map(_is_number, cells)) else None,
+        index_col=0 if numbered else False,
+        encoding="utf-8-sig",
+        encoding_errors="replace",
+    )
+    columns = {}
+    for name in frame.columns:
+        column = frame[name]
+        numbers = pandas.to_numeric(column, errors="coerce")
+        text = numbers.isna() & column.notna()
+        if text.all():
+            warnings.warn(f"Column {name!r} of {path.name!r} holds no numbers and is left out.", GiantstepWarning, 2)
+        elif text.any():
+            row = int(np.flatnonzero(text)[0])
+            raise InputError(f"Column {name!r} of {path.name!r} holds {column.iloc[row]!r} in row {row}, not a number.")
+        else:
+            columns[name] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not columns:
+        raise InputError(f"{path.name!r} holds no column of numbers.")
+    return np.column_stack(list(columns.values()))
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return line.split() if separator == r"\s+" else line.strip("\r\n").split(separator)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip().strip('"') or "nan")
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,220 @@
+"""The spikes of the features F = sigma(X W1^T) after a small or growing step: outliers of F/sqrt(n), degree by degree.
+
+Section 6 of the notes on step sizes. With kappa = <x, beta>/|beta| the learnt feature, h_j = He_j/sqrt(j!) and
+s = eta c1 |beta|/sqrt(p), neuron i sees sigma(<w_i,x> + s zeta_i kappa), so that F = F0 + sum_j h_j(kappa) u_j^T, where
+
+    (u_j)_i = (s zeta_i)^j sqrt(j!) c_j(tau_i),  tau_i^2 = 1 + s^2 zeta_i^2,  c_j(tau) = E[sigma(tau v) He_j(v)]/(j! tau^j),
+
+j = 0..7, and one more feature, chi = (|x|^2 - d)/sqrt(2d) with u_chi = c_2 sqrt(2/d) for every neuron. Gaussian rows add
+2 c_2^2 p/d to |u_0|^2. F0 = c_1 X W0^T + c_{>1} Z is the bulk of random features; its part along kappa joins u_1, which adds
+c_1^2 p/d to |u_1|^2. Every eigenpair (theta^2, e) of the Gram matrix of the u_j gives, with r = p/d and q = p/n,
+
+    rho = theta^2 + c_{>1}^2 + c_1^2 theta^2/(theta^2 - c_1^2 r),   z = rho (1 - q) + q rho^2/theta^2,
+
+a singular value sqrt(z) with left vector u, (u . h_j/sqrt(n))^2 = e_j^2 (theta^2/rho) dz/dtheta^2. It lies outside the bulk
+where theta^2 > c_1^2 (r + sqrt(r)) and dz/dtheta^2 > 0; the bulk ends where the derivative vanishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import bad_field
+from giantstep.families.one_step.scenario import OneStep, Vocabulary
+from giantstep.families.one_step.steps import Points, second_layer_law, spike_length, step_size
+from giantstep.family import Answer
+from giantstep.gaussian import Function
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+
+Array = NDArray[np.float64]
+
+SPIKE_ROOM = 6
+"""Singular values that an answer has room for."""
+HIGHEST_DEGREE = 7
+DEGREES = np.arange(5)
+"""Degrees whose alignments are shown unless others are asked for."""
+GAUSSIAN_NODES = 60
+_FACTORIALS = np.array([float(factorial(j)) for j in range(HIGHEST_DEGREE + 1)])
+_BOUND, _PANELS = 13.0, 52
+NO_LENGTH = (
+    "the output at the start cancels the step (|beta|^2 <= 0 in the notes): give a larger rate, or leave dim out with a "
+    "SmallStep"
+)
+
+
+@dataclass(frozen=True)
+class FeatureBulk:
+    """The bulk of F0/sqrt(n): coefficients c_1 and c_{>1}^2 of the activation, r = p/d, q = p/n."""
+
+    c1: float
+    rest: float
+    width: float
+    load: float
+
+    def spike(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Return rho, z and dz/dtheta^2 at theta^2 = `theta`."""
+        c, q = self.c1**2, self.load
+        gap = theta - c * self.width
+        rho = theta + self.rest + c * theta / gap
+        slope = 1 - c**2 * self.width / gap**2
+        z = rho * (1 - q) + q * rho**2 / theta
+        return rho, z, slope * (1 - q) + 2 * q * rho * slope / theta - q * rho**2 / theta**2
+
+    def threshold(self) -> float:
+        """Return the theta^2 above which a spike leaves the bulk."""
+        from scipy.optimize import brentq
+
+        low = self.c1**2 * (self.width + np.sqrt(self.width))
+        high = 2 * low
+        while self.spike(np.array(high))[2] < 0:
+            high *= 2
+        return float(brentq(lambda theta: float(self.spike(np.array(theta))[2]), low, high, xtol=1e-14 * low, rtol=1e-14))
+
+
+def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
+    """Answer ``what="spikes"`` at every point; a growing step needs a finite ``points["dim"]``."""
+    degrees = checked_degrees(settings.get("degree"))
+    count = len(points["dim"])
+    values = {
+        "singular_values": np.full((count, SPIKE_ROOM), np.nan),
+        "alignment": np.full((count, SPIKE_ROOM, len(degrees)), np.nan),
+        "norm_alignment": np.full((count, SPIKE_ROOM), np.nan),
+        "spike_degree": np.full((count, SPIKE_ROOM), np.nan),
+        "bulk_edge": np.full(count, np.nan),
+    }
+    status = np.full(count, "", dtype=object)
+    activation = scenario.activation
+    c0, c1 = activation.hermite(1)
+    rest = max(float(activation.second_moment(0.0, 1.0) - c0**2 - c1**2), 0.0)
+    eta = step_size(scenario, points)
+    length = np.where(eta == 0, 1.0, spike_length(scenario, points, np.where(eta == 0, 1.0, eta)))
+    for place in range(count):
+        width, dim = float(points["width_per_dim"][place]), float(points["dim"][place])
+        bulk = FeatureBulk(float(c1), rest, width, width / float(points["samples_per_dim"][place]))
+        threshold = bulk.threshold()
+        values["bulk_edge"][place] = np.sqrt(bulk.spike(np.array(threshold))[1])
+        if np.isfinite(dim) and length[place] <= 0:
+            status[place] = NO_LENGTH
+            continue
+        if np.isinf(dim):
+            strength, vectors = _without_dimension(scenario, eta[place] ** 2 * length[place], width)
+        else:
+            s = eta[place] * c1 * np.sqrt(length[place] / (width * dim))
+            strength, vectors = _eigenpairs(gram(scenario, s, width * dim, dim), c1**2 * width)
+        for spike, k in enumerate(np.flatnonzero(strength > threshold)[:SPIKE_ROOM]):
+            overlaps = vectors[:, k] ** 2
+            if np.isfinite(strength[k]):
+                rho, z, slope = bulk.spike(strength[k])
+                overlaps = overlaps * (strength[k] / rho * slope)
+                values["singular_values"][place, spike] = np.sqrt(z)
+            else:
+                values["singular_values"][place, spike] = np.inf
+            values["alignment"][place, spike] = overlaps[degrees]
+            values["norm_alignment"][place, spike] = overlaps[-1]
+    values["spike_degree"] = spike_degrees(values["alignment"], values["norm_alignment"], degrees)
+    return Answer(values, status.astype(str), np.zeros(count), np.zeros(count, dtype=np.int64), {"degree": degrees})
+
+
+def spike_degrees(alignment: Array, norm_alignment: Array, degrees: NDArray[np.int64]) -> Array:
+    """Return the degree of largest alignment (..., spike); NaN without one, or where |x|^2 explains the spike better."""
+    known = np.where(np.isnan(alignment), -1.0, alignment)
+    largest = known.max(axis=-1)
+    named = (largest >= 0) & (largest > norm_alignment)
+    return np.where(named, degrees[known.argmax(axis=-1)], np.nan)
+
+
+def gram(scenario: OneStep, s: float, neurons: float, dim: float) -> Array:
+    """Return the Gram matrix of u_0..u_7, u_chi at a finite dimension, (9, 9)."""
+    zeta, pi = _law(scenario)
+    c2 = scenario.activation.hermite(2)[2] / np.sqrt(2)
+    square, which = np.unique(zeta**2, return_inverse=True)
+    coefficients = _coefficients(scenario.activation, np.sqrt(1 + s**2 * square))[:, which]
+    j = np.arange(HIGHEST_DEGREE + 1)[:, None]
+    vectors = (s * zeta) ** j * np.sqrt(_FACTORIALS)[:, None] * coefficients
+    vectors = np.concatenate([vectors, np.full((1, len(zeta)), c2 * np.sqrt(2 / dim))])
+    matrix = neurons * (vectors * pi) @ vectors.T
+    if scenario.rows == "gaussian":
+        matrix[0, 0] += 2 * c2**2 * neurons / dim
+    return np.asarray(matrix)
+
+
+def _coefficients(activation: Function, tau: Array) -> Array:
+    """Return c_j(tau) = E[sigma(tau v) He_j(v)]/(j! tau^j), (8, len(tau)); the panels break at the kinks over tau."""
+    regular = np.broadcast_to(np.linspace(-_BOUND, _BOUND, _PANELS + 1), (len(tau), _PANELS + 1))
+    kinks = np.clip(np.asarray(activation.kinks)[None, :] / tau[:, None], -_BOUND, _BOUND)
+    v, weights = gauss_legendre_panels(np.sort(np.concatenate([regular, kinks], axis=1), axis=1))
+    weighted = activation(tau[:, None] * v) * normal_density(v) * weights
+    polynomials = hermite_functions(v, np.arange(HIGHEST_DEGREE + 1), np)
+    j = np.arange(HIGHEST_DEGREE + 1)[:, None]
+    moments = np.stack([np.sum(weighted * polynomial, axis=1) for polynomial in polynomials])
+    return moments / (np.sqrt(_FACTORIALS)[:, None] * tau**j)
+
+
+def hermite_functions(x: Any, degrees: NDArray[np.int64], xp: Any) -> list[Any]:
+    """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
+    table = [xp.ones_like(x), x]
+    for j in range(1, int(max(degrees))):
+        table.append((x * table[j] - np.sqrt(j) * table[j - 1]) / np.sqrt(j + 1))
+    return [table[j] for j in degrees]
+
+
+def _law(scenario: OneStep) -> tuple[Array, Array]:
+    if isinstance(scenario.second_layer, Vocabulary):
+        return second_layer_law(scenario)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSSIAN_NODES)
+    return nodes, weights / weights.sum()
+
+
+def _eigenpairs(matrix: Array, learnt: float) -> tuple[Array, Array]:
+    """Return theta^2, largest first, and the eigenvectors, after what F0 has along kappa joined u_1."""
+    matrix = matrix.copy()
+    matrix[1, 1] += learnt
+    strength, vectors = np.linalg.eigh(matrix)
+    return strength[::-1], vectors[:, ::-1]
+
+
+def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[Array, Array]:
+    """Return the eigenpairs of a small step as d -> inf, power = eta^2 |beta|^2.
+
+    Only u_1, u_chi and the norms of Gaussian rows keep a finite length. Where c_0 is not 0, u_0 is infinitely long and the
+    others count across it: u_chi, parallel to it, is lost, and so is the mean of the second layer.
+    """
+    zeta, pi = _law(scenario)
+    c0, c1, c2 = scenario.activation.hermite(2) / np.sqrt([1, 1, 2])
+    constant = abs(c0) > 1e-12
+    chi = 2 * c2**2 * width
+    mean, second = np.sum(pi * zeta), np.sum(pi * zeta**2)
+    matrix = np.zeros((HIGHEST_DEGREE + 2, HIGHEST_DEGREE + 2))
+    matrix[1, 1] = power * c1**4 * (second - mean**2 if constant else second)
+    if not constant:
+        matrix[-1, -1] = chi
+        matrix[1, -1] = matrix[-1, 1] = np.sqrt(max(power, 0.0)) * np.sign(c1) * c1**2 * mean * np.copysign(np.sqrt(chi), c2)
+        matrix[0, 0] = chi if scenario.rows == "gaussian" else 0.0
+    strength, vectors = _eigenpairs(matrix, c1**2 * width)
+    if constant:
+        at = int(np.argmax(np.abs(vectors[0])))
+        order = np.r_[at, np.delete(np.arange(len(strength)), at)]
+        strength, vectors = strength[order], vectors[:, order]
+        strength[0] = np.inf
+    return strength, vectors
+
+
+def checked_degrees(degree: Any) -> NDArray[np.int64]:
+    """Return the degrees asked for, or 0 to 4."""
+    if degree is None:
+        return DEGREES
+    wanted = f"an increasing list of whole numbers from 0 to {HIGHEST_DEGREE}"
+    try:
+        values = np.atleast_1d(np.asarray(degree, dtype=float))
+    except (TypeError, ValueError):
+        raise bad_field("degree", degree, wanted) from None
+    whole = values.ndim == 1 and values.size and bool(np.all(values == np.rint(values)))
+    if not whole or values.min() < 0 or values.max() > HIGHEST_DEGREE or np.any(np.diff(values) <= 0):
+        raise bad_field("degree", degree, wanted)
+    return values.astype(np.int64)

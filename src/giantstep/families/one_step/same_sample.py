@@ -1,0 +1,255 @@
+"""The ridge fit on the gradient's own sample, after a small or growing step (section 10 of the notes on step sizes).
+
+The samples have shaped the direction beta = X^T r/n they are then fitted along, and the labels leak into it:
+
+    <x_j, beta> = g1 kappa*_j + phi r_j + sqrt(phi E r^2) x'_j,    phi = d/n,  r the residuals of the gradient,
+
+while the other directions of the input satisfy sum_j r_j x_j = 0. With l = x' + sqrt(phi/E r^2) r the learnt coordinate is
+kappa = (g1 kappa* + sqrt(phi E r^2) l)/b. On fresh inputs l = x', so that second moments of (y, c1 kappa*, c1 l, h_0(kappa),
+..., h_J(kappa)) are needed under two laws, that of the sample and the clean one. The right vectors of the features h_j have
+the Gram matrix G of section 6, without the fluctuation of |x|^2. Valid for spikes s = eta c1 b/sqrt(p) with s^2 << 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError, bad_field
+from giantstep.families.one_step.closed_forms import random_features_bulk
+from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep
+from giantstep.families.one_step.steps import residual_power, second_layer_law, step_size
+from giantstep.family import Answer
+from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
+
+Array = NDArray[np.float64]
+Points = Mapping[str, Array]
+
+import os
+CHI=bool(os.environ.get("CHI"))
+ORDER = 7
+"""J, the highest degree of the features h_j(kappa)."""
+
+STRONG_SPIKE = 0.3
+BOUND = 13.0
+GAUSS_NODES = 24
+DERIVATIVE_STEP = 1e-30
+
+
+def check_question(what: str) -> None:
+    """Refuse the questions that have no answer for a fit on the gradient's own sample."""
+    if what != "errors":
+        raise bad_field("fit_sample", "same", f'"fresh" for what="{what}"')
+
+
+def same_sample_limit(
+    scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any], order: int = ORDER
+) -> Answer:
+    """Answer ``what="errors"`` where ``fit_sample="same"``; the order parameters are not computed."""
+    assert isinstance(scenario.step, SmallStep | GrowingStep)
+    check_question(what)
+    if settings.get("theory") not in (None, "exact"):
+        raise bad_field("theory", settings["theory"], '"exact" where fit_sample="same"')
+    if np.any(np.isinf(points["dim"])):
+        raise InputError('Field `dim` must be given where fit_sample="same": the formula is one at a finite size.')
+    eta, c1 = step_size(scenario, points), scenario.activation.hermite(1)[1]
+    g0, g1 = scenario.target.hermite(1)
+    length = g1**2 + residual_power(scenario, points) / points["samples_per_dim"]  # b^2
+    strength = eta * c1 * np.sqrt(length / (points["width_per_dim"] * points["dim"]))
+    sample, clean = _second_moments(scenario, points, order)
+    G = _right_vectors(scenario, points, strength, order)
+    if CHI:
+        N=(points["width_per_dim"] * points["dim"]); u=scenario.activation.hermite(2)[2]/np.sqrt(points["dim"])
+        G2=np.zeros((len(N),order+2,order+2)); G2[:,:-1,:-1]=G
+        zeta, pi = second_layer_law(scenario)
+        for b in range(len(N)):
+            tau = np.sqrt(1 + (strength[b] * zeta) ** 2)
+            U = (strength[b] * zeta / tau) ** np.arange(order + 1)[:, None] * _stretched(scenario.activation, tau, order)
+            G2[b,-1,:-1]=G2[b,:-1,-1]=u[b]*N[b]*(U@pi)
+            G2[b,-1,-1]=u[b]**2*N[b]
+        G=G2
+        def ext(X):
+            M=np.zeros((len(N),order+5,order+5)); M[:,:-1,:-1]=X.M; M[:,-1,-1]=1
+            return _Moments(M,np.concatenate([X.m,np.zeros((len(N),1))],1))
+        sample,clean=ext(sample),ext(clean)
+    values = _errors(scenario.activation, points, sample, clean, G)
+    values["null_error"] = clean.M[:, 0, 0].copy()
+    values["affine_error"] = values["null_error"] - g0**2 - g1**2
+    solved = np.all(np.isfinite([values["test_error"], values["train_error"]]), axis=0)
+    status = np.where(solved, "", "the closed form has no finite answer here").astype(str)
+    answer = Answer(values, status, np.zeros(len(eta)), np.zeros(len(eta), dtype=np.int64))
+    answer.warnings = _warnings(scenario, strength)
+    answer.attrs["theory"] = "exact"
+    return answer
+
+
+def _warnings(scenario: OneStep, strength: Array) -> list[str]:
+    assert isinstance(scenario.step, SmallStep | GrowingStep)
+    warnings = []
+    strong = np.abs(strength) > STRONG_SPIKE
+    if strong.any():
+        warnings.append(
+            f'The theory of fit_sample="same" is one of weak spikes, s^2 << 1, and s reaches '
+            f"{np.max(np.abs(strength)):.2g} here ({strong.sum()} of {len(strong)} points above {STRONG_SPIKE:g})."
+        )
+    if scenario.step.update == "exact":
+        warnings.append(
+            'The theory of fit_sample="same" is that of step.update="rank-one"; what the whole gradient '
+            '(step.update="exact") adds to it at a finite dim is left out.'
+        )
+    return warnings
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Second moments of (y, c1 kappa*, c1 l, h_0(kappa), ...): M (B, J+4, J+4), and with r/sqrt(E r^2): m (B, J+4)."""
+
+    M: Array
+    m: Array
+
+
+def _second_moments(scenario: OneStep, points: Points, order: int) -> tuple[_Moments, _Moments]:
+    """Return the moments under the law of the sample and under the clean law, each distinct one computed once."""
+    phi, power = 1 / points["samples_per_dim"], residual_power(scenario, points)
+    rows = np.stack([phi, points["noise"], power], axis=1)
+    distinct, which = np.unique(rows, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    laws = []
+    for leak in (1.0, 0.0):
+        pairs = [_moments_of(scenario, *map(float, row), leak, order) for row in distinct]
+        laws.append(_Moments(np.stack([M for M, _ in pairs])[which], np.stack([m for _, m in pairs])[which]))
+    return laws[0], laws[1]
+
+
+def _moments_of(
+    scenario: OneStep, phi: float, noise: float, power: float, leak: float, order: int
+) -> tuple[Array, Array]:
+    zeta, pi = second_layer_law(scenario)
+    c0, c1 = scenario.activation.hermite(1)
+    g1 = scenario.target.hermite(1)[1]
+    z, z_weights = _panels(scenario.target.kinks)
+    gauss, gauss_weights = _gauss()
+    errors, error_weights = (gauss, gauss_weights) if noise > 0 else (np.zeros(1), np.ones(1))
+    y = scenario.target(z)[:, None, None] + np.sqrt(noise) * errors[:, None]
+    r = (y - c0 * np.sum(pi * zeta)) / np.sqrt(power)
+    l = gauss + leak * np.sqrt(phi) * r
+    kappa = (g1 * z[:, None, None] + np.sqrt(phi * power) * l) / np.sqrt(g1**2 + phi * power)
+    shape = kappa.shape
+    weights = (z_weights[:, None, None] * error_weights[:, None] * gauss_weights).ravel()
+    linear = [np.broadcast_to(values, shape).ravel() for values in (y, c1 * z[:, None, None], c1 * l, r)]
+    variables = np.concatenate([linear[:3], hermite_values(kappa.ravel(), order)])
+    weighted = variables * weights
+    return weighted @ variables.T, weighted @ linear[3]
+
+
+@lru_cache(maxsize=1)
+def _gauss() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSS_NODES)
+    return nodes, weights / weights.sum()
+
+
+def _panels(kinks: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return nodes and weights for E f(z) of a function with these kinks, polynomially growing."""
+    inside = [kink for kink in kinks if abs(kink) < BOUND]
+    nodes, weights = gauss_legendre_panels(np.unique([*np.linspace(-BOUND, BOUND, 14), *inside]))
+    return nodes, weights * normal_density(nodes)
+
+
+def _right_vectors(scenario: OneStep, points: Points, strength: Array, order: int) -> Array:
+    """Return G = U^T U of section 6, (B, J+1, J+1): u_j = (s zeta/tau)^j E[sigma(tau v) h_j(v)], tau^2 = 1 + s^2 zeta^2."""
+    zeta, pi = second_layer_law(scenario)
+    distinct, which = np.unique(strength, return_inverse=True)
+    kernels = np.empty((len(distinct), order + 1, order + 1))
+    for kernel, s in zip(kernels, distinct):
+        tau = np.sqrt(1 + (s * zeta) ** 2)
+        u = (s * zeta / tau) ** np.arange(order + 1)[:, None] * _stretched(scenario.activation, tau, order)
+        kernel[...] = (pi * u) @ u.T
+    G = kernels[which.reshape(-1)] * (points["width_per_dim"] * points["dim"])[:, None, None]
+    if scenario.rows == "gaussian":  # |w_i|^2 fluctuates
+        G[:, 0, 0] += scenario.activation.hermite(2)[2] ** 2 * points["width_per_dim"]
+    return G
+
+
+def _stretched(activation: Function, tau: Array, order: int) -> Array:
+    """Return E[sigma(tau v) h_j(v)], (J+1, K), with panels that break at the stretched kinks."""
+    inside = np.array([kink for kink in activation.kinks if abs(kink) < BOUND])
+    edges = np.broadcast_to(np.linspace(-BOUND, BOUND, 27), (len(tau), 27))
+    v, weights = gauss_legendre_panels(np.sort(np.concatenate([edges, inside / tau[:, None]], axis=1), axis=1))
+    values = activation(tau[:, None] * v) * weights * normal_density(v)
+    return np.einsum("kv,jkv->jk", values, hermite_values(v, order))
+
+
+def _errors(activation: Function, points: Points, sample: _Moments, clean: _Moments, G: Array) -> dict[str, Array]:
+    bulk = random_features_bulk(activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"])
+    fit = _fit(activation, points, sample, G, bulk.nu)
+    step = DERIVATIVE_STEP
+    moved = _fit(activation, points, sample, G, bulk.nu + 1j * step)
+    norm = moved.objective.imag / step / bulk.slope  # d objective/d lambda: the fit itself is stationary
+    gamma = 1 - bulk.slope
+    predicted = _quadratic(fit.residual, clean.M) + fit.remainder
+    test = predicted + (gamma * fit.across + fit.own * fit.along**2) / bulk.slope
+    return {
+        "test_error": test,
+        "train_error": fit.objective - bulk.ridge * norm,
+        "objective": fit.objective,
+        "norm": norm,
+    }
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The deterministic part of the fit at the effective ridge nu (arrays over points, complex where nu is)."""
+
+    residual: NDArray[Any]  # v = (1, -coefficients), (B, J+4)
+    remainder: NDArray[Any]  # what the fitted weights add outside the features, beta_Omega
+    across: NDArray[Any]  # error across the direction of r in sample space
+    along: NDArray[Any]  # error along it
+    own: NDArray[Any]  # A_y omega_y^2: variance that the error along r leaves in the bulk
+    objective: NDArray[Any]
+
+
+def _fit(activation: Function, points: Points, sample: _Moments, G: Array, nu: NDArray[Any]) -> _Fit:
+    c0, c1 = activation.hermite(1)
+    rest = max(float(activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2), 0.0)
+    r = points["width_per_dim"]
+    q = r / points["samples_per_dim"]
+    x = nu + rest
+    A, B = c1**2 * r * x, x + c1**2 * (1 - r)
+    t = 2 / (B + np.sqrt(B**2 + 4 * A))
+    dt = -(c1**2 * r * t**2 + t) / (2 * A * t + B)
+    shrink = 1 - q * (1 - nu * t)  # lambda/nu
+    ratio = 1 / (shrink + q * rest * t)  # omega_y/omega
+    M = sample.M + (ratio - 1)[:, None, None] * (sample.m[:, :, None] * sample.m[:, None, :])
+    size = M.shape[1] - 1
+    T, dT = (_block(r * (1 - x * t) / c1**2, G, t), _block(-r * (t + x * dt) / c1**2, G, dt))
+    C = M[:, 1:, 1:].copy()
+    C[:, [0, 1], [0, 1]] -= c1**2
+    w = np.linalg.solve(np.eye(size) + C @ T, M[:, 1:, :1])[:, :, 0]
+    coefficients = (T @ w[:, :, None])[:, :, 0]
+    square = -_quadratic(w, dT)
+    remainder = np.sum(w * coefficients, axis=1) - nu * square - c1**2 * np.sum(coefficients[:, :2] ** 2, axis=1)
+    v = np.concatenate([np.ones((len(w), 1)), -coefficients], axis=1)
+    along = np.sum(v * sample.m, axis=1)
+    across = _quadratic(v, sample.M) - along**2 + remainder
+    objective = shrink * across + ratio * shrink * along**2 + nu * shrink * square
+    return _Fit(v, remainder, across, along, q * rest * (t + nu * dt) * ratio**2, objective)
+
+
+def _block(tau: NDArray[Any], G: Array, t: NDArray[Any]) -> NDArray[Any]:
+    """Return diag(tau, tau, G t), (B, J+3, J+3)."""
+    size = G.shape[1] + 2
+    T = np.zeros((len(tau), size, size), dtype=tau.dtype)
+    T[:, 0, 0] = T[:, 1, 1] = tau
+    T[:, 2:, 2:] = G * t[:, None, None]
+    return T
+
+
+def _quadratic(v: NDArray[Any], M: NDArray[Any]) -> NDArray[Any]:
+    """Return v^T M v for every point."""
+    value: NDArray[Any] = np.einsum("bi,bij,bj->b", v, M, v)
+    return value

@@ -1,0 +1,80 @@
+"""Small and growing steps in the limit: which closed form answers, and its answer as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import bad_field
+from giantstep.families.one_step import closed_forms
+from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep
+from giantstep.families.one_step.steps import second_layer_law, spike_power, step_size
+from giantstep.family import Answer
+
+Array = NDArray[np.float64]
+Points = Mapping[str, Array]
+
+
+def closed_form_errors(scenario: OneStep, points: Points) -> Answer:
+    """Answer ``what="errors"`` of a small or growing step without a dimension; the other variables are not computed."""
+    assert isinstance(scenario.step, SmallStep | GrowingStep)
+    degrees = spike_degrees(scenario, points)
+    target = closed_forms.Target.of(scenario.target, points["noise"], int(max(degrees.max(), 1)))
+    bulk = closed_forms.random_features_bulk(
+        scenario.activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"]
+    )
+    V, dV = (np.empty(len(degrees)) for _ in range(2))
+    for degree in np.unique(degrees):
+        here = degrees == degree
+        V[here], dV[here] = (values[here] for values in _population_risk(scenario, points, target, bulk, int(degree)))
+    test, train, objective = bulk.errors(V, dV)
+    ratio = points["samples_per_dim"] / points["width_per_dim"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        norm = np.where(points["ridge"] > 0, (objective - train) * ratio / points["ridge"], np.nan)
+    g0, g1 = scenario.target.hermite(1)
+    values = {
+        "test_error": test,
+        "train_error": train,
+        "objective": objective,
+        "norm": norm,
+        "null_error": target.power,
+        "affine_error": target.power - g0**2 - g1**2,
+    }
+    unsolved = ~np.isfinite(test)
+    status = np.where(unsolved, "the closed form has no finite answer here", "").astype(str)
+    return Answer(values, status, np.zeros(len(test)), np.zeros(len(test), dtype=np.int64))
+
+
+def spike_degrees(scenario: OneStep, points: Points) -> NDArray[np.int64]:
+    """Return how many degrees of spikes diverge at each point: 0 for a small step."""
+    if isinstance(scenario.step, SmallStep):
+        return np.zeros(len(points["ridge"]), dtype=np.int64)
+    exponent = points["step.exponent"]
+    stairs = 1 / (1 - 2 * exponent)
+    boundary = np.abs(stairs - np.round(stairs)) < 1e-9
+    if boundary.any():
+        raise bad_field(
+            "step.exponent",
+            exponent[boundary][0],
+            "off the boundaries (l-1)/(2l) of the regimes (0 is a SmallStep), unless dim is given",
+        )
+    return np.floor(stairs).astype(np.int64)
+
+
+def _population_risk(
+    scenario: OneStep, points: Points, target: closed_forms.Target, bulk: closed_forms.Bulk, degree: int
+) -> tuple[Array, Array]:
+    zeta, pi = second_layer_law(scenario)
+    activation = scenario.activation
+    if degree == 0:
+        centred = abs(activation.hermite(0)[0]) < 1e-12
+        power = np.sum(pi * zeta**2) - (0.0 if centred else np.sum(pi * zeta) ** 2)
+        eta = step_size(scenario, points)
+        eta = eta * np.sqrt(power)
+        return closed_forms.small_step(activation, target, bulk, eta, spike_power(scenario, points, eta))
+    large = 1e12  # the shift of the initial output has died out
+    length = np.sqrt(spike_power(scenario, points, np.full(len(points["ridge"]), large))) / large
+    cosine = scenario.target.hermite(1)[1] / length
+    return closed_forms.plateau(activation, target, bulk, cosine, degree)

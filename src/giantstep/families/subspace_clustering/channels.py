@@ -1,0 +1,315 @@
+"""The two scalar channels of subspace clustering: assignments and sparse features, at a given signal-to-noise ratio.
+
+Overlaps are m in [0, 1], with their logarithmic slope s = d log m/d log(SNR), and the free entropies psi. The slopes
+carry the phase diagram: a branch of state evolution is stable where the product of the two is below one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+
+from giantstep.errors import bad_field
+
+Floats = NDArray[np.float64]
+
+_LOWEST, _HIGHEST, _DEGREE = 1e-6, 400.0, 170
+"""Range and degree of the interpolants in log a; series below, saturated above."""
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_STEPS = np.array([0.0, -3.0, 3.0, -8.0, 8.0, -20.0, 20.0, -40.0, 40.0])
+"""Arguments of the sigmoid at which its integrals are broken into panels."""
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class AssignmentChannel:
+    """Assignments observed with SNR a: H_c = a delta(c, c*) + sqrt(a) z_c, posterior softmax(H) (equal weights).
+
+    `variance` nu is the variance of the assignments per coordinate (1/k, or 2w(1-w) for two clusters of weights w and
+    1-w) and `rank` p = k - 1 their number: m_u = nu a + O(a^2), psi_u' = nu p m_u/2.
+    """
+
+    clusters: int
+    weight: float | None
+    variance: float
+    curvature: float
+    """c in m_u = nu a (1 + c a + O(a^2))."""
+    _ratio: Chebyshev
+    _slope: Chebyshev
+    _entropy: Chebyshev
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates of the assignments."""
+        return self.clusters - 1
+
+    def overlap(self, a: ArrayLike) -> Floats:
+        """Return m_u(a) = (k E p_{c*} - 1)/(k - 1), the share of the assignments' variance that is recovered."""
+        a, inside = self._inside(a)
+        low = self.variance * a * (1 + self.curvature * a)
+        value = np.where(a < _LOWEST, low, self.variance * a * self._ratio(np.log(inside)))
+        return np.where(a > _HIGHEST, 1.0, np.minimum(value, 1.0))
+
+    def slope(self, a: ArrayLike) -> Floats:
+        """Return d log m_u/d log a."""
+        a, inside = self._inside(a)
+        x = np.log(inside)
+        value = np.where(a < _LOWEST, 1 + self.curvature * a, 1 + self._slope(x) / self._ratio(x))
+        return np.where(a > _HIGHEST, 0.0, value)
+
+    def entropy(self, a: ArrayLike) -> Floats:
+        """Return psi_u(a) = E log sum_c w_c exp(B.u_c - a|u_c|^2/2) = nu p/2 times the integral of m_u."""
+        a, inside = self._inside(a)
+        half = 0.5 * self.variance * self.rank
+        low = np.where(a < _LOWEST, 1 + 2 * self.curvature * a / 3, self._entropy(np.log(inside)))
+        return 0.5 * half * self.variance * np.minimum(a, _HIGHEST) ** 2 * low + half * np.maximum(a - _HIGHEST, 0.0)
+
+    def accuracy(self, a: ArrayLike) -> Floats:
+        """Return the probability that the most probable cluster is the true one."""
+        a = np.asarray(a, dtype=np.float64)
+        if self.weight is not None:
+            w, x = self.weight, np.maximum(self.variance * a, 1e-300)
+            gap = math.sqrt((1 - w) / w) + math.sqrt(w / (1 - w))
+            shift = math.log(w / (1 - w)) / (gap * np.sqrt(x))
+            half = 0.5 * gap * np.sqrt(x)
+            value: Floats = w * special.ndtr(half + shift) + (1 - w) * special.ndtr(half - shift)
+            return value
+        z = np.linspace(-9, 9, 181)
+        density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+        inner = special.ndtr(z + np.sqrt(a)[..., None]) ** (self.clusters - 1)
+        total: Floats = inner @ density
+        return total
+
+    def snr(self, overlap: float) -> float:
+        """Return the a with m_u(a) = `overlap`."""
+        low, high = math.log(1e-12), math.log(_HIGHEST)
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if float(self.overlap(math.exp(middle))) < overlap else (low, middle)
+        return math.exp(0.5 * (low + high))
+
+    @staticmethod
+    def _inside(a: ArrayLike) -> tuple[Floats, Floats]:
+        a = np.asarray(a, dtype=np.float64)
+        return a, np.clip(a, _LOWEST, _HIGHEST)
+
+
+@functools.cache
+def assignment_channel(clusters: int, weight: float | None = None) -> AssignmentChannel:
+    """Return the channel of k equal clusters, or of two with weights (`weight`, 1 - `weight`); tabulated once.
+
+    m_u/(nu a) is interpolated in log a by Chebyshev polynomials; with equal weights its values are exact
+    one-dimensional integrals by the Gumbel-max identity, m_u = k int f F^{k-2} [F(y) - F(y-a)] dy, where F is the law
+    of a Gumbel variable plus sqrt(a) N(0, 1).
+    """
+    if weight is not None and weight != 0.5:
+        variance = 2 * weight * (1 - weight)
+        direct: Callable[[float], float] = lambda a: _two_point(variance * a, weight)  # noqa: E731
+    else:
+        weight, variance = None, 1 / clusters
+        direct = lambda a: _gumbel(a, clusters)  # noqa: E731
+    domain = [math.log(_LOWEST), math.log(_HIGHEST)]
+    ratio = Chebyshev.interpolate(
+        lambda x: np.array([direct(math.exp(y)) / (variance * math.exp(y)) for y in x]), _DEGREE, domain
+    )
+    curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
+    entropy = Chebyshev.interpolate(lambda x: _integrated(np.asarray(x), ratio), _DEGREE, domain)
+    return AssignmentChannel(clusters, weight, variance, curvature, ratio, ratio.deriv(), entropy)
+
+
+def assignment_snr(overlap: float, clusters: int) -> float:
+    """Return the SNR a at which k equal clusters are recovered with the overlap m_u(a) = `overlap`."""
+    if not 0 < overlap < 1:
+        raise bad_field("overlap", overlap, "a number above 0 and below 1")
+    return assignment_channel(clusters).snr(overlap)
+
+
+def _gumbel(a: float, clusters: int) -> float:
+    """Return m_u(a) for k equal clusters; below a = 1 every term is positive: the RELATIVE error is rounding."""
+    root, step = math.sqrt(a), 0.2
+    y = np.arange(-9 * root - 4, 9 * root + a + 40, step)
+    if a < 0.25:
+        z = np.linspace(-9, 9, 61)
+        density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+        g = np.exp(root * z[None, :] - y[:, None])
+        law = np.exp(-g)
+        F, f = law @ density, (g * law) @ density
+        rise = (-law * np.expm1(-g * math.expm1(a))) @ density
+    else:
+        reach = math.ceil(9.5 * root / step)
+        places = np.arange(-reach, reach + 1) * step
+        kernel = np.exp(-(places**2) / (2 * a)) * step / math.sqrt(2 * math.pi * a)
+        padded = y[0] + step * np.arange(-reach, len(y) + reach)
+        g = np.exp(-np.maximum(padded, -700.0))
+        F, f = (np.convolve(values, kernel, "valid") for values in (np.exp(-g), g * np.exp(-g)))
+        shifted = np.exp(-np.exp(-np.maximum(padded - a, -700.0)))
+        rise = F - np.convolve(shifted, kernel, "valid")
+    return float(clusters * step * np.sum(f * F ** (clusters - 2) * rise))
+
+
+def _two_point(x: float, w: float) -> float:
+    """Return E u_hat^2 for u = sqrt((1-w)/w) with probability w, else -sqrt(w/(1-w)), observed with SNR x."""
+    z = np.arange(-9.5, 9.5 + 1e-9, min(0.2, 0.2 / math.sqrt(x)))
+    density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    upper, lower = math.sqrt((1 - w) / w), -math.sqrt(w / (1 - w))
+    total = 0.0
+    for u, weight in ((upper, w), (lower, 1 - w)):
+        field = (x * u + math.sqrt(x) * z) * (upper - lower) - x * (upper**2 - lower**2) / 2
+        rise = np.where(field > 0, -np.expm1(-field), np.expm1(field))  # without overflow, without cancellation
+        scale = np.where(field > 0, w + (1 - w) * np.exp(-np.abs(field)), w * np.exp(-np.abs(field)) + 1 - w)
+        total += weight * float(((upper - lower) * w * (1 - w) * rise / scale) ** 2 @ density)
+    return total
+
+
+def _integrated(x: Floats, ratio: Chebyshev) -> Floats:
+    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at the places x = log a in any order."""
+    order = np.argsort(x)
+    ends = np.exp(x[order])
+    starts = np.concatenate([[0.0], ends[:-1]])
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    t = starts[:, None] + 0.5 * (ends - starts)[:, None] * (1 + nodes)
+    values = t * ratio(np.log(np.maximum(t, _LOWEST)))
+    total = np.cumsum(0.5 * (ends - starts) * (values @ weights))
+    result = np.empty_like(x)
+    result[order] = 2 * total / ends**2
+    return result
+
+
+def log_odds(sparsity: ArrayLike) -> Floats:
+    """Return log((1 - rho)/rho), minus infinity at rho = 1."""
+    rho = np.asarray(sparsity, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        odds: Floats = np.log1p(-rho) - np.log(rho)
+    return odds
+
+
+def features_overlap(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
+    """Return m_v(b) and its slope d log m_v/d log b for Gauss-Bernoulli features in p dimensions at SNR b.
+
+    m_v = b/(1+b) E expit(b t/2 - L), t ~ chi^2_{p+2}, L = log((1-rho)/rho) + (p/2) log(1+b).
+    """
+    b, rho = np.broadcast_arrays(np.asarray(b, np.float64), np.asarray(sparsity, np.float64))
+    mean, tilt = np.ones(b.shape), np.zeros(b.shape)
+    sparse = rho < 1
+    if sparse.any():
+        snr = np.maximum(b[sparse], 1e-300)
+        threshold = log_odds(rho[sparse]) + 0.5 * rank * np.log1p(snr)
+        mean[sparse], tilt[sparse] = _sigmoid_means(snr, threshold, rank, 0.5 * rank / (1 + snr))
+    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean
+
+
+def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
+    """Return psi_v(b), the free entropy of the features; psi_v' = rho p m_v/2.
+
+    psi_v = log(1-rho) + rho E softplus(b t/2 - L) + (1-rho) E softplus(b t/(2(1+b)) - L), t ~ chi^2_p.
+    """
+    b, rho = np.broadcast_arrays(np.asarray(b, np.float64), np.asarray(sparsity, np.float64))
+    value = 0.5 * rank * (b - np.log1p(b))
+    sparse = (rho < 1) & (b > 0)
+    if sparse.any():
+        snr, part = b[sparse], rho[sparse]
+        threshold = log_odds(part) + 0.5 * rank * np.log1p(snr)
+        active, idle = (_softplus_mean(scale, threshold, rank) for scale in (snr, snr / (1 + snr)))
+        value[sparse] = np.log1p(-part) + part * active + (1 - part) * idle
+    return np.where(b > 0, value, 0.0)
+
+
+def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
+    """Return m_v(b) and its slope where the mean of the data is known at the SNR gamma (one-hot assignments).
+
+    As `features_overlap`, with gamma t1/2 - log(1+gamma)/2 added to the argument, averaged over t1 ~ chi^2_1.
+    """
+    b, gamma, rho = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (b, gamma, sparsity)))
+    mean, tilt = np.ones(b.shape), np.zeros(b.shape)
+    sparse = rho < 1
+    if sparse.any():
+        snr = np.maximum(b[sparse], 1e-300)
+        threshold = log_odds(rho[sparse]) + 0.5 * np.log1p(gamma[sparse]) + 0.5 * rank * np.log1p(snr)
+        r, weights = _chi_nodes(gamma[sparse], threshold, 1)
+        shifted = threshold[:, None] - 0.5 * gamma[sparse][:, None] * r**2
+        wide = np.broadcast_to(snr[:, None], r.shape)
+        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel())
+        mean[sparse], tilt[sparse] = ((part.reshape(r.shape) * weights).sum(axis=1) for part in inner)
+    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean
+
+
+def informed_entropy(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
+    """Return psi_v(gamma, b), the free entropy of features whose mean direction is known at the SNR gamma."""
+    b, gamma, rho = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (b, gamma, sparsity)))
+    value = 0.5 * rank * (b - np.log1p(b)) + 0.5 * (gamma - np.log1p(gamma))
+    sparse = rho < 1
+    if sparse.any():
+        snr, mean, part = np.maximum(b[sparse], 1e-300), gamma[sparse], rho[sparse]
+        threshold = log_odds(part) + 0.5 * np.log1p(mean) + 0.5 * rank * np.log1p(snr)
+        both = []
+        for known, scale in ((mean, snr), (mean / (1 + mean), snr / (1 + snr))):
+            r, weights = _chi_nodes(known, threshold, 1)
+            shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
+            wide = np.broadcast_to(scale[:, None], r.shape)
+            inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank)
+            both.append((inner.reshape(r.shape) * weights).sum(axis=1))
+        value[sparse] = np.log1p(-part) + part * both[0] + (1 - part) * both[1]
+    return value
+
+
+def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
+    """Return the true and false positive rates of selecting the features whose activity is more likely than not.
+
+    They are P(chi^2_p > T/(b(1+b))) and P(chi^2_p > T/b) with T = 2(1+b) max(L, 0); 1 and 0 where all are active.
+    """
+    b, rho = np.broadcast_arrays(np.asarray(b, np.float64), np.asarray(sparsity, np.float64))
+    snr, part = np.maximum(b, 1e-300), np.minimum(rho, 0.5)
+    odds = np.where(rho < 1, log_odds(np.where(rho < 1, rho, part)), 0.0)
+    line = 2 * (1 + snr) * np.maximum(odds + 0.5 * rank * np.log1p(snr), 0.0)
+    with np.errstate(over="ignore"):
+        hits, false = stats.chi2.sf(line / snr / (1 + snr), rank), stats.chi2.sf(line / snr, rank)
+    blind = np.where(rho > 0.5, 1.0, 0.0)
+    hits, false = np.where(b > 0, hits, blind), np.where(b > 0, false, blind)
+    return np.where(rho < 1, hits, 1.0), np.where(rho < 1, false, 0.0)
+
+
+def _chi_nodes(scale: Floats, threshold: Floats, freedom: int) -> tuple[Floats, Floats]:
+    """Return nodes r and weights, (B, N), of the law of r = sqrt(chi^2), fit for a sigmoid of scale r^2/2 - threshold.
+
+    Gauss-Legendre panels, broken also where the sigmoid turns: at small sparsity it is a step.
+    """
+    end = math.sqrt(freedom) + 10
+    even = np.broadcast_to(np.linspace(0, end, 9), (len(scale), 9))
+    with np.errstate(over="ignore"):
+        turns = np.sqrt(np.maximum(2 * (threshold[:, None] + _STEPS) / scale[:, None], 0.0))
+    breaks = np.sort(np.concatenate([even, np.minimum(turns, end)], axis=1), axis=1)
+    half = 0.5 * np.diff(breaks, axis=1)[:, :, None]
+    r = (breaks[:, :-1, None] + half * (1 + _PANEL_NODES)).reshape(len(scale), -1)
+    weights = (half * _PANEL_WEIGHTS).reshape(len(scale), -1)
+    norm = 2 ** (0.5 * freedom - 1) * math.gamma(0.5 * freedom)
+    return r, weights * r ** (freedom - 1) * np.exp(-0.5 * r**2) / norm
+
+
+def _sigmoid_means(scale: Floats, threshold: Floats, rank: int, drift: Floats) -> tuple[Floats, Floats]:
+    """Return E expit(x) and E expit'(x)(t/2 - drift), x = scale t/2 - threshold, t ~ chi^2 with p + 2 freedoms."""
+    means = np.empty((2, len(scale)))
+    for first in range(0, len(scale), _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        r, weights = _chi_nodes(scale[piece], threshold[piece], rank + 2)
+        t = 0.5 * r**2
+        value = special.expit(scale[piece, None] * t - threshold[piece, None])
+        means[0, piece] = (weights * value).sum(axis=1)
+        means[1, piece] = (weights * value * (1 - value) * (t - drift[piece, None])).sum(axis=1)
+    return means[0], means[1]
+
+
+def _softplus_mean(scale: Floats, threshold: Floats, rank: int) -> Floats:
+    """Return E softplus(scale t/2 - threshold), t ~ chi^2_p."""
+    mean = np.empty(len(scale))
+    for first in range(0, len(scale), _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        r, weights = _chi_nodes(scale[piece], threshold[piece], rank)
+        mean[piece] = (weights * np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])).sum(axis=1)
+    return mean
