@@ -187,8 +187,8 @@ def finite_batch() -> None:
         fast = cpu_seconds(lambda s=s: gs.predict(s, step__batch_per_dim=batches, progress=False)) / len(batches)
         slow = cpu_seconds(lambda s=s: plain_finite_batch(s), repeats=2)
         print(
-            f"finite batch, k = {k}: {1e3 * fast:.1f} ms a point in a batch of 100 (target {target}); plain iteration of the "
-            f"first-order equations alone, point by point, takes {slow / fast:.0f} times as long"
+            f"finite batch, k = {k}: {1e3 * fast:.1f} ms a point in a batch of 100 (target {target}); plain iteration "
+            f"of the first-order equations alone, point by point, takes {slow / fast:.0f} times as long"
         )
 
 

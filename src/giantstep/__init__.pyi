@@ -3,6 +3,7 @@ from giantstep.errors import ConvergenceError as ConvergenceError
 from giantstep.errors import GiantstepError as GiantstepError
 from giantstep.errors import GiantstepWarning as GiantstepWarning
 from giantstep.errors import InputError as InputError
+from giantstep.estimators.placing import place as place
 from giantstep.families.one_step.regimes import regime as regime
 from giantstep.families.one_step.scenario import GrowingStep as GrowingStep
 from giantstep.families.one_step.scenario import MaximalStep as MaximalStep
@@ -11,6 +12,7 @@ from giantstep.families.one_step.scenario import OneStep as OneStep
 from giantstep.families.one_step.scenario import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.scenario import SmallStep as SmallStep
 from giantstep.families.one_step.scenario import Vocabulary as Vocabulary
+from giantstep.families.subspace_clustering.scenario import SubspaceClustering as SubspaceClustering
 from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load
 from giantstep.files import save as save

@@ -112,7 +112,8 @@ _ONE_SIDED = ("residual", "iterations", "trials_done")
 def _side(side: xarray.Dataset, other: xarray.Dataset, name: str) -> xarray.DataArray:
     import xarray
 
-    return side[name] if name in side else xarray.full_like(other[name], np.nan)
+    missing = "" if name in other and other[name].dtype.kind in "UO" else np.nan
+    return side[name] if name in side else xarray.full_like(other[name], missing)
 
 
 def _stacked(low: xarray.DataArray, high: xarray.DataArray, sources: Any) -> xarray.DataArray:

@@ -79,8 +79,9 @@ def _without_failed(variable: Variable, values: NDArray[Any], failed: NDArray[np
     """Blank the points that failed; a trajectory keeps what came before it diverged."""
     if not failed.any() or "time" in variable.dims:
         return values
-    values = values.astype(np.float64)
-    values[failed] = np.nan
+    names = values.dtype.kind in "UO"
+    values = values.astype(object if names else np.float64)
+    values[failed] = "" if names else np.nan
     return values
 
 

@@ -58,9 +58,7 @@ def describe(family: str) -> dict[str, Any]:
         "fields": _fields(cls),
         "questions": {name: _question(question) for name, question in cls.questions.items()},
         "theories": dict(cls.theories),
-        "papers": [
-            {"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers
-        ],
+        "papers": [{"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers],
         "shared_fields": list(cls.shared_fields),
         "formula_version": cls.formula_version,
         "example": cls.example().content(),
@@ -86,9 +84,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     if not info.is_required():
         about["default"] = _plain(info.default)
     if float in leaves or int in leaves:
-        about["bounds"] = {
-            _BOUNDS[type(m)]: getattr(m, _BOUNDS[type(m)]) for m in info.metadata if type(m) in _BOUNDS
-        }
+        about["bounds"] = {_BOUNDS[type(m)]: getattr(m, _BOUNDS[type(m)]) for m in info.metadata if type(m) in _BOUNDS}
         about["infinite"] = bool(extra.get("infinite"))
     if parts:
         about["choices"] = [_choice(name, leaf) for leaf in leaves]

@@ -51,13 +51,15 @@ class Setting:
 class Question:
     """A question a family answers (`what=`): its variables and its settings.
 
-    `plot` names the variables a figure shows by default (the first of them on the command line).
+    `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
+    names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
     """
 
     meaning: str
     variables: tuple[Variable, ...]
     settings: Mapping[str, Setting] = field(default_factory=dict)
     plot: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass

@@ -36,9 +36,7 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
-        raise InputError(
-            f"A result is saved as {', '.join(_WRITERS)}, but the file is called {Path(path).name!r}."
-        )
+        raise InputError(f"A result is saved as {', '.join(_WRITERS)}, but the file is called {Path(path).name!r}.")
     if not hasattr(result, "data_vars"):
         raise InputError(f"save takes a result, not a {type(result).__name__}.")
     with replacing(path) as temporary:
@@ -49,17 +47,13 @@ def load(path: str | Path) -> xarray.Dataset:
     """Read a result that `save` wrote as ``.nc`` or ``.json``."""
     suffix = Path(path).suffix.lower()
     if suffix not in _READERS:
-        raise InputError(
-            f"A result is loaded from {', '.join(_READERS)}, but the file is called {Path(path).name!r}."
-        )
+        raise InputError(f"A result is loaded from {', '.join(_READERS)}, but the file is called {Path(path).name!r}.")
     if not Path(path).is_file():
         raise InputError(f"There is no file {str(path)!r}.")
     try:
         return _READERS[suffix](Path(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error})."
-        ) from None
+        raise InputError(f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error}).") from None
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -122,9 +116,7 @@ def table(result: xarray.Dataset) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _spread(
-    values: NDArray[Any], dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]
-) -> NDArray[Any]:
+def _spread(values: NDArray[Any], dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]) -> NDArray[Any]:
     order = [dims.index(dim) for dim in row_dims if dim in dims]
     own = [size if dim in dims else 1 for dim, size in zip(row_dims, shape)]
     return np.broadcast_to(np.asarray(values).transpose(order).reshape(own), shape).reshape(-1)
@@ -174,11 +166,7 @@ def _tex_name(name: str) -> str:
 def _tex_cell(value: Any) -> str:
     if isinstance(value, bool):
         return str(int(value))
-    return (
-        repr(value)
-        if isinstance(value, int | float)
-        else "{" + re.sub(r"([_#%&$])", r"\\\1", str(value)) + "}"
-    )
+    return repr(value) if isinstance(value, int | float) else "{" + re.sub(r"([_#%&$])", r"\\\1", str(value)) + "}"
 
 
 def _to_netcdf(result: xarray.Dataset, path: Path) -> None:

@@ -70,9 +70,7 @@ class Grid:
     coords : coordinate -> (dims, values).
     """
 
-    def __init__(
-        self, scenario: Scenario, fields: Mapping[str, Any] | None = None, /, *, dim: Any = None
-    ) -> None:
+    def __init__(self, scenario: Scenario, fields: Mapping[str, Any] | None = None, /, *, dim: Any = None) -> None:
         wanted = dotted(fields or {})
         self.dim_is_field = "dim" in type(scenario).model_fields
         if dim is not None:
@@ -142,9 +140,7 @@ class Grid:
         for name, axis in self._axes.items():
             for dim, size in zip(axis.dims, axis.values.shape):
                 if sizes.setdefault(dim, size) != size:
-                    raise InputError(
-                        f"Field `{name}` has {size} values along `{dim}`, but another has {sizes[dim]}."
-                    )
+                    raise InputError(f"Field `{name}` has {size} values along `{dim}`, but another has {sizes[dim]}.")
             self.coords[name] = (axis.dims, axis.labels)
         for name, value in given.items():
             if _is_data_array(value):
@@ -157,9 +153,7 @@ class Grid:
     def _own_coordinate(self, name: str, dim: str, value: Any) -> None:
         fields = {"dim", *self.scenario.numeric_fields(), *type(self.scenario).model_fields}
         if dim in fields and dim not in self._axes:
-            raise InputError(
-                f"The DataArray of `{name}` has the dimension `{dim}`, a field that does not vary here."
-            )
+            raise InputError(f"The DataArray of `{name}` has the dimension `{dim}`, a field that does not vary here.")
         if dim not in value.coords:
             return
         labels = value.coords[dim].values
@@ -171,9 +165,7 @@ class Grid:
         """Refuse dimensions which would collide with the names of the result."""
         for dim in self.dims:
             if dim in reserved:
-                raise InputError(
-                    f"A dimension of the grid cannot be called `{dim}`: the result has that name already."
-                )
+                raise InputError(f"A dimension of the grid cannot be called `{dim}`: the result has that name already.")
 
     def flat(self, name: str) -> NDArray[Any]:
         """Return the values (or codes) of a field that varies at every point, shape (size,)."""
@@ -189,9 +181,7 @@ class Grid:
             index = np.arange(self.size)
             yield Batch(self.scenario, index, self._points(self.scenario, index))
             return
-        combined, codes = np.unique(
-            np.stack([self.flat(name) for name in named]), axis=1, return_inverse=True
-        )
+        combined, codes = np.unique(np.stack([self.flat(name) for name in named]), axis=1, return_inverse=True)
         for code, combination in enumerate(combined.T):
             names = {name: self._axes[name].names[place] for name, place in zip(named, combination)}
             scenario = self.scenario.replace(names)
@@ -224,9 +214,7 @@ def _is_data_array(value: Any) -> bool:
 def _is_many(value: Any) -> bool:
     if isinstance(value, str | bytes | Mapping | BaseModel | Function):
         return False
-    return isinstance(value, Sequence | set | frozenset) or (
-        hasattr(value, "__array__") and np.ndim(value) > 0
-    )
+    return isinstance(value, Sequence | set | frozenset) or (hasattr(value, "__array__") and np.ndim(value) > 0)
 
 
 def _value_after(scenario: Scenario, changes: Mapping[str, Any], name: str) -> Any:
@@ -259,19 +247,13 @@ def _holds_list(scenario: Scenario, single: Mapping[str, Any], name: str, dim_is
 
 def _one_list(name: str, value: Any) -> Any:
     """Return the list that replaces a list-valued field; what would make it vary is refused."""
-    nested = (
-        any(np.ndim(item) > 0 for item in value) if isinstance(value, list | tuple) else np.ndim(value) > 1
-    )
+    nested = any(np.ndim(item) > 0 for item in value) if isinstance(value, list | tuple) else np.ndim(value) > 1
     if _is_data_array(value) or nested:
-        raise InputError(
-            f"Field `{name}` is a list and cannot vary over a grid: those are different studies."
-        )
+        raise InputError(f"Field `{name}` is a list and cannot vary over a grid: those are different studies.")
     return value
 
 
-def _replaced(
-    scenario: Scenario, single: Mapping[str, Any], many: Mapping[str, Any], dim_is_field: bool
-) -> Scenario:
+def _replaced(scenario: Scenario, single: Mapping[str, Any], many: Mapping[str, Any], dim_is_field: bool) -> Scenario:
     """Put the single values in; where they only fit the grid, its first point goes in with them."""
     if not single:
         return scenario

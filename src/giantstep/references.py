@@ -48,6 +48,24 @@ BIBTEX = {
   eprint    = {1903.08560},
   archivePrefix = {arXiv},
 }""",
+    "pesce2022subspace": r"""@inproceedings{pesce2022subspace,
+  title     = {Subspace clustering in high-dimensions: Phase transitions \& Statistical-to-Computational gap},
+  author    = {Pesce, Luca and Loureiro, Bruno and Krzakala, Florent and Zdeborov{\'a}, Lenka},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {35},
+  year      = {2022},
+  eprint    = {2205.13527},
+  archivePrefix = {arXiv},
+}""",
+    "lesieur2016phase": r"""@inproceedings{lesieur2016phase,
+  title     = {Phase transitions and optimal algorithms in high-dimensional {Gaussian} mixture clustering},
+  author    = {Lesieur, Thibault and De Bacco, Caterina and Banks, Jess and Krzakala, Florent and Moore, Cris and
+               Zdeborov{\'a}, Lenka},
+  booktitle = {Allerton Conference on Communication, Control, and Computing},
+  year      = {2016},
+  eprint    = {1610.02918},
+  archivePrefix = {arXiv},
+}""",
 }
 """BibTeX key -> entry; the keys are those of `Scenario.papers`."""
 

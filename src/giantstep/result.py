@@ -62,7 +62,7 @@ class Table:
     grid: Grid
     question: Question
     engine: Engine
-    pieces: dict[str, list[tuple[NDArray[np.intp], NDArray[np.float64]]]] = field(default_factory=dict)
+    pieces: dict[str, list[tuple[NDArray[np.intp], NDArray[Any]]]] = field(default_factory=dict)
     diagnostics: dict[str, NDArray[Any]] = field(default_factory=dict)
     coords: dict[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -74,13 +74,14 @@ class Table:
         raise GiantstepError(f"The family {self.grid.scenario.family} answered `{name}`, which it does not declare.")
 
     def put(self, name: str, index: NDArray[np.intp], values: Any) -> None:
-        """Add the values (B, ...) of a variable, or of its ``_stderr``, at the places `index`."""
+        """Add the values (B, ...) of a variable, or of its ``_stderr``, at the places `index`; numbers or names."""
         array = np.asarray(values)
         if array.ndim == 0 or array.shape[0] != len(index) or np.iscomplexobj(array):
             raise GiantstepError(
                 f"The {self.engine} answered `{name}` with {array.dtype} {array.shape}, not {len(index)} numbers."
             )
-        self.pieces.setdefault(name, []).append((index, array.astype(np.float64)))
+        kind = object if array.dtype.kind in "UO" else np.float64
+        self.pieces.setdefault(name, []).append((index, array.astype(kind)))
 
     def put_diagnostic(self, name: str, index: NDArray[np.intp], values: Any) -> None:
         """Add one number or text per point."""
@@ -108,19 +109,20 @@ class Table:
             if old is None or len(new) > len(old):
                 self.coords[dim] = new
 
-    def gathered(self, name: str) -> NDArray[np.float64]:
-        """Return all values of a variable, shape (points, ...), NaN where nothing was put."""
+    def gathered(self, name: str) -> NDArray[Any]:
+        """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
         own = (
             tuple(int(size) for size in np.max([values.shape[1:] for _, values in pieces], axis=0))
             if pieces[0][1].ndim > 1
             else ()
         )
-        full = np.full((self.grid.size, *own), np.nan)
+        names = pieces[0][1].dtype == object
+        full = np.full((self.grid.size, *own), "" if names else np.nan, dtype=object if names else np.float64)
         for index, values in pieces:
             room: Any = tuple(map(slice, values.shape[1:]))
             full[(index, *room)] = values
-        return full
+        return full.astype(str) if names else full
 
     def dataset(
         self, scenario: Scenario, *, trials_kept: bool, settings: Mapping[str, Any], attrs: Mapping[str, Any]
@@ -151,7 +153,9 @@ class Table:
             data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
         coords = {name: (dims, values, _about_field(scenario, name)) for name, (dims, values) in grid.coords.items()}
         coords.update(self._own_coords(scenario, lengths, settings))
-        return xarray.Dataset(data, coords, attrs=attrs)
+        result = xarray.Dataset(data, coords, attrs=attrs)
+        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
+        return result.reindex(labels) if labels else result
 
     def _own_coords(
         self, scenario: Scenario, lengths: Mapping[str, int], settings: Mapping[str, Any]

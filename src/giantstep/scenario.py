@@ -29,7 +29,10 @@ from giantstep.errors import InputError, bad_field, structural
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, as_function
 
-_FAMILIES = {"one-step": "giantstep.families.one_step.scenario"}
+_FAMILIES = {
+    "one-step": "giantstep.families.one_step.scenario",
+    "subspace-clustering": "giantstep.families.subspace_clustering.scenario",
+}
 _REGISTRY: dict[str, type[Scenario]] = {}
 
 
@@ -265,6 +268,11 @@ class Scenario(BaseModel):
     def example(cls) -> Self:
         """Return a small valid scenario: what ``giantstep new`` starts from, what the tests run."""
         return cls()
+
+    @classmethod
+    def example_for(cls, what: str) -> Self:
+        """Return a small valid scenario for one question; another than the example where that has no answer to it."""
+        return cls.example()
 
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""

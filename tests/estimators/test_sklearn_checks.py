@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from giantstep.estimators import AMPClustering  # noqa: E402
+from giantstep.estimators import AMPClustering
 
 
 @pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")

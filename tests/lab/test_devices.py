@@ -67,8 +67,14 @@ def test_ridge_path_is_the_same_on_the_twin(fake_cupy):
     np.testing.assert_allclose(also, train, rtol=1e-10, atol=1e-14)
 
 
-@pytest.mark.parametrize("step", [PlantedSpike(1.0, 1.0, 0.5), MaximalStep(1.0), MaximalStep(1.0, 2.0)])
-@pytest.mark.parametrize("what", ["errors", "spectrum", "resolvent"])
+STEPS = [PlantedSpike(1.0, 1.0, 0.5), MaximalStep(1.0), MaximalStep(1.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [(step, what) for step in STEPS for what in ("errors", "spectrum", "resolvent")]
+    + [(SmallStep(2.0, 2.0), what) for what in ("weights", "spikes")],
+)
 def test_the_whole_experiment_uses_its_namespace_only(fake_cupy, step, what):
     scenario = OneStep(
         activation="relu",

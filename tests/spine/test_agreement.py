@@ -12,9 +12,7 @@ from .toy import Toy
 def test_scores_have_the_tail_probability_of_student():
     t = np.linspace(-8, 8, 33)
     for freedom in (1, 2, 4, 30):
-        np.testing.assert_allclose(
-            special.ndtr(normal_score(t, freedom)), special.stdtr(freedom, t), rtol=1e-9
-        )
+        np.testing.assert_allclose(special.ndtr(normal_score(t, freedom)), special.stdtr(freedom, t), rtol=1e-9)
 
 
 def test_large_scores_are_finite_sensible_and_symmetric():
@@ -23,11 +21,7 @@ def test_large_scores_are_finite_sensible_and_symmetric():
     assert 4.5 < score < 5.5
     assert float(normal_score(-50.0, 4)) == -score
     assert np.isfinite(normal_score([1e3, 1e6, 1e100], [1e3, 1e4, 4])).all()
-    assert (
-        normal_score(np.inf, 4) == np.inf
-        and np.isnan(normal_score(np.nan, 4))
-        and np.isnan(normal_score(1.0, 0))
-    )
+    assert normal_score(np.inf, 4) == np.inf and np.isnan(normal_score(np.nan, 4)) and np.isnan(normal_score(1.0, 0))
     assert normal_score(0.0, 4) == 0
 
 
@@ -118,9 +112,7 @@ def test_what_could_have_been_seen_is_what_reaches_the_line():
     row = gs.agreement(result).rows[0]
     limit = float(result["mean"].sel(source="limit"))
     error = float(result["mean_stderr"].sel(source="experiment"))
-    assert float(normal_score(row.smallest_visible * limit / error, 4)) == pytest.approx(
-        row.chance_z, rel=1e-6
-    )
+    assert float(normal_score(row.smallest_visible * limit / error, 4)) == pytest.approx(row.chance_z, rel=1e-6)
 
 
 def test_exact_numbers_agree_and_nothing_compared_does_not():
@@ -153,11 +145,7 @@ def test_entries_without_spread_are_not_exact():
     limit = side([1.0, 2.0, 1e-17], [0.0, 0.0, 0.0]).drop_vars(["count_stderr", "exact_stderr"])
     limit.attrs.clear()
     result = combine(limit, side([1.1, 2.1, 0.0], [0.0, 0.1, 0.2]), question)
-    assert (
-        float(result["count_z"][0])
-        == float(result["count_z"][1])
-        == pytest.approx(float(normal_score(1.0, 4)))
-    )
+    assert float(result["count_z"][0]) == float(result["count_z"][1]) == pytest.approx(float(normal_score(1.0, 4)))
     assert abs(float(result["count_z"][2])) < 1e-10
     assert float(result["exact_z"]) > 5
 

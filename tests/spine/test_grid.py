@@ -52,12 +52,8 @@ def test_data_arrays_are_paired_along_shared_dimensions():
 
 def test_data_arrays_that_do_not_fit_are_refused():
     level = xarray.DataArray([1.0, 3.0], dims="curve", coords={"curve": [10, 20]})
-    assert "2 values along `curve`" not in sentence(
-        {"level": level, "offset": level.assign_coords(curve=[1, 2])}
-    )
-    assert "along `curve`" in sentence(
-        {"level": level, "offset": xarray.DataArray([1.0, 2.0, 3.0], dims="curve")}
-    )
+    assert "2 values along `curve`" not in sentence({"level": level, "offset": level.assign_coords(curve=[1, 2])})
+    assert "along `curve`" in sentence({"level": level, "offset": xarray.DataArray([1.0, 2.0, 3.0], dims="curve")})
     assert "a field that does not vary" in sentence({"level": xarray.DataArray([1.0, 3.0], dims="offset")})
 
 

@@ -8,15 +8,11 @@ from giantstep.progress import Progress
 
 
 def run(code):
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_importing_is_light():
-    heavy = run(
-        "import sys, giantstep; print([m for m in ('numpy', 'xarray', 'pydantic') if m in sys.modules])"
-    )
+    heavy = run("import sys, giantstep; print([m for m in ('numpy', 'xarray', 'pydantic') if m in sys.modules])")
     assert heavy == "[]"
 
 

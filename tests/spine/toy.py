@@ -63,9 +63,7 @@ class Toy(Scenario):
         if np.any(points["level"] == points["far"]):
             raise bad_field("far", points["far"][points["level"] == points["far"]][0], "different from level")
 
-    def prepare(
-        self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def prepare(self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         if what == "wave" and settings["x"] is None:
             width = 2.0 if self.shape.name == "tanh" else 1.0
             return {**settings, "x": np.array([0.0, width])}

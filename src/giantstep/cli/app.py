@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import inform, verbs
+from giantstep.cli import inform, place, verbs
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
 _UsageError: Any = typer.BadParameter.__base__
@@ -55,9 +55,7 @@ def _say(sentence: str, status: int) -> int:
     return status
 
 
-def _show_warning(
-    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
-) -> None:
+def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
     print("giantstep: warning: " + " ".join(str(message).split()), file=sys.stderr)
 
 
@@ -76,6 +74,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     verbs.predict,
     verbs.simulate,
     verbs.compare,
+    place.place,
     inform.figures,
     inform.reproduce,
     inform.new,

@@ -49,9 +49,7 @@ def examine() -> dict[str, Any]:
 def report(findings: dict[str, Any]) -> str:
     """Return the findings for reading."""
     packages = ", ".join(f"{name} {version or 'MISSING'}" for name, version in findings["packages"].items())
-    blas = "; ".join(
-        f"{lib['name']} {lib['version']} with {lib['threads']} threads" for lib in findings["blas"]
-    )
+    blas = "; ".join(f"{lib['name']} {lib['version']} with {lib['threads']} threads" for lib in findings["blas"])
     threads = ", ".join(f"{name}={value}" for name, value in findings["threads"].items())
     test = findings["self_test"]
     rows = {
@@ -84,10 +82,7 @@ def _blas() -> list[dict[str, Any]]:
     from threadpoolctl import threadpool_info
 
     found = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
-    return [
-        {"name": lib["internal_api"], "version": lib["version"], "threads": lib["num_threads"]}
-        for lib in found
-    ]
+    return [{"name": lib["internal_api"], "version": lib["version"], "threads": lib["num_threads"]} for lib in found]
 
 
 def _memory() -> float:

@@ -101,6 +101,4 @@ def _take_settings(study: Study, fields: dict[str, Any], limit: dict[str, Any]) 
         if name in _LIMIT_ONLY:
             limit[name] = fields.pop(name)
         elif name in _OPTIONS:
-            raise InputError(
-                f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}."
-            )
+            raise InputError(f"`{name}` is no field of the scenario; use the option --{name.replace('_', '-')}.")

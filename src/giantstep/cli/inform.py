@@ -31,9 +31,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A smaller size, in a minute or so.")] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with status 1 where the report is not all yes.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where the report is not all yes.")] = False,
 ) -> None:
     """Rebuild a published figure: PNG, PDF, data and agreement report."""
     from giantstep.cli.outputs import check_new_folder
@@ -66,9 +64,7 @@ def describe(family: Family, json: Json = False) -> None:
 
 
 def cite(
-    study: Annotated[
-        Path, typer.Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")
-    ],
+    study: Annotated[Path, typer.Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")],
 ) -> None:
     """Print the BibTeX of the papers behind a study."""
     from giantstep.references import cite as bibtex

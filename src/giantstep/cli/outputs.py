@@ -21,9 +21,7 @@ def check(out: Sequence[Path], plot: Sequence[Path]) -> None:
     for option, paths, suffixes in (("--out", out, RESULTS), ("--plot", plot, PLOTS)):
         for path in paths:
             if path.suffix.lower() not in suffixes:
-                raise InputError(
-                    f"{option} writes {', '.join(suffixes)}, but the file is called {path.name!r}."
-                )
+                raise InputError(f"{option} writes {', '.join(suffixes)}, but the file is called {path.name!r}.")
             check_folder(path.parent)
             if path.is_dir():
                 raise InputError(f"{str(path)!r} is a folder, not a file.")

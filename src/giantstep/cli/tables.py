@@ -32,9 +32,7 @@ def print_result(result: xarray.Dataset) -> None:
     attrs = result.attrs
     theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
     screen = _console()
-    screen.print(
-        f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {attrs['engine']}{theory}", soft_wrap=True
-    )
+    screen.print(f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {attrs['engine']}{theory}", soft_wrap=True)
     question = family_class(attrs["family"]).questions[attrs["what"]]
     there = [variable for variable in question.variables if variable.name in result]
     curves = [variable.name for variable in there if set(variable.dims) & set(_LONG_DIMS)]
@@ -75,15 +73,11 @@ def _print(screen: Console, rows: Sequence[Row]) -> None:
             table.add_row(*(_shown(*row[number]) for number in columns))
     screen.print(table)
     if left_out > 0:
-        screen.print(
-            f"{left_out} of {len(rows)} rows are left out; --out FILE.csv writes all.", soft_wrap=True
-        )
+        screen.print(f"{left_out} of {len(rows)} rows are left out; --out FILE.csv writes all.", soft_wrap=True)
     screen.print()
 
 
-def _rows(
-    result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]
-) -> list[tuple[xarray.Dataset, Row]]:
+def _rows(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[xarray.Dataset, Row]]:
     """Return every point along `dims` with its coordinates and the numbers of `names`."""
     rows = []
     for place in np.ndindex(*(result.sizes[dim] for dim in dims)):

@@ -65,14 +65,8 @@ def _range(name: str, text: str) -> Any:
         ends, count = (float(start), float(stop)), int(num)
     except ValueError:
         ends, count = (math.nan, math.nan), 0
-    if (
-        not all(map(math.isfinite, ends))
-        or not 1 <= count <= _LONGEST
-        or scale not in ([], ["log"], ["linear"])
-    ):
-        raise InputError(
-            f"The range of `{name}` must be start:stop:num or start:stop:num:log, but is {text!r}."
-        )
+    if not all(map(math.isfinite, ends)) or not 1 <= count <= _LONGEST or scale not in ([], ["log"], ["linear"]):
+        raise InputError(f"The range of `{name}` must be start:stop:num or start:stop:num:log, but is {text!r}.")
     if scale != ["log"]:
         return np.linspace(*ends, count)
     if min(ends) <= 0:

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from giantstep.study import Study
 
-StudyFile = Annotated[
-    Path, typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
-]
+StudyFile = Annotated[Path, typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")]
 What = Annotated[str | None, typer.Option(help="The question asked (see `giantstep describe`).")]
 Set = Annotated[
     list[str] | None,
@@ -50,9 +48,7 @@ Plot = Annotated[
     typer.Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg; may be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
-Check = Annotated[
-    bool, typer.Option("--check", help="Exit with status 1 where limit and experiment disagree.")
-]
+Check = Annotated[bool, typer.Option("--check", help="Exit with status 1 where limit and experiment disagree.")]
 Allow = Annotated[
     float, typer.Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
 ]
@@ -92,9 +88,7 @@ def simulate(
 ) -> None:
     """Answer a study with an experiment of finite dimension: means over trials, with standard errors."""
     experiment = {"trials": trials, "seed": seed, "device": device, "paired": paired or None}
-    changes = Changes(
-        what, set_ or (), grid or (), dim, experiment={**experiment, "keep_trials": keep_trials or None}
-    )
+    changes = Changes(what, set_ or (), grid or (), dim, experiment={**experiment, "keep_trials": keep_trials or None})
     result = _opened(study, "simulate", changes, out, plot).simulate()
     _hand_over(result, out, plot, json)
 
@@ -139,9 +133,7 @@ def _check_allow(allow: float) -> None:
         raise bad_field("allow", allow, "a number at least 0")
 
 
-def _opened(
-    path: Path, verb: str, changes: Changes, out: list[Path] | None, plot: list[Path] | None
-) -> Study:
+def _opened(path: Path, verb: str, changes: Changes, out: list[Path] | None, plot: list[Path] | None) -> Study:
     """Read the study, make the changes, and check all that can be checked before anything runs."""
     outputs.check(out or [], plot or [])
     from giantstep.study import Study

@@ -19,7 +19,7 @@ from giantstep.estimators.fitting import EVIDENCE, STARTS, Clusters, Options, fi
 from giantstep.estimators.matrices import Array, check_finite
 
 
-class AMPClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class AMPClustering(ClusterMixin, BaseEstimator):
     """Clustering of data in which few features tell the clusters apart, by approximate message passing.
 
     The model is a Gaussian mixture whose means differ in a fraction `sparsity` of the features only. Message passing
@@ -64,7 +64,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     n_clusters_ : number of clusters; 1 where nothing was found.
     evidence_ : log-evidence of the clusters over noise in which every feature may have its own variance.
     evidence_by_clusters_ : dict, the evidence for each number of clusters tried.
-    expected_accuracy_ : mean probability of the labels, the accuracy the model expects of them; NaN where nothing was found.
+    expected_accuracy_ : mean probability of the labels, the accuracy to expect; NaN where nothing was found.
     found_ : whether the evidence for clusters is above `min_evidence`.
     converged_ : whether the winning run converged.
     n_iter_ : sweeps of the winning run.

@@ -34,7 +34,7 @@ _STRONG = 0.1
 """Share of a column's variance above which the clusters are taken out of its noise level."""
 _ROUNDS = 8
 """Times the noise levels of such columns are estimated anew, at most."""
-_PATIENCE, _HOPELESS = 300, 1e-2
+_PATIENCE, _HOPELESS = 200, 1e-2
 """Sweeps after which a run that still changes by more than this (relative, squared) is given up."""
 
 

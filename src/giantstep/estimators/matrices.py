@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ Array = NDArray[np.float64]
 
 TABLES = (".csv", ".tsv", ".txt")
 ARRAYS = (".npy", ".npz")
+_MISSING = ("", "na", "n/a", "nan", "null", "none")
+"""What stands in tables for a number that is missing."""
 SPREAD = 1.5
 """Columns whose variances scatter this many times more than those of a common noise level have levels of their own."""
 
@@ -141,47 +145,56 @@ def _array(path: Path) -> Array:
 
 
 def _table(path: Path) -> Array:
-    import pandas
-
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         first = file.readline()
-    separator = max(",;\t", key=first.count)
-    if not first.count(separator):
-        separator = r"\s+"
-    cells = _cells(first, separator)
-    numbered = not cells[0] and cells[1:] == [str(place) for place in range(len(cells) - 1)]  # as pandas writes them
-    frame = pandas.read_csv(
-        path,
-        sep=separator,
-        header=0 if numbered or not all(map(_is_number, cells)) else None,
-        index_col=0 if numbered else False,
-        encoding="utf-8-sig",
-        encoding_errors="replace",
-    )
-    columns = {}
-    for name in frame.columns:
-        column = frame[name]
-        numbers = pandas.to_numeric(column, errors="coerce")
-        text = numbers.isna() & column.notna()
-        if text.all():
-            warnings.warn(f"Column {name!r} of {path.name!r} holds no numbers and is left out.", GiantstepWarning, 2)
-        elif text.any():
-            row = int(np.flatnonzero(text)[0])
-            raise InputError(f"Column {name!r} of {path.name!r} holds {column.iloc[row]!r} in row {row}, not a number.")
+        separator = max(",;\t", key=first.count)
+        file.seek(0)
+        if first.count(separator):
+            rows = [row for row in csv.reader(file, delimiter=separator) if any(map(str.strip, row))]
         else:
-            columns[name] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+            rows = [line.split() for line in file if line.strip()]
+    if not rows:
+        raise InputError(f"{path.name!r} is empty.")
+    head = [cell.strip() for cell in rows[0]]
+    numbered = len(head) > 1 and not head[0] and head[1:] == [str(place) for place in range(len(head) - 1)]
+    if numbered or not all(map(_is_number, head)):  # a line of names, or of numbers as pandas writes them
+        names, rows = head, rows[1:]
+    else:
+        names = [str(place) for place in range(len(head))]
+    for place, row in enumerate(rows):
+        if len(row) != len(names):
+            raise InputError(f"Row {place} of {path.name!r} has {len(row)} cells, but there are {len(names)} columns.")
+    columns = [
+        column
+        for name, cells in list(zip(names, zip(*rows)))[numbered:]
+        if (column := _column(path.name, name, cells)) is not None
+    ]
     if not columns:
         raise InputError(f"{path.name!r} holds no column of numbers.")
-    return np.column_stack(list(columns.values()))
+    return np.column_stack(columns)
 
 
-def _cells(line: str, separator: str) -> list[str]:
-    return line.split() if separator == r"\s+" else line.strip("\r\n").split(separator)
+def _column(file: str, name: str, cells: tuple[str, ...]) -> Array | None:
+    """Return a column of a table as numbers, NaN where a cell is missing; None where it is all text."""
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        pass
+    plain = [cell.strip() for cell in cells]
+    text = [place for place, cell in enumerate(plain) if not _is_number(cell)]
+    if len(text) == len(cells):
+        warnings.warn(f"Column {name!r} of {file!r} holds no numbers and is left out.", GiantstepWarning, stacklevel=2)
+        return None
+    if text:
+        raise InputError(f"Column {name!r} of {file!r} holds {plain[text[0]]!r} in row {text[0]}, not a number.")
+    return np.array([math.nan if cell.lower() in _MISSING else float(cell) for cell in plain])
 
 
 def _is_number(cell: str) -> bool:
+    if cell.lower() in _MISSING:
+        return True
     try:
-        float(cell.strip().strip('"') or "nan")
+        float(cell)
     except ValueError:
         return False
     return True

@@ -84,6 +84,16 @@ def eigenvectors(matrix: Array, xp: ModuleType) -> tuple[Array, Array]:
     return values, vectors
 
 
+def leading_eigenvectors(matrix: Array, count: int, xp: ModuleType) -> tuple[Array, Array]:
+    """Return the `count` largest eigenvalues of a symmetric matrix, largest first, and the eigenvectors as columns."""
+    if xp is np:
+        places = (len(matrix) - count, len(matrix) - 1)
+        values, vectors = scipy.linalg.eigh(matrix, lower=True, subset_by_index=places, check_finite=False)
+    else:
+        values, vectors = xp.linalg.eigh(matrix)
+    return values[::-1][:count], vectors[:, ::-1][:, :count]
+
+
 def cholesky(matrix: Array, shift: float, xp: ModuleType) -> Array | None:
     """Return the lower Cholesky factor of matrix + shift, None where it is not of full rank to rounding."""
     size = len(matrix)

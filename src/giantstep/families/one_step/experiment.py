@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
+from giantstep.families.one_step.feature_spikes import checked_degrees
 from giantstep.families.one_step.same_sample import check_question
 from giantstep.families.one_step.scenario import (
     GrowingStep,
@@ -27,6 +28,7 @@ from giantstep.families.one_step.scenario import (
     Vocabulary,
 )
 from giantstep.families.one_step.spectrum import OUTLIER_ROOM, outlier_counts
+from giantstep.families.one_step.spike_experiment import feature_spikes, weights_spike
 from giantstep.families.one_step.steps import second_layer_law, step_size
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
@@ -50,10 +52,11 @@ def trial(
     ----------
     scenario : the network; its numbers are taken from `points`.
     points : (B,) arrays by dotted field; they differ in ``samples_per_dim`` and ``ridge`` only.
-    what : ``"errors"``, ``"spectrum"`` or ``"resolvent"``.
+    what : ``"errors"``, ``"spectrum"``, ``"resolvent"``, ``"weights"`` or ``"spikes"``.
     dim : dimension d of the inputs.
     draws : random arrays by named stream, on the device that computes.
-    settings : ``test_samples`` (errors); ``x``, ``normalisation`` (spectrum); ``z`` (resolvent).
+    settings : ``test_samples`` (errors); ``x``, ``normalisation`` (spectrum); ``z`` (resolvent);
+        ``degree`` (spikes).
 
     Returns
     -------
@@ -65,9 +68,16 @@ def trial(
     network = _network(scenario, points, sizes, draws)
     if what == "errors":
         return _errors(network, points, sizes, draws, settings)
+    if what == "along":
+        return _along(network, points, sizes, draws, settings)
     if what == "spectrum":
         above = outlier_counts(scenario, {**points, "dim": np.full(len(sizes.samples), float(dim))}, settings)
         return _spectrum(network, above, sizes, draws, settings)
+    if what == "weights":
+        return weights_spike(network.weights, network.second_layer, draws, len(sizes.samples))
+    if what == "spikes":
+        degrees, learnt = checked_degrees(settings.get("degree")), network.directions[:, 0]
+        return feature_spikes(network.activation, network.weights, learnt, sizes.samples, degrees, draws)
     return _resolvent(network, points, sizes, draws, settings)
 
 
@@ -84,7 +94,9 @@ def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Map
         infinite = math.isinf(_number(points, "step.batch_per_dim"))
         building += 5 * _ROW_BLOCK * p if infinite else chunk * (2 * p + d) + 4 * _ROW_BLOCK * p
     streaming = chunk * d + (min(chunk, most) + 2 * _ROW_BLOCK) * p
-    if what == "resolvent":
+    if what == "weights":
+        return 8 * max(building, weights + 3 * min(p, d) ** 2)
+    if what in ("resolvent", "spikes"):
         fitting = p * p + max(3 * p * p, 2 * p * p + (scenario.blocks + 1) * d * min(chunk, p))
     else:
         fitting = max(few * (p + 2 * few), p * (p + max(few, p)) if most > p else 0)
@@ -108,7 +120,7 @@ class _Network:
     """The network after its step: weights (p, d); <w*,x> = aim[0] x_1 + aim[1] x_2.
 
     `bulk` holds the rows of the bulk: w0_i, or w_i - u_q v after a step on a finite batch. `directions` are the
-    spike v and v_perp as columns (d, 2).
+    spike v and v_perp as columns (d, 2), `second_layer` the values zeta_i at the start.
     """
 
     activation: Function
@@ -120,6 +132,7 @@ class _Network:
     aim: tuple[float, float]
     directions: Array
     same_sample: bool = False
+    second_layer: Array = None
 
 
 def _number(points: Points, name: str) -> float:
@@ -173,7 +186,7 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
             bulk = weights - sizes_of_step * (float(scenario.activation.hermite(1)[1]) * spike)
             directions = _directions(spike, xp)
     same = scenario.fit_sample == "same"
-    return _Network(scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions, same)
+    return _Network(scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions, same, zeta)
 
 
 def _small_step(
@@ -323,15 +336,16 @@ def _apply(function: Callable[..., Any], z: Array, out: Array, xp: Any) -> None:
         function(z[start : start + rows], out=out[start : start + rows])
 
 
-def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterator[tuple[Array, Array]]:
-    """Yield (features (m, p), <w*,x> (m,)) of fresh samples; the features are a view of one buffer."""
+def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield (features (m, p), <w*,x> (m,), <v,x> (m,)) of fresh samples; the features are a view of one buffer."""
     p, d = network.weights.shape
     buffer = draws.xp.empty((min(draws.chunk, rows), p))
     for start, stop, inputs in draws.chunks(stream, rows, d):
         features = buffer[: stop - start]
         multiply(inputs, network.weights.T, draws.xp, out=features)
         _apply(network.activation, features, features, draws.xp)
-        yield features, network.aim[0] * inputs[:, 0] + network.aim[1] * inputs[:, 1]
+        signal = network.aim[0] * inputs[:, 0] + network.aim[1] * inputs[:, 1]
+        yield features, signal, inputs @ network.directions[:, 0]
 
 
 def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[Array, Array]]:
@@ -339,7 +353,7 @@ def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[
     if network.same_sample:  # the samples and labels of the gradient, drawn once more from the start of their streams
         draws, stream = Draws(draws.seed, draws.key, draws.trial, draws.device), "batch"
     errors = _noise(draws, stream + "_noise", rows, network.noise)
-    for (features, signal), error in zip(_samples(network, stream, rows, draws), errors):
+    for (features, signal, _), error in zip(_samples(network, stream, rows, draws), errors):
         yield features, network.target(signal) + error
 
 
@@ -352,7 +366,7 @@ def _errors(
     fitted, train = ridge_path(_training(network, sizes, draws), p, sizes.samples, penalties, xp)
     count = int(settings.get("test_samples") or TEST_SAMPLES)
     squares, wrong = xp.zeros(len(train)), xp.zeros(len(train))
-    for features, signal in _samples(network, "test", count, draws):
+    for features, signal, _ in _samples(network, "test", count, draws):
         outputs = multiply(features, fitted, xp)
         wrong += xp.sum(xp.sign(outputs) != xp.sign(signal)[:, None], axis=0)
         outputs -= network.target(signal)[:, None]
@@ -374,6 +388,29 @@ def _errors(
     values["t"], values["psi"] = along[:, :, 0], along[:, :, 1]
     values["Q1"] = tau @ tau.swapaxes(1, 2) - along[:, :, :1] * along[:, None, :, 0]
     return values
+
+
+def _along(
+    network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    """Sort fresh samples by kappa = <v,x> into cells around the wanted places; average the error and the output."""
+    xp, p = draws.xp, sizes.width
+    fitted, train = ridge_path(_training(network, sizes, draws), p, sizes.samples, points["ridge"] * p, xp)
+    cells = _cells(np.asarray(settings["kappa"], dtype=float))
+    rows = int(settings.get("test_samples") or TEST_SAMPLES)
+    counts = np.zeros(len(cells) - 1)
+    squares, means = (np.zeros((len(train), len(counts))) for _ in range(2))
+    for features, signal, along in _samples(network, "test", rows, draws):
+        outputs = to_numpy(multiply(features, fitted, xp))
+        labels, place = to_numpy(network.target(signal)), np.searchsorted(cells, to_numpy(along)) - 1
+        inside = np.flatnonzero((place >= 0) & (place < len(counts)))
+        counts += np.bincount(place[inside], minlength=len(counts))
+        for point, output in enumerate(outputs.T):
+            residual = (labels - output) ** 2
+            squares[point] += np.bincount(place[inside], residual[inside], len(counts))
+            means[point] += np.bincount(place[inside], output[inside], len(counts))
+    with np.errstate(invalid="ignore"):  # an empty cell is not measured
+        return {"error_along": squares / counts + network.noise, "mean_along": means / counts}
 
 
 def _spectrum(

@@ -1,18 +1,25 @@
 """The spikes of the features F = sigma(X W1^T) after a small or growing step: outliers of F/sqrt(n), degree by degree.
 
 Section 6 of the notes on step sizes. With kappa = <x, beta>/|beta| the learnt feature, h_j = He_j/sqrt(j!) and
-s = eta c1 |beta|/sqrt(p), neuron i sees sigma(<w_i,x> + s zeta_i kappa), so that F = F0 + sum_j h_j(kappa) u_j^T, where
+s = eta c1 |beta|/sqrt(p), neuron i sees sigma(<w_i,x> + s zeta_i kappa), so that F = F0 + sum_j h_j(kappa) u_j^T with
 
-    (u_j)_i = (s zeta_i)^j sqrt(j!) c_j(tau_i),  tau_i^2 = 1 + s^2 zeta_i^2,  c_j(tau) = E[sigma(tau v) He_j(v)]/(j! tau^j),
+    (u_j)_i = (s zeta_i)^j sqrt(j!) c_j(tau_i),   tau_i^2 = 1 + s^2 zeta_i^2,
+    c_j(tau) = E[sigma(tau v) He_j(v)]/(j! tau^j),   j = 0..7.
 
-j = 0..7, and one more feature, chi = (|x|^2 - d)/sqrt(2d) with u_chi = c_2 sqrt(2/d) for every neuron. Gaussian rows add
-2 c_2^2 p/d to |u_0|^2. F0 = c_1 X W0^T + c_{>1} Z is the bulk of random features; its part along kappa joins u_1, which adds
-c_1^2 p/d to |u_1|^2. Every eigenpair (theta^2, e) of the Gram matrix of the u_j gives, with r = p/d and q = p/n,
+One more feature is chi = (|x|^2 - d)/sqrt(2d), with u_chi = c_2 sqrt(2/d) for every neuron. Gaussian rows add
+2 c_2^2 p/d to |u_0|^2. F0 = c_1 X W0^T + c_{>1} Z is the bulk of random features; its part along kappa joins u_1, which
+adds c_1^2 p/d to |u_1|^2. Every eigenpair (theta^2, e) of the Gram matrix of the u_j gives, with r = p/d and q = p/n,
 
     rho = theta^2 + c_{>1}^2 + c_1^2 theta^2/(theta^2 - c_1^2 r),   z = rho (1 - q) + q rho^2/theta^2,
 
-a singular value sqrt(z) with left vector u, (u . h_j/sqrt(n))^2 = e_j^2 (theta^2/rho) dz/dtheta^2. It lies outside the bulk
-where theta^2 > c_1^2 (r + sqrt(r)) and dz/dtheta^2 > 0; the bulk ends where the derivative vanishes.
+a singular value sqrt(z) with left vector u, (u . h_j/sqrt(n))^2 = e_j^2 (theta^2/rho) dz/dtheta^2. It lies outside the
+bulk where theta^2 > c_1^2 (r + sqrt(r)) and dz/dtheta^2 > 0; the bulk ends where the derivative vanishes.
+
+The whole gradient (step.update="exact") has a remainder beside its rank-one part. theory="isotropic" counts it as an
+isotropic lengthening of the rows, tau_i^2 = 1 + (s^2 + epsilon^2) zeta_i^2, an approximation.
+
+With initial_output = 1, beta is correlated with W0 and stands for an independent one of another length: the singular
+values are exact, and kappa is that of the gradient up to terms of order 1/eta.
 """
 
 from __future__ import annotations
@@ -26,8 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.scenario import OneStep, Vocabulary
-from giantstep.families.one_step.steps import Points, second_layer_law, spike_length, step_size
+from giantstep.families.one_step.scenario import OneStep
+from giantstep.families.one_step.steps import Points, choose_theory, spike_length, step_size
+from giantstep.families.one_step.weights_spike import check_limit, check_step, remainder, whole_law
 from giantstep.family import Answer
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
@@ -39,12 +47,13 @@ SPIKE_ROOM = 6
 HIGHEST_DEGREE = 7
 DEGREES = np.arange(5)
 """Degrees whose alignments are shown unless others are asked for."""
-GAUSSIAN_NODES = 60
+STRONG_SPIKE = 0.6
+"""Size s of the step at one neuron above which the bulk of random features no longer serves."""
 _FACTORIALS = np.array([float(factorial(j)) for j in range(HIGHEST_DEGREE + 1)])
 _BOUND, _PANELS = 13.0, 52
 NO_LENGTH = (
-    "the output at the start cancels the step (|beta|^2 <= 0 in the notes): give a larger rate, or leave dim out with a "
-    "SmallStep"
+    "with initial_output = 1 so small a step has no spike of positive length: take a larger rate, "
+    "or a SmallStep without dim"
 )
 
 
@@ -74,11 +83,16 @@ class FeatureBulk:
         high = 2 * low
         while self.spike(np.array(high))[2] < 0:
             high *= 2
-        return float(brentq(lambda theta: float(self.spike(np.array(theta))[2]), low, high, xtol=1e-14 * low, rtol=1e-14))
+        return float(
+            brentq(lambda theta: float(self.spike(np.array(theta))[2]), low, high, xtol=1e-14 * low, rtol=1e-14)
+        )
 
 
 def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="spikes"`` at every point; a growing step needs a finite ``points["dim"]``."""
+    check_limit(scenario, points, "spikes")
+    [(theory, _)], warnings = choose_theory(scenario, points, settings.get("theory"))
+    added = remainder(scenario, points) if theory == "isotropic" else np.zeros(len(points["dim"]))
     degrees = checked_degrees(settings.get("degree"))
     count = len(points["dim"])
     values = {
@@ -89,6 +103,7 @@ def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> An
         "bulk_edge": np.full(count, np.nan),
     }
     status = np.full(count, "", dtype=object)
+    strongest = 0.0
     activation = scenario.activation
     c0, c1 = activation.hermite(1)
     rest = max(float(activation.second_moment(0.0, 1.0) - c0**2 - c1**2), 0.0)
@@ -106,7 +121,8 @@ def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> An
             strength, vectors = _without_dimension(scenario, eta[place] ** 2 * length[place], width)
         else:
             s = eta[place] * c1 * np.sqrt(length[place] / (width * dim))
-            strength, vectors = _eigenpairs(gram(scenario, s, width * dim, dim), c1**2 * width)
+            strongest = max(strongest, abs(s))
+            strength, vectors = _eigenpairs(gram(scenario, s, width * dim, dim, added[place]), c1**2 * width)
         for spike, k in enumerate(np.flatnonzero(strength > threshold)[:SPIKE_ROOM]):
             overlaps = vectors[:, k] ** 2
             if np.isfinite(strength[k]):
@@ -118,23 +134,30 @@ def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> An
             values["alignment"][place, spike] = overlaps[degrees]
             values["norm_alignment"][place, spike] = overlaps[-1]
     values["spike_degree"] = spike_degrees(values["alignment"], values["norm_alignment"], degrees)
-    return Answer(values, status.astype(str), np.zeros(count), np.zeros(count, dtype=np.int64), {"degree": degrees})
+    if strongest > STRONG_SPIKE:
+        warnings.append(
+            f"The spikes stand on the bulk of random features, which so large a step moves (eta c1 |beta|/sqrt(p) = "
+            f"{strongest:.2g}); expect an error of several per cent."
+        )
+    nothing = np.zeros(count)
+    coords, attrs = {"degree": degrees}, {"theory": theory}
+    return Answer(values, status.astype(str), nothing, nothing.astype(np.int64), coords, warnings, attrs)
 
 
 def spike_degrees(alignment: Array, norm_alignment: Array, degrees: NDArray[np.int64]) -> Array:
-    """Return the degree of largest alignment (..., spike); NaN without one, or where |x|^2 explains the spike better."""
+    """Return the degree of largest alignment (..., spike); NaN without one, or where |x|^2 is the better name."""
     known = np.where(np.isnan(alignment), -1.0, alignment)
     largest = known.max(axis=-1)
     named = (largest >= 0) & (largest > norm_alignment)
     return np.where(named, degrees[known.argmax(axis=-1)], np.nan)
 
 
-def gram(scenario: OneStep, s: float, neurons: float, dim: float) -> Array:
-    """Return the Gram matrix of u_0..u_7, u_chi at a finite dimension, (9, 9)."""
-    zeta, pi = _law(scenario)
+def gram(scenario: OneStep, s: float, neurons: float, dim: float, added: float = 0.0) -> Array:
+    """Return the Gram matrix of u_0..u_7, u_chi at a finite dimension, (9, 9), where |w_i|^2 = 1 + added zeta_i^2."""
+    zeta, pi = whole_law(scenario)
     c2 = scenario.activation.hermite(2)[2] / np.sqrt(2)
     square, which = np.unique(zeta**2, return_inverse=True)
-    coefficients = _coefficients(scenario.activation, np.sqrt(1 + s**2 * square))[:, which]
+    coefficients = _coefficients(scenario.activation, np.sqrt(1 + (s**2 + added) * square))[:, which]
     j = np.arange(HIGHEST_DEGREE + 1)[:, None]
     vectors = (s * zeta) ** j * np.sqrt(_FACTORIALS)[:, None] * coefficients
     vectors = np.concatenate([vectors, np.full((1, len(zeta)), c2 * np.sqrt(2 / dim))])
@@ -164,13 +187,6 @@ def hermite_functions(x: Any, degrees: NDArray[np.int64], xp: Any) -> list[Any]:
     return [table[j] for j in degrees]
 
 
-def _law(scenario: OneStep) -> tuple[Array, Array]:
-    if isinstance(scenario.second_layer, Vocabulary):
-        return second_layer_law(scenario)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSSIAN_NODES)
-    return nodes, weights / weights.sum()
-
-
 def _eigenpairs(matrix: Array, learnt: float) -> tuple[Array, Array]:
     """Return theta^2, largest first, and the eigenvectors, after what F0 has along kappa joined u_1."""
     matrix = matrix.copy()
@@ -182,10 +198,10 @@ def _eigenpairs(matrix: Array, learnt: float) -> tuple[Array, Array]:
 def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[Array, Array]:
     """Return the eigenpairs of a small step as d -> inf, power = eta^2 |beta|^2.
 
-    Only u_1, u_chi and the norms of Gaussian rows keep a finite length. Where c_0 is not 0, u_0 is infinitely long and the
-    others count across it: u_chi, parallel to it, is lost, and so is the mean of the second layer.
+    Only u_1, u_chi and the norms of Gaussian rows keep a finite length. Where c_0 is not 0, u_0 is infinitely long and
+    the others count across it: u_chi, parallel to it, is lost, and so is the mean of the second layer.
     """
-    zeta, pi = _law(scenario)
+    zeta, pi = whole_law(scenario)
     c0, c1, c2 = scenario.activation.hermite(2) / np.sqrt([1, 1, 2])
     constant = abs(c0) > 1e-12
     chi = 2 * c2**2 * width
@@ -194,7 +210,9 @@ def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[A
     matrix[1, 1] = power * c1**4 * (second - mean**2 if constant else second)
     if not constant:
         matrix[-1, -1] = chi
-        matrix[1, -1] = matrix[-1, 1] = np.sqrt(max(power, 0.0)) * np.sign(c1) * c1**2 * mean * np.copysign(np.sqrt(chi), c2)
+        matrix[1, -1] = matrix[-1, 1] = (
+            np.sqrt(max(power, 0.0)) * np.sign(c1) * c1**2 * mean * np.copysign(np.sqrt(chi), c2)
+        )
         matrix[0, 0] = chi if scenario.rows == "gaussian" else 0.0
     strength, vectors = _eigenpairs(matrix, c1**2 * width)
     if constant:
@@ -203,6 +221,12 @@ def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[A
         strength, vectors = strength[order], vectors[:, order]
         strength[0] = np.inf
     return strength, vectors
+
+
+def prepare(scenario: OneStep, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse steps without closed form for both engines, and fill in the ``degree`` of spikes."""
+    check_step(scenario, what)
+    return {**settings, "degree": checked_degrees(settings.get("degree"))} if what == "spikes" else dict(settings)
 
 
 def checked_degrees(degree: Any) -> NDArray[np.int64]:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giantstep.errors import bad_field
 from giantstep.families.one_step import spectrum as spectra
+from giantstep.families.one_step.feature_spikes import prepare as prepare_spikes
+from giantstep.families.one_step.feature_spikes import spikes
 from giantstep.families.one_step.first_order import (
     PACKED_BLOCKS,
     Equations,
@@ -16,6 +19,7 @@ from giantstep.families.one_step.first_order import (
     solve_first_order,
 )
 from giantstep.families.one_step.model import (
+    BOUND,
     KERNEL_NODES_PER_PANEL,
     NODES_PER_PANEL,
     SpikedModel,
@@ -37,6 +41,7 @@ from giantstep.families.one_step.steps import (
     spike_power,
     step_size,
 )
+from giantstep.families.one_step.weights_spike import weights
 from giantstep.family import Answer
 
 Array = NDArray[np.float64]
@@ -45,6 +50,7 @@ Points = Mapping[str, Array]
 IDENTITY_TOLERANCE = 1e-6
 RARE_INPUT = 3.5
 ROUNDING = 1e-9
+_CLOSED_FORMS = {"weights": weights, "spikes": spikes}
 _FED_BACK = ("test_error", "train_error", "objective", "test_misclassified", "norm")
 SHORT_SPIKE = "with initial_output = 1 so small a step leaves a spike shorter than its aligned part; leave dim out"
 NO_BULK = "the step cancels the initial weights of a block (bulk scale s = 0)"
@@ -55,6 +61,8 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
     if scenario.fit_sample == "same":
         return same_sample_limit(scenario, at_finite_size(points), what, settings)
+    if what in _CLOSED_FORMS:
+        return _CLOSED_FORMS[what](scenario, at_finite_size(points), settings)
     models, warnings = choose_theory(scenario, points, settings.get("theory"))
     points = at_finite_size(points)
     spiked = isinstance(scenario.step, PlantedSpike | MaximalStep)
@@ -65,6 +73,7 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
         )
     answers = {
         "errors": _limit_errors,
+        "along": _along,
         "spectrum": spectra.spectrum,
         "resolvent": spectra.resolvent,
     }
@@ -100,7 +109,11 @@ def _add_feedback(
 
 @np.errstate(all="ignore")
 def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what both engines must share: the ``x`` of a spectrum."""
+    """Choose what both engines must share: the ``x`` of a spectrum, the ``degree`` of spikes, the places ``kappa``."""
+    if what in _CLOSED_FORMS:
+        return prepare_spikes(scenario, what, settings)
+    if what == "along":
+        return {**settings, "kappa": places_along(settings.get("kappa"))}
     return spectra.prepare(scenario, points, what, settings)
 
 
@@ -183,6 +196,33 @@ def _forget_rows(values: dict[str, Array], points: Points) -> None:
     correlated = points["step.initial_output"] == 1
     for name in ("t", "psi", "Q1", "V1"):
         values[name] = np.where(correlated.reshape((-1,) + (1,) * (values[name].ndim - 1)), np.nan, values[name])
+
+
+def _along(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+    """Answer ``what="along"``: RES(kappa) and c(kappa) of (4.3)."""
+    if isinstance(scenario.step, SmallStep | GrowingStep) and np.any(np.isinf(points["dim"])):
+        raise bad_field("dim", None, 'given for what="along" of a small or growing step')
+    kappa, tolerance = settings["kappa"], settings.get("tolerance", 1e-10)
+    gather = _Gatherer(len(points["ridge"]))
+    for index, model, tables in grouped_tables(scenario, points, models):
+        here = {name: values[index] for name, values in points.items()}
+        first = solve_first_order(risk_equations(tables, model, here))
+        found = risk(first, 1 / here["dim"], kappa=kappa)
+        values = {"error_along": found.along[:, 0], "mean_along": found.along[:, 1]}
+        gather.put(index, values, _status(model, here, first, found, tolerance), first)
+    answer = gather.answer()
+    answer.coords["kappa"] = kappa
+    return answer
+
+
+def places_along(kappa: Any) -> Array:
+    """Return the checked places along kappa; between -3 and 3 if left open."""
+    if kappa is None:
+        return np.arange(-12, 13) / 4
+    places = np.asarray(kappa, dtype=float)
+    if places.ndim != 1 or len(places) < 2 or np.any(np.diff(places) <= 0) or np.max(np.abs(places)) > BOUND:
+        raise bad_field("kappa", kappa, f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}")
+    return places
 
 
 def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk, scale: Array) -> dict[str, Array]:

@@ -75,10 +75,10 @@ def _stairs(scenario: OneStep, exponent: float) -> tuple[str, tuple[int, ...], l
     if exponent <= 0:
         return "small step", (1,), ["One spike of finite strength: the fit stays linear in x."]
     if exponent >= 0.5:
-        why = (
+        everything = (
             "The spike is as large as the initial weights: every degree that the second layer can tell apart is learnt."
         )
-        return "maximal step", tuple(present), [why]
+        return "maximal step", tuple(present), [everything]
     reached = [k for k in range(1, HIGHEST_DEGREE + 1) if exponent > (k - 1) / (2 * k)]
     degrees = tuple(k for k in reached if k in present)
     why = [f"Degrees {', '.join(map(str, degrees))} of the learnt direction have diverging spikes."]

@@ -41,19 +41,25 @@ class Risk:
     Q1: Array
     Q2: Array
     identity: Array
+    along: Array
+    """RES and c interpolated to the wanted places along kappa, (B, 2, K)."""
 
     @classmethod
-    def join(cls, parts: list[Risk], index: NDArray[np.int64], count: int, k: int) -> Risk:
+    def join(cls, parts: list[Risk], index: NDArray[np.int64], count: int, k: int, places: int) -> Risk:
         """Put chunks of points into their places among `count`; NaN elsewhere."""
-        shapes = {"theta": (k,), "t": (k,), "psi": (k,), "Q1": (k, k), "Q2": (k,)}
+        shapes = {"theta": (k,), "t": (k,), "psi": (k,), "Q1": (k, k), "Q2": (k,), "along": (2, places)}
         whole = cls(**{name: np.full((count, *shapes.get(name, ())), np.nan) for name in cls.__dataclass_fields__})
         for name in cls.__dataclass_fields__ if parts else ():
             getattr(whole, name)[index] = np.concatenate([getattr(part, name) for part in parts])
         return whole
 
 
-def risk(first: FirstOrder, inverse_dim: Array, *, packed: bool | None = None) -> Risk:
-    """Return the errors at each point; `inverse_dim` is 1/d of the finite-size option (0 in the limit)."""
+def risk(first: FirstOrder, inverse_dim: Array, *, packed: bool | None = None, kappa: Array | None = None) -> Risk:
+    """Return the errors at each point; `inverse_dim` is 1/d of the finite-size option (0 in the limit).
+
+    `kappa` asks for the error and the mean output at these places along the learnt direction.
+    """
+    kappa = np.empty(0) if kappa is None else kappa
     if packed is None:
         packed = len(first.equations.pi) <= PACKED_BLOCKS
     size = (CHUNK if first.equations.batch is None else BATCH_CHUNK) if packed else KERNEL_CHUNK
@@ -61,14 +67,14 @@ def risk(first: FirstOrder, inverse_dim: Array, *, packed: bool | None = None) -
     solved &= np.isfinite(first.response.S).all(axis=(1, 2))
     index = np.flatnonzero(solved)
     parts = [
-        _risk_chunk(first.take(some), inverse_dim[some], packed)
+        _risk_chunk(first.take(some), inverse_dim[some], packed, kappa)
         for some in np.split(index, np.arange(size, len(index), size))
         if some.size
     ]
-    return Risk.join(parts, index, len(first.V), len(first.equations.pi))
+    return Risk.join(parts, index, len(first.V), len(first.equations.pi), len(kappa))
 
 
-def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool) -> Risk:
+def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool, kappa: Array) -> Risk:
     equations, response = first.equations, first.response
     tables, beta = equations.tables, equations.width
     a, b, r = equations.a, equations.b, equations.ratio
@@ -145,7 +151,21 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool) -> Risk:
         Q1=Q1,
         Q2=Q2,
         identity=np.abs(loss_over_b - expected) / np.maximum(np.abs(expected), rounding),
+        along=_interpolated(tables.nodes, np.stack([res, c], axis=1), kappa),
     )
+
+
+def _interpolated(nodes: Array, values: Array, places: Array) -> Array:
+    """Interpolate (B, 2, N) values from the nodes of each point to `places` by cubic splines."""
+    if not places.size:
+        return np.empty((*values.shape[:2], 0))
+    from scipy.interpolate import CubicSpline
+
+    out = np.empty((*values.shape[:2], len(places)))
+    for point, row in enumerate(np.broadcast_to(nodes, (len(values), nodes.shape[1]))):
+        distinct, first = np.unique(row, return_index=True)
+        out[point] = CubicSpline(distinct, values[point][:, first], axis=1)(places)
+    return out
 
 
 def _means(first: FirstOrder, inverse_dim: Array) -> tuple[Array, Array, Array]:

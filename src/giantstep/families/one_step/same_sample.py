@@ -4,10 +4,11 @@ The samples have shaped the direction beta = X^T r/n they are then fitted along,
 
     <x_j, beta> = g1 kappa*_j + phi r_j + sqrt(phi E r^2) x'_j,    phi = d/n,  r the residuals of the gradient,
 
-while the other directions of the input satisfy sum_j r_j x_j = 0. With l = x' + sqrt(phi/E r^2) r the learnt coordinate is
-kappa = (g1 kappa* + sqrt(phi E r^2) l)/b. On fresh inputs l = x', so that second moments of (y, c1 kappa*, c1 l, h_0(kappa),
-..., h_J(kappa)) are needed under two laws, that of the sample and the clean one. The right vectors of the features h_j have
-the Gram matrix G of section 6, without the fluctuation of |x|^2. Valid for spikes s = eta c1 b/sqrt(p) with s^2 << 1.
+while the other directions of the input satisfy sum_j r_j x_j = 0. With l = x' + sqrt(phi/E r^2) r the learnt coordinate
+is kappa = (g1 kappa* + sqrt(phi E r^2) l)/b. On fresh inputs l = x', so that the second moments of (y, c1 kappa*, c1 l,
+h_0(kappa), ..., h_J(kappa)) are needed under two laws, that of the sample and the clean one. The right vectors of the
+features h_j have the Gram matrix G of section 6, without the fluctuation of |x|^2. Valid for the rank-one update and
+spikes s = eta c1 b/sqrt(p) with s^2 << 1. The notes have r = y; here r = y - m, with m the output at the start.
 """
 
 from __future__ import annotations
@@ -30,8 +31,6 @@ from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, 
 Array = NDArray[np.float64]
 Points = Mapping[str, Array]
 
-import os
-CHI=bool(os.environ.get("CHI"))
 ORDER = 7
 """J, the highest degree of the features h_j(kappa)."""
 
@@ -55,54 +54,34 @@ def same_sample_limit(
     check_question(what)
     if settings.get("theory") not in (None, "exact"):
         raise bad_field("theory", settings["theory"], '"exact" where fit_sample="same"')
+    if scenario.step.update != "rank-one":
+        allowed = '"rank-one" for the limit where fit_sample="same" (no theory of the whole gradient is known there)'
+        raise bad_field("step.update", scenario.step.update, allowed)
     if np.any(np.isinf(points["dim"])):
-        raise InputError('Field `dim` must be given where fit_sample="same": the formula is one at a finite size.')
+        raise InputError(
+            'Field `dim` is missing: where fit_sample="same" the limit needs the dimension, a whole number, '
+            "because its formula is one at a finite size."
+        )
     eta, c1 = step_size(scenario, points), scenario.activation.hermite(1)[1]
     g0, g1 = scenario.target.hermite(1)
     length = g1**2 + residual_power(scenario, points) / points["samples_per_dim"]  # b^2
     strength = eta * c1 * np.sqrt(length / (points["width_per_dim"] * points["dim"]))
     sample, clean = _second_moments(scenario, points, order)
     G = _right_vectors(scenario, points, strength, order)
-    if CHI:
-        N=(points["width_per_dim"] * points["dim"]); u=scenario.activation.hermite(2)[2]/np.sqrt(points["dim"])
-        G2=np.zeros((len(N),order+2,order+2)); G2[:,:-1,:-1]=G
-        zeta, pi = second_layer_law(scenario)
-        for b in range(len(N)):
-            tau = np.sqrt(1 + (strength[b] * zeta) ** 2)
-            U = (strength[b] * zeta / tau) ** np.arange(order + 1)[:, None] * _stretched(scenario.activation, tau, order)
-            G2[b,-1,:-1]=G2[b,:-1,-1]=u[b]*N[b]*(U@pi)
-            G2[b,-1,-1]=u[b]**2*N[b]
-        G=G2
-        def ext(X):
-            M=np.zeros((len(N),order+5,order+5)); M[:,:-1,:-1]=X.M; M[:,-1,-1]=1
-            return _Moments(M,np.concatenate([X.m,np.zeros((len(N),1))],1))
-        sample,clean=ext(sample),ext(clean)
     values = _errors(scenario.activation, points, sample, clean, G)
     values["null_error"] = clean.M[:, 0, 0].copy()
     values["affine_error"] = values["null_error"] - g0**2 - g1**2
     solved = np.all(np.isfinite([values["test_error"], values["train_error"]]), axis=0)
     status = np.where(solved, "", "the closed form has no finite answer here").astype(str)
     answer = Answer(values, status, np.zeros(len(eta)), np.zeros(len(eta), dtype=np.int64))
-    answer.warnings = _warnings(scenario, strength)
-    answer.attrs["theory"] = "exact"
-    return answer
-
-
-def _warnings(scenario: OneStep, strength: Array) -> list[str]:
-    assert isinstance(scenario.step, SmallStep | GrowingStep)
-    warnings = []
     strong = np.abs(strength) > STRONG_SPIKE
     if strong.any():
-        warnings.append(
-            f'The theory of fit_sample="same" is one of weak spikes, s^2 << 1, and s reaches '
-            f"{np.max(np.abs(strength)):.2g} here ({strong.sum()} of {len(strong)} points above {STRONG_SPIKE:g})."
+        answer.warnings.append(
+            f'The theory of fit_sample="same" is one of weak spikes, s^2 << 1, but s = eta c1 |beta|/sqrt(p) is above '
+            f"{STRONG_SPIKE:g} at {strong.sum()} of {len(strong)} points (up to {np.max(np.abs(strength)):.2g})."
         )
-    if scenario.step.update == "exact":
-        warnings.append(
-            'The theory of fit_sample="same" is that of step.update="rank-one"; what the whole gradient '
-            '(step.update="exact") adds to it at a finite dim is left out.'
-        )
-    return warnings
+    answer.attrs["theory"] = "exact"
+    return answer
 
 
 @dataclass(frozen=True)
@@ -115,13 +94,12 @@ class _Moments:
 
 def _second_moments(scenario: OneStep, points: Points, order: int) -> tuple[_Moments, _Moments]:
     """Return the moments under the law of the sample and under the clean law, each distinct one computed once."""
-    phi, power = 1 / points["samples_per_dim"], residual_power(scenario, points)
-    rows = np.stack([phi, points["noise"], power], axis=1)
+    rows = np.stack([1 / points["samples_per_dim"], points["noise"], residual_power(scenario, points)], axis=1)
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
     which = which.reshape(-1)
     laws = []
     for leak in (1.0, 0.0):
-        pairs = [_moments_of(scenario, *map(float, row), leak, order) for row in distinct]
+        pairs = [_moments_of(scenario, phi, noise, power, leak, order) for phi, noise, power in distinct]
         laws.append(_Moments(np.stack([M for M, _ in pairs])[which], np.stack([m for _, m in pairs])[which]))
     return laws[0], laws[1]
 
@@ -161,7 +139,10 @@ def _panels(kinks: tuple[float, ...]) -> tuple[Array, Array]:
 
 
 def _right_vectors(scenario: OneStep, points: Points, strength: Array, order: int) -> Array:
-    """Return G = U^T U of section 6, (B, J+1, J+1): u_j = (s zeta/tau)^j E[sigma(tau v) h_j(v)], tau^2 = 1 + s^2 zeta^2."""
+    """Return G = U^T U of section 6, (B, J+1, J+1).
+
+    Column j of U is (s zeta/tau)^j E[sigma(tau v) h_j(v)] over the neurons, tau^2 = 1 + s^2 zeta^2.
+    """
     zeta, pi = second_layer_law(scenario)
     distinct, which = np.unique(strength, return_inverse=True)
     kernels = np.empty((len(distinct), order + 1, order + 1))

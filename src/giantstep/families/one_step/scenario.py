@@ -205,6 +205,12 @@ _ERRORS = (
         engines=("limit",),
     ),
 )
+_ALONG = (
+    Variable(
+        "error_along", ("kappa",), "E[(y - f)^2 | kappa]", "squared error at a given place along the learnt direction"
+    ),
+    Variable("mean_along", ("kappa",), "E[f | kappa]", "mean output at a place along the learnt direction"),
+)
 _NORMALISATION = Setting("p", "eigenvalues of Phi^T Phi/p or of Phi^T Phi/n", choices=("p", "n"))
 _SPECTRUM = (
     Variable("density", ("x",), "rho(x)", "density of the bulk, of mass 1 - atom", compared=False),
@@ -233,6 +239,62 @@ _RESOLVENT = (
         "trace with W0_q ... W0_q'^T inserted, divided by p",
     ),
     Variable("V1_imag", ("z", "block", "block_2"), "Im V1_qq'", "the same, imaginary part"),
+)
+_WEIGHTS = (
+    Variable(
+        "top_singular_value", (), "s_1(W)", "largest singular value of the updated weights; the edge without an outlier"
+    ),
+    Variable(
+        "left_alignment",
+        (),
+        "(u.a)^2/|a|^2",
+        "squared cosine of its left vector and the second layer (limit: NaN without an outlier)",
+    ),
+    Variable(
+        "right_alignment",
+        (),
+        "(v.w*)^2",
+        "squared cosine of its right vector and the target direction (limit: NaN without an outlier)",
+    ),
+    Variable("bulk_lower", (), "|1 - sqrt(p/d)|", "lower edge of the singular values", engines=("limit",)),
+    Variable("bulk_upper", (), "1 + sqrt(p/d)", "upper edge of the singular values", engines=("limit",)),
+    Variable("spike_strength", (), "ell", "squared length of W^T a/|a|, 1 without a step", engines=("limit",)),
+    Variable(
+        "threshold",
+        (),
+        "1 + sqrt(p/d)",
+        "spike_strength above which there is an outlier at the top",
+        engines=("limit",),
+    ),
+)
+_SPIKES = (
+    Variable(
+        "singular_values",
+        ("spike",),
+        "s_k",
+        "largest singular values of F/sqrt(n), F the features of the fit; in the limit the outliers only, then NaN "
+        "(inf: grows with the dimension)",
+    ),
+    Variable(
+        "alignment",
+        ("spike", "degree"),
+        "(u_k.h_j)^2/|h_j|^2",
+        "squared cosine of the left vector and h_j = He_j/sqrt(j!) of the learnt feature <x, beta>/|beta|",
+    ),
+    Variable(
+        "norm_alignment",
+        ("spike",),
+        "(u_k.chi)^2/|chi|^2",
+        "squared cosine of the left vector and chi = (|x|^2 - d)/sqrt(2d), which is uninformative",
+    ),
+    Variable(
+        "spike_degree",
+        ("spike",),
+        "argmax_j",
+        "name of the spike: the degree of its largest alignment (NaN: no spike, or that of |x|^2)",
+        compared=False,
+    ),
+    Variable("bulk_edge", (), "s_+", "upper edge of the bulk of singular values of F/sqrt(n)", engines=("limit",)),
 )
 
 
@@ -268,6 +330,15 @@ class OneStep(Scenario):
             settings={"test_samples": Setting(10_000, "fresh samples of the test error", engines=("experiment",))},
             plot=("test_error", "train_error"),
         ),
+        "along": Question(
+            "error and output resolved along the learnt direction kappa = <v,x>",
+            _ALONG,
+            settings={
+                "kappa": Setting(None, "places along the learnt direction (-3, -2.75, ..., 3 if left out)"),
+                "test_samples": Setting(40_000, "fresh samples, sorted by kappa", engines=("experiment",)),
+            },
+            plot=("error_along",),
+        ),
         "spectrum": Question(
             "bulk spectrum of the feature covariance, its edges, atom and outliers",
             _SPECTRUM,
@@ -282,6 +353,17 @@ class OneStep(Scenario):
             _RESOLVENT,
             settings={"z": Setting(None, "complex points off the positive real axis", example=[-1.0, 1 + 1j])},
             plot=("m_imag",),
+        ),
+        "weights": Question(
+            "spike of the updated first layer: top singular value and its vectors (small and growing steps)",
+            _WEIGHTS,
+            plot=("top_singular_value",),
+        ),
+        "spikes": Question(
+            "spikes of the feature matrix, named by their degree in the learnt feature (small and growing steps)",
+            _SPIKES,
+            settings={"degree": Setting(None, "degrees of the alignments (0 to 4 if left out)")},
+            plot=("singular_values",),
         ),
     }
     theories: ClassVar[Mapping[str, str]] = {
@@ -370,7 +452,9 @@ class OneStep(Scenario):
                 raise bad_field("step.initial_output", int(initial[initial != 0][0]), '0 where fit_sample="same"')
             other = np.flatnonzero(batch != samples)
             if other.size:
-                allowed = f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
+                allowed = (
+                    f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
+                )
                 raise bad_field("step.batch_per_dim", float(batch[other[0]]), allowed)
 
     @classmethod
@@ -383,6 +467,14 @@ class OneStep(Scenario):
             second_layer=Vocabulary([1, -1], [0.9, 0.1]),
             step=PlantedSpike(alignment=0.5),
         )
+
+    @classmethod
+    def example_for(cls, what: str) -> OneStep:
+        """Return a small valid scenario for a question: spikes have one of a small step."""
+        if what not in ("weights", "spikes"):
+            return cls.example()
+        step = SmallStep(4, batch_per_dim=4, update="rank-one")
+        return cls.example().replace(activation="relu(z) - 1/sqrt(2*pi)", step=step)
 
     @property
     def blocks(self) -> int:

@@ -42,6 +42,8 @@ Array = NDArray[Any]
 RELATIVE_HEIGHT = 1e-7
 """Im z/x at which the density is read; outside the bulk it leaves a density of about this size."""
 COARSE = 24
+MASS_TOLERANCE = 0.02
+"""How far the mass of a law may be from one; a density that diverges at 0 leaves a little below the finest panel."""
 OUTLIER_ROOM = 8
 """Eigenvalues above the bulk that an answer has room for."""
 SPECTRUM_NODES = 40
@@ -151,17 +153,32 @@ class Bulk:
         return float(1 - np.linalg.eigvalsh(root[:, None] * Ker[0] * root)[-1])
 
     def upper_edge(self) -> float:
-        """Return the upper edge of the bulk; inf where the slope of the activation is unbounded."""
-        if not self.bounded:
-            return np.inf
-        solver = _RealSolver(self, lambda z: (-z, 1.0), sign=-1)
+        """Return the upper edge of the bulk; inf where it has none (unbounded slope or residuals)."""
+        return self.end() if self.bounded else np.inf
+
+    def end(self) -> float:
+        """Return where the bulk ends for these nodes, which are bounded even where the law is not."""
         start = 20 * self.mean * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
+        if self.batch is not None:
+            return self._end_by_density(start)
+        solver = _RealSolver(self, lambda z: (-z, 1.0), sign=-1)
         step = -0.2 * start
         while (value := solver(start + step)) is not None and value > 0.5:
             start += step
             step = -0.2 * start
         edge = march_to_edge(solver, start, step / 2)
         return np.nan if edge is None else edge
+
+    def _end_by_density(self, top: float) -> float:
+        """Return the largest x with a density, to 1e-6: after a finite batch a march on the real axis can go astray."""
+        x = top * np.geomspace(1e-4, 1, 81)
+        for _ in range(6):
+            density, _ = self.density(x)
+            lit = np.flatnonzero(np.nan_to_num(density) * x > 1e-4)
+            if not lit.size or lit[-1] == len(x) - 1:
+                return float(np.nan)
+            x = np.linspace(x[lit[-1]], x[lit[-1] + 1], 17)
+        return float(x[-1])
 
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
@@ -212,10 +229,12 @@ class Bulk:
     def outliers(self, edge: float, dim: float) -> Array:
         """Return the eigenvalues above the edge, largest first (7.4); inf for those that grow with the dimension."""
         if not np.isfinite(edge):
+            edge = self.end()
+        if not np.isfinite(edge):
             return np.empty(0)
         solver = _RealSolver(self, lambda z: (-z, 1.0), sign=-1)
         spikes = _Spikes(self, solver, dim)
-        just_above = edge * (1 + 1e-6)
+        just_above = edge * (1 + (1e-6 if self.batch is None else 1e-3))
         if solver(4 * edge) is None or solver(just_above) is None:
             return np.empty(0)
         count = int(np.sum(spikes(just_above) > 1))
@@ -321,6 +340,13 @@ def bounded_slope(activation: Function) -> bool:
     return bool(np.isfinite(slopes[0]) and slopes[0] <= 1.5 * max(slopes[1], 1.0))
 
 
+def _bounded_residuals(scenario: OneStep) -> bool:
+    """Tell whether the labels are bounded, so that the bulk after a finite batch has an upper edge."""
+    z = np.concatenate([-np.geomspace(1, 1e4, 200), np.geomspace(1, 1e4, 200)])
+    values = np.abs(scenario.target(z))
+    return scenario.noise == 0 and bool(np.max(values) <= 1.5 * np.max(values[np.abs(z) < 5]))
+
+
 # -- answers ---------------------------------------------------------------------------------------------------
 
 
@@ -391,7 +417,7 @@ def bulks(scenario: OneStep, points: Points, models: Models) -> dict[int, Bulk]:
                 model.pi,
                 float(points["samples_per_dim"][point] / points["width_per_dim"][point]),
                 float(points["width_per_dim"][point]),
-                flat or bounded_slope(scenario.activation),
+                (flat or bounded_slope(scenario.activation)) and (model.batch is None or _bounded_residuals(scenario)),
                 None if model.batch is None else model.batch.take(np.array([place])),
                 bulk_row_scale(model, here)[place],
             )
@@ -499,10 +525,16 @@ def spectrum(scenario: OneStep, points: Points, models: Models, settings: Mappin
         iterations[point] = max(law.iterations, int(np.max(found.iterations)))
         if np.isnan(law.upper) or np.isnan(law.lower):
             status[point] = "an edge of the bulk was not found"
+        elif abs(law.panels.integral(law.on_panels) + law.atom - 1) > MASS_TOLERANCE:
+            status[point] = (
+                f"the density has mass {law.panels.integral(law.on_panels):.3f} beside an atom of {law.atom:.3f}"
+            )
         elif np.isnan(density).any():
             status[point] = f"the density was not solved at {np.isnan(density).sum()} of {len(x)} values of x"
         if np.isinf(law.upper) and not warnings:
-            warnings.append("The slope of the activation is unbounded: the bulk has no upper edge.")
+            warnings.append(
+                "The bulk has no upper edge: the activation's slope or the batch's residuals are unbounded."
+            )
     return Answer(values, status.astype(str), residual, iterations, {"x": x}, warnings)
 
 

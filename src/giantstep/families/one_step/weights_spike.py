@@ -1,15 +1,17 @@
 """The spike that a small step leaves in the first layer: top singular value and vectors of the updated weights.
 
-W1 = W0 + eta c1 a beta^T up to a vanishing remainder, with beta = X0^T r/n0 (section 4 of the notes on step sizes). With
-c = p/d, b0^2 = g1^2 + E r^2 d/n0, f0 the initial output (0 or 1) and eta in units of |a| = sqrt(E zeta^2),
+W1 = W0 + eta c1 a beta^T up to a vanishing remainder, with beta = X0^T r/n0 (section 4 of the notes on step sizes).
+With c = p/d, b0^2 = g1^2 + E r^2 d/n0, f0 the initial output (0 or 1) and eta in units of |a| = sqrt(E zeta^2),
 
     ell = (1 - f0 eta c1^2)^2 + eta^2 c1^2 b0^2
 
-is the squared length of W1^T a/|a|. The bulk of singular values is that of W0, |1 -+ sqrt(c)|. A singular value leaves it at
-the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then
+is the squared length of W1^T a/|a|. The bulk of singular values is that of W0, |1 -+ sqrt(c)|. A singular value leaves
+it at the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then
 
     s^2 = ell + c ell/(ell - 1),   (left . a)^2/|a|^2 = (1 - c/(ell - 1)^2)/(1 + c/(ell - 1)),
     (right . w*)^2 = (eta c1 g1)^2/ell (1 - c/(ell - 1)^2).
+
+With f0 = 1 and c < 1 one may leave it at the bottom, where ell < 1 - sqrt(c); that one is not reported.
 """
 
 from __future__ import annotations
@@ -20,16 +22,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.families.one_step.scenario import OneStep
+from giantstep.errors import InputError, bad_field
+from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep, Vocabulary
 from giantstep.families.one_step.steps import Points, residual_power, second_layer_law, step_size
 from giantstep.family import Answer
+from giantstep.gaussian import expectation
 
 Array = NDArray[np.float64]
+
+GAUSSIAN_NODES = 60
+LEFT_OUT = 0.02
+"""What the rest of the gradient may add to the squared length of the rows before the limit warns."""
 
 
 def weights(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="weights"`` at every point; a growing step needs a finite ``points["dim"]``."""
-    zeta, pi = second_layer_law(scenario)
+    check_limit(scenario, points, "weights")
+    if settings.get("theory") not in (None, "exact"):
+        raise bad_field("theory", settings["theory"], '"exact" for what="weights"')
+    zeta, pi = whole_law(scenario)
+    warnings = []
+    added = np.max(remainder(scenario, points)) * np.sum(pi * zeta**2)
+    if added > LEFT_OUT:
+        warnings.append(
+            "The limit leaves out all but the rank-one part of the gradient, which adds "
+            f'{added:.0%} to the squared length of the rows; step.update="rank-one" is the experiment it describes.'
+        )
     c1, g1 = scenario.activation.hermite(1)[1], scenario.target.hermite(1)[1]
     eta = step_size(scenario, points) * np.sqrt(np.sum(pi * zeta**2))
     length = g1**2 + residual_power(scenario, points) / points["step.batch_per_dim"]
@@ -52,4 +70,41 @@ def weights(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> A
         "threshold": threshold,
     }
     count = len(c)
-    return Answer(values, np.full(count, "", dtype="U1"), np.zeros(count), np.zeros(count, dtype=np.int64))
+    solved = np.full(count, "", dtype="U1")
+    attrs = {"theory": "exact"}
+    return Answer(values, solved, np.zeros(count), np.zeros(count, dtype=np.int64), warnings=warnings, attrs=attrs)
+
+
+def whole_law(scenario: OneStep) -> tuple[Array, Array]:
+    """Return values and probabilities of the second layer; a Gaussian one becomes all its Gauss-Hermite nodes."""
+    if isinstance(scenario.second_layer, Vocabulary):
+        return second_layer_law(scenario)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSSIAN_NODES)
+    return nodes, weights / weights.sum()
+
+
+def check_step(scenario: OneStep, what: str) -> None:
+    """Refuse steps whose spikes have no closed form."""
+    if not isinstance(scenario.step, SmallStep | GrowingStep):
+        raise bad_field("step", scenario.step, f'a SmallStep or a GrowingStep for what="{what}"')
+
+
+def check_limit(scenario: OneStep, points: Points, what: str) -> None:
+    """Refuse what the closed forms of spikes do not cover."""
+    check_step(scenario, what)
+    if isinstance(scenario.step, GrowingStep) and np.any(np.isinf(points["dim"])):
+        raise InputError(
+            f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.'
+        )
+
+
+def remainder(scenario: OneStep, points: Points) -> Array:
+    """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
+    assert isinstance(scenario.step, SmallStep | GrowingStep)
+    eta = step_size(scenario, points)
+    if scenario.step.update == "rank-one":
+        return np.zeros_like(eta)
+    activation = scenario.activation
+    slope = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
+    power = residual_power(scenario, points) / points["step.batch_per_dim"] * (slope - activation.hermite(1)[1] ** 2)
+    return np.asarray(eta**2 * power / (points["width_per_dim"] * points["dim"]))

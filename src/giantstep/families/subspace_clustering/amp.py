@@ -61,7 +61,7 @@ class AMPRun:
     precision : (p, p) matrix A_u = V^T V that `assign` needs.
     directions : (k, p) places of the clusters; U = posteriors @ directions, means = V directions^T.
     weights : (k,) prior probabilities of the clusters.
-    outcome : ``"converged"``, ``"trivial"`` (collapsed to zero: no structure found), ``"not converged"``, ``"diverged"``.
+    outcome : ``"converged"``, ``"trivial"`` (collapsed to zero: nothing found), ``"not converged"`` or ``"diverged"``.
     iterations : sweeps made.
     change : relative squared change of U in the last sweep.
     log_evidence : d * phi_B, the Bethe estimate of the log-evidence over pure noise.
@@ -170,12 +170,13 @@ def amp(
         U = _own_start(start, (n, p), xp)
     V, Sigma_U = xp.zeros((d, p)), xp.zeros((p, p))
     unit = xp.eye(p)
+    mu, S = V, unit
     outcome, change, iteration = "not converged", math.inf, 0
     posteriors = xp.tile(xp.asarray(w), (n, 1))
     support, A_u, log_evidence = xp.full(d, rho), xp.zeros((p, p)), 0.0
     for iteration in range(1, max_iterations + 1):
         if learn and iteration > 1:
-            new_rho, new_tau = _learnt(rho, tau, support, mu, S, p)  # noqa: F821 (from the sweep before)
+            new_rho, new_tau = _learnt(rho, tau, support, mu, S, p)
             rho, tau = (
                 new_rho if learn != "snr" else rho,
                 new_tau if learn != "sparsity" else float(snr) / (new_rho * d),
@@ -223,13 +224,17 @@ def amp(
         log_Z_u = float((top + xp.log(total)).sum())
         log_Z_v = float((xp.logaddexp(0.0, exponent) + math.log1p(-rho) if rho < 1 else exponent).sum())
         T_U, T_V = U.T @ U, V.T @ V
-        log_evidence = log_Z_u + log_Z_v + float(
-            -(B_u * U).sum()
-            - (B_v * V).sum()
-            + 0.5 * (A_u * (T_U + Sigma_U)).sum()
-            + 0.5 * (A_v * (T_V + Sigma_V)).sum()
-            + (XV * U).sum()
-            - 0.5 * (T_U * T_V + T_U * Sigma_V + Sigma_U * T_V).sum()
+        log_evidence = (
+            log_Z_u
+            + log_Z_v
+            + float(
+                -(B_u * U).sum()
+                - (B_v * V).sum()
+                + 0.5 * (A_u * (T_U + Sigma_U)).sum()
+                + 0.5 * (A_v * (T_V + Sigma_V)).sum()
+                + (XV * U).sum()
+                - 0.5 * (T_U * T_V + T_U * Sigma_V + Sigma_U * T_V).sum()
+            )
         )
     return AMPRun(
         posteriors=posteriors, means=V @ Q.T, support=support, assignments=U, features=V, precision=A_u, directions=Q,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from giantstep.errors import bad_field
 
@@ -109,12 +109,13 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     one-dimensional integrals by the Gumbel-max identity, m_u = k int f F^{k-2} [F(y) - F(y-a)] dy, where F is the law
     of a Gumbel variable plus sqrt(a) N(0, 1).
     """
+    direct: Callable[[float], float]
     if weight is not None and weight != 0.5:
         variance = 2 * weight * (1 - weight)
-        direct: Callable[[float], float] = lambda a: _two_point(variance * a, weight)  # noqa: E731
+        direct = functools.partial(_two_point, w=weight)
     else:
         weight, variance = None, 1 / clusters
-        direct = lambda a: _gumbel(a, clusters)  # noqa: E731
+        direct = functools.partial(_gumbel, clusters=clusters)
     domain = [math.log(_LOWEST), math.log(_HIGHEST)]
     ratio = Chebyshev.interpolate(
         lambda x: np.array([direct(math.exp(y)) / (variance * math.exp(y)) for y in x]), _DEGREE, domain
@@ -154,8 +155,9 @@ def _gumbel(a: float, clusters: int) -> float:
     return float(clusters * step * np.sum(f * F ** (clusters - 2) * rise))
 
 
-def _two_point(x: float, w: float) -> float:
-    """Return E u_hat^2 for u = sqrt((1-w)/w) with probability w, else -sqrt(w/(1-w)), observed with SNR x."""
+def _two_point(a: float, w: float) -> float:
+    """Return E u_hat^2 for u = sqrt((1-w)/w) with probability w, else -sqrt(w/(1-w)), at SNR x = 2w(1-w) a."""
+    x = 2 * w * (1 - w) * a
     z = np.arange(-9.5, 9.5 + 1e-9, min(0.2, 0.2 / math.sqrt(x)))
     density = np.exp(-(z**2) / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
     upper, lower = math.sqrt((1 - w) / w), -math.sqrt(w / (1 - w))
@@ -269,7 +271,7 @@ def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Flo
     odds = np.where(rho < 1, log_odds(np.where(rho < 1, rho, part)), 0.0)
     line = 2 * (1 + snr) * np.maximum(odds + 0.5 * rank * np.log1p(snr), 0.0)
     with np.errstate(over="ignore"):
-        hits, false = stats.chi2.sf(line / snr / (1 + snr), rank), stats.chi2.sf(line / snr, rank)
+        hits, false = special.chdtrc(rank, line / snr / (1 + snr)), special.chdtrc(rank, line / snr)
     blind = np.where(rho > 0.5, 1.0, 0.0)
     hits, false = np.where(b > 0, hits, blind), np.where(b > 0, false, blind)
     return np.where(rho < 1, hits, 1.0), np.where(rho < 1, false, 0.0)
@@ -283,7 +285,7 @@ def _chi_nodes(scale: Floats, threshold: Floats, freedom: int) -> tuple[Floats, 
     end = math.sqrt(freedom) + 10
     even = np.broadcast_to(np.linspace(0, end, 9), (len(scale), 9))
     with np.errstate(over="ignore"):
-        turns = np.sqrt(np.maximum(2 * (threshold[:, None] + _STEPS) / scale[:, None], 0.0))
+        turns = np.sqrt(np.maximum(2 * (threshold[:, None] + _STEPS) / np.maximum(scale, 1e-300)[:, None], 0.0))
     breaks = np.sort(np.concatenate([even, np.minimum(turns, end)], axis=1), axis=1)
     half = 0.5 * np.diff(breaks, axis=1)[:, :, None]
     r = (breaks[:, :-1, None] + half * (1 + _PANEL_NODES)).reshape(len(scale), -1)
@@ -311,5 +313,7 @@ def _softplus_mean(scale: Floats, threshold: Floats, rank: int) -> Floats:
     for first in range(0, len(scale), _CHUNK):
         piece = slice(first, first + _CHUNK)
         r, weights = _chi_nodes(scale[piece], threshold[piece], rank)
-        mean[piece] = (weights * np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])).sum(axis=1)
+        mean[piece] = (weights * np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])).sum(
+            axis=1
+        )
     return mean

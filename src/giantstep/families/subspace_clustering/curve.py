@@ -1,7 +1,8 @@
 """State evolution as one curve: every fixed point of a problem, parametrised by the SNR a of the assignments.
 
-At a fixed point a = lam m_v and b = alpha nu lam m_u/rho (nu the variance of the assignments, 1/k). Given a, m_u = m_u(a)
-is explicit, b solves the one-dimensional equation b m_v(b) = alpha nu a m_u(a)/rho, and lam = a/m_v(b). Along that curve
+At a fixed point a = lam m_v and b = alpha nu lam m_u/rho (nu the variance of the assignments, 1/k). Given a, the
+overlap m_u(a) is explicit, b solves the one-dimensional equation b m_v(b) = alpha nu a m_u(a)/rho, and lam = a/m_v(b).
+Along that curve
 
     d log lam/d log a = (1 - s_u s_v)/(1 + s_v),
 
@@ -28,7 +29,8 @@ from giantstep.families.subspace_clustering.channels import (
 _GRID = 160
 """Points in log a on which turning points of lam(a) are looked for."""
 _LOWEST, _LARGEST = 1e-11, 80.0
-_FIRST_ORDER_FLOOR = 1e-9
+_ABOVE = 1 + 1e-14
+"""An snr that is lam_alg up to rounding is not above it."""
 
 
 @dataclass
@@ -80,9 +82,7 @@ class Problems:
 
     def map(self, a: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Return one step of state evolution, a -> lam m_v(b(a)), and its logarithmic slope."""
-        m_v, s_v = features_overlap(
-            self.features_snr(self.channel.overlap(a), lam), self.rho, self.channel.rank
-        )
+        m_v, s_v = features_overlap(self.features_snr(self.channel.overlap(a), lam), self.rho, self.channel.rank)
         return lam * m_v, s_v * self.channel.slope(a)
 
     def phi(self, a: Floats, lam: Floats) -> Floats:
@@ -183,7 +183,7 @@ def _merge(old: Floats, new: Floats, rows: NDArray[np.intp]) -> Floats:
 
 def upper_branch(problems: Problems, turning: Turning, lam: Floats) -> tuple[Floats, Floats]:
     """Return (a, residual) of the largest fixed point: what state evolution reaches from full knowledge."""
-    exists = np.where(turning.first_order, lam >= turning.lam_dyn, lam > problems.threshold)
+    exists = np.where(turning.first_order, lam >= turning.lam_dyn, lam > problems.threshold * _ABOVE)
     low = np.where(turning.a_dyn > 0, turning.a_dyn, _below_onset(problems, lam))
     a, residual = _on_piece(problems, lam, low, lam, exists)
     lower, lower_residual = lower_piece(problems, turning, lam)
@@ -200,7 +200,7 @@ def lower_branch(problems: Problems, turning: Turning, lam: Floats) -> tuple[Flo
 
 def lower_piece(problems: Problems, turning: Turning, lam: Floats) -> tuple[Floats, Floats]:
     """Return (a, residual) on the first rising piece of the curve, from the onset to lam_algB; zero before it."""
-    exists = turning.first_order & (lam > problems.threshold) & (lam < turning.lam_algB) & (turning.a_algB > 0)
+    exists = turning.first_order & (lam > problems.threshold * _ABOVE) & (lam < turning.lam_algB) & (turning.a_algB > 0)
     return _on_piece(problems, lam, _below_onset(problems, lam), np.where(exists, turning.a_algB, 1.0), exists)
 
 
@@ -312,15 +312,13 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
             x = np.linspace(x[place - 1], x[place + 1], 13)
         return float(margin.min()), float(x[margin.argmin()])
 
-    low, high = 1e-3, 1.0
-    for _ in range(45):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if smallest(middle)[0] < 0 else (low, middle)
-        if high - low < 1e-12:
-            break
-    a = np.array([math.exp(smallest(high)[1])])
-    one = Problems(channel, np.array([alpha]), np.array([high]))
-    return high, float(channel.overlap(a)[0]), float(one.snr_of(a)[0] / one.threshold[0])
+    def below(x: Floats, index: NDArray[np.intp]) -> Floats:
+        return np.array([-smallest(math.exp(one))[0] for one in x])
+
+    rho = np.exp(crossing(below, np.array([math.log(1e-3)]), np.zeros(1)))
+    a = np.array([math.exp(smallest(float(rho[0]))[1])])
+    one = Problems(channel, np.array([alpha]), rho)
+    return float(rho[0]), float(channel.overlap(a)[0]), float(one.snr_of(a)[0] / one.threshold[0])
 
 
 Sloped = Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]]
@@ -356,7 +354,7 @@ def falling_root(function: Sloped, low: Floats, high: Floats, *, steps: int = 10
 
 
 def crossing(function: Callable[[Floats, NDArray[np.intp]], Floats], low: Floats, high: Floats) -> Floats:
-    """Return where functions fall from positive (at `low`) to not positive (at `high`): Illinois steps and bisection."""
+    """Return where functions fall from positive (at `low`) to not positive (at `high`), by guarded regula falsi."""
     index = np.arange(len(low))
     low, high = low.copy(), high.copy()
     at_low, at_high = function(low, index), function(high, index)

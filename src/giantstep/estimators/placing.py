@@ -1,0 +1,272 @@
+"""Where a dataset lies in the phase diagram of clustering: easy, hard or impossible."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from giantstep.errors import InputError, bad_field
+from giantstep.estimators.fitting import EVIDENCE, Options, fit_clusters
+from giantstep.estimators.matrices import Array, check_finite
+from giantstep.families.subspace_clustering.scenario import MOST_CLUSTERS, SubspaceClustering
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_VERDICTS = {"impossible": "impossible", "hard": "hard", "suboptimal": "easy", "optimal": "easy"}
+_NEAR = 0.15
+"""Relative distance from a line of the diagram within which the verdict is not sure."""
+_MOST_TRIED = 8
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Parameters of a dataset, and what the theory says about data with such parameters.
+
+    Attributes
+    ----------
+    samples, features : size of the data; constant features are not counted.
+    constant_features : features that do not vary.
+    clusters : number of clusters, given or chosen; where none were found, the number that was looked for.
+    found : whether there is evidence for clusters.
+    evidence : log-evidence of the clusters over noise.
+    noise_level : median noise level of the features.
+    samples_per_dim : n/d.
+    sparsity, active_features : fraction and number of features that tell the clusters apart; NaN where none were found.
+    snr : signal-to-noise ratio lambda, as in `giantstep.SubspaceClustering`.
+    ratio : snr over the threshold k/sqrt(n/d) of fast methods.
+    snr_possible, snr_easy : where the theory draws its lines for data of this shape, in units of the snr.
+    verdict : ``"easy"`` (message passing works), ``"hard"`` (the clusters can be seen in principle, but fast methods
+        need luck), ``"impossible"``, or ``"not found"``.
+    phase : the same in the words of the theory; empty where no clusters were found.
+    accuracy, best_accuracy : fraction of right labels of message passing and of the best method, in the limit.
+    expected_accuracy : the same as the fit on these data expects it.
+    samples_for_easy : samples at which these clusters become easy.
+    """
+
+    samples: int
+    features: int
+    constant_features: int
+    clusters: int
+    found: bool
+    evidence: float
+    noise_level: float
+    samples_per_dim: float
+    sparsity: float
+    active_features: float
+    snr: float
+    ratio: float
+    snr_possible: float
+    snr_easy: float
+    verdict: str
+    phase: str
+    accuracy: float
+    best_accuracy: float
+    expected_accuracy: float
+    samples_for_easy: float
+
+    def sentence(self) -> str:
+        """Say the verdict in one or two sentences."""
+        if not self.found:
+            return (
+                f"No clusters were found: the data are noise, or their snr is below {self.snr_easy:.3g}, where "
+                f"{self.clusters} clusters become easy with so many samples; such data cannot tell whether weaker ones "
+                "are hard or impossible to find."
+            )
+        near = min(abs(self.snr / line - 1) for line in (self.snr_possible, self.snr_easy)) < _NEAR
+        doubt = " It lies near a line of the diagram, so take this as a guess." if near else ""
+        said = {
+            "easy": "Easy: fast methods find the clusters"
+            + (", though not as well as is possible." if self.phase == "suboptimal" else " as well as is possible."),
+            "hard": "Hard: the clusters can be seen in principle, but fast methods find them only with luck, where few "
+            f"features are active, as here; from {self.samples_for_easy:.0f} samples on they are easy.",
+            "impossible": "Impossible in the limit of large data: what was found here leans on the finite size; "
+            f"from {self.samples_for_easy:.0f} samples on the clusters are easy.",
+        }
+        return said[self.verdict] + doubt
+
+    def report(self) -> str:
+        """Return the parameters and the verdict as lines of text."""
+        constant = f" ({self.constant_features} constant ones left out)" if self.constant_features else ""
+        lines = [
+            ("data", f"{self.samples} samples, {self.features} features{constant}"),
+            ("samples per feature", f"{self.samples_per_dim:.4g}"),
+            ("noise level", f"{self.noise_level:.4g} (median of the features)"),
+            ("clusters", f"{self.clusters}" if self.found else "none found"),
+            ("evidence", f"{self.evidence:.1f} ({EVIDENCE:g} is asked for)"),
+        ]
+        if self.found:
+            lines += [
+                ("active features", f"{self.active_features:.0f} (sparsity {self.sparsity:.3g})"),
+                ("snr", f"{self.snr:.4g} = {self.ratio:.3g} times the threshold of fast methods"),
+                ("possible from", f"snr {self.snr_possible:.4g}"),
+                ("easy from", f"snr {self.snr_easy:.4g}"),
+                ("accuracy in the limit", f"{self.accuracy:.3f} by message passing, {self.best_accuracy:.3f} at best"),
+                ("accuracy expected here", f"{self.expected_accuracy:.3f}"),
+            ]
+        width = max(len(name) for name, _ in lines)
+        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in lines), "", self.sentence()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as strict JSON data, null for what was not computed."""
+        from giantstep.result import plain
+
+        values: dict[str, Any] = plain({**asdict(self), "sentence": self.sentence()})
+        return values
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw the phase diagram of data of this shape with the point in it; write it where a path is given."""
+        from giantstep.figures.style import style
+
+        with style():
+            figure = _drawn(self)
+            if path is not None:
+                figure.savefig(path)
+        return figure
+
+
+def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Placement:
+    """Estimate the parameters of a dataset and say whether clusters in it are easy, hard or impossible to find.
+
+    Parameters
+    ----------
+    X : (n, d) finite real numbers, rows = samples; features may have any offsets and units.
+    n_clusters : number of clusters; ``"auto"`` takes the one from 2 to 8 with the largest evidence.
+    seed : random starts.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((600, 300))
+    >>> X[:, :15] += np.where(np.arange(600) % 2, 0.5, -0.5)[:, None]
+    >>> gs.place(X).verdict
+    'easy'
+    """
+    matrix = _matrix(X)
+    options = Options()
+    found = fit_clusters(matrix, _numbers(n_clusters, matrix), options, np.random.default_rng(seed))
+    n, d = len(matrix), int(found.data.varies.sum())
+    known: dict[str, Any] = {
+        "samples": n,
+        "features": d,
+        "constant_features": matrix.shape[1] - d,
+        "clusters": found.n_clusters,
+        "found": found.run is not None and found.evidence > EVIDENCE,
+        "evidence": float(found.evidence),
+        "noise_level": float(np.median(found.data.noise[found.data.varies])) if d else 0.0,
+        "samples_per_dim": n / d if d else math.inf,
+    }
+    threshold = found.n_clusters * math.sqrt(d / n)
+    if found.run is None or not known["found"]:
+        lost: dict[str, Any] = dict.fromkeys(
+            ("sparsity", "active_features", "snr", "ratio", "snr_possible", "accuracy", "best_accuracy")
+            + ("expected_accuracy", "samples_for_easy"),
+            math.nan,
+        )
+        return Placement(**known, **lost, snr_easy=threshold, verdict="not found", phase="")
+    run = found.run
+    sparsity, snr = float(np.clip(run.sparsity, 1e-6, 1.0)), float(run.snr)
+    theory = _theory(found.n_clusters, n / d, sparsity, snr)
+    return Placement(
+        **known,
+        **theory,
+        sparsity=sparsity,
+        active_features=sparsity * d,
+        snr=snr,
+        ratio=snr / threshold,
+        verdict=_VERDICTS[theory["phase"]],
+        expected_accuracy=float(np.asarray(run.posteriors).max(axis=1).mean()),
+        samples_for_easy=d * (found.n_clusters / snr) ** 2,
+    )
+
+
+def _theory(clusters: int, samples_per_dim: float, sparsity: float, snr: float) -> dict[str, Any]:
+    """Ask the limit for the lines of the diagram and the accuracies at one point."""
+    from giantstep.study import predict
+
+    scenario = SubspaceClustering(clusters=clusters, samples_per_dim=samples_per_dim, sparsity=sparsity, snr=snr)
+    lines, point = predict(scenario, what="thresholds"), predict(scenario)
+    return {
+        "snr_possible": float(lines["lam_it"]),
+        "snr_easy": float(lines["lam_alg"]),
+        "phase": str(point["phase"].values),
+        "accuracy": float(point["accuracy"].sel(branch="uninformed")),
+        "best_accuracy": float(point["accuracy"].sel(branch="bayes")),
+    }
+
+
+def _matrix(X: ArrayLike) -> Array:
+    if hasattr(X, "tocsr"):
+        raise InputError("X is a sparse matrix, but a dense one is needed; X.toarray() makes one.")
+    try:
+        matrix = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("X must be a matrix of real numbers, rows = samples.") from None
+    if matrix.ndim != 2 or min(matrix.shape) < 2:
+        raise InputError(f"X must be a matrix of at least 2 samples and 2 features, but has the shape {matrix.shape}.")
+    check_finite(matrix)
+    return matrix
+
+
+def _numbers(n_clusters: int | str, matrix: Array) -> list[int]:
+    n, d = matrix.shape
+    if isinstance(n_clusters, str) and n_clusters == "auto":
+        return list(range(2, max(2, min(_MOST_TRIED, n - 1, d + 1)) + 1))
+    whole = isinstance(n_clusters, numbers.Integral) and not isinstance(n_clusters, bool)
+    if not whole or not 2 <= int(n_clusters) <= MOST_CLUSTERS:
+        raise bad_field("n_clusters", n_clusters, f'a whole number from 2 to {MOST_CLUSTERS}, or "auto"')
+    if int(n_clusters) > min(n, d + 1):
+        raise InputError(f"{n_clusters} clusters need as many samples and features, but X has the shape {n} x {d}.")
+    return [int(n_clusters)]
+
+
+def _drawn(placed: Placement) -> Figure:
+    """Draw the lines of the diagram at this number of clusters and of samples per feature, and the point."""
+    from giantstep.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, plain_log_ticks
+    from giantstep.study import predict
+
+    alpha, here = placed.samples_per_dim, placed.sparsity
+    lowest = min(3e-3, here / 3) if placed.found else 3e-3
+    sparsities = np.geomspace(lowest, 1.0, 24)
+    scenario = SubspaceClustering(clusters=placed.clusters, samples_per_dim=alpha, sparsity=0.1, snr=1.0)
+    possible = predict(scenario, what="thresholds", sparsity=sparsities)["ratio_it"].values
+    ratio = placed.ratio if placed.found else 1.0
+    bottom, top = min(0.15, possible[0] / 1.5, ratio / 1.5), max(3.0, 2 * ratio)
+    figure, (axes,) = new_figure(1, 1, width=5.2, height=3.8)
+    axes.fill_between(sparsities, bottom, possible, color=GREY, alpha=0.25, lw=0)
+    axes.fill_between(sparsities, possible, 1, where=possible < 1, color=VERMILION, alpha=0.3, lw=0)
+    axes.fill_between(sparsities, 1, top, color=BLUE, alpha=0.16, lw=0)
+    axes.plot(sparsities, possible, color=VERMILION, label=r"possible from here ($\lambda_{IT}$)")
+    axes.axhline(1.0, color=BLUE, label=r"easy from here ($\lambda_{alg}=k/\sqrt{\alpha}$)")
+    axes.set(xscale="log", yscale="log", xlim=(lowest, 1.0), ylim=(bottom, top))
+    plain_log_ticks(axes.yaxis)
+    for word, x, y in (
+        ("easy", 0.02, math.sqrt(top)),
+        ("hard", 0.02, math.sqrt(possible[1])),
+        ("impossible", 0.8, 0.6),
+    ):
+        axes.text(x, y, word, transform=axes.get_yaxis_transform(), color=GREY, style="italic", va="center")
+    if placed.found:
+        axes.plot(here, ratio, marker="*", ms=15, color=BLACK, mec="white", ls="none", zorder=5)
+        left = here > math.sqrt(lowest)  # the words go to the side with more room
+        axes.annotate(
+            f"you are here: {placed.verdict}", (here, ratio), (-12 if left else 12, 0), textcoords="offset points",
+            ha="right" if left else "left", va="center", zorder=5,
+        )  # fmt: skip
+    else:
+        axes.annotate(
+            "no clusters found: noise, or somewhere below this line", (0.5, 1.0), (0, 4), ha="center", va="bottom",
+            xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+        )  # fmt: skip
+    axes.set_xlabel(r"fraction of active features, $\rho$")
+    axes.set_ylabel(r"snr over threshold, $\lambda\sqrt{\alpha}/k$")
+    axes.set_title(f"k = {placed.clusters} clusters, n/d = {alpha:.3g} ({placed.samples} x {placed.features})")
+    axes.legend(loc="lower right")
+    return figure

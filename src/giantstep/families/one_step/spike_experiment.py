@@ -1,0 +1,92 @@
+"""Spikes of a finite network: leading singular vectors of its updated weights and of its features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.families.one_step.feature_spikes import SPIKE_ROOM, hermite_functions, spike_degrees
+from giantstep.gaussian import Function
+from giantstep.lab import Array, Draws, Rows, accumulate, to_numpy
+from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
+
+
+def weights_spike(weights: Array, second_layer: Array, draws: Draws, count: int) -> dict[str, NDArray[np.float64]]:
+    """Return the largest singular value of the weights (p, d) and where its vectors point, the same for `count` points.
+
+    The target direction is e_1; the singular vectors are those of the largest singular value, inside the bulk or not.
+    """
+    xp, (p, d) = draws.xp, weights.shape
+    if p <= d:
+        values, vectors = leading_eigenvectors(outer_gram(weights, xp), 1, xp)
+        left = vectors[:, 0]
+        right = left @ weights
+    else:
+        gram = xp.zeros((d, d), order="F")
+        add_gram(gram, weights, xp)
+        values, vectors = leading_eigenvectors(gram, 1, xp)
+        right = vectors[:, 0]
+        left = weights @ right
+    found = {
+        "top_singular_value": float(values[0]) ** 0.5,
+        "left_alignment": float((left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))),
+        "right_alignment": float(right[0] ** 2 / (right @ right)),
+    }
+    return {name: np.full(count, value) for name, value in found.items()}
+
+
+def feature_spikes(
+    activation: Function,
+    weights: Array,
+    learnt: Array,
+    samples: NDArray[np.int64],
+    degrees: NDArray[np.int64],
+    draws: Draws,
+) -> dict[str, NDArray[np.float64]]:
+    """Return the largest singular values of F/sqrt(n) on the fit sample, and their left vectors' overlaps.
+
+    Parameters
+    ----------
+    activation, weights : the network, weights (p, d).
+    learnt : (d,) unit vector, beta/|beta| as the gradient step drew it.
+    samples : (B,) sample sizes n.
+    degrees : degrees j of the functions h_j(kappa), kappa = <x, learnt>.
+    """
+    xp, p = draws.xp, len(weights)
+    count, beside = len(samples), len(degrees) + 1
+    values = np.full((count, SPIKE_ROOM), np.nan)
+    overlaps = np.full((count, SPIKE_ROOM, beside), np.nan)
+    blocks = _features_and_functions(activation, weights, learnt, int(samples.max()), degrees, draws)
+    for stage in accumulate(blocks, p + beside, samples.tolist(), xp, keep_rows=False):
+        assert not isinstance(stage, Rows)
+        here, shown = samples == stage.size, min(SPIKE_ROOM, p, stage.size)
+        powers, vectors = leading_eigenvectors(stage.matrix[:p, :p], shown, xp)
+        projected = to_numpy(stage.matrix[p:, :p] @ vectors)
+        powers, lengths = to_numpy(powers), to_numpy(stage.matrix.diagonal()[p:])
+        values[here, :shown] = np.sqrt(powers / stage.size)
+        overlaps[here, :shown] = (projected**2 / (powers * lengths[:, None])).T
+    alignment, norm_alignment = overlaps[:, :, :-1], overlaps[:, :, -1]
+    return {
+        "singular_values": values,
+        "alignment": alignment,
+        "norm_alignment": norm_alignment,
+        "spike_degree": spike_degrees(alignment, norm_alignment, degrees),
+    }
+
+
+def _features_and_functions(
+    activation: Function, weights: Array, learnt: Array, rows: int, degrees: NDArray[np.int64], draws: Draws
+) -> Iterator[tuple[Array, Array]]:
+    """Yield [F, h_j(kappa), chi] (m, p + J + 1), whose Gram matrix holds all that is wanted, and no labels."""
+    xp, (p, d) = draws.xp, weights.shape
+    buffer = xp.empty((min(draws.chunk, rows), p + len(degrees) + 1))
+    nothing = xp.zeros(len(buffer))
+    for start, stop, inputs in draws.chunks("train", rows, d):
+        block = buffer[: stop - start]
+        block[:, :p] = activation(multiply(inputs, weights.T, xp))
+        functions = hermite_functions(inputs @ learnt, degrees, xp)
+        functions.append((xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5)
+        block[:, p:] = xp.stack(functions, axis=1)
+        yield block, nothing[: stop - start]

@@ -1,0 +1,188 @@
+"""The scenario of subspace clustering: a Gaussian mixture whose cluster means live on a few features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import bad_field
+from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.scenario import Integer, Number, Numbers, Scenario, field
+
+BRANCHES = ("uninformed", "informed", "bayes")
+"""What AMP reaches without knowledge, with knowledge of the truth, and what is optimal."""
+PHASES = ("impossible", "hard", "suboptimal", "optimal")
+"""Bayes zero; AMP zero but Bayes not; AMP below Bayes but not zero; AMP is Bayes-optimal and not zero."""
+MOST_CLUSTERS = 50
+"""Largest number of clusters for which the tables of the assignment channel were checked."""
+
+_INSTANCE = Setting(
+    "balanced",
+    "labels, number of active features and strengths as near their means as can be, or all drawn at random",
+    engines=("experiment",),
+    choices=("balanced", "random"),
+)
+_OVERLAPS = (
+    Variable("m_u", ("branch",), "m_u", "overlap of the assignments with the truth, 0 to 1"),
+    Variable("m_v", ("branch",), "m_v", "overlap of the cluster means with the truth, 0 to 1"),
+    Variable("mse_u", ("branch",), "E|u_hat - u|^2", "squared error of the assignments, per sample"),
+    Variable("mse_v", ("branch",), "E|v_hat - v|^2/p", "squared error of the cluster means, per feature and direction"),
+    Variable("accuracy", ("branch",), "P(c_hat = c)", "fraction of samples in the right cluster, best relabelling"),
+    Variable("tpr", ("branch",), "P(selected|active)", "fraction of the active features found (probability above 1/2)"),
+    Variable("fpr", ("branch",), "P(selected|idle)", "fraction of the idle features found active"),
+    Variable("phi", ("branch",), "phi", "free entropy per dimension: log-evidence over pure noise"),
+    Variable("ratio", (), "lambda/lambda_alg", "snr in units of the algorithmic threshold", engines=("limit",)),
+    Variable(
+        "phase",
+        (),
+        "-",
+        "impossible, hard (AMP finds nothing), suboptimal (AMP finds less than is possible) or optimal",
+        engines=("limit",),
+    ),
+    Variable("amp_iterations", (), "-", "sweeps until AMP stood still", engines=("experiment",), compared=False),
+    Variable(
+        "amp_converged", (), "-", "whether AMP stood still (1) or not (0)", engines=("experiment",), compared=False
+    ),
+)
+_TRAJECTORY = (
+    Variable("m_u", ("time",), "m_u(t)", "overlap of the assignments after t sweeps"),
+    Variable("m_v", ("time",), "m_v(t)", "overlap of the cluster means in sweep t"),
+    Variable("mse_u", ("time",), "E|u_hat - u|^2", "squared error of the assignments, per sample"),
+    Variable("mse_v", ("time",), "E|v_hat - v|^2/p", "squared error of the cluster means, per feature and direction"),
+    Variable("accuracy", ("time",), "P(c_hat = c)", "fraction of samples in the right cluster"),
+)
+_LIMIT: tuple[Engine, ...] = ("limit",)
+_THRESHOLDS = (
+    Variable("lam_dyn", (), "lambda_dyn", "snr at which the informed branch appears", engines=_LIMIT),
+    Variable("lam_it", (), "lambda_IT", "snr above which something can be found at all", engines=_LIMIT),
+    Variable("lam_jump", (), "lambda_jump", "snr at which the optimal overlap jumps", engines=_LIMIT),
+    Variable("lam_alg", (), "lambda_alg", "snr above which AMP finds something, k/sqrt(alpha)", engines=_LIMIT),
+    Variable("lam_algB", (), "lambda_algB", "snr above which AMP is optimal", engines=_LIMIT),
+    Variable("ratio_dyn", (), "lambda_dyn/lambda_alg", "lam_dyn in units of lam_alg", engines=_LIMIT),
+    Variable("ratio_it", (), "lambda_IT/lambda_alg", "lam_it in units of lam_alg", engines=_LIMIT),
+    Variable("ratio_jump", (), "lambda_jump/lambda_alg", "lam_jump in units of lam_alg", engines=_LIMIT),
+    Variable("ratio_algB", (), "lambda_algB/lambda_alg", "lam_algB in units of lam_alg", engines=_LIMIT),
+    Variable("m_dyn", (), "m_u", "overlap of the informed branch where it appears", engines=_LIMIT),
+    Variable("m_jump", (), "m_u", "optimal overlap just above its jump", engines=_LIMIT),
+    Variable("m_algB", (), "m_u", "overlap that AMP reaches just below lam_algB", engines=_LIMIT),
+    Variable("transition", (), "-", "continuous (all thresholds are lam_alg) or first-order", engines=_LIMIT),
+)
+_CRITICAL = (
+    Variable("sparsity_c", (), "rho_c", "sparsity above which the transition is continuous", engines=_LIMIT),
+    Variable("m_c", (), "m_u", "overlap at the end of the line", engines=_LIMIT),
+    Variable("ratio_c", (), "lambda_c/lambda_alg", "snr at the end of the line, over lam_alg", engines=_LIMIT),
+)
+
+
+class SubspaceClustering(Scenario):
+    """Clustering of a Gaussian mixture whose k means differ on a fraction of the features only.
+
+    X = sqrt(snr/(sparsity d)) U V^T + Z, n samples by d features, Z iid N(0, 1); row i of U is e_c - weights for a
+    label c, row j of V is N(0, I_k) with probability `sparsity`, else zero (a feature is active for all clusters or for
+    none). The limit is n, d -> inf with n/d fixed. In it AMP, the best known fast algorithm, follows state evolution;
+    with few active features it fails (the hard phase) where exhaustive inference would succeed.
+
+    >>> import giantstep as gs
+    >>> s = gs.SubspaceClustering(clusters=2, sparsity=0.05, snr=1.5, samples_per_dim=2.0)
+    >>> round(s.threshold, 6), str(gs.predict(s, snr=0.9 * s.threshold).phase.values)
+    (1.414214, 'hard')
+    """
+
+    family: ClassVar[str] = "subspace-clustering"
+    title: ClassVar[str] = "Subspace clustering: Gaussian mixture with sparse means"
+    update_rule: ClassVar[str] = (
+        "data    X = sqrt(snr/(sparsity d)) U V^T + Z,  X is n x d,  Z iid N(0,1)\n"
+        "        rows of U: e_c - weights, c one of k = clusters;  rows of V: N(0, I_k) with prob. sparsity, else 0\n"
+        '        mean = "informative": rows of U are e_c, the mean of the data tells which features are active\n'
+        "AMP     V <- posterior mean of V given X^T U,  U <- posterior mean of U given X V, with Onsager terms\n"
+        "        p = k - 1 coordinates of the assignments, two products with X per sweep\n"
+        "limit   d -> inf with n/d = samples_per_dim fixed:  b = alpha snr m_u/(rho k),  m_v = m_v(b)\n"
+        "        a = snr m_v,  m_u = m_u(a);  the branch of largest free entropy phi is Bayes-optimal"
+    )
+    questions: ClassVar[Mapping[str, Question]] = {
+        "overlaps": Question(
+            "overlaps, errors and free entropy of AMP, of the informed branch and of the Bayes-optimal one; the phase",
+            _OVERLAPS,
+            settings={
+                "start": Setting(
+                    "spectral",
+                    "where AMP starts; informed (at `overlap`) follows the informed branch, others the uninformed",
+                    engines=("experiment",),
+                    choices=("spectral", "random", "thresholding", "informed"),
+                ),
+                "overlap": Setting(0.6, "overlap of the informed start with the truth", engines=("experiment",)),
+                "max_iterations": Setting(400, "sweeps of AMP at most", engines=("experiment",)),
+                "instance": _INSTANCE,
+            },
+            plot=("m_u", "m_v"),
+            labels={"branch": BRANCHES},
+        ),
+        "trajectory": Question(
+            "AMP sweep by sweep beside state evolution, from a start of known overlap with the truth",
+            _TRAJECTORY,
+            settings={
+                "overlap": Setting(0.1, "overlap m_u of the start with the truth, above 0 and below 1"),
+                "steps": Setting(15, "sweeps"),
+                "instance": _INSTANCE,
+            },
+            plot=("m_u", "m_v"),
+        ),
+        "thresholds": Question(
+            "the thresholds of the phase diagram in snr, and the overlaps at them; the snr itself plays no part",
+            _THRESHOLDS,
+            plot=("ratio_dyn", "ratio_it", "ratio_algB"),
+        ),
+        "critical": Question(
+            "the end of the line of first-order transitions at this k and alpha; sparsity and snr play no part",
+            _CRITICAL,
+            plot=("sparsity_c",),
+        ),
+    }
+    theories: ClassVar[Mapping[str, str]] = {"exact": "Bayes-optimal state evolution and its free entropy"}
+    papers: ClassVar[tuple[str, ...]] = ("pesce2022subspace", "lesieur2016phase")
+    shared_fields: ClassVar[tuple[str, ...]] = ("snr", "samples_per_dim")  # the same noise, more signal, more rows
+
+    clusters: Integer = field("k", "number of clusters", default=2, ge=2, le=MOST_CLUSTERS)
+    sparsity: Number = field("rho", "fraction of the features that are active", gt=0, le=1)
+    snr: Number = field("lambda", "signal-to-noise ratio; lam_alg = k/sqrt(alpha) is where AMP starts to work", gt=0)
+    samples_per_dim: Number = field("alpha = n/d", "samples per dimension", gt=0)
+    mean: Literal["centred", "informative"] = field(
+        "mean", "whether the assignments are centred, or the mean of the data tells of the support", default="centred"
+    )
+    weights: Numbers = field("w_c", "probabilities of the two clusters; equal ones (any k) if left out", default=())
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        if not self.weights:
+            return
+        if self.clusters != 2 or len(self.weights) != 2:
+            raise bad_field("weights", list(self.weights), "left out (equal) or two numbers, where clusters=2")
+        if min(self.weights) <= 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
+            raise bad_field("weights", list(self.weights), "above 0 and sum to one")
+        if min(self.weights) < 1e-3:
+            raise bad_field("weights", list(self.weights), "at least 0.001 each")
+        if self.mean == "informative":
+            raise bad_field("weights", list(self.weights), 'left out (equal) where mean="informative"')
+
+    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+        """Refuse weights for other numbers of clusters than two."""
+        if self.weights and np.any(points["clusters"] != 2):
+            raise bad_field("clusters", points["clusters"].max(), "2 where weights are given")
+
+    @property
+    def threshold(self) -> float:
+        """The snr lam_alg above which AMP finds something: k/sqrt(alpha), 1/(2 w_1 w_2 sqrt(alpha)) with weights.
+
+        Where the mean is informative it is lower; ``what="thresholds"`` says where.
+        """
+        variance = 2 * self.weights[0] * self.weights[1] if self.weights else 1 / self.clusters
+        return 1 / (variance * math.sqrt(self.samples_per_dim))
+
+    @classmethod
+    def example(cls) -> SubspaceClustering:
+        """Return a small valid scenario."""
+        return cls(clusters=2, sparsity=0.3, snr=4.0, samples_per_dim=2.0)

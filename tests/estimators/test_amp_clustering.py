@@ -1,0 +1,247 @@
+"""The estimator: what it finds, what it says where there is nothing, and data as people have them."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import giantstep as gs
+from giantstep.estimators import AMPClustering
+
+EASY = (1000, 500, 2, 25, 1.5)
+
+
+@pytest.fixture
+def easy(mixture):
+    return mixture(*EASY)
+
+
+def limit_accuracy(n: int, d: int, k: int, active: int, ratio: float, branch: str = "uninformed") -> float:
+    scenario = gs.SubspaceClustering(clusters=k, samples_per_dim=n / d, sparsity=active / d, snr=1.0)
+    found = gs.predict(scenario, snr=ratio * scenario.threshold)
+    return float(found["accuracy"].sel(branch=branch))
+
+
+class TestWhatItFinds:
+    @pytest.mark.parametrize("case", [EASY, (800, 400, 3, 40, 1.6), (400, 800, 2, 80, 1.8)])
+    def test_it_is_as_accurate_as_the_limit_without_knowing_a_parameter(self, mixture, accuracy, case) -> None:
+        """Four data sets scatter by 0.012 in their mean: an error of 0.03 would show; PCA is 0.06 lower or more."""
+        scores = []
+        for seed in range(4):
+            X, labels, _ = mixture(*case, seed=seed)
+            scores.append(accuracy(AMPClustering(case[2], random_state=0).fit(3 * X + 7).labels_, labels))
+        assert np.mean(scores) == pytest.approx(limit_accuracy(*case), abs=0.035)
+
+    def test_parameters_features_and_means_are_those_of_the_data(self, easy) -> None:
+        X, _, means = easy
+        model = AMPClustering(random_state=0).fit(2 * X + 5)
+        n, d, k, active, ratio = EASY
+        assert model.found_ and model.converged_ and model.n_clusters_ == 2
+        assert model.snr_ == pytest.approx(ratio * k * np.sqrt(d / n), rel=0.25)
+        assert model.sparsity_ == pytest.approx(active / d, rel=0.4)
+        assert model.noise_level_ == pytest.approx(np.full(d, 2.0), rel=0.01)
+        truly = np.arange(d) < active
+        assert model.support_[truly].mean() > 0.4 and model.support_[~truly].mean() < 0.01
+        assert np.array_equal(model.get_support(indices=True), np.flatnonzero(model.support_))
+        difference, true = model.means_[0] - model.means_[1], 2 * (means[0] - means[1])
+        assert abs(np.corrcoef(difference, true)[0, 1]) > 0.9
+        assert model.means_.mean(axis=0) == pytest.approx(X.mean(axis=0) * 2 + 5, abs=1e-9)
+
+    def test_it_knows_how_accurate_it_is(self, easy, accuracy) -> None:
+        X, labels, _ = easy
+        model = AMPClustering(random_state=0).fit(X)
+        assert model.expected_accuracy_ == pytest.approx(accuracy(model.labels_, labels), abs=0.04)
+        assert model.probabilities_.sum(axis=1) == pytest.approx(np.ones(len(X)))
+
+    def test_fresh_samples_are_labelled_as_well_as_those_of_the_fit(self, easy, accuracy) -> None:
+        X, labels, means = easy
+        model = AMPClustering(random_state=0).fit(X)
+        rng = np.random.default_rng(9)
+        truth = rng.integers(2, size=4000)
+        fresh = means[truth] + rng.standard_normal((4000, X.shape[1]))
+        probabilities = model.predict_proba(fresh)
+        assert np.array_equal(model.predict(fresh), probabilities.argmax(axis=1))
+        assert accuracy(model.predict(fresh), truth) == pytest.approx(accuracy(model.labels_, labels), abs=0.04)
+        assert probabilities.max(axis=1).mean() == pytest.approx(accuracy(model.predict(fresh), truth), abs=0.04)
+
+    def test_few_active_features_are_found_in_the_hard_phase(self, mixture, accuracy) -> None:
+        case = (1500, 750, 2, 3, 0.85)
+        assert limit_accuracy(*case) == pytest.approx(0.5)
+        X, labels, _ = mixture(*case)
+        model = AMPClustering(random_state=0).fit(X)
+        assert model.start_ == "thresholding" and model.support_[:3].all() and model.support_.sum() < 10
+        assert accuracy(model.labels_, labels) == pytest.approx(limit_accuracy(*case, branch="bayes"), abs=0.04)
+
+    def test_plain_clusters_in_few_dimensions_are_found_too(self, accuracy) -> None:
+        data = load_iris()
+        model = AMPClustering(3, random_state=0).fit(data.data)
+        assert accuracy(model.labels_, data.target) > 0.9
+
+    def test_given_parameters_are_used(self, easy) -> None:
+        model = AMPClustering(sparsity=0.1, snr=3.0, start="spectral", noise_level=1.0, random_state=0).fit(easy[0])
+        assert (model.sparsity_, model.start_) == (0.1, "spectral") and model.snr_ == pytest.approx(3.0)
+        assert np.all(model.noise_level_ == 1.0)
+        assert AMPClustering(sparsity=0.1, random_state=0).fit(easy[0]).sparsity_ == 0.1
+        assert AMPClustering(snr=3.0, random_state=0).fit(easy[0]).snr_ == pytest.approx(3.0)
+
+    @pytest.mark.parametrize("start", ["spectral", "thresholding", "kmeans", "random"])
+    def test_every_start_leads_to_the_same_clusters_above_the_threshold(self, easy, accuracy, start) -> None:
+        best = AMPClustering(random_state=0).fit(easy[0]).labels_
+        assert accuracy(AMPClustering(start=start, random_state=1).fit(easy[0]).labels_, best) > 0.97
+
+    @pytest.mark.parametrize(("k", "active"), [(2, 20), (3, 30), (4, 40)])
+    def test_the_number_of_clusters_is_chosen_by_evidence(self, mixture, k, active) -> None:
+        X, _, _ = mixture(700, 350, k, active, 1.8)
+        model = AMPClustering("auto", max_clusters=5, random_state=0).fit(X)
+        assert model.n_clusters_ == k == len(model.means_) == max(
+            model.evidence_by_clusters_, key=model.evidence_by_clusters_.get
+        )  # fmt: skip
+
+    def test_an_integer_makes_it_repeatable(self, easy) -> None:
+        first, second = (AMPClustering(random_state=3).fit(easy[0]) for _ in range(2))
+        assert np.array_equal(first.probabilities_, second.probabilities_)
+
+    def test_it_goes_into_a_pipeline(self, easy, accuracy) -> None:
+        labels = make_pipeline(StandardScaler(), AMPClustering(random_state=0)).fit_predict(easy[0])
+        assert accuracy(labels, easy[1]) > 0.75
+
+
+class TestWhereThereIsNothing:
+    def test_pure_noise_is_one_cluster_and_says_so(self) -> None:
+        X = np.random.default_rng(0).standard_normal((400, 200))
+        with pytest.warns(gs.GiantstepWarning, match="No clusters were found"):
+            model = AMPClustering(3, random_state=0).fit(X)
+        assert not model.found_ and model.n_clusters_ == 1 and not model.labels_.any() and not model.support_.any()
+        assert model.evidence_ < 5 and model.snr_ == 0 and np.isnan(model.sparsity_)
+        assert np.array_equal(model.predict_proba(X[:3]), np.ones((3, 1))) and not model.predict(X).any()
+        assert model.means_ == pytest.approx(X.mean(axis=0)[None])
+
+    @pytest.mark.filterwarnings("ignore:No clusters")
+    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize("law", ["heavy tails", "skewed", "noisier columns", "other units", "wide", "small"])
+    def test_strange_noise_is_no_cluster(self, law, seed) -> None:
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal({"wide": (80, 300), "small": (50, 5)}.get(law, (300, 100)))
+        if law == "heavy tails":
+            X = rng.standard_t(5, X.shape)
+        elif law == "skewed":
+            X = rng.exponential(size=X.shape)
+        elif law == "noisier columns":
+            X[:, :5] *= [1.2, 1.5, 2, 3, 10]
+        elif law == "other units":
+            X = X * np.exp(3 * rng.standard_normal(X.shape[1])) + 100 * rng.standard_normal(X.shape[1])
+        assert not AMPClustering("auto", max_clusters=3, random_state=0).fit(X).found_
+
+    def test_one_cluster_can_be_asked_for(self) -> None:
+        model = AMPClustering(1).fit(np.random.default_rng(0).standard_normal((20, 5)))
+        assert not model.found_ and not model.labels_.any()
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_clusters_can_be_had_at_any_evidence(self) -> None:
+        X = np.random.default_rng(3).standard_normal((300, 150))
+        model = AMPClustering(2, min_evidence=-np.inf, start="kmeans", snr=1.9, sparsity=0.5, random_state=0)
+        assert set(model.fit(X).labels_) == {0, 1} or model.evidence_ == 0
+
+    def test_a_run_that_was_cut_short_says_so(self, easy) -> None:
+        with pytest.warns(ConvergenceWarning, match="did not converge in 3 sweeps"):
+            model = AMPClustering(max_iter=3, start="spectral", random_state=0).fit(easy[0])
+        assert not model.converged_ and model.n_iter_ == 3
+
+
+class TestDataAsPeopleHaveThem:
+    def test_units_and_offsets_of_the_columns_do_not_matter_much(self, easy, accuracy) -> None:
+        X, labels, _ = easy
+        rng = np.random.default_rng(1)
+        units, offsets = np.exp(3 * rng.standard_normal(X.shape[1])), 100 * rng.standard_normal(X.shape[1])
+        model = AMPClustering(random_state=0).fit(X * units + offsets)
+        assert accuracy(model.labels_, labels) > accuracy(AMPClustering(random_state=0).fit(X).labels_, labels) - 0.03
+        assert model.noise_level_ == pytest.approx(units, rel=0.15)
+
+    def test_constant_columns_change_nothing(self, easy) -> None:
+        X = easy[0]
+        plain = AMPClustering(random_state=0).fit(X)
+        wide = np.hstack([np.full((len(X), 7), 0.1), X, np.zeros((len(X), 3))])
+        model = AMPClustering(random_state=0).fit(wide)
+        assert np.array_equal(model.labels_, plain.labels_)
+        assert not model.support_[:7].any() and np.array_equal(model.support_[7:-3], plain.support_)
+        assert not model.noise_level_[:7].any() and model.means_[:, :7] == pytest.approx(0.1)
+        assert model.predict(wide[:5]).shape == (5,)
+
+    @pytest.mark.filterwarnings("ignore:No clusters")
+    def test_columns_that_are_all_constant_are_no_clusters(self) -> None:
+        assert not AMPClustering(random_state=0).fit(np.ones((20, 4))).found_
+
+    def test_single_precision_gives_the_same_labels(self, easy) -> None:
+        X = easy[0].astype(np.float32)
+        same = (
+            AMPClustering(random_state=0).fit(X).labels_ == AMPClustering(random_state=0).fit(X.astype(float)).labels_
+        )
+        assert same.all()
+
+    @pytest.mark.parametrize(("value", "said"), [(np.nan, "NaN"), (np.inf, "inf")])
+    def test_missing_values_are_refused_with_their_place(self, easy, value, said) -> None:
+        X = easy[0].copy()
+        X[4, 2] = value
+        with pytest.raises(gs.InputError, match=rf"{said}.*1 of 500000 entries.*row 4, column 2"):
+            AMPClustering().fit(X)
+        with pytest.raises(ValueError, match="row 4, column 2"):
+            AMPClustering(random_state=0).fit(easy[0]).predict(X)
+
+    def test_huge_finite_numbers_are_not_infinite(self) -> None:
+        X = np.random.default_rng(0).standard_normal((30, 4))
+        X[:, 0] *= 1e150
+        with pytest.warns(gs.GiantstepWarning, match="No clusters"):
+            AMPClustering(random_state=0).fit(X)
+
+    def test_sparse_matrices_are_refused(self) -> None:
+        with pytest.raises(TypeError, match="dense"):
+            AMPClustering().fit(scipy.sparse.csr_matrix(np.eye(10)))
+
+    def test_fewer_rows_than_clusters_are_refused_in_a_sentence(self) -> None:
+        with pytest.raises(gs.InputError, match=r"^n_samples=3 should be >= n_clusters=4: .* rows than clusters\.$"):
+            AMPClustering(4).fit(np.eye(3))
+        with pytest.raises(gs.InputError, match="n_features=2 is too few"):
+            AMPClustering(4).fit(np.random.default_rng(0).standard_normal((10, 2)))
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("n_clusters", 0),
+            ("n_clusters", 2.5),
+            ("n_clusters", "many"),
+            ("n_clusters", True),
+            ("sparsity", 0.0),
+            ("sparsity", 1.1),
+            ("sparsity", "some"),
+            ("snr", -1.0),
+            ("snr", np.inf),
+            ("start", "warm"),
+            ("noise_level", "loud"),
+            ("noise_level", 0.0),
+            ("noise_level", [1.0, 2.0]),
+            ("max_iter", 0),
+            ("tol", 0.0),
+            ("min_evidence", np.nan),
+        ],
+    )
+    def test_bad_parameters_are_refused_by_name(self, name, value) -> None:
+        with pytest.raises(gs.InputError, match=re.escape(f"Field `{name}` must be")):
+            AMPClustering(**{name: value}).fit(np.random.default_rng(0).standard_normal((20, 5)))
+
+    def test_bad_max_clusters_are_refused(self) -> None:
+        with pytest.raises(gs.InputError, match="max_clusters"):
+            AMPClustering("auto", max_clusters=1).fit(np.eye(5))
+
+
+def test_without_scikit_learn_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match=r"needs scikit-learn.*giantstep\[estimators\]"):
+        gs.estimators.AMPClustering  # noqa: B018
