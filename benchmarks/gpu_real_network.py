@@ -18,7 +18,7 @@ import numpy as np
 
 import giantstep as gs
 from giantstep.families.one_step import experiment
-from giantstep.figures.networks import BATCHES, NETWORKS
+from giantstep.figures.networks import BATCHES, NETWORKS, SEED, TRIALS
 from giantstep.lab import Draws, accumulate, synchronize
 
 VOCABULARIES = {
@@ -146,9 +146,10 @@ def data(out: Path) -> None:
         "network,dim,batch_per_dim,trials,test_error,test_error_stderr,train_error,train_error_stderr,norm,norm_stderr"
     ]
     for name, s in NETWORKS.items():
-        for dim, batches, trials in ((4000, BATCHES, 32), (2000, [0.5, 2.0, 10.0], 64), (8000, [0.5, 2.0, 10.0], 16)):
+        sizes = ((4000, BATCHES, TRIALS[name]), (2000, [0.5, 2.0, 10.0], 64), (8000, [0.5, 2.0, 10.0], 16))
+        for dim, batches, trials in sizes:
             began = time.perf_counter()
-            result = gs.simulate(s, dim=dim, trials=trials, device="cuda", step__batch_per_dim=batches)
+            result = gs.simulate(s, dim=dim, trials=trials, seed=SEED, device="cuda", step__batch_per_dim=batches)
             limit = gs.predict(s, dim=dim, step__batch_per_dim=batches)
             isotropic = gs.predict(s, dim=dim, theory="isotropic", step__batch_per_dim=batches)
             for place, batch in enumerate(batches):

@@ -48,10 +48,15 @@ _HOME = {
 }
 """Public name -> the module it is loaded from when first used."""
 
-__all__ = ["inf", *_HOME]
+_ROOMS = ("estimators",)
+"""Packages that are public as they are."""
+
+__all__ = ["inf", *_HOME, *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"giantstep.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'giantstep' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -1,3 +1,4 @@
+from giantstep import estimators as estimators
 from giantstep.agreement import agreement as agreement
 from giantstep.errors import ConvergenceError as ConvergenceError
 from giantstep.errors import GiantstepError as GiantstepError

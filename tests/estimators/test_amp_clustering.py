@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 
@@ -84,6 +85,21 @@ class TestWhatItFinds:
         data = load_iris()
         model = AMPClustering(3, random_state=0).fit(data.data)
         assert accuracy(model.labels_, data.target) > 0.9
+
+    @pytest.mark.parametrize("share", [0.1, 0.25])
+    def test_clusters_of_unequal_sizes_are_found(self, accuracy, share) -> None:
+        rng = np.random.default_rng(2)
+        labels = (rng.random(800) < share).astype(int)
+        X = rng.standard_normal((800, 300))
+        X[:, :10] += 1.4 * labels[:, None]
+        model = AMPClustering(random_state=0).fit(X)
+        assert accuracy(model.labels_, labels) > 0.97
+        assert np.sort(model.weights_) == pytest.approx([share, 1 - share], abs=0.03)
+        equal = AMPClustering(weights="equal", random_state=0).fit(X)
+        assert np.array_equal(equal.weights_, [0.5, 0.5]) and accuracy(equal.labels_, labels) < 0.95
+
+    def test_the_fit_does_not_hold_the_data(self, easy) -> None:
+        assert len(pickle.dumps(AMPClustering(random_state=0).fit(easy[0]))) < easy[0].nbytes / 10
 
     def test_given_parameters_are_used(self, easy) -> None:
         model = AMPClustering(sparsity=0.1, snr=3.0, start="spectral", noise_level=1.0, random_state=0).fit(easy[0])
@@ -227,6 +243,7 @@ class TestDataAsPeopleHaveThem:
             ("noise_level", "loud"),
             ("noise_level", 0.0),
             ("noise_level", [1.0, 2.0]),
+            ("weights", "large"),
             ("max_iter", 0),
             ("tol", 0.0),
             ("min_evidence", np.nan),

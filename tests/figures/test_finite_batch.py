@@ -37,7 +37,7 @@ def drawn(recipe):
 def test_the_stored_experiment_has_every_batch(network):
     stored = finite_batch.real_network(network)
     assert stored["batch_per_dim"].tolist() == BATCHES
-    assert set(stored["trials"]) == {finite_batch.TRIALS}
+    assert set(stored["trials"]) == {finite_batch.TRIALS[network]}
     for name in ("test_error", "train_error", "norm"):
         assert np.all(stored[name] > 0) and np.all(stored[f"{name}_stderr"] > 0)
     assert np.all(stored["test_error_stderr"] < 0.01 * stored["test_error"])
@@ -86,7 +86,7 @@ def test_finite_batch_figure(tmp_path):
     assert {"finite-batch.png", "finite-batch.pdf", "finite-batch-report.txt"} < names
     assert {f"finite-batch-{network}{part}" for network in NETWORKS for part in (".csv", ".toml")} < names
     study = gs.Study.read(tmp_path / "finite-batch" / "finite-batch-relu-relu.toml")
-    assert study.experiment == {"dim": 4000, "trials": 32, "seed": 0}
+    assert study.experiment == {"dim": 4000, "trials": 64, "seed": 1}
     checks = {check.name: check.value for check in report.checks}
     assert checks["largest |z| of the exact theory"] < 3 < 10 < checks["largest |z| of the isotropic map"]
     text = (tmp_path / "finite-batch" / "finite-batch-tanh-sin.csv").read_text()
@@ -106,7 +106,7 @@ def test_on_a_gpu_the_experiment_is_made_again(monkeypatch):
     monkeypatch.setattr(Bench, "compare", compare)
     with style():
         finite_batch.finite_batch(Bench(quick=True, device="cuda", progress=False))
-    assert asked == [(network, 4000, 32, 0) for network in NETWORKS]
+    assert asked == [(network, 4000, finite_batch.TRIALS[network], finite_batch.SEED) for network in NETWORKS]
 
 
 # -- the numbers behind the other figures ----------------------------------------------------------------

@@ -103,7 +103,8 @@ def test_every_recipe_is_described():
     figures = list_figures()
     assert [figure.name for figure in figures] == [
         "learned-features", "vocabulary-size", "large-batch", "learning-curves", "finite-batch", "step-size",
-        "finite-batch-spectrum", "spectral-edge", "outliers", "double-descent",
+        "finite-batch-spectrum", "spectral-edge", "outliers", "double-descent", "subspace-phases", "subspace-overlaps",
+        "subspace-trajectory",
     ]  # fmt: skip
     for figure in figures:
         assert figure.paper in BIBTEX

@@ -3,7 +3,7 @@ import pytest
 
 from giantstep.errors import InputError
 from giantstep.families.one_step.experiment import trial
-from giantstep.families.one_step.scenario import MaximalStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.families.one_step.scenario import MaximalStep, OneStep, PlantedSpike, SmallStep, Vocabulary
 from giantstep.lab import (
     Draws,
     array_module,

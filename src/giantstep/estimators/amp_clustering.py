@@ -40,7 +40,10 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         Where the iteration starts; ``"auto"`` tries those that could win and keeps the largest evidence.
     noise_level : {"auto", "common", "feature"}, float or array of shape (n_features,), default="auto"
         Standard deviation of the noise: one for all features, one for each, or known. ``"auto"`` takes a common one
-        where the variances of the features scatter no more than those of one noise level would.
+        where the variances of the features scatter no more than those of one noise level would; only ``"common"`` and
+        known levels let a feature's large variance alone count as evidence for clusters.
+    weights : {"learn", "equal"}, default="learn"
+        Whether clusters of unequal sizes are considered.
     max_clusters : int, default=8
         The most clusters that ``n_clusters="auto"`` tries.
     min_evidence : float, default=5
@@ -59,6 +62,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
     support_ : (n_features,) bool, features that tell the clusters apart (probability above 1/2).
     support_probabilities_ : (n_features,) probability of each feature to be one of them.
     means_ : (n_clusters_, n_features) means of the clusters, in the units of the data.
+    weights_ : (n_clusters_,) shares of the clusters that the model reckons with.
     noise_level_ : (n_features,) standard deviation of the noise; 0 in constant columns.
     snr_, sparsity_ : the values used, learnt or given; `snr_` is 0 and `sparsity_` NaN where nothing was found.
     n_clusters_ : number of clusters; 1 where nothing was found.
@@ -97,6 +101,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         snr: float | None = None,
         start: str = "auto",
         noise_level: Any = "auto",
+        weights: str = "learn",
         max_clusters: int = 8,
         min_evidence: float = EVIDENCE,
         max_iter: int = 2000,
@@ -108,6 +113,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         self.snr = snr
         self.start = start
         self.noise_level = noise_level
+        self.weights = weights
         self.max_clusters = max_clusters
         self.min_evidence = min_evidence
         self.max_iter = max_iter
@@ -193,6 +199,8 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             raise bad_field("snr", self.snr, "a finite number above 0, or None to learn it")
         if self.start not in STARTS:
             raise bad_field("start", self.start, "one of " + ", ".join(STARTS))
+        if self.weights not in ("learn", "equal"):
+            raise bad_field("weights", self.weights, "learn or equal")
         if not _is_whole(self.max_iter, 1):
             raise bad_field("max_iter", self.max_iter, "a whole number at least 1")
         if not (_is_real(self.tol) and 0 < self.tol < 1):
@@ -204,6 +212,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             None if self.snr is None else float(self.snr),
             self.start,
             self._noise_level(matrix.shape[1]),
+            self.weights == "learn",
             int(self.max_iter),
             float(self.tol),
         )
@@ -255,6 +264,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             self.noise_level_ = deviation if found is None else np.where(found.data.varies, found.data.noise, 0.0)
             self.snr_, self.sparsity_, self.n_clusters_ = 0.0, math.nan, 1
             self.means_ = matrix.mean(axis=0)[None, :]
+            self.weights_ = np.ones(1)
             self.support_probabilities_ = np.zeros(d)
             self.probabilities_ = np.ones((n, 1))
         else:
@@ -266,6 +276,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             self.noise_level_ = np.where(found.data.varies, found.data.noise, 0.0)
             self.snr_, self.sparsity_, self.n_clusters_ = float(run.snr), float(run.sparsity), found.n_clusters
             self.means_ = found.means()[self._order]
+            self.weights_ = np.asarray(run.weights)[self._order]
             self.support_probabilities_ = found.activity()
             self.probabilities_ = np.asarray(run.posteriors)[:, self._order]
         self.support_ = self.support_probabilities_ > 0.5

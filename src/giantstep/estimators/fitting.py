@@ -34,6 +34,8 @@ _STRONG = 0.1
 """Share of a column's variance above which the clusters are taken out of its noise level."""
 _ROUNDS = 8
 """Times the noise levels of such columns are estimated anew, at most."""
+_UNEQUAL = 0.1
+"""Relative difference of a cluster's size from the mean size from which on sizes are learnt."""
 _PATIENCE, _HOPELESS = 200, 1e-2
 """Sweeps after which a run that still changes by more than this (relative, squared) is given up."""
 
@@ -91,6 +93,7 @@ class Options:
     snr: float | None = None
     start: str = "auto"
     noise_level: Any = "auto"
+    learn_weights: bool = True
     max_iter: int = 2000
     tol: float = 1e-9
 
@@ -126,7 +129,8 @@ def fit_clusters(
         if worse == 2:
             break
     assert best is not None
-    return Clusters(best.data, best.run, best.evidence, best.n_clusters, tried, best.start, best.iterations)
+    kept = replace(best.data, matrix=np.empty((0, best.data.matrix.shape[1])))  # a fit need not hold the data
+    return replace(best, data=kept, evidence_by_clusters=tried)
 
 
 def _best(data: Standardised, number: int, options: Options, rng: np.random.Generator) -> Clusters:
@@ -134,8 +138,13 @@ def _best(data: Standardised, number: int, options: Options, rng: np.random.Gene
     nothing = Clusters(data, None, 0.0, number, {}, "none", options.max_iter)
     if data.matrix.shape[1] < number - 1:
         return nothing
-    fits = [_fit(data, number, options, start, rng) for start in _starts(data, number, options, rng)]
-    return max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
+    fits = []
+    for start in _starts(data, number, options, rng):
+        given: str | Array = start.name if start.assignments is None else start.assignments
+        stage = _Stage(start.data, None, given, start.sparsity, start.snr)
+        fits.append(_settled(data, number, options, stage, start.name, rng))
+    best = max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
+    return _with_weights(data, best, options, rng) if options.learn_weights else best
 
 
 def _evidence_of(clusters: Clusters) -> float:
@@ -214,48 +223,88 @@ def _kmeans(
     return _Start("kmeans", sparsity, snr, narrowed, U)
 
 
-def _fit(data: Standardised, number: int, options: Options, start: _Start, rng: np.random.Generator) -> Clusters | None:
-    """Run from one start; where clusters make up much of a column, estimate its own noise anew and go on."""
-    now = start.data
-    given: str | Array = start.name if start.assignments is None else start.assignments
-    run = _passed(now.matrix, number, options, given, start.sparsity, start.snr, rng)
+def _with_weights(data: Standardised, fit: Clusters, options: Options, rng: np.random.Generator) -> Clusters:
+    """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones."""
+    run, number, best = fit.run, fit.n_clusters, fit
+    if run is None:
+        return fit
+    guesses = [_sizes(run)] if np.abs(_sizes(run) * number - 1).max() > _UNEQUAL else []
+    if number == 2:
+        guesses += [np.array([0.2, 0.8]), np.array([0.8, 0.2])]
+    price = 0.5 * (number - 1) * math.log(len(data.matrix))  # of the weights
+    for weights in guesses:
+        stage = _Stage(fit.data, weights, _moved(run, weights), run.sparsity, run.snr)
+        unequal = _settled(data, number, options, stage, fit.start, rng)
+        if unequal is not None and unequal.run is not None and unequal.evidence - price > best.evidence:
+            sweeps = fit.iterations + unequal.iterations
+            best = replace(unequal, evidence=unequal.evidence - price, iterations=sweeps)
+    return best
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Where a run stands: data in units of the present noise levels, weights (None: equal), start and parameters."""
+
+    data: Standardised
+    weights: Array | None
+    start: str | Array
+    sparsity: float
+    snr: float
+
+
+def _settled(
+    data: Standardised, number: int, options: Options, stage: _Stage, name: str, rng: np.random.Generator
+) -> Clusters | None:
+    """Run until noise levels (where clusters make up much of a column) and unequal weights stand still too."""
     sweeps = 0
-    for rounds_left in reversed(range(_ROUNDS)):
+    for rounds_left in reversed(range(_ROUNDS if stage.weights is None else 2 * _ROUNDS)):
+        now = stage.data
+        run = _passed(now.matrix, number, options, stage, rng)
         if run is None or run.outcome == "diverged":
             return None
         sweeps += run.iterations
-        if run.outcome == "trivial" or data.common or not rounds_left:
-            break
-        narrowed, _ = _narrowed(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
+        if run.outcome == "trivial":
+            return Clusters(data, None, 0.0, number, {}, name, sweeps)
+        narrowed = now
+        if not data.common:
+            narrowed, _ = _narrowed(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
         change = (narrowed.noise / now.noise)[data.varies]
-        if np.abs(change - 1).max() < 0.01:
-            break
-        now = narrowed
+        weights, still = None, True
+        if stage.weights is not None:
+            weights = _sizes(run)
+            still = bool(np.abs(weights - stage.weights).max() < 0.005)
+        if (still and np.abs(change - 1).max() < 0.01) or not rounds_left:
+            return Clusters(now, run, _evidence(data, now, run, options), number, {}, name, sweeps)
         snr = run.snr / float(np.mean(change**2)) if options.snr is None else options.snr
-        run = _passed(now.matrix, number, options, run.assignments, run.sparsity, snr, rng)
-    assert run is not None
-    if run.outcome == "trivial":
-        return Clusters(data, None, 0.0, number, {}, start.name, sweeps)
-    return Clusters(now, run, _evidence(data, now, run), number, {}, start.name, sweeps)
+        begin = run.assignments if weights is None else _moved(run, weights)
+        stage = _Stage(narrowed, weights, begin, run.sparsity, snr)
+    return None
 
 
-def _passed(
-    matrix: Array,
-    number: int,
-    options: Options,
-    start: str | Array,
-    sparsity: float,
-    snr: float,
-    rng: np.random.Generator,
-) -> AMPRun | None:
+def _sizes(run: AMPRun) -> Array:
+    """Return the shares of the clusters, none of them empty."""
+    n, k = run.posteriors.shape
+    sizes: Array = (run.posteriors.sum(axis=0) + 1) / (n + k)
+    return sizes / sizes.sum()
+
+
+def _moved(run: AMPRun, weights: Array) -> Array:
+    """Return the assignments of a run in the coordinates that belong to other weights."""
+    assignments: Array = run.posteriors @ cluster_directions(len(weights), weights)
+    return assignments
+
+
+def _passed(matrix: Array, number: int, options: Options, stage: _Stage, rng: np.random.Generator) -> AMPRun | None:
     """Run message passing; what still swings widely after some hundred sweeps will not settle and is left there."""
     run, sweeps = None, 0
+    start, sparsity, snr = stage.start, stage.sparsity, stage.snr
     try:
         with np.errstate(all="ignore"):
             while sweeps < options.max_iter:
                 run = amp(
-                    matrix, clusters=number, sparsity=sparsity, snr=snr, start=start, learn=options.learn,
-                    max_iterations=min(_PATIENCE, options.max_iter - sweeps), tolerance=options.tol, generator=rng,
+                    matrix, clusters=number, sparsity=sparsity, snr=snr, weights=stage.weights, start=start,
+                    learn=options.learn, max_iterations=min(_PATIENCE, options.max_iter - sweeps),
+                    tolerance=options.tol, generator=rng,
                 )  # fmt: skip
                 sweeps += run.iterations
                 start, sparsity, snr = run.assignments, run.sparsity, run.snr
@@ -279,12 +328,15 @@ def _narrowed(data: Standardised, share: Array) -> tuple[Standardised, Array]:
     return Standardised(data.matrix / factor, data.mean, noise, data.varies, data.common), factor
 
 
-def _evidence(data: Standardised, now: Standardised, run: AMPRun) -> float:
+def _evidence(data: Standardised, now: Standardised, run: AMPRun, options: Options) -> float:
     """Return the log-evidence over noise whose active columns may have variances of their own.
 
     A column that is merely noisier than the others, or whose noise level was lowered for the clusters' sake, is no
-    evidence for clusters: what its variance alone explains is taken away.
+    evidence for clusters: what its variance alone explains is taken away, unless the noise level is said to be common
+    or known.
     """
+    if not isinstance(options.noise_level, str) or options.noise_level == "common":
+        return float(run.log_evidence)
     n, d = now.matrix.shape
     variance = np.einsum("ij,ij->j", now.matrix, now.matrix) / n
     explained = 0.5 * n * (variance - 1 - np.log(np.maximum(variance, 1e-300)))

@@ -39,7 +39,8 @@ class Placement:
     noise_level : median noise level of the features.
     samples_per_dim : n/d.
     sparsity, active_features : fraction and number of features that tell the clusters apart; NaN where none were found.
-    snr : signal-to-noise ratio lambda, as in `giantstep.SubspaceClustering`.
+    snr : signal-to-noise ratio lambda, as in `giantstep.SubspaceClustering`; where clusters differ in size, that of
+        equal ones with as much signal.
     ratio : snr over the threshold k/sqrt(n/d) of fast methods.
     snr_possible, snr_easy : where the theory draws its lines for data of this shape, in units of the snr.
     verdict : ``"easy"`` (message passing works), ``"hard"`` (the clusters can be seen in principle, but fast methods
@@ -172,7 +173,8 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
         )
         return Placement(**known, **lost, snr_easy=threshold, verdict="not found", phase="")
     run = found.run
-    sparsity, snr = float(np.clip(run.sparsity, 1e-6, 1.0)), float(run.snr)
+    k, sparsity = found.n_clusters, float(np.clip(run.sparsity, 1e-6, 1.0))
+    snr = float(run.snr * k * (1 - np.sum(run.weights**2)) / (k - 1))  # of equal clusters with as much signal
     theory = _theory(found.n_clusters, n / d, sparsity, snr)
     return Placement(
         **known,

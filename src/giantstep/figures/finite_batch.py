@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.figures.networks import BATCHES, NETWORKS
+from giantstep.figures.networks import BATCHES, NETWORKS, SEED, TRIALS
 from giantstep.figures.panels import engines, experiment_points, key, letter, level, limit_line
 from giantstep.figures.recipes import FINITE_SIZE, Bench, Recipe, lay_over
 from giantstep.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, plain_log_ticks
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DIM, TRIALS, SEED = 4000, 32, 0
+DIM = 4000
 """The stored experiment; the same study on a GPU gives its numbers again."""
 LIVE_SEED = 2026
 DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.2))
@@ -39,7 +39,7 @@ SPECTRUM_BATCH = 0.5
 def real_network(network: str, dim: int = DIM) -> dict[str, np.ndarray]:
     """Return the stored experiment on one of `NETWORKS`: column -> values, batch sizes increasing.
 
-    32 trials at d = 4000 (64 at 2000, 16 at 8000), made on an NVIDIA H200 by ``benchmarks/gpu_real_network.py``.
+    `TRIALS` trials at d = 4000 (64 at 2000, 16 at 8000), made on an NVIDIA H200 by ``benchmarks/gpu_real_network.py``.
     """
     file = importlib.resources.files("giantstep.figures") / "data" / "real_network.csv"
     rows = [row for row in csv.DictReader(file.read_text().splitlines()) if row.pop("network") == network]
@@ -86,8 +86,9 @@ def finite_batch(bench: Bench) -> Figure:
     _verdict(bench, tally)
     where = "stored experiment, NVIDIA H200" if bench.device == "cpu" else "experiment of this run"
     bench.notes.append(
-        f"Dots: {where}, d = {DIM}, {TRIALS} trials, mean and one standard error. Exact theory and isotropic map are "
-        "drawn and judged with their finite-size correction at that d; dotted: the exact limit of a large batch."
+        f"Dots: {where}, d = {DIM}, {min(TRIALS.values())} to {max(TRIALS.values())} trials, mean and standard error. "
+        "Exact theory and isotropic map are drawn and judged with their finite-size correction at that d; dotted: the "
+        "exact limit of a large batch."
     )
     return figure
 
@@ -98,7 +99,7 @@ def _batch_panels(upper: Axes, lower: Axes, bench: Bench, name: str) -> dict[str
         "meaning": f"{name}: the trained network beside its exact limit, against the size of the batch",
         "judged": ("test_error", "train_error", "norm"),
         "dim": DIM,
-        "trials": TRIALS,
+        "trials": TRIALS[name],
         "seed": SEED,
     }
     grid = {"step.batch_per_dim": BATCHES}
@@ -152,7 +153,7 @@ def _isotropic_z(bench: Bench, name: str, result: xarray.Dataset) -> np.ndarray:
     limit = bench.predict(part, scenario, {"step.batch_per_dim": BATCHES}, theory="isotropic", dim=DIM)
     measured = result.sel(source="experiment")
     sides = {v: measured[v].values for v in ("test_error", "test_error_stderr")}
-    laid = lay_over(limit, scenario, sides, {"dim": DIM, "trials": TRIALS, "seed": SEED})
+    laid = lay_over(limit, scenario, sides, {"dim": DIM, "trials": TRIALS[name], "seed": SEED})
     bench.results[part] = laid
     return np.asarray(laid["test_error_z"].values)
 
@@ -381,7 +382,7 @@ RECIPES = (
         paper="cui2024asymptotics",
         description=(
             "Test error against n0/d for three networks: the exact limit, the published isotropic map, the limit of a "
-            "large batch, and the real network at d = 4000 (stored, 32 trials on an H200; rerun with --device cuda); "
+            "large batch, and the real network at d = 4000 (stored, made on an H200; rerun with --device cuda); "
             "below, the difference to the exact limit in percent."
         ),
         parameters=(

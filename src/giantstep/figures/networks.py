@@ -6,6 +6,10 @@ from giantstep.families.one_step.scenario import MaximalStep, OneStep, Vocabular
 
 BATCHES = [0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
 
+SEED = 1
+TRIALS = {"tanh-sin": 128, "relu-tanh": 64, "relu-relu": 64}
+"""Trials of the stored experiment at d = 4000."""
+
 NETWORKS = {
     "tanh-sin": OneStep(
         activation="tanh",

@@ -39,7 +39,7 @@ ReLU on ReLU, p/d = 4, n/p = 2.4: -5.1(3)%, -2.8(3)%, -2.1(3)%, -0.6(5)% at d = 
 vocabulary of 4, p/d = 1.5, n/p = 0.3: 6.8(7)%, 3.8(5)%, 1.5(4)%, 1.4(6)% at d = 85, 170, 341, 682.
 """
 
-PAPERS = ("dandi2025", "cui2024", "finite_batch", "spectra", "mei2022")
+PAPERS = ("dandi2025", "cui2024", "finite_batch", "spectra", "stairs", "step_spikes", "mei2022", "subspace")
 """Modules of this package with recipes: one for each paper, and those on what the papers leave open."""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SEED = 2320
 UNIT_RELU = "(relu(z) - 1/sqrt(2*pi))/sqrt(1/2 - 1/(2*pi))"
 EXPONENTS = [0.2, 0.3]
-SINGULAR_VALUES = np.geomspace(0.2, 2.6, 61)
+SINGULAR_VALUES = np.geomspace(0.05, 2.6, 71)
 """Ends of the bars of the bulk."""
 DEGREE_COLOURS = {1.0: VERMILION, 2.0: GREEN}
 
@@ -55,7 +55,7 @@ def feature_spikes(bench: Bench) -> Figure:
     """Draw the singular values of the features without a step and after two growing ones."""
     figure, axes = new_figure(1, 3, width=11.4, height=3.7)
     dim, trials = bench.sized(240, 1000), bench.sized(10, 8)
-    fine = np.linspace(0.2, 2.6, 241)
+    fine = np.geomspace(0.05, 2.6, 241)
     law = bench.predict(
         "bulk-limit", bulk_scenario(), {}, what="spectrum", settings={"normalisation": "n", "x": fine**2}
     )
@@ -76,12 +76,15 @@ def feature_spikes(bench: Bench) -> Figure:
         bulks[exponent] = _measured_bulk(bench, f"bulk-{exponent:g}", trained, dim, trials)
     top = 1.5 * float(np.max(2 * fine**2 * law["density"].values))
     for place, (exponent, measured) in enumerate(bulks.items()):
-        _bulk_panel(axes[place], law, fine, measured, dim, top)
+        bars = _bulk_panel(axes[place], law, fine, measured, dim, top)
         _judge_bulk(bench, exponent, law, fine, measured)
         if exponent:
             here = spikes.sel({"step.exponent": exponent})
             _mark_spikes(axes[place], here, top)
             _judge_spikes(bench, exponent, here)
+    axes[0].legend(handles=[key(BLUE, "", r"bulk, $d \to \infty$"), bars], loc="upper left")
+    marks = [key(GREY, "", f"spike, theory at $d = {dim}$"), key(GREY, "o", r"spike, network, mean $\pm$ 1 s.e.", "")]
+    axes[1].legend(handles=marks, loc="upper left")
     axes[0].set_ylabel(r"density per unit of $\log s$,  $s\,\rho(s)$")
     letter(axes[0], "a", r"$\eta = 0$: no spike")
     letter(axes[1], "b", r"$\eta = n^{0.2}$: one spike")
@@ -109,7 +112,8 @@ def _measured_bulk(bench: Bench, name: str, scenario: OneStep, dim: int, trials:
 
 def _bulk_panel(
     axes: Axes, law: xarray.Dataset, fine: np.ndarray, measured: xarray.Dataset, dim: int, top: float
-) -> None:
+) -> Any:
+    """Draw the bulk and return the legend entry of its histogram."""
     from matplotlib.patches import Patch
 
     # areas are masses on a log axis
@@ -121,14 +125,10 @@ def _bulk_panel(
     inside = (fine > ends[0]) & (fine < ends[1])
     x, y = (np.concatenate([[a], b[inside], [c]]) for a, b, c in ((ends[0], fine, ends[1]), (0.0, density, 0.0)))
     limit_line(axes, x, y, BLUE)
-    axes.set(xscale="log", xlim=(0.28, 16.0), ylim=(0, top))
+    axes.set(xscale="log", xlim=(0.1, 18.0), ylim=(0, top))
     plain_log_ticks(axes.xaxis)
     axes.set_xlabel(r"singular value of $F/\sqrt{n}$,  $s$")
-    handles: list[Any] = [
-        key(BLUE, "", "bulk, theory"),
-        Patch(facecolor="0.87", edgecolor=GREY, linewidth=0.7, label=f"bulk, $d = {dim}$"),
-    ]
-    axes.legend(handles=handles, loc="upper left")
+    return Patch(facecolor="0.87", edgecolor=GREY, linewidth=0.7, label=f"bulk, network, $d = {dim}$")
 
 
 def _mark_spikes(axes: Axes, spikes: xarray.Dataset, top: float) -> None:
@@ -138,7 +138,7 @@ def _mark_spikes(axes: Axes, spikes: xarray.Dataset, top: float) -> None:
         if not np.isfinite(predicted):
             break
         degree = float(limit["spike_degree"].values[place])
-        colour, height = DEGREE_COLOURS[degree], top * (0.42 if degree == 1 else 0.5)
+        colour, height = DEGREE_COLOURS[degree], top * (0.4 if degree == 1 else 0.55)
         axes.plot([predicted] * 2, [0, height], color=colour, linewidth=1.4, zorder=2)
         axes.errorbar(
             [found[place]],
@@ -163,9 +163,7 @@ def _mark_spikes(axes: Axes, spikes: xarray.Dataset, top: float) -> None:
         )
 
 
-def _judge_bulk(
-    bench: Bench, exponent: float, law: xarray.Dataset, fine: np.ndarray, measured: xarray.Dataset
-) -> None:
+def _judge_bulk(bench: Bench, exponent: float, law: xarray.Dataset, fine: np.ndarray, measured: xarray.Dataset) -> None:
     expected = np.interp(SINGULAR_VALUES, fine, law["cdf"].values)
     name = f"n^{exponent:g}" if exponent else "0"
     bench.check(
@@ -189,9 +187,7 @@ def _judge_spikes(bench: Bench, exponent: float, spikes: xarray.Dataset) -> None
             line=bench.sized(0.12, 0.06),
         )
         degree = int(limit["spike_degree"].values[place])
-        ours, theirs = (
-            float(side["alignment"].sel(degree=degree).values[place]) for side in (limit, measured)
-        )
+        ours, theirs = (float(side["alignment"].sel(degree=degree).values[place]) for side in (limit, measured))
         bench.check(
             f"gap of its alignment with degree {degree}, eta = n^{exponent:g}",
             abs(ours - theirs),
@@ -246,9 +242,7 @@ def weights_spike(bench: Bench) -> Figure:
         base = weights_scenario(initial)
         drawn = bench.predict(f"output{initial}-limit", base, {"step.rate": fine}, what="weights")
         experiment = {"dim": dim, "trials": trials, "seed": SEED + 2}
-        study = Study(
-            base, "weights", {"step.rate": WEIGHT_RATES}, limit={"finite_size": False}, experiment=experiment
-        )
+        study = Study(base, "weights", {"step.rate": WEIGHT_RATES}, limit={"finite_size": False}, experiment=experiment)
         result = compared(bench, f"output{initial}", study, meaning="", judged=())
         for panel, variable in zip(axes, WEIGHT_PANELS):
             limit_line(panel, fine, np.nan_to_num(drawn[variable].values), colour)
@@ -285,8 +279,8 @@ def _judge_weights(bench: Bench, variable: str, initial: int, result: xarray.Dat
     bench.check(
         f"largest {'relative ' if value else ''}gap of {variable}, initial_output = {initial}",
         float(gaps[worst]),
-        f"at eta = {WEIGHT_RATES[worst]:g}: limit {limit[worst]:.4f}, network {measured[worst]:.4f} +- {error:.2g}; the "
-        f"line grants the rounded transition d^(-1/3) at d = {dim}",
+        f"at eta = {WEIGHT_RATES[worst]:g}: limit {limit[worst]:.4f}, network {measured[worst]:.4f} +- {error:.2g}; "
+        f"the line grants the rounded transition d^(-1/3) at d = {dim}",
         line=round((0.4 if value else 0.8) * dim ** (-1 / 3), 3),
     )
 
@@ -304,7 +298,7 @@ RECIPES = (
             "sigma = relu, centred, of unit variance, y = H1 + H2/sqrt 2, n/d = n0/d = 3, p/d = 1.5, rank-one update, "
             "d = 1000. Seeds 2320 and 2321."
         ),
-        seconds_quick=15,
+        seconds_quick=6,
         seconds_full=120,
         make=feature_spikes,
     ),
@@ -320,7 +314,7 @@ RECIPES = (
             "sigma = relu - 1/sqrt(2 pi), y = H1 + noise of variance 1, Gaussian rows, p/d = 1.5, n0/d = 2, whole "
             "gradient, d = 1000. Seed 2322."
         ),
-        seconds_quick=15,
+        seconds_quick=10,
         seconds_full=120,
         make=weights_spike,
     ),

@@ -1,5 +1,6 @@
 """The ridge fit on the gradient's own sample: reference values, limits, the experiment, what is refused."""
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -240,3 +241,12 @@ def test_refusals_of_the_limit():
 def test_strong_spikes_are_warned_about():
     with pytest.warns(gs.GiantstepWarning, match="weak spikes, s\\^2 << 1, .* above 0.3 at 1 of 2 points"):
         gs.predict(linear(), dim=100, step__rate=[1.0, 5.0])
+
+
+def test_a_radius_that_mixes_with_the_spike_is_warned_about():
+    with pytest.warns(gs.GiantstepWarning, match="leaves out the fluctuation"):
+        gs.predict(linear(second_layer=gs.Vocabulary([1.0])), dim=400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gs.predict(linear(), dim=400)
+        gs.predict(SHIFTED, dim=400)

@@ -22,10 +22,35 @@ Floats = NDArray[np.float64]
 
 _LOWEST, _HIGHEST, _DEGREE = 1e-6, 400.0, 170
 """Range and degree of the interpolants in log a; series below, saturated above."""
+_PANELS, _ORDER = 24, 18
+"""Panels in log a, and terms on each, from which they are evaluated."""
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _STEPS = np.array([0.0, -3.0, 3.0, -8.0, 8.0, -20.0, 20.0, -40.0, 40.0])
 """Arguments of the sigmoid at which its integrals are broken into panels."""
 _CHUNK = 4096
+
+
+class Piecewise:
+    """A smooth function of one variable as Chebyshev series on equal panels: few operations whatever the batch."""
+
+    def __init__(self, function: Callable[[Floats], Floats], low: float, high: float, panels: int) -> None:
+        self.low, self.panels, self.width = low, panels, (high - low) / panels
+        nodes = np.polynomial.chebyshev.chebpts1(_ORDER)
+        x = low + self.width * (np.arange(panels)[:, None] + 0.5 * (1 + nodes))
+        values = function(x.ravel()).reshape(x.shape)
+        basis = np.polynomial.chebyshev.chebvander(nodes, _ORDER - 1)
+        self.series = np.linalg.solve(basis, values.T)
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the values, by Clenshaw's recurrence on the panel of each x."""
+        scaled = (np.asarray(x, dtype=np.float64) - self.low) / self.width
+        panel = np.clip(scaled.astype(np.intp), 0, self.panels - 1)
+        t = 2 * (scaled - panel) - 1
+        twice, one, two = 2 * t, np.zeros_like(t), np.zeros_like(t)
+        for row in self.series[:0:-1]:
+            one, two = row[panel] + twice * one - two, one
+        value: Floats = self.series[0][panel] + t * one - two
+        return value
 
 
 @dataclass(frozen=True)
@@ -41,9 +66,9 @@ class AssignmentChannel:
     variance: float
     curvature: float
     """c in m_u = nu a (1 + c a + O(a^2))."""
-    _ratio: Chebyshev
-    _slope: Chebyshev
-    _entropy: Chebyshev
+    _ratio: Piecewise
+    _slope: Piecewise
+    _entropy: Piecewise
 
     @property
     def rank(self) -> int:
@@ -122,7 +147,8 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     )
     curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
     entropy = Chebyshev.interpolate(lambda x: _integrated(np.asarray(x), ratio), _DEGREE, domain)
-    return AssignmentChannel(clusters, weight, variance, curvature, ratio, ratio.deriv(), entropy)
+    tables = (Piecewise(series, *domain, _PANELS) for series in (ratio, ratio.deriv(), entropy))
+    return AssignmentChannel(clusters, weight, variance, curvature, *tables)
 
 
 def assignment_snr(overlap: float, clusters: int) -> float:

@@ -1,0 +1,343 @@
+"""AMP on real matrices: it follows state evolution, from every start, and says when it finds nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.families.subspace_clustering.amp import (
+    amp,
+    assign,
+    cluster_directions,
+    helmert,
+    leading_vectors,
+    spectral_snr,
+    starting_point,
+)
+
+from .test_limit import scenario
+
+FINITE_SIZE = 12.0
+"""Relative gaps up to this over d are granted beyond chance; at d = 600 that is 2 %."""
+
+
+def mixture(k=2, alpha=2.0, rho=0.1, ratio=2.0, d=300, seed=0, rows=None):
+    """Return (X, labels, snr) with exactly balanced clusters and rho d active features of equal strength."""
+    rng = np.random.default_rng(seed)
+    n, s, snr = round(alpha * d), round(rho * d), ratio * k / np.sqrt(alpha)
+    n = n if rows is None else rows
+    V = np.zeros((d, k - 1))
+    V[:s] = np.linalg.qr(rng.standard_normal((s, k - 1)))[0] * np.sqrt(s)
+    labels = np.arange(n) % k
+    return np.sqrt(snr / s) * helmert(k)[labels] @ V.T + rng.standard_normal((n, d)), labels, snr
+
+
+def best_accuracy(found, labels, k):
+    from scipy.optimize import linear_sum_assignment
+
+    table = np.array([[np.sum((found == a) & (labels == b)) for b in range(k)] for a in range(k)])
+    return table[linear_sum_assignment(-table)].sum() / len(labels)
+
+
+def judged(result, names, allow):
+    """Check the named variables of a comparison; return the report by name."""
+    report = gs.agreement(result)
+    rows = {row.variable: row for row in report.rows}
+    assert set(names) <= set(rows)
+    for name in names:
+        assert rows[name].points > 0 and rows[name].passes(allow), f"{name}\n{report}"
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("k", "alpha", "rho", "ratio", "start"),
+    [
+        (2, 2.0, 0.1, 1.6, "spectral"),
+        (2, 0.5, 0.2, 1.8, "random"),
+        (2, 1.0, 1.0, 2.0, "spectral"),
+        (3, 2.0, 0.1, 1.5, "spectral"),
+        (5, 2.0, 0.2, 1.6, "random"),
+    ],
+)
+def test_amp_reaches_the_fixed_point(k, alpha, rho, ratio, start):
+    d = 600
+    result = gs.compare(scenario(k, alpha, rho, ratio), dim=d, trials=12, start=start)
+    names = ("m_u", "m_v", "mse_u", "mse_v", "accuracy", "tpr", "fpr", "phi")
+    rows = judged(result, names, FINITE_SIZE / d)
+    assert rows["accuracy"].smallest_visible < 0.05  # what a wrong formula would have to hide below
+    measured = result.sel(source="experiment")
+    assert float(measured.amp_converged) > 0.9
+    assert np.isnan(measured.m_u.sel(branch=["informed", "bayes"])).all()
+    assert np.isfinite(measured.m_u.sel(branch="uninformed"))
+
+
+def test_a_wrong_formula_is_seen():
+    """The same experiment against the theory of one cluster more, or of half the sparsity: both fail."""
+    d, s = 600, scenario(3, 2.0, 0.1, 1.5)
+    measured = gs.simulate(s, dim=d, trials=20).sel(branch="uninformed")
+    for wrong in (s.replace(clusters=4), s.replace(sparsity=0.05)):
+        limit = gs.predict(wrong).sel(branch="uninformed")
+        gaps = [abs(float(measured[n] - limit[n])) / float(measured[n + "_stderr"]) for n in ("m_u", "accuracy", "tpr")]
+        assert max(gaps) > 5
+
+
+def test_amp_follows_state_evolution_step_by_step():
+    d = 800
+    result = gs.compare(scenario(3, 2.0, 0.1, 1.5), dim=d, trials=10, what="trajectory", steps=6, overlap=0.15)
+    judged(result, ("m_u", "m_v", "mse_u", "accuracy"), FINITE_SIZE / d)
+    assert result.m_u.dims == ("source", "time")
+    assert float(result.m_u.sel(source="experiment", time=0)) == pytest.approx(0.15, abs=0.01)
+
+
+def test_without_the_onsager_terms_it_would_not():
+    """The naive iteration leaves state evolution by far more than the experiment's error."""
+    rho, d, gaps = 0.1, 600, []
+    for seed in range(6):
+        X, labels, snr = mixture(2, 2.0, rho, 1.5, d, seed)
+        Q, tau = cluster_directions(2, np.full(2, 0.5)), snr / (rho * d)
+        U = starting_point(X, "informed", clusters=2, sparsity=rho, snr=snr, truth=labels, overlap=0.15)
+        for _ in range(5):
+            A, B = float((U**2).sum()), X.T @ U
+            mu = B / (1 / tau + A)
+            pi = 1 / (1 + np.exp(-(B * mu / 2 - np.log1p(tau * A) / 2 + np.log(rho / (1 - rho)))))
+            V = pi * mu
+            U = np.tanh((X @ V) / np.sqrt(2)) / np.sqrt(2)
+        gaps.append(2 * (U[:, 0] * Q[labels, 0]).mean())
+    expected = gs.predict(scenario(2, 2.0, rho, 1.5), what="trajectory", overlap=0.15, steps=5).m_u.values[5]
+    naive = np.mean(gaps), np.std(gaps, ddof=1) / np.sqrt(len(gaps))
+    followed = gs.simulate(scenario(2, 2.0, rho, 1.5), dim=d, trials=6, what="trajectory", overlap=0.15, steps=5)
+    assert abs(naive[0] - expected) > 5 * naive[1]
+    assert abs(float(followed.m_u[5]) - expected) < 4 * float(followed.m_u_stderr[5])
+
+
+def test_in_the_hard_phase_only_knowledge_helps():
+    d, s = 800, scenario(2, 2.0, 0.05, 0.9)
+    blind = gs.simulate(s, dim=d, trials=6, start="random").sel(branch="uninformed")
+    assert float(blind.m_u) < 0.1  # 0.33 is possible
+    informed = gs.compare(s, dim=d, trials=10, start="informed")
+    judged(informed, ("m_u", "accuracy"), 0.08)  # close to the spinodal finite-size terms are large: 64/d
+    assert float(informed.m_u.sel(source="experiment", branch="informed")) > 0.2
+    assert np.isnan(float(informed.m_u.sel(source="experiment", branch="uninformed")))
+
+
+def test_few_active_features_are_found_by_their_variance():
+    """Inside the hard phase a start from the columns of largest variance works where so few are active."""
+    s = scenario(2, 2.0, 0.01, 0.8)
+    accuracy = {
+        start: float(gs.simulate(s, dim=500, trials=6, start=start).accuracy.sel(branch="uninformed"))
+        for start in ("random", "thresholding")
+    }
+    assert accuracy["thresholding"] > 0.7
+    assert accuracy["random"] < 0.65
+
+
+def test_an_informative_mean_is_used():
+    d, s = 600, scenario(2, 2.0, 0.1, 1.0, mean="informative")
+    judged(gs.compare(s, dim=d, trials=10, start="random"), ("m_u", "m_v", "accuracy"), FINITE_SIZE / d)
+    measured = gs.simulate(scenario(2, 2.0, 0.1, 0.8, mean="informative"), dim=d, trials=4, start="spectral")
+    assert float(measured.m_u.sel(branch="uninformed")) > 0.1  # centred data gives zero there
+    trajectory = gs.compare(s, dim=d, trials=8, what="trajectory", steps=4)
+    judged(trajectory, ("m_u", "m_v"), FINITE_SIZE / d)
+
+
+def test_unequal_weights_break_the_sign():
+    d, s = 600, scenario(2, 2.0, 0.1, 1.5, weights=[0.2, 0.8])
+    result = gs.compare(s, dim=d, trials=12)
+    judged(result, ("m_u", "m_v", "mse_u", "accuracy", "phi"), 2 * FINITE_SIZE / d)
+
+
+def test_random_instances_have_the_same_limit():
+    d = 600
+    result = gs.compare(scenario(2, 2.0, 0.3, 2.0), dim=d, trials=16, instance="random")
+    judged(result, ("m_u", "m_v", "accuracy", "tpr"), FINITE_SIZE / d)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("k", "alpha", "rho", "ratio", "d"), [(2, 2.0, 0.05, 1.5, 4000), (3, 2.0, 0.1, 1.3, 3000), (4, 1.0, 0.3, 1.5, 4000)]
+)
+def test_amp_reaches_the_fixed_point_at_large_dimension(k, alpha, rho, ratio, d):
+    result = gs.compare(scenario(k, alpha, rho, ratio), dim=d, trials=10, seed=1)
+    judged(result, ("m_u", "m_v", "mse_u", "mse_v", "accuracy", "tpr", "fpr", "phi"), 2 / d)
+    trajectory = gs.compare(scenario(k, alpha, rho, ratio), dim=d, trials=10, seed=2, what="trajectory", steps=8)
+    judged(trajectory, ("m_u", "m_v", "mse_u", "mse_v", "accuracy"), 2 / d)
+
+
+# -- the table ---------------------------------------------------------------------------------------------
+
+
+def test_more_points_and_more_rows_change_no_number():
+    s = scenario(2, 2.0, 0.2, 1.5)
+    alone = gs.simulate(s, dim=100, trials=2)
+    grid = gs.simulate(s, dim=100, trials=2, samples_per_dim=[0.5, 2.0, 12.0], snr=[1.0, s.snr])
+    np.testing.assert_array_equal(alone.m_u, grid.m_u.isel(samples_per_dim=1, snr=1))
+    other = gs.simulate(s, dim=100, trials=2, seed=1)
+    assert not np.array_equal(alone.m_u.sel(branch="uninformed"), other.m_u.sel(branch="uninformed"))
+
+
+def test_trials_are_kept_with_their_branch():
+    kept = gs.simulate(scenario(2, 2.0, 0.2, 1.5), dim=60, trials=3, keep_trials=True, start="informed")
+    assert kept.m_u.dims == ("trial", "branch")
+    assert np.isfinite(kept.m_u.sel(branch="informed")).all() and np.isnan(kept.m_u.sel(branch="bayes")).all()
+
+
+def test_a_run_that_stops_early_is_told():
+    measured = gs.simulate(scenario(2, 2.0, 0.2, 1.2), dim=200, trials=2, max_iterations=2)
+    assert float(measured.amp_converged) == 0 and float(measured.amp_iterations) == 2
+    assert np.isfinite(measured.m_u.sel(branch="uninformed"))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ({"dim": 10}, "Field `dim` must be large enough for 2 active features"),
+        ({"dim": 2}, "Field `dim` must be large enough for 3 samples and 3 features"),
+        ({"dim": 60, "start": "best"}, "Field `start` must be one of spectral, random, thresholding, informed"),
+        ({"dim": 60, "overlap": 1.0}, "Field `overlap` must be a number above 0 and below 1, but is overlap=1.0."),
+        ({"dim": 60, "max_iterations": 0}, "Field `max_iterations` must be a whole number at least 1"),
+        ({"dim": 60, "instance": "fair"}, "Field `instance` must be one of balanced, random"),
+    ],
+)
+def test_bad_settings_are_one_sentence(call, sentence):
+    with pytest.raises(gs.InputError) as caught:
+        gs.simulate(scenario(3, 2.0, 0.1, 1.5), trials=2, **call)
+    assert sentence in str(caught.value)
+
+
+def test_memory_is_refused_beforehand():
+    with pytest.raises(gs.InputError, match="memory"):
+        gs.simulate(scenario(), dim=2_000_000, trials=1)
+
+
+# -- the algorithm -----------------------------------------------------------------------------------------
+
+
+def test_the_basis_is_orthonormal_and_centred():
+    for k in (2, 3, 7):
+        Q = helmert(k)
+        np.testing.assert_allclose(Q.T @ Q, np.eye(k - 1), atol=1e-14)
+        np.testing.assert_allclose(Q.sum(axis=0), 0, atol=1e-14)
+        np.testing.assert_allclose((Q**2).sum(axis=1), 1 - 1 / k)
+    w = np.array([0.2, 0.5, 0.3])
+    np.testing.assert_allclose(w @ cluster_directions(3, w), 0, atol=1e-15)
+
+
+def test_leading_vectors_are_those_of_the_decomposition():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 400)) + 3 * np.outer(rng.standard_normal(900), rng.standard_normal(400)) / 10
+    exact = np.linalg.svd(X, full_matrices=False)
+    left, values = leading_vectors(X, 1, rng)
+    assert values[0] == pytest.approx(exact.S[0], rel=1e-8)
+    assert abs(left[:, 0] @ exact.U[:, 0]) == pytest.approx(1, abs=1e-6)
+    for small in (X[:50], X[:, :50]):  # by the Gram matrix of the shorter side
+        left, values = leading_vectors(small, 2, rng)
+        np.testing.assert_allclose(values, np.linalg.svd(small, compute_uv=False)[:2], rtol=1e-10)
+        np.testing.assert_allclose(left.T @ left, np.eye(2), atol=1e-8)
+
+
+def test_the_spectrum_tells_the_snr():
+    X, _, snr = mixture(3, 2.0, 0.2, 2.5, 600)
+    _, values = leading_vectors(X, 2, np.random.default_rng(0))
+    assert spectral_snr(values, 3, *X.shape) == pytest.approx(snr, rel=0.1)
+    noise = np.random.default_rng(1).standard_normal((600, 300))
+    assert spectral_snr(leading_vectors(noise, 1)[1], 2, 600, 300) == pytest.approx(1.05 * np.sqrt(2), rel=0.25)
+
+
+def test_fresh_samples_are_assigned_as_well():
+    X, labels, snr = mixture(2, 2.0, 0.1, 2.0, 500, rows=3000)
+    X *= 1.0
+    run = amp(X[:1000], clusters=2, sparsity=0.1, snr=snr)
+    fresh = assign(run, X[1000:])
+    np.testing.assert_allclose(fresh.sum(axis=1), 1)
+    expected = float(gs.predict(scenario(2, 2.0, 0.1, 2.0)).accuracy.sel(branch="bayes"))
+    assert best_accuracy(fresh.argmax(axis=1), labels[1000:], 2) == pytest.approx(expected, abs=0.03)
+    assert run.means.shape == (500, 2) and run.posteriors.shape == (1000, 2) and run.converged
+    np.testing.assert_allclose(run.assignments, run.posteriors @ run.directions, atol=1e-12)
+
+
+def test_order_of_rows_and_columns_and_signs_do_not_matter():
+    X, labels, snr = mixture(3, 2.0, 0.2, 2.0, 150)
+    U = starting_point(X, "informed", clusters=3, sparsity=0.2, snr=snr, truth=labels)
+    rng = np.random.default_rng(3)
+    rows, columns = rng.permutation(len(X)), rng.permutation(X.shape[1])
+    one = amp(X, clusters=3, sparsity=0.2, snr=snr, start=U)
+    two = amp(X[rows][:, columns], clusters=3, sparsity=0.2, snr=snr, start=U[rows])
+    np.testing.assert_allclose(one.posteriors[rows], two.posteriors, atol=1e-8)
+    np.testing.assert_allclose(one.support[columns], two.support, atol=1e-8)
+    assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-8)
+    again = amp(np.asfortranarray(X), clusters=3, sparsity=0.2, snr=snr, start=U)
+    np.testing.assert_allclose(one.posteriors, again.posteriors, atol=1e-10)
+
+
+def test_noise_has_no_clusters():
+    for seed in range(4):
+        X = np.random.default_rng(seed).standard_normal((600, 300))
+        run = amp(X, clusters=2, sparsity=0.1, snr=0.8 * np.sqrt(2), generator=np.random.default_rng(seed))
+        assert run.outcome in ("trivial", "converged") and run.log_evidence < 5
+
+
+def test_it_learns_what_it_is_not_told():
+    X, labels, snr = mixture(2, 2.0, 0.05, 1.8, 800)
+    told = amp(X, clusters=2, sparsity=0.05, snr=snr)
+    learnt = amp(X, clusters=2, sparsity=0.2, snr=1.3 * snr, learn=True, max_iterations=2000)
+    assert learnt.converged
+    assert learnt.sparsity == pytest.approx(0.05, rel=0.6) and learnt.snr == pytest.approx(snr, rel=0.3)
+    accuracies = [best_accuracy(run.labels, labels, 2) for run in (told, learnt)]
+    assert accuracies[1] == pytest.approx(accuracies[0], abs=0.02)
+
+
+def test_the_number_of_clusters_has_the_largest_evidence():
+    X, _, snr = mixture(3, 2.0, 0.1, 1.8, 500)
+    evidence = {
+        k: amp(X, clusters=k, sparsity=0.1, snr=snr * k / 3, learn=True, max_iterations=2000).log_evidence
+        for k in (2, 3, 4)
+    }
+    assert max(evidence, key=evidence.get) == 3
+
+
+def test_damping_ends_at_the_same_place():
+    X, labels, snr = mixture(2, 2.0, 0.2, 2.0, 200)
+    plain, damped = (amp(X, clusters=2, sparsity=0.2, snr=snr, damping=damping) for damping in (0.0, 0.3))
+    np.testing.assert_allclose(plain.posteriors.max(axis=1), damped.posteriors.max(axis=1), atol=1e-3)
+    assert damped.iterations > plain.iterations
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"X": np.zeros(5)}, "Field `X` must be a matrix with a row for each sample"),
+        ({"X": np.zeros((1, 5))}, "Field `X` must be a matrix with at least 2 rows"),
+        ({"X": np.full((9, 5), np.nan)}, "Field `X` must be a matrix of finite real numbers"),
+        ({"X": np.zeros((9, 5), dtype=int)}, "Field `X` must be a matrix of finite real numbers"),
+        ({"clusters": 1}, "Field `clusters` must be a whole number at least 2, but is clusters=1."),
+        ({"clusters": 2.0}, "Field `clusters` must be a whole number at least 2"),
+        ({"sparsity": 0.0}, "Field `sparsity` must be a number above 0 and at most 1"),
+        ({"snr": np.inf}, "Field `snr` must be a number above 0, finite"),
+        ({"tolerance": 0.0}, "Field `tolerance` must be a number above 0"),
+        ({"damping": 1.0}, "Field `damping` must be a number at least 0 and below 1"),
+        ({"max_iterations": 0}, "Field `max_iterations` must be a whole number at least 1"),
+        ({"mean": "none"}, 'Field `mean` must be "centred" or "informative"'),
+        ({"start": "best"}, "Field `start` must be one of spectral, random, thresholding, informed"),
+        ({"start": np.zeros((3, 3))}, "Field `start` must be one of spectral"),
+        ({"start": "informed"}, "Field `truth` must be the true labels"),
+        ({"weights": [0.5, 0.4]}, "Field `weights` must be numbers that sum to one (they sum to 0.9)"),
+        ({"weights": [1.0, 0.0]}, "Field `weights` must be all above 0"),
+        ({"weights": [1.0]}, "Field `weights` must be a list of 2 numbers, one for each cluster"),
+    ],
+)
+def test_bad_input_to_amp_is_one_sentence(change, sentence):
+    given = {"X": np.random.default_rng(0).standard_normal((20, 10)), "clusters": 2, "sparsity": 0.5, "snr": 1.0}
+    given.update(change)
+    with pytest.raises(gs.InputError) as caught:
+        amp(given.pop("X"), **given)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.gpu
+def test_a_gpu_agrees_too():
+    d = 1000
+    result = gs.compare(scenario(3, 2.0, 0.1, 1.5), dim=d, trials=10, device="cuda")
+    judged(result, ("m_u", "m_v", "accuracy", "tpr", "phi"), FINITE_SIZE / d)
+    trajectory = gs.compare(scenario(3, 2.0, 0.1, 1.5), dim=d, trials=10, device="cuda", what="trajectory")
+    judged(trajectory, ("m_u", "m_v"), FINITE_SIZE / d)
