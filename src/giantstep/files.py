@@ -239,8 +239,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-_replacing = replacing
-
 _WRITERS: dict[str, Callable[[xarray.Dataset, Path], None]] = {
     ".csv": _to_csv,
     ".nc": _to_netcdf,

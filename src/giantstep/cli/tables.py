@@ -119,6 +119,8 @@ def _numbers(point: xarray.Dataset, name: str, place: dict[str, int]) -> dict[st
         values = point[column].isel({dim: index for dim, index in place.items() if dim in point[column].dims})
         if "source" in values.dims:
             values = values.sel(source=source)
+        if values.dtype.kind in "UO":  # a name, such as a phase
+            return str(values.values) or math.nan
         return float(values.mean("trial") if "trial" in values.dims else values)
 
     if "source" in point.dims or "source" in point.coords:

@@ -36,6 +36,10 @@ _ROUNDS = 8
 """Times the noise levels of such columns are estimated anew, at most."""
 _UNEQUAL = 0.1
 """Relative difference of a cluster's size from the mean size from which on sizes are learnt."""
+_SKEWED = 2.5
+"""Skewness of the scores, in its standard errors under equal clusters, from which on very unequal ones are tried."""
+_SEVERAL = 2.5
+"""Active features in which unequal clusters must show where equal ones have no evidence."""
 _PATIENCE, _HOPELESS = 200, 1e-2
 """Sweeps after which a run that still changes by more than this (relative, squared) is given up."""
 
@@ -224,18 +228,31 @@ def _kmeans(
 
 
 def _with_weights(data: Standardised, fit: Clusters, options: Options, rng: np.random.Generator) -> Clusters:
-    """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones."""
+    """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones.
+
+    Where equal clusters have no evidence, unequal ones must show in several features: a small cluster in one or two
+    is what heavy tails and skewed features look like.
+    """
     run, number, best = fit.run, fit.n_clusters, fit
     if run is None:
         return fit
     guesses = [_sizes(run)] if np.abs(_sizes(run) * number - 1).max() > _UNEQUAL else []
     if number == 2:
-        guesses += [np.array([0.2, 0.8]), np.array([0.8, 0.2])]
+        scores = (fit.data.matrix @ run.features) @ run.directions[0]
+        skewness = float(np.mean((scores - scores.mean()) ** 3) / max(scores.std(), 1e-300) ** 3)
+        if abs(skewness) > _SKEWED * math.sqrt(6 / len(scores)):  # the smaller cluster is on the side of the long tail
+            guesses.append(np.array([0.2, 0.8] if skewness > 0 else [0.8, 0.2]))
     price = 0.5 * (number - 1) * math.log(len(data.matrix))  # of the weights
     for weights in guesses:
         stage = _Stage(fit.data, weights, _moved(run, weights), run.sparsity, run.snr)
         unequal = _settled(data, number, options, stage, fit.start, rng)
-        if unequal is not None and unequal.run is not None and unequal.evidence - price > best.evidence:
+        if (
+            unequal is None
+            or unequal.run is None
+            or (fit.evidence <= EVIDENCE and unequal.run.support.sum() < _SEVERAL)
+        ):
+            continue
+        if unequal.evidence - price > best.evidence:
             sweeps = fit.iterations + unequal.iterations
             best = replace(unequal, evidence=unequal.evidence - price, iterations=sweeps)
     return best

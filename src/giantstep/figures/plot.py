@@ -152,7 +152,7 @@ def checked_path(path: str | Path) -> Path:
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Save a figure so that the file is there whole or not at all."""
-    from giantstep.files import _replacing as replacing
+    from giantstep.files import replacing
 
     target = checked_path(path)
     kind = target.suffix.lower().removeprefix(".")

@@ -40,7 +40,11 @@ def phase_diagram(bench: Bench) -> Figure:
     base, unit = scenario(), scenario().threshold
     end = bench.predict("end", base, {}, what="critical")
     edge = [float(end[name]) for name in ("sparsity_c", "ratio_c")]
-    rho = np.unique(np.concatenate([np.geomspace(0.002, 0.35, bench.sized(40, 120)), np.linspace(0.14, edge[0], 24)]))
+    rho = np.unique(
+        np.concatenate(
+            [np.geomspace(0.002, 0.35, bench.sized(24, 120)), np.linspace(0.14, edge[0], bench.sized(10, 24))]
+        )
+    )
     lines = bench.predict("thresholds", base, {"sparsity": rho}, what="thresholds")
     figure, axes = new_figure(1, 3, width=13.2, height=4.0)
     for panel in axes[:2]:
@@ -112,7 +116,7 @@ def _loops(axes: Axes, bench: Bench) -> None:
 
 def _count_phases(bench: Bench, base: SubspaceClustering, unit: float) -> None:
     """Check that the phases of a grid of points, by free entropy, lie between the thresholds, found otherwise."""
-    size = bench.sized(25, 50)
+    size = bench.sized(16, 50)
     rho, ratio = np.linspace(0.008, 0.35, size), np.linspace(0.0317, 1.4983, size)
     points = bench.predict("phases", base, {"sparsity": rho, "snr": ratio * unit})
     limits = bench.predict("phases-thresholds", base, {"sparsity": rho}, what="thresholds")

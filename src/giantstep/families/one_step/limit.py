@@ -81,6 +81,8 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
     if what == "errors" and isinstance(scenario.step, MaximalStep):
         _add_feedback(answer, scenario, points, models, settings)
     answer.warnings = warnings + answer.warnings
+    if np.isfinite(points["dim"]).any():
+        answer.attrs["finite_size"] = "the means of the features are of finite strength, with a ridge of 1/(d R)"
     answer.attrs["theory"] = " and ".join(dict.fromkeys(theory for theory, _ in models))
     return answer
 

@@ -302,8 +302,8 @@ class OneStep(Scenario):
     """A two-layer network after one gradient step on its first layer, its second layer then fitted by ridge regression.
 
     Data x ~ N(0, I_d), y = g(<w*, x>) + sqrt(noise) N(0, 1). Network f(x) = sum_j a_j sigma(<w_j, x>)/sqrt(p), rows of
-    the first layer on the unit sphere, a_j = zeta_j/sqrt(p) at the start. After the step, n fresh samples fit a by
-    minimising sum (y - f)^2 + ridge |a|^2. The limit is d -> inf with n/d and p/d fixed.
+    the first layer on the unit sphere, a_j = zeta_j/sqrt(p) at the start. After the step, n samples (fresh ones, or
+    those of the step) fit a by minimising sum (y - f)^2 + ridge |a|^2. The limit is d -> inf with n/d and p/d fixed.
 
     >>> import giantstep as gs
     >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.01,
@@ -320,7 +320,7 @@ class OneStep(Scenario):
         "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal)\n"
         "          eta_raw = rate * sqrt(p) (small), rate * n0^exponent * sqrt(p) (growing)\n"
         "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
-        "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples\n"
+        "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
     )
     questions: ClassVar[Mapping[str, Question]] = {
@@ -377,7 +377,7 @@ class OneStep(Scenario):
     target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
     noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
     width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
-    samples_per_dim: Number = field("alpha = n/d", "fresh samples of the ridge fit per dimension", gt=0)
+    samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
     second_layer: SecondLayer = field(
         "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0])

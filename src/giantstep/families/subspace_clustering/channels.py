@@ -147,7 +147,7 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     )
     curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
     entropy = Chebyshev.interpolate(lambda x: _integrated(np.asarray(x), ratio), _DEGREE, domain)
-    tables = (Piecewise(series, *domain, _PANELS) for series in (ratio, ratio.deriv(), entropy))
+    tables = [Piecewise(series, domain[0], domain[1], _PANELS) for series in (ratio, ratio.deriv(), entropy)]
     return AssignmentChannel(clusters, weight, variance, curvature, *tables)
 
 
