@@ -88,9 +88,7 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
             continue
         high_error = experiment[name + "_stderr"]
         low_error = (
-            limit[name + "_stderr"]
-            if name + "_stderr" in limit
-            else xarray.zeros_like(low).where(low.notnull(), 0.0)
+            limit[name + "_stderr"] if name + "_stderr" in limit else xarray.zeros_like(low).where(low.notnull(), 0.0)
         )
         low_error, high_error = xarray.align(low_error, high_error, join="outer")
         data[name + "_stderr"] = _stacked(low_error, high_error, sources).assign_attrs(high_error.attrs)
@@ -147,9 +145,7 @@ def _gap_and_z(
     with np.errstate(invalid="ignore", divide="ignore"):
         t = gap.values / np.sqrt(low_square + high_square + floor)
         # Welch and Satterthwaite
-        freedom = (low_square + high_square) ** 2 / (
-            low_square**2 / freedoms[0] + high_square**2 / freedoms[1]
-        )
+        freedom = (low_square + high_square) ** 2 / (low_square**2 / freedoms[0] + high_square**2 / freedoms[1])
     freedom = np.where(low_square > 0, freedom, freedoms[1])
     score = normal_score(t, freedom)
     return gap, gap.copy(data=np.where((gap.values == 0) & np.isfinite(high_error.values), 0.0, score))
@@ -234,9 +230,7 @@ class Agreement:
         ]
         widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
         lines = [
-            "  ".join(
-                _aligned(cell, width, column) for column, (cell, width) in enumerate(zip(line, widths))
-            ).rstrip()
+            "  ".join(_aligned(cell, width, column) for column, (cell, width) in enumerate(zip(line, widths))).rstrip()
             for line in (head, *body)
         ]
         if self.trials < 2:

@@ -121,6 +121,10 @@ class TestWhatItFinds:
             model.evidence_by_clusters_, key=model.evidence_by_clusters_.get
         )  # fmt: skip
 
+    def test_more_clusters_than_tried_are_pointed_out(self, mixture) -> None:
+        with pytest.warns(gs.GiantstepWarning, match="still grows at max_clusters=3"):
+            AMPClustering("auto", max_clusters=3, random_state=0).fit(mixture(500, 250, 4, 30, 2.5)[0])
+
     def test_an_integer_makes_it_repeatable(self, easy) -> None:
         first, second = (AMPClustering(random_state=3).fit(easy[0]) for _ in range(2))
         assert np.array_equal(first.probabilities_, second.probabilities_)

@@ -307,9 +307,7 @@ def grown(children):
     names += ["leaky_relu", "sqrt", "log", "h0", "h1", "h3"]
     unary = st.tuples(st.sampled_from(names), children).map(lambda t: f"{t[0]}({t[1]})")
     power = st.tuples(children, st.sampled_from(["2", "3", "-1", "0.5"])).map(lambda t: f"({t[0]})**{t[1]}")
-    pair = st.tuples(st.sampled_from(["max", "min"]), children, children).map(
-        lambda t: f"{t[0]}({t[1]}, {t[2]})"
-    )
+    pair = st.tuples(st.sampled_from(["max", "min"]), children, children).map(lambda t: f"{t[0]}({t[1]}, {t[2]})")
     return binary | unary | power | pair
 
 
@@ -335,12 +333,7 @@ def test_any_safe_expression(text):
         numerical = (above - below) / (2 * h)
         curvature = (above - 2 * value + below) / h**2
         # where the function varies faster than the difference can follow, nothing is claimed
-        tame = (
-            np.isfinite(numerical)
-            & (np.abs(numerical) < 1e3)
-            & (np.abs(value) < 1e3)
-            & (np.abs(curvature) < 1e3)
-        )
+        tame = np.isfinite(numerical) & (np.abs(numerical) < 1e3) & (np.abs(value) < 1e3) & (np.abs(curvature) < 1e3)
     assert value.shape == z.shape
     np.testing.assert_allclose(slope[tame], numerical[tame], rtol=1e-4, atol=1e-4)
 

@@ -109,9 +109,7 @@ def test_stein(text):
     for A, s in POINTS:
         breaks = [(k - A) / s for k in f.kinks]
         value, error = expectation(lambda z, A=A, s=s: f.derivative(A + s * z), breaks)
-        assert (
-            abs(f.moments(A, s).slope - s * value) <= 1e-12 * np.sqrt(f.second_moment(A, s)) + abs(s) * error
-        )
+        assert abs(f.moments(A, s).slope - s * value) <= 1e-12 * np.sqrt(f.second_moment(A, s)) + abs(s) * error
 
 
 def test_sign_of_s_and_zero():
@@ -135,9 +133,7 @@ def test_broadcasting_and_mixed_signs():
     assert isinstance(found, Moments) and found.mean.shape == (4, 3)
     for i in range(4):
         for j in range(3):
-            np.testing.assert_allclose(
-                f.moments(A[j], s[i, 0]), [m[i, j] for m in found], rtol=1e-13, atol=1e-15
-            )
+            np.testing.assert_allclose(f.moments(A[j], s[i, 0]), [m[i, j] for m in found], rtol=1e-13, atol=1e-15)
     assert f.moments([], 1.0).mean.shape == (0,)
     assert isinstance(f.moments(0.0, 1.0).mean, float)
 
@@ -150,9 +146,7 @@ def test_noise_does_not_cancel():
         f = Function(text)
         s, h = 1e-3, 1e-3
         bend = (f.derivative(0.7 + h) - f.derivative(0.7 - h)) / (2 * h)
-        np.testing.assert_allclose(
-            f.moments(0.7, s).noise, bend**2 * s**4 / 2, rtol=1e-4 if text[0] != "1" else 1e-3
-        )
+        np.testing.assert_allclose(f.moments(0.7, s).noise, bend**2 * s**4 / 2, rtol=1e-4 if text[0] != "1" else 1e-3)
     relu = Function("relu").moments([8.0, -8.0], 1.0)
     assert relu.noise[0] == relu.noise[1] > 0
 
@@ -191,9 +185,7 @@ def test_hermite_coefficients_of_relu_to_order_60():
 def test_hermite_coefficients_of_exp_and_sign():
     np.testing.assert_allclose(Function("exp").hermite(60), np.exp(0.5) / root_factorials(60), atol=2e-14)
     odd = Function("sign").hermite(9)
-    np.testing.assert_allclose(
-        odd[[1, 3]] * [1, np.sqrt(6)], np.sqrt(2 / np.pi) * np.array([1, -1]), atol=1e-14
-    )
+    np.testing.assert_allclose(odd[[1, 3]] * [1, np.sqrt(6)], np.sqrt(2 / np.pi) * np.array([1, -1]), atol=1e-14)
     assert np.all(np.abs(odd[::2]) < 1e-15)
 
 
@@ -276,9 +268,7 @@ def test_equality_hash_fingerprint():
     assert Function("silu") == Function("swish")
     assert Function("tanh") != Function("erf") and Function("tanh") != "tanh"
     assert len({Function("relu"), Function("relu(z)"), Function("abs")}) == 2
-    assert (
-        Function("relu").fingerprint() == Function("relu(z)").fingerprint() != Function("abs").fingerprint()
-    )
+    assert Function("relu").fingerprint() == Function("relu(z)").fingerprint() != Function("abs").fingerprint()
     assert len(Function("relu").fingerprint()) == 64
     one, two = Function(lambda z: np.tanh(z)), Function(np.tanh, name="other")
     assert one == two and hash(one) == hash(two) and one != Function("tanh")
@@ -433,9 +423,7 @@ texts = st.builds(
 def test_moments_of_random_expressions(text, A, s):
     f = Function(text)
     breaks = [(k - A) / s for k in f.kinks]
-    value, error = expectation(
-        lambda z: np.stack([f(A + s * z), z * f(A + s * z), f(A + s * z) ** 2]), breaks
-    )
+    value, error = expectation(lambda z: np.stack([f(A + s * z), z * f(A + s * z), f(A + s * z) ** 2]), breaks)
     found = f.moments(A, s)
     allowed = error + 1e-11 * np.array([np.sqrt(value[2]), np.sqrt(value[2]), value[2]])
     assert np.all(np.abs(np.array([found.mean, found.slope, f.second_moment(A, s)]) - value) <= allowed)

@@ -46,9 +46,7 @@ def test_error_meets_the_tolerance(name):
     assert error <= 2e-12 * expectation(lambda z: np.abs(f(z)), kinks)[0]
 
 
-@pytest.mark.parametrize(
-    "f", [lambda z: np.exp(z * z), lambda z: np.exp(0.6 * z * z), lambda z: 1 / np.abs(z)]
-)
+@pytest.mark.parametrize("f", [lambda z: np.exp(z * z), lambda z: np.exp(0.6 * z * z), lambda z: 1 / np.abs(z)])
 def test_divergence_shows_in_the_error(f):
     value, error = expectation(f, (0.0,))
     assert not error < 1e-3 * abs(value)
@@ -69,9 +67,7 @@ def test_panels_over_a_batch_of_edges():
     edges = np.array([[0.0, 0.5, 2.0], [-1.0, -1.0, 3.0]])
     nodes, weights = gauss_legendre_panels(edges, 5)
     assert nodes.shape == weights.shape == (2, 10)
-    np.testing.assert_allclose(
-        (weights * nodes**9).sum(axis=1), (edges[:, -1] ** 10 - edges[:, 0] ** 10) / 10
-    )
+    np.testing.assert_allclose((weights * nodes**9).sum(axis=1), (edges[:, -1] ** 10 - edges[:, 0] ** 10) / 10)
 
 
 def test_trapezoid_rule():

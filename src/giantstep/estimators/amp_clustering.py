@@ -80,6 +80,10 @@ class AMPClustering(ClusterMixin, BaseEstimator):
     `labels_` and `probabilities_` belong to the samples of the fit. `predict` takes its rows for fresh ones: on the
     samples of the fit themselves it counts each one twice and is too sure of itself.
 
+    The model takes the noise of different features to be independent. Features that are correlated inside clusters
+    (a continuous gradient among the samples, say) look like clusters to it, and ``n_clusters="auto"`` finds too many.
+    Tails as heavy as those of Student's t with 3 degrees of freedom can pass for a small cluster.
+
     Examples
     --------
     >>> import numpy as np
@@ -150,6 +154,13 @@ class AMPClustering(ClusterMixin, BaseEstimator):
                 f"Message passing did not converge in {self.n_iter_} sweeps; another number of clusters, or a larger "
                 "max_iter, may.",
                 ConvergenceWarning,
+                stacklevel=2,
+            )
+        if self.found_ and len(numbers_tried) > 1 and self.n_clusters_ == self.max_clusters:
+            warnings.warn(
+                f"The evidence still grows at max_clusters={self.max_clusters} clusters; features that are correlated "
+                "inside clusters do that, so give n_clusters if you know it.",
+                GiantstepWarning,
                 stacklevel=2,
             )
         return self

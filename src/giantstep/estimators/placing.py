@@ -49,6 +49,7 @@ class Placement:
     accuracy, best_accuracy : fraction of right labels of message passing and of the best method, in the limit.
     expected_accuracy : the same as the fit on these data expects it.
     samples_for_easy : samples at which these clusters become easy.
+    most_tried : whether the largest number of clusters that was tried won.
     """
 
     samples: int
@@ -71,6 +72,7 @@ class Placement:
     best_accuracy: float
     expected_accuracy: float
     samples_for_easy: float
+    most_tried: bool
 
     def sentence(self) -> str:
         """Say the verdict in one or two sentences."""
@@ -90,6 +92,11 @@ class Placement:
             "impossible": "Impossible in the limit of large data: what was found here leans on the finite size; "
             f"from {self.samples_for_easy:.0f} samples on the clusters are easy.",
         }
+        if self.most_tried:
+            doubt += (
+                " The evidence still grows at the largest number of clusters that was tried: features that are "
+                "correlated inside clusters do that, so give the number if you know it."
+            )
         return said[self.verdict] + doubt
 
     def report(self) -> str:
@@ -163,6 +170,7 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
         "evidence": float(found.evidence),
         "noise_level": float(np.median(found.data.noise[found.data.varies])) if d else 0.0,
         "samples_per_dim": n / d if d else math.inf,
+        "most_tried": n_clusters == "auto" and found.n_clusters == _MOST_TRIED,
     }
     threshold = found.n_clusters * math.sqrt(d / n)
     if found.run is None or not known["found"]:
@@ -185,7 +193,7 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
         ratio=snr / threshold,
         verdict=_VERDICTS[theory["phase"]],
         expected_accuracy=float(np.asarray(run.posteriors).max(axis=1).mean()),
-        samples_for_easy=d * (found.n_clusters / snr) ** 2,
+        samples_for_easy=max(k, math.ceil(d * (k / snr) ** 2)),
     )
 
 

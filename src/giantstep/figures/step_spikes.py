@@ -299,7 +299,7 @@ RECIPES = (
             "d = 1000. Seeds 2320 and 2321."
         ),
         seconds_quick=6,
-        seconds_full=120,
+        seconds_full=45,
         make=feature_spikes,
     ),
     Recipe(
@@ -315,7 +315,7 @@ RECIPES = (
             "gradient, d = 1000. Seed 2322."
         ),
         seconds_quick=10,
-        seconds_full=120,
+        seconds_full=75,
         make=weights_spike,
     ),
 )

@@ -406,9 +406,7 @@ class Expression:
     def _kinks(self) -> tuple[Kink, ...]:
         name = self.variables[0] if self.variables else "z"
         positions = sorted(root for node in _rough_arguments(self.tree) for root in _roots(node, name))
-        distinct = [
-            p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))
-        ]
+        distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]
         if len(distinct) > KINK_LIMIT:
             raise _refuse(self.text, f"it is not smooth at more than {KINK_LIMIT} points")
         return tuple(Kink(p, is_jump(lambda x: self.evaluate({name: x}), p)) for p in distinct)

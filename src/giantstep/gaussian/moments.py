@@ -152,9 +152,7 @@ def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moment
     degree = len(coefficients) - 1
     derivatives = [np.polynomial.polynomial.polyval(A, coefficients)]
     for order in range(1, max(degree, 2) + 1):
-        derivatives.append(
-            np.polynomial.polynomial.polyval(A, np.polynomial.polynomial.polyder(coefficients, order))
-        )
+        derivatives.append(np.polynomial.polynomial.polyval(A, np.polynomial.polynomial.polyder(coefficients, order)))
     heat = 0.5 * s * s
 
     def smoothed(order: int) -> np.ndarray:

@@ -60,9 +60,7 @@ class Rule:
         result = Moments(*np.empty((4, len(A))))
         levels = np.ceil(np.log2(np.clip(s, 2.0**LOWEST_LEVEL, None)) - 1e-9).astype(int)
         if len(A) and levels.max() > HIGHEST_LEVEL:
-            raise InputError(
-                f"The scale s must be at most {2**HIGHEST_LEVEL} for quadrature, but is {s.max():g}."
-            )
+            raise InputError(f"The scale s must be at most {2**HIGHEST_LEVEL} for quadrature, but is {s.max():g}.")
         with np.errstate(all="ignore"):
             for level in np.unique(levels):
                 pending = np.flatnonzero(levels == level)
@@ -199,11 +197,7 @@ def chosen_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:
                 "but E f(z)^2 with z ~ N(0,1) does not converge."
             )
         coarse = [Rule(kinks, m, False) for m in (1, 2, 4, 8)]
-        finer = (
-            [Rule(kinks, m, True) for m in (1, 2, 4)]
-            if kinks
-            else [Rule(kinks, m) for m in (16, 32, 64, 128)]
-        )
+        finer = [Rule(kinks, m, True) for m in (1, 2, 4)] if kinks else [Rule(kinks, m) for m in (16, 32, 64, 128)]
         tried: list[Rule] = []
         for family in (coarse, finer) if kinks else (coarse + finer,):
             previous = _probe(family[0], f)

@@ -120,9 +120,7 @@ PRIMITIVES: dict[str, Primitive] = {
     ),
     "neg": Primitive(lambda xp, x, out=None: xp.negative(x, out=out), lambda xp, x: (-1.0,)),
     "**": Primitive(_power, lambda xp, x, c: (c * _power(xp, x, c - 1),), (2,)),
-    "sqrt": Primitive(
-        lambda xp, x, out=None: xp.sqrt(x, out=out), lambda xp, x: (0.5 / xp.sqrt(x),), rough="zero"
-    ),
+    "sqrt": Primitive(lambda xp, x, out=None: xp.sqrt(x, out=out), lambda xp, x: (0.5 / xp.sqrt(x),), rough="zero"),
     "exp": Primitive(lambda xp, x, out=None: xp.exp(x, out=out), lambda xp, x: (xp.exp(x),)),
     "log": Primitive(lambda xp, x, out=None: xp.log(x, out=out), lambda xp, x: (1 / x,), rough="zero"),
     "sin": Primitive(lambda xp, x, out=None: xp.sin(x, out=out), lambda xp, x: (xp.cos(x),)),
@@ -132,22 +130,14 @@ PRIMITIVES: dict[str, Primitive] = {
         lambda xp, x, out=None: special(xp).erf(x, out=out),
         lambda xp, x: (2 / math.sqrt(math.pi) * xp.exp(-x * x),),
     ),
-    "relu": Primitive(
-        lambda xp, x, out=None: xp.maximum(x, 0.0, out=out), lambda xp, x: (_step(xp, x),), rough="zero"
-    ),
+    "relu": Primitive(lambda xp, x, out=None: xp.maximum(x, 0.0, out=out), lambda xp, x: (_step(xp, x),), rough="zero"),
     "leaky_relu": Primitive(
         _leaky_relu, lambda xp, x, slope=0.01: (slope + (1 - slope) * _step(xp, x),), (1, 2), rough="zero"
     ),
-    "abs": Primitive(
-        lambda xp, x, out=None: xp.absolute(x, out=out), lambda xp, x: (xp.sign(x),), rough="zero"
-    ),
+    "abs": Primitive(lambda xp, x, out=None: xp.absolute(x, out=out), lambda xp, x: (xp.sign(x),), rough="zero"),
     "sign": Primitive(lambda xp, x, out=None: xp.sign(x, out=out), lambda xp, x: (x * 0.0,), rough="zero"),
-    "sigmoid": Primitive(
-        lambda xp, x, out=None: special(xp).expit(x, out=out), lambda xp, x: (_sigmoid_slope(xp, x),)
-    ),
-    "softplus": Primitive(
-        lambda xp, x, out=None: xp.logaddexp(x, 0.0, out=out), lambda xp, x: (special(xp).expit(x),)
-    ),
+    "sigmoid": Primitive(lambda xp, x, out=None: special(xp).expit(x, out=out), lambda xp, x: (_sigmoid_slope(xp, x),)),
+    "softplus": Primitive(lambda xp, x, out=None: xp.logaddexp(x, 0.0, out=out), lambda xp, x: (special(xp).expit(x),)),
     "gelu": Primitive(
         lambda xp, x, out=None: xp.multiply(x, special(xp).ndtr(x), out=out),
         lambda xp, x: (special(xp).ndtr(x) + x * _density(xp, x),),
@@ -156,9 +146,7 @@ PRIMITIVES: dict[str, Primitive] = {
         lambda xp, x, out=None: xp.multiply(x, special(xp).expit(x), out=out),
         lambda xp, x: (_swish_slope(xp, x),),
     ),
-    "maximum": Primitive(
-        lambda xp, a, b, out=None: xp.maximum(a, b, out=out), _extremum_partials, (2,), "equal"
-    ),
+    "maximum": Primitive(lambda xp, a, b, out=None: xp.maximum(a, b, out=out), _extremum_partials, (2,), "equal"),
     "minimum": Primitive(
         lambda xp, a, b, out=None: xp.minimum(a, b, out=out),
         lambda xp, a, b: _extremum_partials(xp, b, a),

@@ -31,9 +31,7 @@ def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights
 
 
-def gauss_legendre_panels(
-    edges: ArrayLike, nodes_per_panel: int = PANEL_NODES
-) -> tuple[np.ndarray, np.ndarray]:
+def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights for dz of the composite Gauss-Legendre rule.
 
     Parameters
