@@ -28,7 +28,7 @@ N, D = 2000, 1000
 ROWS = {
     "easy": [(2, 10, 1.5), (2, 100, 1.2), (2, 100, 1.5), (3, 50, 1.5)],  # above the threshold
     "sparse": [(2, 3, 0.5), (2, 10, 0.5), (2, 3, 0.8), (2, 10, 0.8), (2, 30, 0.8)],  # below it, few active features
-    "fails": [(2, 30, 0.5), (2, 100, 0.8), (2, 1000, 0.9)],  # AMP fails, and so does everything else that is fast
+    "fails": [(2, 30, 0.5), (2, 100, 0.8), (2, 1000, 0.9)],  # AMP finds nothing and says so (0.5)
 }
 Method = Callable[[np.ndarray, int, int, int], np.ndarray]
 

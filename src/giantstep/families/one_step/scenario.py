@@ -370,7 +370,13 @@ class OneStep(Scenario):
         "exact": "the exact limit of the network",
         "isotropic": "the published map of the step onto spiked random features with an isotropic bulk",
     }
-    papers: ClassVar[tuple[str, ...]] = ("dandi2025random", "cui2024asymptotics", "mei2022generalization")
+    papers: ClassVar[tuple[str, ...]] = (
+        "dandi2025random",
+        "cui2024asymptotics",
+        "moniri2024theory",
+        "ba2022high",
+        "mei2022generalization",
+    )
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
