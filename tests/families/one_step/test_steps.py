@@ -205,6 +205,10 @@ def test_bad_input_names_the_regime_and_what_works():
         quadratic(growing(initial_output=1), second_layer=gs.Vocabulary([2.0]))
     with pytest.raises(gs.InputError, match="`rows` must be"):
         quadratic(gs.MaximalStep(1.0), rows="gaussian")
+    with pytest.warns(gs.GiantstepWarning, match="no linear part"):
+        unseen = gs.predict(quadratic(growing(0.3)).replace(target="h2(z)"))
+    untrained = gs.predict(quadratic(gs.NoStep()).replace(target="h2(z)"))
+    assert float(unseen.test_error) == pytest.approx(float(untrained.test_error), rel=1e-10)
     short = linear(small(0.5, initial_output=1))
     with pytest.warns(gs.GiantstepWarning, match="shorter than its aligned part"):
         assert np.isnan(gs.predict(short, dim=500).test_error)

@@ -65,6 +65,11 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
         return _CLOSED_FORMS[what](scenario, at_finite_size(points), settings)
     models, warnings = choose_theory(scenario, points, settings.get("theory"))
     points = at_finite_size(points)
+    if isinstance(scenario.step, SmallStep | GrowingStep) and abs(scenario.target.hermite(1)[1]) < 1e-10:
+        warnings.append(
+            "The target has no linear part (E z g(z) = 0): a small or growing step does not see its direction, and "
+            "nothing is learnt beyond random features."
+        )
     spiked = isinstance(scenario.step, PlantedSpike | MaximalStep)
     if scenario.second_layer == "gaussian" and spiked and np.any(np.isinf(points["dim"])):
         warnings.append(
