@@ -44,7 +44,7 @@ def test_closed_form_of_random_features_equals_the_engine(ridge):
     closed = gs.predict(s, samples_per_dim=samples, ridge=ridge)
     engine = gs.predict(s.replace(step=gs.NoStep()), samples_per_dim=samples, ridge=ridge)
     for name in ("test_error", "train_error", "objective"):
-        np.testing.assert_allclose(closed[name], engine[name], rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(closed[name], engine[name], rtol=1e-11, atol=1e-14)
 
 
 def test_small_step_reference_values():
@@ -123,6 +123,38 @@ def test_closed_forms_are_the_limit_of_the_engine():
     for step in (small(2.0), small(4.0)):
         s = linear(step, second_layer=gs.Vocabulary([1, -1]))
         assert float(gs.predict(s, dim=10**9).test_error) == pytest.approx(float(gs.predict(s).test_error), rel=1e-6)
+
+
+def test_a_single_block_is_the_planted_model_at_a_finite_dimension():
+    # the crossover of section 4.4 of the notes on spiked features, reached by the step instead of by hand
+    fields = dict(activation="tanh", target="sin", width_per_dim=1.2, samples_per_dim=1.5, ridge=0.1)
+    planted = gs.OneStep(**fields, step=gs.PlantedSpike(1.0))
+    strengths = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
+    c1, g1 = planted.activation.hermite(1)[1], planted.target.hermite(1)[1]
+    rates = strengths * np.sqrt(600) / (c1 * g1)
+    step = gs.OneStep(**fields, step=gs.SmallStep(1.0, gs.inf, "rank-one"))
+    found = gs.predict(step, dim=500, step__rate=rates, stretch=False).test_error
+    np.testing.assert_allclose(found, [0.20206, 0.15153, 0.11133, 0.09053, 0.06772], atol=6e-6)
+    np.testing.assert_allclose(found, gs.predict(planted, dim=500, step__strength=strengths).test_error, rtol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dim", "trials"), [(125, 160), (250, 80), (500, 32)])
+def test_staircase_at_growing_sizes(dim, trials):
+    # section 12.3: errors and paired improvements over random features; the gap shrinks like 1/d
+    exponents = [0.1, 0.29, 0.45]
+    for make in (linear, quadratic):
+        s = make(growing())
+        runs = gs.simulate(
+            s, dim=dim, trials=trials, paired=True, keep_trials=True, step__rate=[0.0, 1.0], step__exponent=exponents
+        )
+        limit = gs.predict(s, dim=dim, step__rate=[0.0, 1.0], step__exponent=exponents).test_error.values
+        errors = runs.test_error.values  # rate, exponent, trial
+        gains, gain = errors[0] - errors[1], limit[0] - limit[1]
+        for values, expected, term in ((errors[1], limit[1], 5 / dim), (gains, gain, 5 / dim)):
+            error = values.std(axis=-1, ddof=1) / np.sqrt(trials)
+            assert np.all(np.abs(values.mean(axis=-1) - expected) < 3.5 * error + term * limit[1])
+        assert np.all(gains.mean(axis=-1) > 5 * gains.std(axis=-1, ddof=1) / np.sqrt(trials))
 
 
 def test_gaussian_rows_at_a_finite_spike():

@@ -337,7 +337,7 @@ def _apply(function: Callable[..., Any], z: Array, out: Array, xp: Any) -> None:
 
 
 def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield (features (m, p), <w*,x> (m,), <v,x> (m,)) of fresh samples; the features are a view of one buffer."""
+    """Yield (features (m, p), <w*,x> (m,), inputs (m, d)) of fresh samples; features and inputs are buffers' views."""
     p, d = network.weights.shape
     buffer = draws.xp.empty((min(draws.chunk, rows), p))
     for start, stop, inputs in draws.chunks(stream, rows, d):
@@ -345,7 +345,7 @@ def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterato
         multiply(inputs, network.weights.T, draws.xp, out=features)
         _apply(network.activation, features, features, draws.xp)
         signal = network.aim[0] * inputs[:, 0] + network.aim[1] * inputs[:, 1]
-        yield features, signal, inputs @ network.directions[:, 0]
+        yield features, signal, inputs
 
 
 def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[Array, Array]]:
@@ -400,9 +400,10 @@ def _along(
     rows = int(settings.get("test_samples") or TEST_SAMPLES)
     counts = np.zeros(len(cells) - 1)
     squares, means = (np.zeros((len(train), len(counts))) for _ in range(2))
-    for features, signal, along in _samples(network, "test", rows, draws):
+    for features, signal, inputs in _samples(network, "test", rows, draws):
         outputs = to_numpy(multiply(features, fitted, xp))
-        labels, place = to_numpy(network.target(signal)), np.searchsorted(cells, to_numpy(along)) - 1
+        along = to_numpy(inputs @ network.directions[:, 0])
+        labels, place = to_numpy(network.target(signal)), np.searchsorted(cells, along) - 1
         inside = np.flatnonzero((place >= 0) & (place < len(counts)))
         counts += np.bincount(place[inside], minlength=len(counts))
         for point, output in enumerate(outputs.T):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -167,6 +168,8 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
     order = NODES_PER_PANEL if few else KERNEL_NODES_PER_PANEL
     for index, model, tables in grouped_tables(scenario, points, models, order):
         here = {name: values[index] for name, values in points.items()}
+        if not settings.get("stretch", True):
+            tables = dataclasses.replace(tables, stretch=0 * tables.stretch)
         equations = risk_equations(tables, model, here)
         # packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not
         forms = (True, False) if len(model.pi) <= PACKED_BLOCKS else (False,)

@@ -327,7 +327,14 @@ class OneStep(Scenario):
         "errors": Question(
             "test and training error and the order parameters",
             _ERRORS,
-            settings={"test_samples": Setting(10_000, "fresh samples of the test error", engines=("experiment",))},
+            settings={
+                "test_samples": Setting(10_000, "fresh samples of the test error", engines=("experiment",)),
+                "stretch": Setting(
+                    True,
+                    "small and growing steps at a finite dim: count the fluctuation of |x|^2 (chi in the notes)",
+                    engines=("limit",),
+                ),
+            },
             plot=("test_error", "train_error"),
         ),
         "along": Question(
