@@ -157,12 +157,11 @@ def test_the_trained_spectrum_follows_the_trained_law_only():
     strength = scenario.numeric_fields()["step.strength"][0]
     result = gs.compare(
         scenario, what="spectrum", step__strength=[0.0, strength], x=dandi2025.spectrum_points(3.6)[::3],
-        dim=256, trials=3, seed=5,
+        dim=512, trials=3, seed=5,
     )  # fmt: skip
-    # at p = 512 the distance scatters around 0.01; at the paper's p = 2048 it is 0.001 (make verify, the full figure)
-    assert dandi2025.kolmogorov(result, 1, 1) < 0.02
-    assert dandi2025.kolmogorov(result, 0, 0) < 0.02
-    assert dandi2025.kolmogorov(result, 0, 1) == pytest.approx(0.093, abs=0.015)
+    assert dandi2025.kolmogorov(result, 1, 1) < 0.01
+    assert dandi2025.kolmogorov(result, 0, 0) < 0.01
+    assert dandi2025.kolmogorov(result, 0, 1) == pytest.approx(0.093, abs=0.01)
 
 
 def test_errors_after_a_population_step():

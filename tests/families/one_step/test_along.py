@@ -21,11 +21,11 @@ SCENARIO = gs.OneStep(
 @pytest.mark.parametrize("step", [gs.PlantedSpike(1.0, alignment=0.8), gs.MaximalStep(2.0), gs.MaximalStep(2.0, 1.0)])
 def test_the_error_along_averages_to_the_test_error(step):
     s = SCENARIO.replace(step=step)
-    places = np.linspace(-5, 5, 401)
+    places = np.linspace(-8, 8, 1601)
     weights = np.exp(-(places**2) / 2)
     found = gs.predict(s, what="along", kappa=places)
     average = float(np.sum(weights * found.error_along.values) / weights.sum())
-    assert average == pytest.approx(float(gs.predict(s).test_error), rel=1e-4)
+    assert average == pytest.approx(float(gs.predict(s).test_error), rel=1e-5)
     assert (found.error_along > s.noise).all()
 
 
