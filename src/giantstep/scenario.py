@@ -274,6 +274,11 @@ class Scenario(BaseModel):
         """Return a small valid scenario for one question; another than the example where that has no answer to it."""
         return cls.example()
 
+    @classmethod
+    def reference(cls) -> tuple[Self, str, float] | None:
+        """Return a scenario, a variable of its limit and the value known to 1e-7, the self-test of `giantstep doctor`."""
+        return None
+
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""
         return {}

@@ -112,9 +112,8 @@ def test_doctor_examines_and_tests(run) -> None:
 
 
 def test_doctor_says_when_the_self_test_fails(run, monkeypatch) -> None:
-    import giantstep.cli.doctor
-
-    monkeypatch.setattr(giantstep.cli.doctor, "REFERENCE", 0.5)
+    scenario, variable, _ = gs.OneStep.reference()
+    monkeypatch.setattr(gs.OneStep, "reference", classmethod(lambda cls: (scenario, variable, 0.5)))
     result = run("doctor")
     assert result.exit_code == 1
     assert "FAILED" in result.stdout

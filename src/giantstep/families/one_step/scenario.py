@@ -489,6 +489,19 @@ class OneStep(Scenario):
         step = SmallStep(4, batch_per_dim=4, update="rank-one")
         return cls.example().replace(activation="relu(z) - 1/sqrt(2*pi)", step=step)
 
+    @classmethod
+    def reference(cls) -> tuple[OneStep, str, float]:
+        """Return row R2 of the notes: spiked random features, relu and tanh."""
+        scenario = cls(
+            activation="relu",
+            target="tanh(z)",
+            width_per_dim=1.5,
+            samples_per_dim=1.5,
+            ridge=0.01,
+            step=PlantedSpike(strength=1.0, alignment=0.5),
+        )
+        return scenario, "test_error", 0.57343370
+
     @property
     def blocks(self) -> int:
         """Number of values in the vocabulary (1 for a Gaussian second layer, whose blocks are nodes, not classes)."""
