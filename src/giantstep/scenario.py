@@ -276,7 +276,7 @@ class Scenario(BaseModel):
 
     @classmethod
     def reference(cls) -> tuple[Self, str, float] | None:
-        """Return a scenario, a variable of its limit and the value known to 1e-7, the self-test of `giantstep doctor`."""
+        """Return a scenario, a variable of its limit and its value to 1e-7: the self-test of `giantstep doctor`."""
         return None
 
     def block_count(self) -> Mapping[str, int]:
