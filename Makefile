@@ -1,16 +1,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.giantstep-installed
+DOCS_STAMP := .venv/.giantstep-docs
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=15
 
-.PHONY: help setup demo test lint verify bench clean
+.PHONY: help setup demo test lint docs verify bench clean
 
 help:
 	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
 	@echo "make demo    rebuild a published figure at a small size; results in out/"
 	@echo "make test    lint, types and tests: what CI runs"
 	@echo "make lint    lint and types only"
+	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
 	@echo "make verify  the long checks; writes docs/verification.md"
 	@echo "make bench   the benchmarks"
 	@echo "make clean   remove caches and out/, keep .venv"
@@ -32,6 +34,13 @@ lint: setup
 
 test: lint
 	$(PYTEST) -m "not slow"
+
+docs: $(DOCS_STAMP)
+	$(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m sphinx -W -E --keep-going -q -b html docs docs/_build/html
+
+$(DOCS_STAMP): $(STAMP)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
 
 verify: setup
 	$(PYTEST) -m slow --timeout=0

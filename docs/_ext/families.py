@@ -1,0 +1,197 @@
+"""Directives that write a family's declarations into its page, in the words of `giantstep describe`.
+
+``{update-rule} one-step``, ``{fields} one-step``, ``{questions} one-step``, ``{papers} one-step`` and
+``{agreement} one-step``, the table that `make verify` measured. ``{public-names}`` lists the public interface.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from giantstep.describe import describe
+
+DATA = Path(__file__).parents[1] / "data" / "agreement.json"
+
+
+def _literal(text: str) -> nodes.literal:
+    return nodes.literal(text, text)
+
+
+def _cell(content: str | nodes.Node) -> nodes.entry:
+    inside = nodes.paragraph("", "", nodes.Text(content) if isinstance(content, str) else content)
+    return nodes.entry("", inside)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str | nodes.Node]]) -> nodes.table:
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in head), cols=len(head))
+    group += nodes.thead("", nodes.row("", *map(_cell, head)))
+    group += nodes.tbody("", *(nodes.row("", *map(_cell, row)) for row in rows))
+    return nodes.table("", group)
+
+
+def _title(text: str) -> nodes.rubric:
+    return nodes.rubric(text, text)
+
+
+class FamilyDirective(SphinxDirective):
+    """A directive whose one argument is the name of a family."""
+
+    required_arguments = 1
+
+    def about(self) -> dict[str, Any]:
+        return describe(self.arguments[0])
+
+
+class UpdateRule(FamilyDirective):
+    """The update rule, as `describe` prints it."""
+
+    def run(self) -> list[nodes.Node]:
+        rule = self.about()["update_rule"]
+        return [nodes.literal_block(rule, rule, language="text")]
+
+
+class Fields(FamilyDirective):
+    """The table of fields, with those of the parts below."""
+
+    def run(self) -> list[nodes.Node]:
+        about = self.about()
+        out: list[nodes.Node] = [self.fields(about["fields"])]
+        for field in about["fields"]:
+            for choice in field.get("choices", []):
+                if choice.get("fields"):
+                    kind = f' (kind "{choice["kind"]}")' if "kind" in choice else ""
+                    out += [_title(f"{field['name']}: {choice['name']}{kind}"), nodes.paragraph("", choice["meaning"])]
+                    out.append(self.fields(choice["fields"]))
+        return out
+
+    @staticmethod
+    def fields(fields: Iterable[dict[str, Any]]) -> nodes.table:
+        rows = [
+            (
+                _literal(field["name"]),
+                field["symbol"],
+                field["meaning"],
+                field["allowed"],
+                "required" if field["required"] else _literal(json.dumps(field["default"])),
+            )
+            for field in fields
+        ]
+        return _table(("field", "symbol", "meaning", "allowed", "default"), rows)
+
+
+class Questions(FamilyDirective):
+    """The questions a family answers, each with its variables."""
+
+    def run(self) -> list[nodes.Node]:
+        out: list[nodes.Node] = []
+        for name, question in self.about()["questions"].items():
+            out += [_title(f'what="{name}"'), nodes.paragraph("", question["meaning"] + ".")]
+            rows = []
+            for variable in question["variables"]:
+                dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
+                one = f" ({variable['engines'][0]} only)" if len(variable["engines"]) == 1 else ""
+                rows.append((_literal(variable["name"] + dims), variable["symbol"], variable["meaning"] + one))
+            out.append(_table(("variable", "symbol", "meaning"), rows))
+            if question["settings"]:
+                settings = [
+                    (_literal(key), setting["meaning"], _literal(json.dumps(setting["default"])))
+                    for key, setting in question["settings"].items()
+                ]
+                out.append(_table(("setting", "meaning", "default"), settings))
+        return out
+
+
+class Papers(FamilyDirective):
+    """The papers behind a family; `giantstep cite` prints the same."""
+
+    def run(self) -> list[nodes.Node]:
+        items = []
+        for paper in self.about()["papers"]:
+            entry = {key: value for key, value in re.findall(r"(\w+)\s*=\s*\{(.*?)\},?\s*\n", paper["bibtex"])}
+            where = entry.get("journal", entry.get("booktitle", ""))
+            eprint = f"arXiv {entry['eprint']}" if "eprint" in entry else ""
+            parts = [
+                entry.get("author", "").replace(" and ", ", "),
+                paper["title"],
+                where,
+                eprint,
+                entry.get("year", ""),
+            ]
+            items.append(nodes.list_item("", nodes.paragraph("", ". ".join(part for part in parts if part) + ".")))
+        return [nodes.bullet_list("", *items)]
+
+
+class Agreement(FamilyDirective):
+    """What `make verify` measured: limit against experiment, check by check."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = json.loads(DATA.read_text()).get(self.arguments[0], []) if DATA.exists() else []
+        if not rows:
+            text = "No agreement table has been made for this family yet: run make verify."
+            return [nodes.paragraph("", text)]
+        head = ("check", "variable", "d", "trials", "points", "largest |z|", "line", "largest gap", "visible")
+        cells = [
+            (
+                row["check"],
+                _literal(row["variable"]),
+                str(row["dim"]),
+                str(row["trials"]),
+                str(row["points"]),
+                f"{row['largest_z']:.2f}",
+                f"{row['line']:.2f}",
+                f"{100 * row['largest_gap']:.2f}%",
+                f"{100 * row['visible']:.2f}%",
+            )
+            for row in rows
+        ]
+        return [_table(head, cells)]
+
+
+class PublicNames(Directive):
+    """Every public name of the package with its docstring."""
+
+    def run(self) -> list[nodes.Node]:
+        import giantstep
+
+        lines: list[str] = []
+        for name in sorted(giantstep._HOME, key=lambda name: (name[0].isupper(), name)):
+            thing = getattr(giantstep, name)
+            kind = "autoclass" if isinstance(thing, type) else "autofunction" if callable(thing) else "autodata"
+            if isinstance(thing, type) and issubclass(thing, BaseException):
+                kind = "autoexception"
+            lines += [f".. {kind}:: giantstep.{name}", ""]
+        container = nodes.container()
+        self.state.nested_parse(StringList(lines, "public-names"), self.content_offset, container)
+        return list(container.children)
+
+
+def _plain_text(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Keep |v| and n_clusters_ of a docstring as they are: docstrings are written to be read as plain text."""
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        parts = re.split(r"(``.*?``|`.*?`)", line)
+        parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", lambda found: "\\" + found[0], part) for part in parts[::2]]
+        lines[number] = "".join(parts)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directives."""
+    app.add_directive("update-rule", UpdateRule)
+    app.add_directive("fields", Fields)
+    app.add_directive("questions", Questions)
+    app.add_directive("papers", Papers)
+    app.add_directive("agreement", Agreement)
+    app.add_directive("public-names", PublicNames)
+    app.connect("autodoc-process-docstring", _plain_text, priority=100)
+    return {"parallel_read_safe": True}
