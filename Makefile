@@ -44,7 +44,8 @@ $(DOCS_STAMP): $(STAMP)
 
 verify: setup
 	$(PYTEST) -m slow --timeout=0
-	if [ -f benchmarks/verify_report.py ]; then $(BIN)/python benchmarks/verify_report.py; fi
+	$(BIN)/python benchmarks/agreement_tables.py
+	$(BIN)/python benchmarks/verify_report.py
 
 bench: setup
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
