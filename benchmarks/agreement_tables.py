@@ -1,9 +1,9 @@
-"""Compare limit and experiment in every study of benchmarks/checks and write docs/data/agreement.json.
+"""Compare limit and experiment in every study of benchmarks/studies and write docs/data/agreement.json.
 
     python benchmarks/agreement_tables.py [--only TEXT] [--workers N]
 
-A check is a study file with one more table: `[check]` has a `title`, the relative gap `allow`ed to finite-size terms the
-limit does not know, and the `variables` that are shown (all compared ones are checked). The documentation shows the
+A check is a study file with one more table: `[check]` has a `title`, the relative gap `allow`ed to finite-size terms
+the limit does not know, and the `variables` that are shown (all compared ones are checked). The documentation shows the
 tables on the page of each family. The exit status is 1 where a variable passes its line and the allowed gap.
 """
 
@@ -25,7 +25,7 @@ import giantstep as gs
 from giantstep.studyfile import study_fields
 
 ROOT = Path(__file__).resolve().parents[1]
-CHECKS = ROOT / "benchmarks" / "checks"
+STUDIES = ROOT / "benchmarks" / "studies"
 TABLES = ROOT / "docs" / "data" / "agreement.json"
 
 
@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="files whose name contains this text; other rows are kept")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    paths = [path for path in sorted(CHECKS.glob("*.toml")) if options.only in path.name]
+    paths = [path for path in sorted(STUDIES.glob("*.toml")) if options.only in path.name]
     tables = json.loads(TABLES.read_text()) if options.only and TABLES.exists() else {}
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         results = list(pool.map(measured, paths))
