@@ -5,6 +5,14 @@ from giantstep.errors import GiantstepError as GiantstepError
 from giantstep.errors import GiantstepWarning as GiantstepWarning
 from giantstep.errors import InputError as InputError
 from giantstep.estimators.placing import place as place
+from giantstep.families.batch_reuse.scenario import BatchReuse as BatchReuse
+from giantstep.families.giant_steps.scenario import GiantSteps as GiantSteps
+from giantstep.families.mixture_glm.scenario import Blocks as Blocks
+from giantstep.families.mixture_glm.scenario import Dataset as Dataset
+from giantstep.families.mixture_glm.scenario import Dense as Dense
+from giantstep.families.mixture_glm.scenario import Isotropic as Isotropic
+from giantstep.families.mixture_glm.scenario import MixtureGLM as MixtureGLM
+from giantstep.families.mixture_glm.scenario import Spiked as Spiked
 from giantstep.families.one_step.regimes import regime as regime
 from giantstep.families.one_step.scenario import GrowingStep as GrowingStep
 from giantstep.families.one_step.scenario import MaximalStep as MaximalStep
@@ -12,12 +20,15 @@ from giantstep.families.one_step.scenario import NoStep as NoStep
 from giantstep.families.one_step.scenario import OneStep as OneStep
 from giantstep.families.one_step.scenario import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.scenario import SmallStep as SmallStep
-from giantstep.families.one_step.scenario import Vocabulary as Vocabulary
+from giantstep.families.online_sgd.scenario import OnlineSGD as OnlineSGD
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering as SubspaceClustering
 from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load
 from giantstep.files import save as save
 from giantstep.gaussian import Function as Function
+from giantstep.gaussian import Target as Target
+from giantstep.gaussian.exponents import exponents as exponents
+from giantstep.learnable import learnable as learnable
 from giantstep.references import cite as cite
 from giantstep.scenario import Scenario as Scenario
 from giantstep.scenario import families as families
@@ -25,6 +36,9 @@ from giantstep.study import Study as Study
 from giantstep.study import compare as compare
 from giantstep.study import predict as predict
 from giantstep.study import simulate as simulate
+from giantstep.sweep import sweep as sweep
+from giantstep.tuning import best_ridge as best_ridge
+from giantstep.vocabulary import Vocabulary as Vocabulary
 
 __version__: str
 inf: float

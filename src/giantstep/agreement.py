@@ -124,8 +124,8 @@ def _stacked(low: xarray.DataArray, high: xarray.DataArray, sources: Any) -> xar
 
 
 def _freedom(side: xarray.Dataset) -> float:
-    trials = side.attrs.get("trials")
-    return float("inf") if trials is None else float(trials) - 1
+    runs = side.attrs.get("trials", side.attrs.get("replicates"))  # a sampled limit has independent runs, too
+    return float("inf") if runs is None else float(runs) - 1
 
 
 def _gap_and_z(
@@ -246,6 +246,20 @@ def agreement(result: xarray.Dataset) -> Agreement:
 
     For each variable: how many numbers were compared, the largest |z| beside the one which so many numbers
     pass by chance once in 1,000, the largest relative gap, and the smallest one that could have been seen.
+
+    The score z is Student's t of the gap over the joint standard error of both sides, turned into a normal score.
+    A variable `passes` where its largest |z| stays below that line, or its gap below `allow`, the relative
+    finite-size term you grant.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> report = gs.agreement(gs.compare(s, dim=60, trials=5))
+    >>> report.rows[0].variable, report.rows[0].points
+    ('test_error', 1)
+    >>> all(row.passes(allow=0.1) for row in report.rows)
+    True
     """
     if getattr(result, "attrs", {}).get("engine") != "comparison":
         raise InputError("agreement takes a result of compare; predict and simulate have one side only.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.family import Variable
+from giantstep.family import Answer, Variable
 from giantstep.grid import Points
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
@@ -33,30 +33,16 @@ def solved(
     settings : the prepared settings of the question.
     bare : leave out the finite-size correction.
     """
-    from giantstep.result import Table, merged, provenance
-
     start = time.perf_counter()
-
-    grid, question = request.grid, request.question
-    table = Table(grid, question, "limit")
-    problems = Problems("limit", grid.size)
-    facts = []
+    grid = request.grid
+    own_settings = request.for_engine("limit", settings)
+    answers = []
     with Progress(progress, grid.size, "limit") as bar:
         for batch in grid.batches():
             points = _bare(batch.points) if bare and not grid.dim_is_field else batch.points
-            answer = batch.scenario.limit(points, request.what, request.for_engine("limit", settings))
-            status = np.asarray(answer.status)
-            failed = status != ""
-            for name, values in answer.values.items():
-                column = _without_failed(table.variable(name), np.asarray(values), failed)
-                table.put(name, batch.places, column)
-            table.put_coords(answer.coords)
-            for name, column in _diagnostics(answer, failed).items():
-                table.put_diagnostic(name, batch.places, column)
-            problems.reasons += [str(reason) for reason in status[failed]]
-            problems.remarks += answer.warnings
-            facts.append(answer.attrs)
+            answers.append((batch.places, batch.scenario.limit(points, request.what, own_settings)))
             bar.advance(len(batch.places))
+    result, problems = collected(answers, request, settings)
     _log.debug(
         "limit of %s, %s: %d of %d points solved in %.3g s",
         grid.scenario.family,
@@ -65,9 +51,35 @@ def solved(
         grid.size,
         time.perf_counter() - start,
     )
+    return result, problems
+
+
+def collected(
+    answers: Sequence[tuple[NDArray[np.intp], Answer]], request: Request, settings: Mapping[str, Any]
+) -> tuple[xarray.Dataset, Problems]:
+    """Lay answers at places of the grid out as one table."""
+    from giantstep.result import Table, merged, provenance
+
+    grid, question = request.grid, request.question
+    table = Table(grid, question, "limit")
+    problems = Problems("limit", grid.size)
+    for places, answer in answers:
+        status = np.asarray(answer.status)
+        failed = status != ""
+        for name, values in answer.values.items():
+            column = _without_failed(table.variable(name), np.asarray(values), failed)
+            table.put(name, places, column)
+        table.put_coords(answer.coords)
+        for name, column in _diagnostics(answer, failed).items():
+            table.put_diagnostic(name, places, column)
+        problems.reasons += [str(reason) for reason in status[failed]]
+        problems.remarks += answer.warnings
+    if not table.pieces:
+        table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
-    attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **merged(facts)})
+    facts = merged([answer.attrs for _, answer in answers])
+    attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 
 

@@ -18,8 +18,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from giantstep.arrays import FrozenArray
 from giantstep.family import Question, Setting, Variable
-from giantstep.gaussian import Function
+from giantstep.gaussian import Function, Target
 from giantstep.references import BIBTEX
 from giantstep.scenario import allowed_values, family_class
 from giantstep.toml import write_toml
@@ -29,7 +30,10 @@ _TYPES: dict[type, str] = {
     int: "whole number",
     tuple: "list of numbers",
     Function: "function",
+    Target: "function",
+    FrozenArray: "array of numbers",
     str: "text",
+    bool: "true or false",
 }
 _BOUNDS: dict[type, str] = {Gt: "gt", Ge: "ge", Lt: "lt", Le: "le"}
 _WIDTH = 110
@@ -45,9 +49,9 @@ def describe(family: str) -> dict[str, Any]:
     -------
     dict
         ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
-        bounds, default, and the ``choices`` of a part with their own fields); ``questions`` (meaning,
-        variables, settings, plot); ``theories``; ``papers``; ``shared_fields``; ``formula_version``;
-        ``example``, the content of a scenario.
+        bounds, default, the ``values`` of a field of names, and the ``choices`` of a part with their own fields);
+        ``questions`` (meaning, variables, settings, plot); ``theories``; ``papers``; ``notation`` of those papers;
+        ``shared_fields``; ``formula_version``; ``example``, the content of a scenario.
     """
     cls = family_class(family)
     return {
@@ -59,6 +63,7 @@ def describe(family: str) -> dict[str, Any]:
         "questions": {name: _question(question) for name, question in cls.questions.items()},
         "theories": dict(cls.theories),
         "papers": [{"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers],
+        "notation": {key: dict(symbols) for key, symbols in cls.notation.items()},
         "shared_fields": list(cls.shared_fields),
         "formula_version": cls.formula_version,
         "example": cls.example().content(),
@@ -77,7 +82,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         "name": name,
         "symbol": extra.get("symbol", ""),
         "meaning": info.description or "",
-        "type": "choice" if parts else " or ".join(_TYPES.get(leaf, "name") for leaf in leaves),
+        "type": "choice" if parts else " or ".join(dict.fromkeys(_TYPES.get(leaf, "name") for leaf in leaves)),
         "allowed": _allowed(info, leaves),
         "required": info.is_required(),
     }
@@ -87,7 +92,9 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         about["bounds"] = {_BOUNDS[type(m)]: getattr(m, _BOUNDS[type(m)]) for m in info.metadata if type(m) in _BOUNDS}
         about["infinite"] = bool(extra.get("infinite"))
     if parts:
-        about["choices"] = [_choice(name, leaf) for leaf in leaves]
+        about["choices"] = [_choice(name, leaf) for leaf in leaves if _is_part(leaf) or not isinstance(leaf, type)]
+    elif leaves and not any(isinstance(leaf, type) for leaf in leaves):
+        about["values"] = leaves
     return about
 
 
@@ -126,6 +133,8 @@ def _variable(variable: Variable) -> dict[str, Any]:
 
 def _setting(setting: Setting) -> dict[str, Any]:
     about = {"meaning": setting.meaning, "default": _plain(setting.default), "engines": list(setting.engines)}
+    if setting.example is not None:
+        about["example"] = [str(one) if isinstance(one, complex) else one for one in _listed(setting.example)]
     return {**about, "choices": list(setting.choices)} if setting.choices else about
 
 
@@ -154,10 +163,14 @@ def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
     for leaf in leaves:
         if leaf in (float, int):
             words.append(allowed_values(info))
+        elif leaf is bool or leaf is type(None):
+            words.append("true or false" if leaf is bool else "left out")
         elif leaf is tuple:
             words.append("a list of numbers")
-        elif leaf is Function:
-            words.append("a name or an expression in z")
+        elif leaf is FrozenArray:
+            words.append("an array of numbers, as nested lists")
+        elif leaf in (Function, Target):
+            words.append("a name or an expression in " + ("z" if leaf is Function else "z1..zk"))
         elif _is_part(leaf):
             kind = leaf.model_fields.get("kind")
             inside = ", ".join(name for name in leaf.model_fields if name != "kind")
@@ -172,9 +185,15 @@ def _plain(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if isinstance(value, Function):
+    if isinstance(value, Function | Target):
         return value.expression
+    if isinstance(value, FrozenArray):
+        return value.values.tolist()
     return list(value) if isinstance(value, tuple) else value
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _first_paragraph(cls: type) -> str:
@@ -182,8 +201,8 @@ def _first_paragraph(cls: type) -> str:
 
 
 def _bibtex_title(key: str) -> str:
-    found = re.search(r"title\s*=\s*\{(.*)\},", BIBTEX.get(key, ""))
-    return found.group(1) if found else ""
+    found = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", BIBTEX.get(key, ""), re.DOTALL)
+    return " ".join(found.group(1).split()) if found else ""
 
 
 # -- as text ----------------------------------------------------------------------------------------------

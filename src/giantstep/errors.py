@@ -6,11 +6,25 @@ from typing import Any
 
 
 class GiantstepError(Exception):
-    """Base class of everything giantstep raises on purpose."""
+    """Base class of everything giantstep raises on purpose.
+
+    >>> issubclass(InputError, GiantstepError), issubclass(ConvergenceError, GiantstepError)
+    (True, True)
+    """
 
 
 class InputError(GiantstepError, ValueError):
-    """The input cannot be used; the message says which field, which value, and what is allowed."""
+    """The input cannot be used; the message says which field, which value, and what is allowed.
+
+    It is a ``ValueError`` too.
+
+    >>> import giantstep as gs
+    >>> try:
+    ...     gs.Vocabulary([1, -1], [0.9, 0.3])
+    ... except gs.InputError as error:
+    ...     print(error)
+    Field `probabilities` must be numbers that sum to one (they sum to 1.2), but is probabilities=[0.9, 0.3].
+    """
 
     field: str | None = None
     value: Any = None
@@ -21,17 +35,39 @@ class InputError(GiantstepError, ValueError):
     def inside(self, parent: str) -> InputError:
         """Return the same error for a field that lies inside `parent`."""
         if self.field is None:
-            return InputError(f"Field `{parent}`: {self}") if parent else self
+            return structural(parent, f"Field `{{field}}`: {self}") if parent else self
         name = f"{parent}.{self.field}" if parent else self.field
         return bad_field(name, self.value, self.allowed) if self.allowed else structural(name, self.sentence)
 
 
 class ConvergenceError(GiantstepError):
-    """A point was not solved and ``strict=True`` asked for an error."""
+    """A point was not solved and ``strict=True`` asked for an error.
+
+    Without ``strict`` such a point is NaN, its ``converged`` False, and its ``status`` says why.
+
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(labels="sign", loss="logistic", ridge=0.0, samples_per_dim=1.0)  # separable: no finite fit
+    >>> try:
+    ...     gs.predict(s, strict=True)
+    ... except gs.ConvergenceError as error:
+    ...     print("not solved")
+    not solved
+    """
 
 
 class GiantstepWarning(UserWarning):
-    """Something the reader of a result should know, for example an approximation that was chosen for them."""
+    """Something the reader of a result should know, for example an approximation that was chosen for them.
+
+    >>> import warnings
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="sigmoid", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    ...                step=gs.MaximalStep(rate=1.0, batch_per_dim=2.0))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     r = gs.predict(s)  # no exact theory of a finite batch for this activation: the isotropic map answers
+    >>> issubclass(caught[0].category, gs.GiantstepWarning)
+    True
+    """
 
 
 def bad_field(field: str, value: Any, allowed: str) -> InputError:

@@ -21,7 +21,8 @@ class Variable:
     """One column of the table of results.
 
     `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
-    `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic).
+    `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
+    `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample).
     """
 
     name: str
@@ -30,6 +31,7 @@ class Variable:
     meaning: str
     engines: tuple[Engine, ...] = ("limit", "experiment")
     compared: bool = True
+    partial: bool = False
 
 
 @dataclass(frozen=True)

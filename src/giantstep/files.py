@@ -33,6 +33,16 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
     - ``.nc``: NetCDF, with everything; `load` reads it back.
     - ``.json``: strict JSON with the arrays by name, null for NaN, "inf" for infinity; `load` reads it back.
     - ``.tex``: the columns of the CSV as a macro ``\giantstepdata`` for pgfplots and pgfplotstable.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import giantstep as gs
+    >>> r = gs.predict(gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1), ridge=[0.1, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gs.save(r, pathlib.Path(folder) / "r.csv")
+    ...     len((pathlib.Path(folder) / "r.csv").read_text().splitlines())  # a head and a row for each ridge
+    3
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
@@ -44,7 +54,18 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> xarray.Dataset:
-    """Read a result that `save` wrote as ``.nc`` or ``.json``."""
+    """Read a result that `save` wrote as ``.nc`` or ``.json``.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import giantstep as gs
+    >>> r = gs.predict(gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gs.save(r, pathlib.Path(folder) / "r.nc")
+    ...     gs.load(pathlib.Path(folder) / "r.nc").test_error.item() == r.test_error.item()
+    True
+    """
     suffix = Path(path).suffix.lower()
     if suffix not in _READERS:
         raise InputError(f"A result is loaded from {', '.join(_READERS)}, but the file is called {Path(path).name!r}.")

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
-from giantstep.gaussian import Function
+from giantstep.gaussian import Function, Target
 from giantstep.scenario import Scenario, allowed_values, as_number, check_numbers, dotted, field, known_field
 
 Points = dict[str, NDArray[np.float64]]
@@ -82,7 +83,8 @@ class Grid:
         scenario = self._take_parts(scenario, single)
         self.dim = self._take_dim(single)
         for name in [name for name in many if _holds_list(scenario, single, name, self.dim_is_field)]:
-            single[name] = _one_list(name, many.pop(name))
+            value, is_array = many.pop(name), isinstance(_value_after(scenario, single, name), FrozenArray)
+            single[name] = value if is_array else _one_list(name, value)
         self.scenario = _replaced(scenario, single, many, self.dim_is_field)
         self._axes = {name: self._axis(name, value) for name, value in many.items()}
         self._lay_out(many)
@@ -212,7 +214,7 @@ def _is_data_array(value: Any) -> bool:
 
 
 def _is_many(value: Any) -> bool:
-    if isinstance(value, str | bytes | Mapping | BaseModel | Function):
+    if isinstance(value, str | bytes | Mapping | BaseModel | Function | Target):
         return False
     return isinstance(value, Sequence | set | frozenset) or (hasattr(value, "__array__") and np.ndim(value) > 0)
 
@@ -242,7 +244,7 @@ def _declaration(scenario: Scenario, name: str) -> FieldInfo:
 def _holds_list(scenario: Scenario, single: Mapping[str, Any], name: str, dim_is_field: bool) -> bool:
     if name == "dim" and not dim_is_field:
         return False
-    return isinstance(_value_after(scenario, single, name), tuple | list | np.ndarray)
+    return isinstance(_value_after(scenario, single, name), tuple | list | np.ndarray | FrozenArray)
 
 
 def _one_list(name: str, value: Any) -> Any:
@@ -318,4 +320,4 @@ def _dimensions(value: Any) -> NDArray[Any]:
 def _label(name: Any) -> Any:
     if isinstance(name, str | int | float):
         return name
-    return name.name if isinstance(name, Function) else str(name)
+    return name.name if isinstance(name, Function | Target) else str(name)

@@ -27,7 +27,7 @@ class Progress:
             raise bad_field("progress", option, "True, False or a callable(done, total, text)")
         self.done, self.total, self.text = 0, total, text
         self._callable = option if callable(option) else None
-        self._shows_bar = _is_watched() if option is None else option is True
+        self._shows_bar = is_watched() if option is None else option is True
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -56,7 +56,8 @@ class Progress:
             self._callable(self.done, self.total, self.text)
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
+    """Tell whether somebody sees a bar: stderr is a terminal, or this is a notebook."""
     return _in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
 
 

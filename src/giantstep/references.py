@@ -64,6 +64,46 @@ BIBTEX = {
   eprint    = {1903.08560},
   archivePrefix = {arXiv},
 }""",
+    "dandi2024benefits": r"""@inproceedings{dandi2024benefits,
+  title         = {The Benefits of Reusing Batches for Gradient Descent in Two-Layer Networks: Breaking the Curse of
+                   Information and Leap Exponents},
+  author        = {Dandi, Yatin and Troiani, Emanuele and Arnaboldi, Luca and Pesce, Luca and Zdeborov{\'a}, Lenka and
+                   Krzakala, Florent},
+  booktitle     = {International Conference on Machine Learning},
+  year          = {2024},
+  eprint        = {2402.03220},
+  archiveprefix = {arXiv},
+}""",
+    "arnaboldi2024online": r"""@misc{arnaboldi2024online,
+  title         = {Online Learning and Information Exponents: On The Importance of Batch size, and Time/Complexity
+                   Tradeoffs},
+  author        = {Arnaboldi, Luca and Dandi, Yatin and Krzakala, Florent and Loureiro, Bruno and Pesce, Luca and
+                   Stephan, Ludovic},
+  year          = {2024},
+  eprint        = {2406.02157},
+  archivePrefix = {arXiv},
+}""",
+    "arnaboldi2024repetita": r"""@misc{arnaboldi2024repetita,
+  title         = {Repetita Iuvant: Data Repetition Allows {SGD} to Learn High-Dimensional Multi-Index Functions},
+  author        = {Arnaboldi, Luca and Dandi, Yatin and Krzakala, Florent and Pesce, Luca and Stephan, Ludovic},
+  year          = {2024},
+  eprint        = {2405.15459},
+  archivePrefix = {arXiv},
+}""",
+    "saad1995online": r"""@article{saad1995online,
+  title     = {On-line learning in soft committee machines},
+  author    = {Saad, David and Solla, Sara A.},
+  journal   = {Physical Review E},
+  volume    = {52},
+  year      = {1995},
+}""",
+    "dandi2023giant": r"""@misc{dandi2023giant,
+  title     = {How Two-Layer Neural Networks Learn, One (Giant) Step at a Time},
+  author    = {Dandi, Yatin and Krzakala, Florent and Loureiro, Bruno and Pesce, Luca and Stephan, Ludovic},
+  year      = {2023},
+  eprint    = {2305.18270},
+  archivePrefix = {arXiv},
+}""",
     "pesce2022subspace": r"""@inproceedings{pesce2022subspace,
   title     = {Subspace clustering in high-dimensions: Phase transitions \& Statistical-to-Computational gap},
   author    = {Pesce, Luca and Loureiro, Bruno and Krzakala, Florent and Zdeborov{\'a}, Lenka},
@@ -82,12 +122,59 @@ BIBTEX = {
   eprint    = {1610.02918},
   archivePrefix = {arXiv},
 }""",
+    "pesce2023gaussian": r"""@inproceedings{pesce2023gaussian,
+  title     = {Are {Gaussian} data all you need? {The} extents and limits of universality in high-dimensional
+               generalized linear estimation},
+  author    = {Pesce, Luca and Krzakala, Florent and Loureiro, Bruno and Stephan, Ludovic},
+  booktitle = {International Conference on Machine Learning},
+  year      = {2023},
+  eprint    = {2302.08923},
+  archivePrefix = {arXiv},
+}""",
+    "loureiro2021learning": r"""@inproceedings{loureiro2021learning,
+  title     = {Learning curves of generic features maps for realistic datasets with a teacher-student model},
+  author    = {Loureiro, Bruno and Gerbelot, C{\'e}dric and Cui, Hugo and Goldt, Sebastian and Krzakala, Florent and
+               M{\'e}zard, Marc and Zdeborov{\'a}, Lenka},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {34},
+  year      = {2021},
+  eprint    = {2102.08127},
+  archivePrefix = {arXiv},
+}""",
+    "loureiro2021mixtures": r"""@inproceedings{loureiro2021mixtures,
+  title     = {Learning {Gaussian} mixtures with generalised linear models: Precise asymptotics in high-dimensions},
+  author    = {Loureiro, Bruno and Sicuro, Gabriele and Gerbelot, C{\'e}dric and Pacco, Alessandro and Krzakala, Florent
+               and Zdeborov{\'a}, Lenka},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {34},
+  year      = {2021},
+  eprint    = {2106.03791},
+  archivePrefix = {arXiv},
+}""",
+    "gerace2024gaussian": r"""@article{gerace2024gaussian,
+  title     = {Gaussian universality of perceptrons with random labels},
+  author    = {Gerace, Federica and Krzakala, Florent and Loureiro, Bruno and Stephan, Ludovic and
+               Zdeborov{\'a}, Lenka},
+  journal   = {Physical Review E},
+  volume    = {109},
+  year      = {2024},
+  eprint    = {2205.13303},
+  archivePrefix = {arXiv},
+}""",
 }
 """BibTeX key -> entry; the keys are those of `Scenario.papers`."""
 
 
 def cite(source: xarray.Dataset | Scenario) -> str:
-    """Return the BibTeX entries of the papers behind a result or a scenario, and of giantstep itself."""
+    """Return the BibTeX entries of the papers behind a result or a scenario, and of giantstep itself.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> text = gs.cite(gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1))
+    >>> text.splitlines()[0], "@software{giantstep," in text
+    ('@inproceedings{dandi2025random,', True)
+    """
     keys, version = _papers(source)
     unknown = [key for key in keys if key not in BIBTEX]
     if unknown:

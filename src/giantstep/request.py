@@ -15,7 +15,7 @@ from giantstep.family import Engine, Question
 from giantstep.grid import Grid
 from giantstep.scenario import Scenario, dotted, known_field, nearest
 
-LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict")
+LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
 EXPERIMENT_SETTINGS = ("dim", "trials", "seed", "device", "keep_trials", "paired")
 """Settings of the experiment: the table ``[experiment]`` of a file."""
@@ -35,6 +35,7 @@ class Request:
         dim: Any,
         theory: str | None = None,
         tolerance: float = 1e-10,
+        seed: int = 0,
     ) -> None:
         from giantstep.result import RESERVED
 
@@ -57,16 +58,21 @@ class Request:
         self.tolerance = checked_number(
             "tolerance", tolerance, "a number above 0 and below 1", lambda value: 0 < value < 1
         )
+        self.seed = checked_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
 
-    def prepared(self, device: str = "cpu") -> dict[str, Any]:
-        """Return the settings with what both engines share (the ``x`` of a spectrum) chosen, once."""
-        settings = {"theory": self.theory, "tolerance": self.tolerance, "device": device, **self.settings}
+    def prepared(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
+        """Return the settings with what both engines share (the ``x`` of a spectrum) chosen, once.
+
+        A comparison tells the limit how many `trials` the experiment has, so that both may start alike.
+        """
+        general = {"theory": self.theory, "tolerance": self.tolerance, "device": device, "seed": self.seed}
+        settings = {**general, "trials": trials, **self.settings}
         prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
         return {name: _common([dict(one)[name] for one in prepared]) for name in prepared[0]}
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that concern one engine."""
-        other = {"limit": ("device",), "experiment": ("theory", "tolerance")}[engine]
+        other = {"limit": ("device",), "experiment": ("theory", "tolerance", "trials")}[engine]
         foreign = {name for name, setting in self.question.settings.items() if engine not in setting.engines}
         return {name: value for name, value in settings.items() if name not in {*other, *foreign}}
 

@@ -83,6 +83,18 @@ class Table:
         kind = object if array.dtype.kind in "UO" else np.float64
         self.pieces.setdefault(name, []).append((index, array.astype(kind)))
 
+    def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
+        """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
+        counts = self.grid.scenario.block_count()
+        places = np.arange(self.grid.size)
+        for variable in self.question.variables:
+            if self.engine in variable.engines:
+                own = tuple(counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims)
+                kept = own if trials is None else (trials, *own)
+                self.put(variable.name, places, np.full((len(places), *kept), np.nan))
+                if self.engine == "experiment":
+                    self.put(variable.name + "_stderr", places, np.full((len(places), *own), np.nan))
+
     def put_diagnostic(self, name: str, index: NDArray[np.intp], values: Any) -> None:
         """Add one number or text per point."""
         array = np.asarray(values)

@@ -12,6 +12,7 @@ import difflib
 import functools
 import hashlib
 import importlib
+import importlib.metadata
 import json
 import math
 import numbers
@@ -27,10 +28,14 @@ from pydantic.fields import FieldInfo
 
 from giantstep.errors import InputError, bad_field, structural
 from giantstep.family import Answer, Question
-from giantstep.gaussian import Function, as_function
+from giantstep.gaussian import Function, Target, as_function, as_target
 
 _FAMILIES = {
+    "giant-steps": "giantstep.families.giant_steps.scenario",
+    "batch-reuse": "giantstep.families.batch_reuse.scenario",
+    "mixture-glm": "giantstep.families.mixture_glm.scenario",
     "one-step": "giantstep.families.one_step.scenario",
+    "online-sgd": "giantstep.families.online_sgd.scenario",
     "subspace-clustering": "giantstep.families.subspace_clustering.scenario",
 }
 _REGISTRY: dict[str, type[Scenario]] = {}
@@ -86,7 +91,7 @@ Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_numbers)]
 """A list of finite numbers; it may not vary over a grid."""
 
 
-def _function_json(function: Function) -> str | dict[str, str]:
+def _function_json(function: Function | Target) -> str | dict[str, str]:
     if function.expression is not None:
         return function.expression
     return {"callable": function.name, "fingerprint": function.fingerprint()}
@@ -99,6 +104,13 @@ Expression = Annotated[
     WithJsonSchema({"type": "string", "description": "a name or an expression in z"}),
 ]
 """A function of one Gaussian variable: a name, an expression in ``z``, a callable, a `giantstep.Function`."""
+MultiIndex = Annotated[
+    Target,
+    BeforeValidator(as_target),
+    PlainSerializer(_function_json, when_used="json"),
+    WithJsonSchema({"type": "string", "description": "a name or an expression in z1..zk"}),
+]
+"""A function of up to six Gaussian variables: a name, an expression in ``z1..zk``, a callable, a `giantstep.Target`."""
 
 
 def field(
@@ -191,6 +203,17 @@ class Scenario(BaseModel):
     A family subclasses it, declares its fields with `field`, and the class attributes below. Its engines live
     beside it: ``limit.py`` with ``limit(scenario, points, what, settings) -> Answer``, ``experiment.py`` with
     ``trial(scenario, points, what, dim, draws, settings) -> dict of arrays`` (or it overrides both methods).
+
+    A scenario is frozen and takes keywords only; `replace` makes a new, checked one (nested fields with two underscores),
+    `content` the plain values that files hold.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(rate=1.0))
+    >>> isinstance(s, gs.Scenario), s.replace(step__rate=2.0).step.rate
+    (True, 2.0)
+    >>> s.replace(ridge=-1)
+    Traceback (most recent call last):
+    giantstep.errors.InputError: Field `ridge` must be a number at least 0, but is ridge=-1.0.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
@@ -205,6 +228,8 @@ class Scenario(BaseModel):
     """Theories of the same quantities by name, the exact one first; ``settings["theory"]`` may be None."""
     papers: ClassVar[tuple[str, ...]] = ()
     """BibTeX keys of `giantstep.references`."""
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """BibTeX key -> our field or variable -> what that paper writes for it, where it is not our symbol."""
     formula_version: ClassVar[int] = 1
     """Raised when a formula or an experiment changes its numbers."""
     shared_fields: ClassVar[tuple[str, ...]] = ()
@@ -254,6 +279,8 @@ class Scenario(BaseModel):
         self, points: Mapping[str, NDArray[np.float64]], what: str, dim: int, settings: Mapping[str, Any]
     ) -> int:
         """Return the bytes one trial needs at its peak, on its device."""
+        if type(self).trial is not Scenario.trial:  # a family in one file, without engines beside it
+            return 0
         estimate = getattr(self._engine("experiment"), "memory", None)
         return 0 if estimate is None else int(estimate(self, points, what, dim, settings))
 
@@ -261,6 +288,8 @@ class Scenario(BaseModel):
         self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the settings with what both engines must share filled in (the ``x`` of a spectrum, say)."""
+        if type(self).limit is not Scenario.limit:
+            return dict(settings)
         prepare = getattr(self._engine("limit"), "prepare", None)
         return dict(settings) if prepare is None else prepare(self, points, what, settings)
 
@@ -278,6 +307,19 @@ class Scenario(BaseModel):
     def reference(cls) -> tuple[Self, str, float] | None:
         """Return a scenario, a variable of its limit and its value to 1e-7: the self-test of `giantstep doctor`."""
         return None
+
+    def own_dim(self) -> int | None:
+        """Return the dimension of the experiment where the scenario itself fixes it (a dataset), else None."""
+        return None
+
+    @classmethod
+    def from_table(cls, inputs: Any, labels: Any, **fields: Any) -> Self:
+        """Return the scenario of a table: what ``giantstep predict --data`` starts from, where a family has it."""
+        raise InputError(f"{cls.__name__} is not made from a table of data.")
+
+    def learning_curve(self) -> dict[str, Any]:
+        """Return the grid of a learning curve where `from_table` made the scenario; what varies if nothing is said."""
+        return {}
 
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""
@@ -344,14 +386,33 @@ def from_content(content: Mapping[str, Any]) -> Scenario:
 
 
 def families() -> list[str]:
-    """Return the names of all families."""
-    return sorted({*_FAMILIES, *_REGISTRY})
+    """Return the names of all families.
+
+    >>> import giantstep as gs
+    >>> "one-step" in gs.families()
+    True
+    """
+    return sorted({*_FAMILIES, *_installed(), *_REGISTRY})
+
+
+@functools.cache
+def _installed() -> dict[str, str]:
+    """Return the families of other packages, name -> module: their entry points ``giantstep.families``."""
+    return {found.name: found.module for found in importlib.metadata.entry_points(group="giantstep.families")}
+
+
+def families_of_tables() -> list[str]:
+    """Return the families that can be made from a table of data."""
+    own = Scenario.from_table.__func__  # type: ignore[attr-defined]
+    return [name for name in families() if family_class(name).from_table.__func__ is not own]  # type: ignore[attr-defined]
 
 
 def family_class(name: str) -> type[Scenario]:
     """Return the scenario class of a family by its name."""
-    if isinstance(name, str) and name not in _REGISTRY and name in _FAMILIES:
-        importlib.import_module(_FAMILIES[name])
+    if isinstance(name, str) and name not in _REGISTRY:
+        home = _FAMILIES.get(name) or _installed().get(name)
+        if home:
+            importlib.import_module(home)
     if not isinstance(name, str) or name not in _REGISTRY:
         raise bad_field("family", name, "one of " + ", ".join(families()) + nearest(name, families()))
     return _REGISTRY[name]

@@ -30,7 +30,7 @@ from giantstep.request import (
 )
 from giantstep.scenario import Scenario, dotted
 from giantstep.studyfile import known_keys, read_study, study_text
-from giantstep.trials import check_room, grouped, measured
+from giantstep.trials import Watch, check_room, grouped, measured
 
 if TYPE_CHECKING:
     import xarray
@@ -48,6 +48,7 @@ def predict(
     dim: Any = None,
     tolerance: float = 1e-10,
     strict: bool = False,
+    seed: int = 0,
     progress: ProgressOption = None,
     **fields: Any,
 ) -> xarray.Dataset:
@@ -62,6 +63,7 @@ def predict(
     dim : adds the leading finite-size correction at that dimension, where it is known; may be a list.
     tolerance : relative residual the equations are solved to.
     strict : raise `ConvergenceError` where a point is not solved, rather than warn.
+    seed : of the points of a limit that is computed by sampling; others do not depend on it.
     progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
     **fields : fields of the scenario (``step__rate=[0.5, 1]``) and settings of the question (``x=...``).
 
@@ -69,8 +71,18 @@ def predict(
     -------
     xarray.Dataset
         Grid dimensions first; ``converged``, ``residual``, ``iterations``, ``status`` beside the variables.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> curve = gs.predict(s, samples_per_dim=[0.5, 2.0, 8.0], ridge=[0.1, 1.0])
+    >>> curve.test_error.dims, bool(curve.converged.all())
+    (('samples_per_dim', 'ridge'), True)
+    >>> gs.predict(s, what="spectrum").density.dims
+    ('x',)
     """
-    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance)
+    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     check_flag("strict", strict)
     result, problems = solved(request, request.prepared(), progress)
     problems.refuse(strict)
@@ -113,6 +125,15 @@ def simulate(
     -------
     xarray.Dataset
         The variables of `predict`, each with its standard error ``*_stderr``.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> few = gs.simulate(s, dim=40, trials=4, keep_trials=True)
+    >>> more = gs.simulate(s, dim=40, trials=6, keep_trials=True)
+    >>> bool((few.test_error == more.test_error[:4]).all())  # more trials change no number
+    True
     """
     request = Request(scenario, grid, fields, what=what, dim=dim)
     experiment = Experiment(trials, seed, device, keep_trials, paired)
@@ -142,6 +163,7 @@ def compare(
     finite_size: bool = True,
     strict: bool = False,
     progress: ProgressOption = None,
+    watch: Watch | None = None,
     **fields: Any,
 ) -> xarray.Dataset:
     """Answer a scenario with both engines and say how far apart they are.
@@ -151,26 +173,38 @@ def compare(
     scenario, grid, what, theory, tolerance, strict, progress, **fields : as in `predict`.
     dim, trials, seed, device, paired : as in `simulate`.
     finite_size : take the limit with its finite-size correction at `dim`, where it is known.
+    watch : called after every trial with a function that returns what was measured so far, as `simulate` would.
 
     Returns
     -------
     xarray.Dataset
         The dimension ``source`` ("limit", "experiment") first; ``*_gap`` is experiment minus limit and
         ``*_z`` its normal score. `giantstep.agreement` sums it up.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> both = gs.compare(s, dim=60, trials=5, samples_per_dim=[0.5, 2.0])
+    >>> both.test_error.dims
+    ('source', 'samples_per_dim')
+    >>> gap = both.test_error.sel(source="experiment") - both.test_error.sel(source="limit")
+    >>> bool((abs(gap - both.test_error_gap) < 1e-12).all())
+    True
     """
     from giantstep.agreement import combine
     from giantstep.result import provenance
 
     check_flag("finite_size", finite_size)
     check_flag("strict", strict)
-    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance)
+    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     experiment = Experiment(trials, seed, device, False, paired)
     groups = grouped(request.grid)
-    settings = request.prepared(device=device)
+    settings = request.prepared(device=device, trials=trials)
     check_room(groups, request, settings, experiment)
     low, unsolved = solved(request, settings, progress, bare=not finite_size)
     unsolved.refuse(strict)
-    high, unmeasured = measured(groups, request, settings, experiment, progress)
+    high, unmeasured = measured(groups, request, settings, experiment, progress, watch)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
     result = combine(low, high, request.question)
@@ -195,8 +229,16 @@ class Study:
     what : the question; the scenario's first one if left out.
     grid : dotted field -> value or list.
     settings : settings of the question (``x``, ``normalisation``, ...).
-    limit : ``theory``, ``dim``, ``tolerance``, ``finite_size``, ``strict``.
+    limit : ``theory``, ``dim``, ``tolerance``, ``finite_size``, ``strict``, ``seed`` (where it is sampled).
     experiment : ``dim``, ``trials``, ``seed``, ``device``, ``keep_trials``, ``paired``.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> study = gs.Study(s, grid={"ridge": [0.1, 1.0]}, experiment={"dim": 40, "trials": 2})
+    >>> study.predict().sizes["ridge"]
+    2
     """
 
     scenario: Scenario
@@ -218,7 +260,8 @@ class Study:
         for table in (self.limit, self.experiment):
             Grid(request.grid.scenario, {}, dim=table.get("dim"))
         checked_theory(self.scenario, self.limit.get("theory"))
-        Request(self.scenario, {}, {}, what=None, dim=None, tolerance=self.limit.get("tolerance", 1e-10))
+        general = {"tolerance": self.limit.get("tolerance", 1e-10), "seed": self.limit.get("seed", 0)}
+        Request(self.scenario, {}, {}, what=None, dim=None, **general)
         for name in ("finite_size", "strict"):
             check_flag(name, self.limit.get(name, False))
         Experiment(**{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]})
@@ -234,7 +277,7 @@ class Study:
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study (fields, settings, ``progress``)."""
-        settings = self._for(("theory", "dim", "tolerance", "strict"), self.limit, overrides)
+        settings = self._for(("theory", "dim", "tolerance", "strict", "seed"), self.limit, overrides)
         return predict(self.scenario, self._grid(overrides), what=self._what(overrides), **settings)
 
     def simulate(self, **overrides: Any) -> xarray.Dataset:
@@ -252,6 +295,15 @@ class Study:
         tables = {**self.limit, **{name: v for name, v in self.experiment.items() if name != "keep_trials"}}
         settings = self._for((*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides)
         return compare(self.scenario, self._grid(overrides), what=self._what(overrides), **settings)
+
+    def sweep(self, *, source: str = "experiment", **overrides: Any) -> xarray.Dataset:
+        """Answer with one engine and keep the results in a store; keywords as in `giantstep.sweep`."""
+        from giantstep.sweep import sweep
+
+        limit = source == "limit"
+        names = ("theory", "dim", "tolerance", "strict", "seed") if limit else EXPERIMENT_SETTINGS
+        settings = self._for(names, self.limit if limit else self.experiment, overrides)
+        return sweep(self.scenario, self._grid(overrides), what=self._what(overrides), source=source, **settings)
 
     def _what(self, overrides: Mapping[str, Any]) -> str | None:
         what: str | None = overrides.get("what", self.what)
@@ -283,17 +335,19 @@ class Study:
             raise InputError(f"{path} is not a text file in UTF-8.") from None
         except OSError as error:
             raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from None
-        return cls.from_toml(text, str(path))
+        return cls.from_toml(text, str(path), Path(path).parent)
 
     @classmethod
-    def from_toml(cls, text: str, source: str = "The text") -> Study:
-        """Read a study from TOML text; `source` is named where it is broken."""
-        return cls(**read_study(text, source))
+    def from_toml(cls, text: str, source: str = "The text", folder: str | Path = ".") -> Study:
+        """Read a study from TOML text; `source` is named where it is broken, large arrays lie in `folder`."""
+        return cls(**read_study(text, source, Path(folder)))
 
     def write(self, path: str | Path) -> None:
-        """Write the study to a TOML file."""
+        """Write the study to a TOML file; arrays too large for it go into .npz files beside it."""
+        from giantstep.arrays import write_arrays
         from giantstep.files import write_text
 
+        write_arrays(self.scenario, Path(path).parent)
         write_text(path, self.to_toml())
 
     def to_toml(self, *, comments: bool = False) -> str:

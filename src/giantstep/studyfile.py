@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from giantstep.arrays import with_arrays
 from giantstep.checks import checked_number, checked_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.scenario import dotted, from_content, nearest, walk_fields
@@ -22,9 +24,16 @@ _SECTIONS = ("scenario", "grid", "settings", "limit", "experiment")
 _RANGE = {"start", "stop", "num"}
 
 
-def read_study(text: str, source: str) -> dict[str, Any]:
-    """Return the fields of a `Study` from TOML text; `source` is named where it is broken."""
-    content = read_toml(text, source)
+def read_study(text: str, source: str, folder: Path) -> dict[str, Any]:
+    """Return the fields of a `Study` from TOML text; `source` is named where it is broken.
+
+    Arrays too large for the text are read from `folder`.
+    """
+    return study_fields(with_arrays(read_toml(text, source), folder), source)
+
+
+def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the fields of a `Study` from the tables of a file; `source` is named where they are broken."""
     known_keys("", content, ["what", *_SECTIONS])
     for name in _SECTIONS:
         if not isinstance(content.get(name, {}), dict):

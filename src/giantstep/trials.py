@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,57 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("giantstep")
 
+Watch = Callable[[Callable[[], "xarray.Dataset"]], object]
+"""Called after every trial with a function that returns what was measured so far."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one draw gave at its B points.
+
+    Attributes
+    ----------
+    values : variable -> (B, ...) array.
+    reasons : (B,) texts; empty where the numbers are there, otherwise why not.
+    asked : (B,) whether this trial was asked for at the point; None where it was at all.
+    """
+
+    values: Mapping[str, NDArray[Any]]
+    reasons: NDArray[np.object_]
+    asked: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One trial at points that share a draw, ready to run here or in another process."""
+
+    scenario: Scenario
+    points: Points
+    what: str
+    dim: int
+    settings: Mapping[str, Any]
+    seed: int
+    key: str
+    trial: int
+    device: str
+    bytes_needed: float
+
+    def run(self, device: str | None = None) -> Outcome:
+        """Draw and measure, on another device of the same kind where one is named."""
+        from giantstep.lab import Draws, threads_for
+
+        device = device or self.device
+        count = len(self.points["dim"])
+        variables = {v.name: v for v in self.scenario.questions[self.what].variables if "experiment" in v.engines}
+        draws = Draws(self.seed, self.key, self.trial, device)
+        try:
+            with threads_for(self.bytes_needed, device):
+                settings = {**self.settings, "device": device}
+                values = self.scenario.trial(self.points, self.what, self.dim, draws, settings)
+        except np.linalg.LinAlgError as error:
+            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
+        return Outcome(values, _not_numbers(values, variables, count, self.trial))
+
 
 @dataclass
 class Group:
@@ -43,6 +94,24 @@ class Group:
         content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
+    def draw(
+        self, trial: int, what: str, settings: Mapping[str, Any], experiment: Experiment, rows: Any = slice(None)
+    ) -> Draw:
+        """Return one trial of the points (of some of them: `rows`)."""
+        points = {name: values[rows] for name, values in self.points.items()}
+        return Draw(
+            self.scenario,
+            points,
+            what,
+            self.dim,
+            settings,
+            experiment.seed,
+            self.key(experiment.paired),
+            trial,
+            experiment.device,
+            self.bytes_needed,
+        )
+
 
 def grouped(grid: Grid) -> list[Group]:
     """Return the points of a grid by draws; every one must have a dimension."""
@@ -56,23 +125,33 @@ def _groups(batch: Batch) -> Iterator[Group]:
     for code in np.argsort(first):
         places = np.flatnonzero(codes.reshape(-1) == code)
         points = {name: values[places] for name, values in batch.points.items()}
-        yield Group(scenario_at(batch.scenario, points, 0), batch.places[places], points, _dim(points["dim"][0]))
+        one = scenario_at(batch.scenario, points, 0)
+        yield Group(one, batch.places[places], points, _dim(points["dim"][0], one))
 
 
-def _dim(value: float) -> int:
+def _dim(value: float, scenario: Scenario) -> int:
+    own = scenario.own_dim()
+    if math.isinf(value) and own is not None:
+        return own
     if math.isinf(value):
         raise InputError("Field `dim` is missing: an experiment needs the dimension of its data, a whole number.")
     return int(value)
 
 
-def check_room(groups: Sequence[Group], request: Request, settings: Mapping[str, Any], experiment: Experiment) -> None:
-    """Refuse what does not fit into the memory of the device."""
+def check_room(
+    groups: Sequence[Group],
+    request: Request,
+    settings: Mapping[str, Any],
+    experiment: Experiment,
+    at_once: int = 1,
+) -> None:
+    """Refuse what does not fit into the memory of the device, where so many trials run at once."""
     from giantstep.lab import check_memory
 
-    own_settings = _own_settings(request, settings, experiment)
+    settings = {**experiment_settings(request, settings), "device": experiment.device}
     for group in groups:
-        group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, own_settings)
-        check_memory(group.bytes_needed, experiment.device)
+        group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
+        check_memory(at_once * group.bytes_needed, experiment.device)
 
 
 def measured(
@@ -81,6 +160,7 @@ def measured(
     settings: Mapping[str, Any],
     experiment: Experiment,
     progress: ProgressOption,
+    watch: Watch | None = None,
 ) -> tuple[xarray.Dataset, Problems]:
     """Return the means over trials at every point of the grid, and what went wrong.
 
@@ -89,87 +169,81 @@ def measured(
     groups : the points, as `grouped` and `check_room` left them.
     request : what is asked.
     settings : the prepared settings of the question.
+    watch : called after every trial with a function that returns what was measured so far, as a result.
     """
-    from giantstep.result import Table, provenance
+
+    def so_far() -> xarray.Dataset:
+        return collected(groups, outcomes, request, settings, experiment)[0]
 
     start = time.perf_counter()
-    grid, what = request.grid, request.what
-    own_settings = _own_settings(request, settings, experiment)
-    table = Table(grid, request.question, "experiment")
-    problems = Problems("experiment", grid.size)
+    own_settings = experiment_settings(request, settings)
+    outcomes: list[list[Outcome]] = []
     with Progress(progress, len(groups) * experiment.trials, "trials") as bar:
         for group in groups:
-            _run_group(group, request, own_settings, experiment, table, problems, bar)
-    if not table.pieces:
-        _put_nothing(table, settings, experiment)
+            outcomes.append([])
+            for trial in range(experiment.trials):
+                outcomes[-1].append(group.draw(trial, request.what, own_settings, experiment).run())
+                bar.advance()
+                if watch is not None:
+                    watch(so_far)
+    result, problems = collected(groups, outcomes, request, settings, experiment)
     _log.debug(
         "experiment of %s, %s: %d of %d points measured, %d draws of %d trials on %s, in %.3g s",
-        grid.scenario.family,
-        what,
-        grid.size - len(problems.reasons),
-        grid.size,
+        request.grid.scenario.family,
+        request.what,
+        request.grid.size - len(problems.reasons),
+        request.grid.size,
         len(groups),
         experiment.trials,
         experiment.device,
         time.perf_counter() - start,
     )
+    return result, problems
+
+
+def experiment_settings(request: Request, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a trial, but for its device."""
+    return {name: value for name, value in request.for_engine("experiment", settings).items() if name != "device"}
+
+
+def collected(
+    groups: Sequence[Group],
+    outcomes: Sequence[Sequence[Outcome]],
+    request: Request,
+    settings: Mapping[str, Any],
+    experiment: Experiment,
+) -> tuple[xarray.Dataset, Problems]:
+    """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``."""
+    from giantstep.result import Table, provenance
+
+    grid = request.grid
+    table = Table(grid, request.question, "experiment")
+    problems = Problems("experiment", grid.size)
+    for group, runs in zip(groups, outcomes):
+        _put_group(group, runs, experiment.keep_trials, table, problems)
+    if not table.pieces:
+        table.put_nothing(settings, experiment.trials if experiment.keep_trials else None)
     shown = {name: value for name, value in request.shown().items() if name != "theory"}
     facts = {"device": experiment.device, "trials": experiment.trials}
-    attrs = provenance(grid.scenario, what, "experiment", {**shown, **experiment.shown()}, facts)
+    attrs = provenance(grid.scenario, request.what, "experiment", {**shown, **experiment.shown()}, facts)
     kept = experiment.keep_trials
     return table.dataset(grid.scenario, trials_kept=kept, settings=settings, attrs=attrs), problems
 
 
-def _put_nothing(table: Table, settings: Mapping[str, Any], experiment: Experiment) -> None:
-    """Say "not computed" of every variable where no trial of any point gave numbers."""
-    counts = table.grid.scenario.block_count()
-    places = np.arange(table.grid.size)
-    for variable in table.question.variables:
-        if "experiment" in variable.engines:
-            own = tuple(counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims)
-            kept = (experiment.trials, *own) if experiment.keep_trials else own
-            table.put(variable.name, places, np.full((len(places), *kept), np.nan))
-            table.put(variable.name + "_stderr", places, np.full((len(places), *own), np.nan))
-
-
-def _own_settings(request: Request, settings: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:
-    return {**request.for_engine("experiment", settings), "device": experiment.device}
-
-
-def _run_group(
-    group: Group,
-    request: Request,
-    settings: Mapping[str, Any],
-    experiment: Experiment,
-    table: Table,
-    problems: Problems,
-    bar: Progress,
-) -> None:
-    from giantstep.lab import Draws, threads_for
-
-    variables = {v.name: v for v in request.question.variables if "experiment" in v.engines}
+def _put_group(group: Group, runs: Sequence[Outcome], keep_trials: bool, table: Table, problems: Problems) -> None:
     count = len(group.places)
+    everywhere = np.ones(count, dtype=bool)
+    asked = np.stack([everywhere if run.asked is None else run.asked for run in runs])
     status = np.full(count, "", dtype=object)
     done = np.zeros(count, dtype=np.int64)
-    runs: list[dict[str, NDArray[Any]]] = []
-    for trial in range(experiment.trials):
-        draws = Draws(experiment.seed, group.key(experiment.paired), trial, experiment.device)
-        try:
-            with threads_for(group.bytes_needed, experiment.device):
-                values = group.scenario.trial(group.points, request.what, group.dim, draws, settings)
-        except np.linalg.LinAlgError as error:
-            values, reasons = {}, np.full(count, f"trial {trial}: {error}", dtype=object)
-        else:
-            reasons = _not_numbers(values, variables, count, trial)
-        status = np.where(status == "", reasons, status)
-        done += reasons == ""
-        runs.append(values)
-        bar.advance()
-    for name in dict.fromkeys(name for run in runs for name in run):
+    for run, wanted in zip(runs, asked):
+        status = np.where((status == "") & wanted, run.reasons, status)
+        done += wanted & (run.reasons == "")
+    for name in dict.fromkeys(name for run in runs for name in run.values):
         variable = table.variable(name)
-        kept = _stacked([run.get(name) for run in runs], count)
-        mean, stderr = _mean_and_error(kept, variable)
-        table.put(name, group.places, np.moveaxis(kept, 0, 1) if experiment.keep_trials else mean)
+        kept = _stacked([run.values.get(name) for run in runs], count)
+        mean, stderr = mean_and_error(kept, variable, asked)
+        table.put(name, group.places, np.moveaxis(kept, 0, 1) if keep_trials else mean)
         table.put(name + "_stderr", group.places, stderr)
     table.put_diagnostic("converged", group.places, status == "")
     table.put_diagnostic("status", group.places, status)
@@ -183,9 +257,15 @@ def _not_numbers(
     """Return, for each point, which compared variable came out as NaN (others may leave room with NaN)."""
     reasons = np.full(count, "", dtype=object)
     for name, value in values.items():
-        if name in variables and variables[name].compared:
-            bad = np.isnan(np.asarray(value, dtype=np.float64)).reshape(count, -1).any(axis=1)
+        if name in variables and variables[name].compared and not variables[name].partial:
+            missing = np.isnan(np.asarray(value, dtype=np.float64))
+            bad = missing.reshape(count, -1).any(axis=1)
             reasons[bad & (reasons == "")] = f"trial {trial}: {name} is not a number"
+            if variables[name].dims[:1] == ("time",):  # a trajectory: say from when on
+                first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
+                for point in np.flatnonzero(bad):
+                    if reasons[point].endswith(f"{name} is not a number"):
+                        reasons[point] += f" from step {first[point]} on"
     return reasons
 
 
@@ -201,13 +281,17 @@ def _stacked(runs: Sequence[Any], count: int) -> NDArray[np.float64]:
     return kept
 
 
-def _mean_and_error(kept: NDArray[np.float64], variable: Variable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard error over trials.
+def mean_and_error(
+    kept: NDArray[np.float64], variable: Variable, asked: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard error over the trials (trials, points, ...) that were `asked` for (trials, points).
 
     A trial that failed blanks a compared variable; others, where NaN is room (after the last outlier),
     average what is there.
     """
-    there = np.ones(kept.shape, dtype=bool) if variable.compared else ~np.isnan(kept)
+    wanted = asked.reshape(asked.shape + (1,) * (kept.ndim - asked.ndim))
+    whole = variable.compared and not variable.partial
+    there = np.broadcast_to(wanted, kept.shape) if whole else wanted & ~np.isnan(kept)
     count = there.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(there, kept, 0.0).sum(axis=0) / count

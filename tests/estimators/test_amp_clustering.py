@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.stats
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
@@ -86,6 +87,17 @@ class TestWhatItFinds:
         model = AMPClustering(3, random_state=0).fit(data.data)
         assert accuracy(model.labels_, data.target) > 0.9
 
+    def test_clusters_just_above_the_threshold_are_more_than_chance(self, mixture) -> None:
+        """As many as AMP can find at d = 400: the test of the noise costs next to nothing there."""
+        models = [AMPClustering(random_state=0).fit(mixture(800, 400, 2, 20, 1.2, seed=seed)[0]) for seed in range(4)]
+        assert all(model.found_ and model.p_value_ < 1e-3 for model in models)
+
+    def test_heavy_tails_do_not_hide_clusters(self, mixture, accuracy) -> None:
+        X, labels, means = mixture(800, 200, 2, 20, 3.0)
+        noise = np.random.default_rng(0).standard_t(5, X.shape) / np.sqrt(5 / 3)
+        model = AMPClustering(random_state=0).fit(means[labels] + noise)
+        assert model.found_ and accuracy(model.labels_, labels) > 0.8
+
     @pytest.mark.parametrize("share", [0.1, 0.25])
     def test_clusters_of_unequal_sizes_are_found(self, accuracy, share) -> None:
         rng = np.random.default_rng(2)
@@ -134,13 +146,29 @@ class TestWhatItFinds:
         assert accuracy(labels, easy[1]) > 0.75
 
 
+LAWS = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "t 5": lambda rng, shape: rng.standard_t(5, shape),
+    "t 3": lambda rng, shape: rng.standard_t(3, shape),
+    "t 1.5": lambda rng, shape: rng.standard_t(1.5, shape),
+    "binary": lambda rng, shape: 1.0 * (rng.random(shape) < 0.5),
+    "rare": lambda rng, shape: 1.0 * (rng.random(shape) < 0.05),
+    "counts": lambda rng, shape: 1.0 * rng.poisson(1.0, shape),
+    "units": lambda rng, shape: rng.standard_normal(shape) * np.exp(2 * rng.standard_normal(shape[1])),
+}
+
+
+def draw_noise(law: str, shape: tuple[int, int], seed: int) -> np.ndarray:
+    return LAWS[law](np.random.default_rng([seed, *law.encode()]), shape)
+
+
 class TestWhereThereIsNothing:
     def test_pure_noise_is_one_cluster_and_says_so(self) -> None:
         X = np.random.default_rng(0).standard_normal((400, 200))
         with pytest.warns(gs.GiantstepWarning, match="No clusters were found"):
             model = AMPClustering(3, random_state=0).fit(X)
         assert not model.found_ and model.n_clusters_ == 1 and not model.labels_.any() and not model.support_.any()
-        assert model.evidence_ < 5 and model.snr_ == 0 and np.isnan(model.sparsity_)
+        assert model.p_value_ > 0.01 and model.snr_ == 0 and np.isnan(model.sparsity_)
         assert np.array_equal(model.predict_proba(X[:3]), np.ones((3, 1))) and not model.predict(X).any()
         assert model.means_ == pytest.approx(X.mean(axis=0)[None])
 
@@ -160,14 +188,32 @@ class TestWhereThereIsNothing:
             X = X * np.exp(3 * rng.standard_normal(X.shape[1])) + 100 * rng.standard_normal(X.shape[1])
         assert not AMPClustering("auto", max_clusters=3, random_state=0).fit(X).found_
 
+    @pytest.mark.filterwarnings("ignore:No clusters")
+    def test_the_evidence_alone_would_raise_alarms_where_ranks_do_not(self) -> None:
+        models = [AMPClustering(random_state=0).fit(draw_noise("t 1.5", (100, 40), seed)) for seed in range(6)]
+        assert max(model.evidence_ for model in models) > 5 and not any(model.found_ for model in models)
+
+    @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore:No clusters")
+    @pytest.mark.parametrize("shape", [(200, 100), (60, 150), (50, 5)])
+    def test_false_alarms_are_as_rare_as_they_are_said_to_be(self, shape) -> None:
+        """320 fits each; at a rate of 1% more than 10 alarms have a chance below 0.1%, and none bounds it by 0.94%."""
+        tried = [
+            AMPClustering((2, 3, "auto")[seed % 3], max_clusters=4, random_state=0).fit(draw_noise(law, shape, seed))
+            for law in LAWS
+            for seed in range(320 // len(LAWS))
+        ]
+        alarms = sum(model.found_ for model in tried)
+        assert alarms <= scipy.stats.binom.ppf(0.999, len(tried), 0.01)
+
     def test_one_cluster_can_be_asked_for(self) -> None:
         model = AMPClustering(1).fit(np.random.default_rng(0).standard_normal((20, 5)))
         assert not model.found_ and not model.labels_.any()
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-    def test_clusters_can_be_had_at_any_evidence(self) -> None:
+    def test_clusters_can_be_had_at_any_chance(self) -> None:
         X = np.random.default_rng(3).standard_normal((300, 150))
-        model = AMPClustering(2, min_evidence=-np.inf, start="kmeans", snr=1.9, sparsity=0.5, random_state=0)
+        model = AMPClustering(2, false_alarm=1.0, start="kmeans", snr=1.9, sparsity=0.5, random_state=0)
         assert set(model.fit(X).labels_) == {0, 1} or model.evidence_ == 0
 
     def test_a_run_that_was_cut_short_says_so(self, easy) -> None:
@@ -250,7 +296,8 @@ class TestDataAsPeopleHaveThem:
             ("weights", "large"),
             ("max_iter", 0),
             ("tol", 0.0),
-            ("min_evidence", np.nan),
+            ("false_alarm", np.nan),
+            ("false_alarm", 0.0),
         ],
     )
     def test_bad_parameters_are_refused_by_name(self, name, value) -> None:

@@ -115,6 +115,20 @@ class TestTheCommand:
         assert json.loads(table.stdout) == json.loads(array.stdout) == json.loads(turned.stdout)
         assert "Column 'sample' of 'data.csv' holds no numbers and is left out." in table.stderr
 
+    def test_parquet_is_read_too(self, run) -> None:
+        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+        X = np.load("data.npy")
+        frame = pandas.DataFrame(X, columns=[f"gene {place}" for place in range(X.shape[1])])
+        frame.insert(0, "sample", [f"s{place}" for place in range(len(X))])
+        frame.to_parquet("data.parquet")
+        table, array = (run("place", name, "--clusters", "2", "--json") for name in ("data.parquet", "data.npy"))
+        assert json.loads(table.stdout) == json.loads(array.stdout)
+        assert "Column 'sample' of 'data.parquet' holds no numbers" in table.stderr
+        frame.loc[3, "gene 1"] = np.nan
+        frame.to_parquet("gap.parquet")
+        gap = run("place", "gap.parquet")
+        assert gap.exit_code == 2 and "'gap.parquet' contains NaN: 1 of" in gap.stderr
+
     @pytest.mark.parametrize(
         ("name", "text", "options", "said"),
         [

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import inform, place, verbs
+from giantstep.cli import explore, exponents, inform, place, store, sweep, verbs
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
 _UsageError: Any = typer.BadParameter.__base__
@@ -74,7 +74,11 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     verbs.predict,
     verbs.simulate,
     verbs.compare,
+    sweep.sweep,
     place.place,
+    exponents.exponents,
+    exponents.learnable,
+    explore.explore,
     inform.figures,
     inform.reproduce,
     inform.new,
@@ -85,3 +89,4 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 )
 for command in _COMMANDS:
     app.command()(command)
+app.add_typer(store.app)

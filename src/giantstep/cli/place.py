@@ -16,7 +16,7 @@ from giantstep.cli import outputs
 def place(
     data: Annotated[
         Path,
-        typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy or .npz."),
+        typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet."),
     ],
     clusters: Annotated[
         int | None, typer.Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")

@@ -67,6 +67,11 @@ def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
     plain = [field for field in about["fields"] if not isinstance(example[field["name"]], dict)]
     tables = [field for field in about["fields"] if isinstance(example[field["name"]], dict)]
     for field in plain:
+        if example[field["name"]] is None:
+            yield f"# left out here: {_said(field)}"
+            for choice in field.get("choices", []):
+                yield from _block(field, choice, {}, "# ")
+            continue
         yield _line(field["name"], example[field["name"]], _said(field))
         for choice in field.get("choices", []):
             if "value" not in choice:
@@ -107,6 +112,8 @@ def _sample(field: dict[str, Any]) -> Any:
     default = with_infinity(field.get("default"))
     if default not in (None, []):
         return default
+    if field["type"] == "array of numbers":
+        return [[1.0]]
     return [1.0] if field["type"] == "list of numbers" else _inside(field.get("bounds") or {}, field["type"])
 
 

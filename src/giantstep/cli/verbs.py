@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from giantstep.cli import outputs
+from giantstep.cli.data import Data, Label, Scale, opened
 from giantstep.cli.edit import Changes, edited
 
 if TYPE_CHECKING:
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
     from giantstep.study import Study
 
-StudyFile = Annotated[Path, typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")]
+StudyFile = Annotated[
+    Path | None, typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
+]
 What = Annotated[str | None, typer.Option(help="The question asked (see `giantstep describe`).")]
 Set = Annotated[
     list[str] | None,
@@ -55,7 +59,7 @@ Allow = Annotated[
 
 
 def predict(
-    study: StudyFile,
+    study: StudyFile = None,
     what: What = None,
     set_: Set = None,
     grid: Grid = None,
@@ -64,15 +68,18 @@ def predict(
     out: Out = None,
     json: Json = False,
     plot: Plot = None,
+    data: Data = None,
+    label: Label = None,
+    scale: Scale = None,
 ) -> None:
     """Answer a study with its limit of infinite dimension."""
     changes = Changes(what, set_ or (), grid or (), dim, limit={"theory": theory})
-    result = _opened(study, "predict", changes, out, plot).predict()
-    _hand_over(result, out, plot, json)
+    result = _opened(Source(study, data, label, scale), "predict", changes, out, plot).predict()
+    hand_over(result, out, plot, json)
 
 
 def simulate(
-    study: StudyFile,
+    study: StudyFile = None,
     what: What = None,
     set_: Set = None,
     grid: Grid = None,
@@ -85,16 +92,19 @@ def simulate(
     out: Out = None,
     json: Json = False,
     plot: Plot = None,
+    data: Data = None,
+    label: Label = None,
+    scale: Scale = None,
 ) -> None:
     """Answer a study with an experiment of finite dimension: means over trials, with standard errors."""
     experiment = {"trials": trials, "seed": seed, "device": device, "paired": paired or None}
     changes = Changes(what, set_ or (), grid or (), dim, experiment={**experiment, "keep_trials": keep_trials or None})
-    result = _opened(study, "simulate", changes, out, plot).simulate()
-    _hand_over(result, out, plot, json)
+    result = _opened(Source(study, data, label, scale), "simulate", changes, out, plot).simulate()
+    hand_over(result, out, plot, json)
 
 
 def compare(
-    study: StudyFile,
+    study: StudyFile = None,
     what: What = None,
     set_: Set = None,
     grid: Grid = None,
@@ -109,6 +119,9 @@ def compare(
     out: Out = None,
     json: Json = False,
     plot: Plot = None,
+    data: Data = None,
+    label: Label = None,
+    scale: Scale = None,
 ) -> None:
     """Answer a study with both and report how well they agree."""
     from giantstep.agreement import agreement
@@ -116,10 +129,10 @@ def compare(
     _check_allow(allow)
     experiment = {"trials": trials, "seed": seed, "device": device, "paired": paired or None}
     changes = Changes(what, set_ or (), grid or (), dim, limit={"theory": theory}, experiment=experiment)
-    result = _opened(study, "compare", changes, out, plot).compare()
+    result = _opened(Source(study, data, label, scale), "compare", changes, out, plot).compare()
     report = agreement(result)
     failures = report.failures(allow) if check else []
-    _hand_over(result, out, plot, json, report=report.to_dict(allow), closing=report.table(allow))
+    hand_over(result, out, plot, json, report=report.to_dict(allow), closing=report.table(allow))
     if check and not report.passes(allow):
         about = f"in {', '.join(failures)}" if failures else "since nothing could be compared"
         print(f"giantstep: limit and experiment are not in agreement {about}.", file=sys.stderr)
@@ -133,15 +146,23 @@ def _check_allow(allow: float) -> None:
         raise bad_field("allow", allow, "a number at least 0")
 
 
-def _opened(path: Path, verb: str, changes: Changes, out: list[Path] | None, plot: list[Path] | None) -> Study:
+@dataclass(frozen=True)
+class Source:
+    """Where a study comes from: a file, or a table with its label column."""
+
+    study: Path | None
+    data: Path | None
+    label: str | None
+    scale: str | None
+
+
+def _opened(source: Source, verb: str, changes: Changes, out: list[Path] | None, plot: list[Path] | None) -> Study:
     """Read the study, make the changes, and check all that can be checked before anything runs."""
     outputs.check(out or [], plot or [])
-    from giantstep.study import Study
-
-    return edited(Study.read(path), verb, changes)
+    return edited(opened(source.study, source.data, source.label, source.scale), verb, changes)
 
 
-def _hand_over(
+def hand_over(
     result: xarray.Dataset,
     out: list[Path] | None,
     plot: list[Path] | None,

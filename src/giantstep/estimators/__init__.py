@@ -1,6 +1,14 @@
 """Estimators for real data: what the theory says is possible, done; scikit-learn's habits and names.
 
-`AMPClustering` needs scikit-learn (``pip install giantstep[estimators]``); `place` does not.
+`AMPClustering` and its rivals need scikit-learn (``pip install giantstep[estimators]``); `place` does not.
+
+>>> import numpy as np
+>>> from giantstep.estimators import AMPClustering
+>>> X = np.random.default_rng(0).standard_normal((200, 100))
+>>> X[:, :10] += np.where(np.arange(200) % 2, 0.8, -0.8)[:, None]  # two clusters that differ on 10 of 100 features
+>>> model = AMPClustering(n_clusters=2, random_state=0).fit(X)
+>>> bool(model.found_), int(model.support_.sum())
+(True, 10)
 """
 
 from __future__ import annotations
@@ -10,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from giantstep.estimators.amp_clustering import AMPClustering
     from giantstep.estimators.placing import Placement, place
+    from giantstep.families.subspace_clustering.rivals import rival_labels
 
-__all__ = ["AMPClustering", "Placement", "place"]
+__all__ = ["AMPClustering", "Placement", "place", "rival_labels"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from giantstep.estimators import placing
 
         return getattr(placing, name)
+    if name == "rival_labels":
+        from giantstep.families.subspace_clustering.rivals import rival_labels
+
+        return rival_labels
     if name != "AMPClustering":
         raise AttributeError(f"module 'giantstep.estimators' has no attribute {name!r}")
     try:

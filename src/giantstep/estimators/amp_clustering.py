@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
-from giantstep.estimators.fitting import EVIDENCE, STARTS, Clusters, Options, fit_clusters
+from giantstep.estimators.detection import FALSE_ALARM
+from giantstep.estimators.fitting import STARTS, Clusters, Options, fit_clusters
 from giantstep.estimators.matrices import Array, check_finite
 
 
@@ -46,8 +47,9 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         Whether clusters of unequal sizes are considered.
     max_clusters : int, default=8
         The most clusters that ``n_clusters="auto"`` tries.
-    min_evidence : float, default=5
-        Log-evidence over pure noise below which no clusters are claimed.
+    false_alarm : float in (0, 1], default=0.01
+        Chance with which clusters may be claimed in pure noise: columns of any law, independent of each other (normal
+        noise where `noise_level` is said to be common or known).
     max_iter : int, default=2000
         The most sweeps of one run.
     tol : float, default=1e-9
@@ -67,9 +69,10 @@ class AMPClustering(ClusterMixin, BaseEstimator):
     snr_, sparsity_ : the values used, learnt or given; `snr_` is 0 and `sparsity_` NaN where nothing was found.
     n_clusters_ : number of clusters; 1 where nothing was found.
     evidence_ : log-evidence of the clusters over noise in which every feature may have its own variance.
+    p_value_ : bound on the chance that noise with independent columns looks as clustered as these data.
     evidence_by_clusters_ : dict, the evidence for each number of clusters tried.
     expected_accuracy_ : mean probability of the labels, the accuracy to expect; NaN where nothing was found.
-    found_ : whether the evidence for clusters is above `min_evidence`.
+    found_ : whether `p_value_` is at most `false_alarm`.
     converged_ : whether the winning run converged.
     n_iter_ : sweeps of the winning run.
     start_ : the start that won.
@@ -82,7 +85,8 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     The model takes the noise of different features to be independent. Features that are correlated inside clusters
     (a continuous gradient among the samples, say) look like clusters to it, and ``n_clusters="auto"`` finds too many.
-    Tails as heavy as those of Student's t with 3 degrees of freedom can pass for a small cluster.
+    Whether there are clusters at all is decided on the ranks of each feature, so that tails, skewness and units of
+    independent features raise no false alarm; clusters that show in one feature only are not told from its law.
 
     Examples
     --------
@@ -107,7 +111,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         noise_level: Any = "auto",
         weights: str = "learn",
         max_clusters: int = 8,
-        min_evidence: float = EVIDENCE,
+        false_alarm: float = FALSE_ALARM,
         max_iter: int = 2000,
         tol: float = 1e-9,
         random_state: Any = None,
@@ -119,7 +123,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         self.noise_level = noise_level
         self.weights = weights
         self.max_clusters = max_clusters
-        self.min_evidence = min_evidence
+        self.false_alarm = false_alarm
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -140,12 +144,13 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         if numbers_tried == [1]:
             self._keep(matrix, None)
             return self
-        found = fit_clusters(matrix, numbers_tried, options, rng, self.min_evidence)
+        found = fit_clusters(matrix, numbers_tried, options, rng)
         self._keep(matrix, found)
         if not self.found_:
             warnings.warn(
-                f"No clusters were found: the evidence for them is {found.evidence:.1f}, and {self.min_evidence:g} is "
-                "asked for; the data are noise, or their clusters are too weak for any fast method.",
+                f"No clusters were found: noise looks as clustered with a chance of up to {found.p_value:.2g}, and "
+                f"false_alarm={self.false_alarm:g} is asked for; the data are noise, or their clusters are too weak "
+                "for any fast method.",
                 GiantstepWarning,
                 stacklevel=2,
             )
@@ -216,8 +221,8 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             raise bad_field("max_iter", self.max_iter, "a whole number at least 1")
         if not (_is_real(self.tol) and 0 < self.tol < 1):
             raise bad_field("tol", self.tol, "a number above 0 and below 1")
-        if not _is_real(self.min_evidence):
-            raise bad_field("min_evidence", self.min_evidence, "a number")
+        if not (_is_real(self.false_alarm) and 0 < self.false_alarm <= 1):
+            raise bad_field("false_alarm", self.false_alarm, "a number above 0 and at most 1")
         return Options(
             None if self.sparsity is None else float(self.sparsity),
             None if self.snr is None else float(self.snr),
@@ -263,8 +268,9 @@ class AMPClustering(ClusterMixin, BaseEstimator):
     def _keep(self, matrix: Array, found: Clusters | None) -> None:
         n, d = matrix.shape
         run = None if found is None else found.run
-        self.found_ = bool(found is not None and run is not None and found.evidence > self.min_evidence)
+        self.found_ = bool(found is not None and run is not None and found.p_value <= self.false_alarm)
         self.evidence_ = 0.0 if found is None else float(found.evidence)
+        self.p_value_ = 1.0 if found is None else found.p_value
         self.evidence_by_clusters_ = {} if found is None else found.evidence_by_clusters
         self.n_iter_ = 1 if found is None else max(1, found.iterations)
         self.start_ = "none" if found is None else found.start

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from giantstep.errors import InputError
+from giantstep.estimators.detection import looks_normal, scored
 from giantstep.estimators.matrices import Array, Standardised, standardised
 from giantstep.families.subspace_clustering.amp import (
     AMPRun,
@@ -27,7 +28,7 @@ from giantstep.families.subspace_clustering.amp import (
 )
 
 EVIDENCE = 5.0
-"""Log-evidence over pure noise below which no clusters are claimed (60 runs on pure noise reached at most 2.1)."""
+"""Log-evidence over normal noise below which columns are also given noise levels of their own."""
 STARTS = ("auto", "spectral", "thresholding", "random", "kmeans")
 _SPECTRAL_SPARSITY, _THRESHOLDING_SPARSITIES = 0.2, (0.05, 0.02)
 _STRONG = 0.1
@@ -38,8 +39,8 @@ _UNEQUAL = 0.1
 """Relative difference of a cluster's size from the mean size from which on sizes are learnt."""
 _SKEWED = 2.5
 """Skewness of the scores, in its standard errors under equal clusters, from which on very unequal ones are tried."""
-_SEVERAL = 2.5
-"""Active features in which unequal clusters must show where equal ones have no evidence."""
+_CLEAR = 1e-6
+"""Chance below which no second look is taken."""
 _PATIENCE, _HOPELESS = 200, 1e-2
 """Sweeps after which a run that still changes by more than this (relative, squared) is given up."""
 
@@ -55,6 +56,7 @@ class Clusters:
     evidence : log-evidence of the clusters over noise in which every column may have a variance of its own.
     n_clusters : clusters asked for or chosen.
     evidence_by_clusters : the evidence for every number of clusters that was tried.
+    p_value : bound on the chance that noise looks as clustered (see `detection`).
     start : the start that won.
     iterations : sweeps of the winning run, those of estimating the noise anew included.
     """
@@ -66,6 +68,7 @@ class Clusters:
     evidence_by_clusters: dict[int, float]
     start: str
     iterations: int
+    p_value: float = 1.0
 
     def probabilities(self, rows: Array) -> Array:
         """Return the (m, k) probabilities of the clusters of fresh rows, in the units of the data."""
@@ -109,9 +112,7 @@ class Options:
         return "snr" if self.snr is None else False
 
 
-def fit_clusters(
-    matrix: Array, numbers: Sequence[int], options: Options, rng: np.random.Generator, threshold: float = EVIDENCE
-) -> Clusters:
+def fit_clusters(matrix: Array, numbers: Sequence[int], options: Options, rng: np.random.Generator) -> Clusters:
     """Find clusters in a finite (n, d) matrix; of several `numbers` of clusters the one with the largest evidence.
 
     The numbers are tried in order; the search ends after two in a row without a larger evidence.
@@ -123,7 +124,7 @@ def fit_clusters(
     worse = 0
     for number in numbers:
         found = _best(data, number, options, rng)
-        if data.common and options.noise_level == "auto" and (found.evidence <= threshold or _mostly_strong(found)):
+        if data.common and options.noise_level == "auto" and (found.evidence <= EVIDENCE or _mostly_strong(found)):
             own = standardised(matrix, "feature") if own is None else own
             found = max(found, _best(own, number, options, rng), key=_evidence_of)
         tried[number] = found.evidence
@@ -134,7 +135,49 @@ def fit_clusters(
             break
     assert best is not None
     kept = replace(best.data, matrix=np.empty((0, best.data.matrix.shape[1])))  # a fit need not hold the data
-    return replace(best, data=kept, evidence_by_clusters=tried)
+    chance = min(1.0, len(tried) * _chance(matrix, best, options, rng))
+    return replace(best, data=kept, evidence_by_clusters=tried, p_value=chance)
+
+
+def _chance(matrix: Array, found: Clusters, options: Options, rng: np.random.Generator) -> float:
+    """Return a bound on the chance that noise looks as clustered (see `detection`).
+
+    Where the noise level is said to be common or known, the noise is taken to be normal.
+    """
+    if found.run is None or found.evidence <= 0:
+        return 1.0
+    told = not isinstance(options.noise_level, str) or options.noise_level == "common"
+    if told or looks_normal(matrix[:, found.data.varies]):
+        return math.exp(-found.evidence)
+    least = 1.0
+    for generator, level in ((None, "common"), (rng, "feature")):
+        data = scored(matrix, found.data.varies, generator)
+        evidence = _evidence_from(found, data, replace(Options(), noise_level=level, max_iter=options.max_iter), rng)
+        least = min(least, 2 * math.exp(-max(evidence, 0.0)))
+        if least < _CLEAR:
+            break
+    return least
+
+
+def _evidence_from(found: Clusters, data: Standardised, options: Options, rng: np.random.Generator) -> float:
+    """Return the evidence for clusters in other data of the same shape, started from those found."""
+    run, number = found.run, found.n_clusters
+    assert run is not None
+    weights = None if np.ptp(run.weights) == 0 else np.asarray(run.weights)
+    price = 0.0 if weights is None else _price(number, len(data.matrix))
+    begin = data
+    if not data.common:  # with the noise levels that these clusters leave over in their features
+        sizes = run.posteriors.sum(axis=0)
+        means = (run.posteriors.T @ data.matrix) / np.maximum(sizes, 1e-300)[:, None]
+        share = np.where(run.support > 0.5, sizes @ means**2 / len(data.matrix), 0.0)
+        begin, _ = _narrowed(data, share)
+    fit = _settled(data, number, options, _Stage(begin, weights, run.assignments, run.sparsity, run.snr), "found", rng)
+    return 0.0 if fit is None else fit.evidence - price
+
+
+def _price(number: int, samples: int) -> float:
+    """Return the log-evidence that learnt sizes of the clusters cost."""
+    return 0.5 * (number - 1) * math.log(samples)
 
 
 def _best(data: Standardised, number: int, options: Options, rng: np.random.Generator) -> Clusters:
@@ -228,11 +271,7 @@ def _kmeans(
 
 
 def _with_weights(data: Standardised, fit: Clusters, options: Options, rng: np.random.Generator) -> Clusters:
-    """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones.
-
-    Where equal clusters have no evidence, unequal ones must show in several features: a small cluster in one or two
-    is what heavy tails and skewed features look like.
-    """
+    """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones."""
     run, number, best = fit.run, fit.n_clusters, fit
     if run is None:
         return fit
@@ -242,17 +281,11 @@ def _with_weights(data: Standardised, fit: Clusters, options: Options, rng: np.r
         skewness = float(np.mean((scores - scores.mean()) ** 3) / max(scores.std(), 1e-300) ** 3)
         if abs(skewness) > _SKEWED * math.sqrt(6 / len(scores)):  # the smaller cluster is on the side of the long tail
             guesses.append(np.array([0.2, 0.8] if skewness > 0 else [0.8, 0.2]))
-    price = 0.5 * (number - 1) * math.log(len(data.matrix))  # of the weights
+    price = _price(number, len(data.matrix))
     for weights in guesses:
         stage = _Stage(fit.data, weights, _moved(run, weights), run.sparsity, run.snr)
         unequal = _settled(data, number, options, stage, fit.start, rng)
-        if (
-            unequal is None
-            or unequal.run is None
-            or (fit.evidence <= EVIDENCE and unequal.run.support.sum() < _SEVERAL)
-        ):
-            continue
-        if unequal.evidence - price > best.evidence:
+        if unequal is not None and unequal.run is not None and unequal.evidence - price > best.evidence:
             sweeps = fit.iterations + unequal.iterations
             best = replace(unequal, evidence=unequal.evidence - price, iterations=sweeps)
     return best
@@ -356,7 +389,9 @@ def _evidence(data: Standardised, now: Standardised, run: AMPRun, options: Optio
         return float(run.log_evidence)
     n, d = now.matrix.shape
     variance = np.einsum("ij,ij->j", now.matrix, now.matrix) / n
-    explained = 0.5 * n * (variance - 1 - np.log(np.maximum(variance, 1e-300)))
+    before = np.einsum("ij,ij->j", data.matrix, data.matrix) / n
+    level = 1.0 if data.common else before - np.log(np.maximum(before, 1e-300))
+    explained = 0.5 * n * (variance - np.log(np.maximum(variance, 1e-300)) - level)
     price = 0.5 * math.log(n) + math.log(d) if data.common else 0.0  # of a level of its own, for one of d columns
     lowered = (now.noise != data.noise)[data.varies]
     counted: NDArray[np.bool_] = (run.support > 0.5) | lowered

@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 TABLES = (".csv", ".tsv", ".txt")
 ARRAYS = (".npy", ".npz")
+PARQUET = (".parquet",)
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
 """What stands in tables for a number that is missing."""
 SPREAD = 1.5
@@ -105,19 +106,22 @@ def _one_level(variance: Array, n: int) -> bool:
 
 
 def read_matrix(path: str | Path, transpose: bool = False) -> Array:
-    """Read a data matrix, rows = samples, from ``.csv``, ``.tsv``, ``.txt``, ``.npy`` or ``.npz``.
+    """Read a data matrix, rows = samples, from ``.csv``, ``.tsv``, ``.txt``, ``.npy``, ``.npz`` or ``.parquet``.
 
     A first line of names is recognised; columns that hold only text (names of samples) are left out with a
-    warning; an ``.npz`` file must hold one matrix, or one called ``X``.
+    warning; an ``.npz`` file must hold one matrix, or one called ``X``. Parquet files need pandas and pyarrow
+    or fastparquet.
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in (*TABLES, *ARRAYS):
-        raise InputError(f"Data are read from {', '.join((*TABLES, *ARRAYS))}, but the file is called {path.name!r}.")
+    if suffix not in (*TABLES, *ARRAYS, *PARQUET):
+        raise InputError(
+            f"Data are read from {', '.join((*TABLES, *ARRAYS, *PARQUET))}, but the file is called {path.name!r}."
+        )
     if not path.is_file():
         raise InputError(f"There is no file {str(path)!r}.")
     try:
-        matrix = _table(path) if suffix in TABLES else _array(path)
+        matrix = (_table if suffix in TABLES else _parquet if suffix in PARQUET else _array)(path)
     except InputError:
         raise
     except (OSError, ValueError, EOFError, KeyError) as error:
@@ -142,6 +146,27 @@ def _array(path: Path) -> Array:
     if loaded.dtype.kind not in "fiub":
         raise InputError(f"{path.name!r} must hold real numbers, but holds {loaded.dtype}.")
     return loaded.astype(np.float64)
+
+
+def _parquet(path: Path) -> Array:
+    try:
+        import pandas  # type: ignore[import-untyped]
+
+        frame = pandas.read_parquet(path)
+    except ImportError:
+        raise InputError(
+            f"{path.name!r} needs a reader of Parquet files, which is not installed (pandas with pyarrow is one)."
+        ) from None
+    columns = []
+    for name in frame.columns:
+        if pandas.api.types.is_numeric_dtype(frame[name]):
+            columns.append(frame[name].to_numpy(dtype=np.float64, na_value=math.nan))
+        else:
+            column = _column(path.name, str(name), tuple(map(str, frame[name])))
+            columns += [] if column is None else [column]
+    if not columns:
+        raise InputError(f"{path.name!r} holds no column of numbers.")
+    return np.column_stack(columns)
 
 
 def _table(path: Path) -> Array:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giantstep.errors import InputError, bad_field
-from giantstep.estimators.fitting import EVIDENCE, Options, fit_clusters
+from giantstep.estimators.detection import FALSE_ALARM
+from giantstep.estimators.fitting import Options, fit_clusters
 from giantstep.estimators.matrices import Array, check_finite
 from giantstep.families.subspace_clustering.scenario import MOST_CLUSTERS, SubspaceClustering
 
@@ -36,6 +37,7 @@ class Placement:
     clusters : number of clusters, given or chosen; where none were found, the number that was looked for.
     found : whether there is evidence for clusters.
     evidence : log-evidence of the clusters over noise.
+    p_value : bound on the chance that noise with independent features looks as clustered.
     noise_level : median noise level of the features.
     samples_per_dim : n/d.
     sparsity, active_features : fraction and number of features that tell the clusters apart; NaN where none were found.
@@ -58,6 +60,7 @@ class Placement:
     clusters: int
     found: bool
     evidence: float
+    p_value: float
     noise_level: float
     samples_per_dim: float
     sparsity: float
@@ -107,7 +110,7 @@ class Placement:
             ("samples per feature", f"{self.samples_per_dim:.4g}"),
             ("noise level", f"{self.noise_level:.4g} (median of the features)"),
             ("clusters", f"{self.clusters}" if self.found else "none found"),
-            ("evidence", f"{self.evidence:.1f} ({EVIDENCE:g} is asked for)"),
+            ("chance in noise", f"{self.p_value:.2g} at most ({FALSE_ALARM:g} is asked for)"),
         ]
         if self.found:
             lines += [
@@ -166,8 +169,9 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
         "features": d,
         "constant_features": matrix.shape[1] - d,
         "clusters": found.n_clusters,
-        "found": found.run is not None and found.evidence > EVIDENCE,
+        "found": found.run is not None and found.p_value <= FALSE_ALARM,
         "evidence": float(found.evidence),
+        "p_value": float(found.p_value),
         "noise_level": float(np.median(found.data.noise[found.data.varies])) if d else 0.0,
         "samples_per_dim": n / d if d else math.inf,
         "most_tried": n_clusters == "auto" and found.n_clusters == _MOST_TRIED,

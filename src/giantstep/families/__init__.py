@@ -7,7 +7,12 @@ from giantstep._names import callable_module
 
 
 def _families() -> list[str]:
-    """Return the names of all families."""
+    """Return the names of all families, those of installed packages included.
+
+    >>> import giantstep as gs
+    >>> "one-step" in gs.families()
+    True
+    """
     from giantstep.scenario import families
 
     return families()

@@ -47,6 +47,14 @@ def plot(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> figure = gs.plot(gs.predict(s, samples_per_dim=[0.5, 1.0, 2.0, 4.0]), variables="test_error")
+    >>> len(figure.axes)
+    1
     """
     from giantstep.figures.layout import Reading
 

@@ -39,7 +39,20 @@ ReLU on ReLU, p/d = 4, n/p = 2.4: -5.1(3)%, -2.8(3)%, -2.1(3)%, -0.6(5)% at d = 
 vocabulary of 4, p/d = 1.5, n/p = 0.3: 6.8(7)%, 3.8(5)%, 1.5(4)%, 1.4(6)% at d = 85, 170, 341, 682.
 """
 
-PAPERS = ("dandi2025", "cui2024", "finite_batch", "spectra", "stairs", "step_spikes", "mei2022", "subspace")
+PAPERS = (
+    "dandi2025",
+    "cui2024",
+    "finite_batch",
+    "spectra",
+    "stairs",
+    "step_spikes",
+    "online_sgd",
+    "mei2022",
+    "subspace",
+    "giant_steps",
+    "mixtures",
+    "batch_reuse",
+)
 """Modules of this package with recipes: one for each paper, and those on what the papers leave open."""
 
 
@@ -102,6 +115,7 @@ class Bench:
         trials: int,
         seed: int,
         what: str | None = None,
+        theory: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> xarray.Dataset:
         """Run both engines on a study, keep both, and judge the variables the figure shows.
@@ -109,7 +123,7 @@ class Bench:
         Parameters
         ----------
         name : what its files are called.
-        scenario, grid, what, settings : the study.
+        scenario, grid, what, theory, settings : the study.
         meaning : what is compared, for the report.
         judged : variables whose agreement is reported; none where the figure makes checks of its own.
         dim, trials, seed : the experiment.
@@ -117,7 +131,8 @@ class Bench:
         from giantstep.study import Study
 
         experiment = {"dim": dim, "trials": trials, "seed": seed}
-        study = Study(scenario, what, grid, settings or {}, experiment=experiment)
+        limit = {} if theory is None else {"theory": theory}
+        study = Study(scenario, what, grid, settings or {}, limit=limit, experiment=experiment)
         _log.info("%s: %s, dim=%d, %d trials", name, meaning, dim, trials)
         result = study.compare(device=self.device, progress=self._named(name))
         return self._judged(name, study, result, meaning, judged, experiment)
@@ -319,7 +334,7 @@ def _write(folder: Path, name: str, figure: Figure, bench: Bench, report: Report
         for part, result in bench.results.items():
             save(result, staging / f"{name}-{part}.csv")
         for part, study in bench.studies.items():
-            write_text(staging / f"{name}-{part}.toml", study.to_toml())
+            study.write(staging / f"{name}-{part}.toml")
         write_text(staging / f"{name}-report.txt", f"{report}\n")
         write_text(staging / f"{name}-report.json", report.to_json())
         folder.mkdir(exist_ok=True)

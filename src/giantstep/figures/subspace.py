@@ -249,6 +249,139 @@ def trajectory(bench: Bench) -> Figure:
     return figure
 
 
+# -- algorithms compared, few active features ----------------------------------------------------------------
+
+LOOKS = {
+    "amp": ("AMP, spectral start", BLUE, "o"),
+    "amp-thresholding": ("AMP, thresholding start", BLACK, "s"),
+    "pca": ("PCA", VERMILION, "^"),
+    "sparse-pca": ("sparse PCA (told s)", GREEN, "D"),
+    "thresholding": ("thresholding (told s)", PURPLE, "v"),
+    "kmeans": ("k-means", GREY, "x"),
+}
+
+
+def rivals(bench: Bench) -> Figure:
+    """Draw the accuracy of message passing and of its rivals where few features are active."""
+    figure, axes = new_figure(1, 2, width=10.4, height=4.1)
+    dim, trials = bench.sized(500, 1000), bench.sized(3, 10)
+    sizes: dict[str, Any] = {"dim": dim, "trials": trials, "seed": SEED + 3}
+    _against_snr(axes[0], bench, sizes)
+    _against_active(axes[1], bench, sizes)
+    bench.notes.append(
+        "Thresholding and sparse PCA are told the number of active features, AMP all parameters. The paper's axes of "
+        "this comparison are not known to us: sizes and ratios are those of the notes."
+    )
+    return figure
+
+
+def _against_snr(axes: Axes, bench: Bench, sizes: dict[str, Any]) -> None:
+    base = scenario(sparsity=10 / sizes["dim"])
+    fine = np.linspace(0.3, 2.0, bench.sized(60, 160))
+    lines = bench.predict("rivals-limit", base, {"snr": fine * base.threshold}, what="rivals")["accuracy"]
+    for name, colour, style in (("amp", BLUE, "-"), ("pca", VERMILION, "-"), ("bayes", BLACK, DASHED)):
+        values = lines.sel(algorithm=name).values.copy()
+        values[1:][np.abs(np.diff(values)) > 0.05] = np.nan  # a jump is not a line
+        limit_line(axes, fine, values, colour, linestyle=style)
+    grid = np.array([0.5, 0.8, 1.2, 1.5, 1.9])
+    result = bench.compare(
+        "rivals-snr", base, {"snr": grid * base.threshold}, what="rivals", meaning="accuracy with 10 active features",
+        judged=(), **sizes,
+    )  # fmt: skip
+    _drawn(axes, grid, result, tuple(LOOKS))
+    measured = result["accuracy"].sel(source="experiment").values[grid > 1.1]
+    names = list(result["algorithm"].values)
+    best = np.max([measured[:, names.index(name)] for name in ("pca", "sparse-pca", "thresholding", "kmeans")], axis=0)
+    lead = float(np.max(best - measured[:, names.index("amp-thresholding")]))
+    bench.check("lead of the best rival over AMP above the threshold", lead, "in accuracy, largest of 3", line=0.02)
+    axes.axvline(1.0, color=GREY, linewidth=0.9, linestyle=DOTTED, zorder=0)
+    axes.set(xlim=(0.3, 2.0), ylim=(0.48, 1.05))
+    axes.set_xlabel(RATIO)
+    axes.set_ylabel("accuracy")
+    handles: list[Any] = [key(colour, marker, text, linestyle="none") for text, colour, marker in LOOKS.values()]
+    axes.legend(handles=[*handles, key(GREY, "", "limit (black: Bayes)")], loc="upper left", fontsize=7.5, ncols=2)
+    letter(axes, "a", rf"10 active of $d = {sizes['dim']}$, $k = 2$, $\alpha = 2$")
+
+
+def _against_active(axes: Axes, bench: Bench, sizes: dict[str, Any]) -> None:
+    """Draw the accuracy in the hard phase against the number of active features."""
+    active = np.array([3, 5, 10, 20, 40, 100])
+    shown = ("amp", "amp-thresholding", "pca", "thresholding")
+    for ratio, filled in ((0.5, False), (0.8, True)):
+        base = scenario(ratio=ratio)
+        grid = {"sparsity": active / sizes["dim"]}
+        result = bench.compare(
+            f"rivals-active-{ratio:g}", base, grid, what="rivals", settings={"algorithms": ", ".join(shown)},
+            meaning=f"accuracy at {ratio:g} of the threshold against the number of active features", judged=(), **sizes,
+        )  # fmt: skip
+        best = result["accuracy"].sel(source="limit", algorithm="bayes").values
+        axes.plot(
+            active,
+            best,
+            color=BLACK,
+            linestyle=DASHED if filled else DOTTED,
+            label=rf"Bayes, {ratio:g} $\lambda_{{\rm alg}}$",
+        )
+        _drawn(axes, active * (1.05 if filled else 1 / 1.05), result, shown, filled)
+    axes.set(xscale="log", ylim=(0.48, 0.85))
+    axes.set_xticks(active, [str(value) for value in active])
+    axes.minorticks_off()
+    axes.set_xlabel("active features, $s$")
+    axes.set_ylabel("accuracy")
+    handles: list[Any] = [key(LOOKS[name][1], LOOKS[name][2], LOOKS[name][0], linestyle="none") for name in shown]
+    axes.legend(handles=[*handles, *axes.get_legend_handles_labels()[0]], loc="upper right", fontsize=7.5)
+    letter(axes, "b", r"hard phase: open 0.5, filled 0.8 of $\lambda_{\rm alg}$")
+
+
+def _drawn(axes: Axes, x: np.ndarray, result: xarray.Dataset, names: tuple[str, ...], filled: bool = False) -> None:
+    for name in names:
+        one = result.sel(algorithm=name)
+        _, colour, marker = LOOKS[name]
+        experiment_points(axes, x, one, "accuracy", colour, marker)
+        if filled:
+            axes.plot(x, one["accuracy"].sel(source="experiment"), marker, color=colour, markersize=4, zorder=4)
+
+
+# -- many clusters -------------------------------------------------------------------------------------------
+
+
+def many_clusters(bench: Bench) -> Figure:
+    """Draw the gap of dense means with many clusters, and where the first-order line ends."""
+    figure, axes = new_figure(1, 2, width=9.6, height=3.9)
+    clusters = np.unique(np.concatenate([np.arange(2, 13), [14, 16, 20, 25, 30, 40]]))[:: bench.sized(2, 1)]
+    for alpha, colour in ((0.25, BLUE), (1.0, VERMILION), (4.0, GREEN)):
+        lines = bench.predict(
+            f"gap-{alpha:g}", scenario(sparsity=1.0).replace(samples_per_dim=alpha), {"clusters": clusters},
+            what="thresholds",
+        )  # fmt: skip
+        limit_line(axes[0], clusters, lines["ratio_it"], colour, rf"$\alpha = {alpha:g}$")
+        axes[0].plot(clusters, lines["ratio_dyn"], color=colour, linestyle=DASHED)
+        axes[0].axvline(4 + 2 * np.sqrt(alpha), color=colour, linewidth=0.9, linestyle=DOTTED, zorder=0)
+        first = lines["transition"].values == "first-order"
+        wrong = int(np.sum(first != (clusters > 4 + 2 * np.sqrt(alpha) + 1e-9)))
+        bench.check(
+            f"numbers of clusters on the wrong side of 4 + 2 sqrt(alpha), alpha = {alpha:g}", wrong, "", line=0.5
+        )
+    axes[0].set_xlabel("clusters,  $k$")
+    axes[0].set_ylabel(RATIO)
+    handles, _ = axes[0].get_legend_handles_labels()
+    marks = [key(GREY, "", r"$\lambda_{\rm IT}$: possible"), key(GREY, "", r"$\lambda_{\rm dyn}$", linestyle=DASHED)]
+    marks.append(key(GREY, "", r"$k = 4 + 2\sqrt{\alpha}$", linestyle=DOTTED))
+    axes[0].legend(handles=[*handles, *marks], loc="lower left")
+    letter(axes[0], "a", r"all features active, $\rho = 1$")
+    alphas = np.geomspace(0.1, 10.0, bench.sized(5, 13))
+    for k, colour in ((2, BLUE), (3, VERMILION), (4, GREEN), (5, PURPLE)):
+        own = alphas[k < 4 + 2 * np.sqrt(alphas) - 1e-6]
+        ends = bench.predict(f"ends-{k}", scenario(clusters=k), {"samples_per_dim": own}, what="critical")
+        limit_line(axes[1], own, ends["sparsity_c"], colour, f"$k = {k}$")
+    axes[1].set(xscale="log", ylim=(0.0, 0.45))
+    axes[1].set_xlabel(r"samples per dimension,  $\alpha$")
+    axes[1].set_ylabel(r"end of the first-order line,  $\rho_c$")
+    axes[1].legend(loc="lower right", ncols=2)
+    letter(axes[1], "b", r"a hard phase below the line")
+    return figure
+
+
 RECIPES = (
     Recipe(
         name="subspace-phases",
@@ -279,5 +412,25 @@ RECIPES = (
         seconds_quick=20,
         seconds_full=500,
         make=trajectory,
+    ),
+    Recipe(
+        name="subspace-rivals",
+        title="Message passing and its rivals where few features are active",
+        paper="pesce2022subspace",
+        description="Accuracy of AMP, PCA, sparse PCA, thresholding, k-means (a) against the snr, (b) against s.",
+        parameters="k = 2, (n, d) = (2000, 1000), (a) s = 10, (b) s = 3 ... 100 at 0.5 and 0.8 lam_alg. Seed 2208.",
+        seconds_quick=60,
+        seconds_full=900,
+        make=rivals,
+    ),
+    Recipe(
+        name="subspace-many-clusters",
+        title="Hard phases of many clusters",
+        paper="lesieur2016phase",
+        description="(a) thresholds of dense means against k, (b) the end of the first-order line against alpha.",
+        parameters="(a) rho = 1, alpha = 0.25, 1, 4, (b) k = 2 ... 5.",
+        seconds_quick=20,
+        seconds_full=60,
+        make=many_clusters,
     ),
 )

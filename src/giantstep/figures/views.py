@@ -25,6 +25,8 @@ BINS = 48
 ROOM = 6
 """Legend entries beyond which the legend stands beside the axes, where it covers nothing."""
 
+X_LABELS = {"spectrum": "eigenvalue,  $x$", "margins": "margin,  $x$"}
+"""What the dimension ``x`` is, by question."""
 SOURCE_LABELS = {"limit": "limit", "experiment": r"experiment, mean $\pm$ 1 s.e."}
 
 
@@ -41,7 +43,8 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
     else:
         _curves(axes, reading, views, log)
     assert first.x is not None
-    axes.set_xlabel(x_label(reading.along(first.x), first.x) if first.x_dim != "x" else "eigenvalue,  $x$")
+    what = str(reading.attrs.get("what", "spectrum"))
+    axes.set_xlabel(x_label(reading.along(first.x), first.x) if first.x_dim != "x" else X_LABELS.get(what, "$x$"))
     if len(views) == 1:
         if first.kind != "map":
             axes.set_ylabel(y_label(first.array, first.name))

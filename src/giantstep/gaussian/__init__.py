@@ -3,22 +3,30 @@
 from giantstep.gaussian.expression import AffineForm, Expression, Kink, parse_expression
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import convert_hermite, hermite_functions, hermite_values
+from giantstep.gaussian.joint import JointRule, joint_rule, semidefinite_factor
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.quadrature import expectation, gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.target import Plane, Target, as_target
 
 __all__ = [
     "AffineForm",
     "Expression",
     "Function",
+    "JointRule",
     "Kink",
     "Moments",
+    "Plane",
+    "Target",
     "as_function",
+    "as_target",
     "convert_hermite",
     "expectation",
     "gauss_legendre_panels",
     "hermite_functions",
     "hermite_values",
+    "joint_rule",
     "normal_density",
     "parse_expression",
+    "semidefinite_factor",
     "trapezoid_rule",
 ]

@@ -405,7 +405,7 @@ class Expression:
     @cached_property
     def _kinks(self) -> tuple[Kink, ...]:
         name = self.variables[0] if self.variables else "z"
-        positions = sorted(root for node in _rough_arguments(self.tree) for root in _roots(node, name))
+        positions = sorted(root for node in rough_arguments(self.tree) for root in roots(node, name))
         distinct = [p for i, p in enumerate(positions) if i == 0 or p - positions[i - 1] > 1e-9 * max(1, abs(p))]
         if len(distinct) > KINK_LIMIT:
             raise _refuse(self.text, f"it is not smooth at more than {KINK_LIMIT} points")
@@ -490,7 +490,7 @@ def _filled(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
 # --- where it is not smooth -----------------------------------------------------------------------
 
 
-def _rough_arguments(tree: Node) -> Iterator[Node]:
+def rough_arguments(tree: Node) -> Iterator[Node]:
     """Yield the sub-trees at whose zeros some part of the tree is not smooth."""
     for node in _walk(tree):
         if not isinstance(node, Call):
@@ -507,7 +507,8 @@ def _rough_arguments(tree: Node) -> Iterator[Node]:
             yield _without_neutral("-", node.arguments)
 
 
-def _roots(node: Node, name: str) -> list[float]:
+def roots(node: Node, name: str) -> list[float]:
+    """Return the zeros of a sub-tree in one variable: exact where it is affine, else those within [-40, 40]."""
     coefficients = _polynomial(node)
     if coefficients is not None and len(coefficients) <= 2:
         return [-float(coefficients[0] / coefficients[1]) + 0.0] if len(coefficients) == 2 else []
@@ -522,11 +523,11 @@ def _roots(node: Node, name: str) -> list[float]:
     with np.errstate(all="ignore"):
         crossings, turning = _sign_changes(value, grid), _sign_changes(slope, grid)
         touching = turning[np.abs(value(turning)) <= 1e-13 * (1 + turning**2)]
-        roots = np.concatenate([crossings, touching])
+        found = np.concatenate([crossings, touching])
         # an argument that vanishes on a whole interval is no kink there, nor is its rounding noise
-        around = np.maximum(np.abs(value(roots - 1e-3)), np.abs(value(roots + 1e-3)))
-        roots = roots[around > np.maximum(1e-14, 100 * np.abs(value(roots)))]
-    return [float(x) + 0.0 for x in roots]
+        around = np.maximum(np.abs(value(found - 1e-3)), np.abs(value(found + 1e-3)))
+        found = found[around > np.maximum(1e-14, 100 * np.abs(value(found)))]
+    return [float(x) + 0.0 for x in found]
 
 
 def _sign_changes(f: Any, grid: np.ndarray) -> np.ndarray:

@@ -285,15 +285,15 @@ def _rebuilt(source: Any, derivative: Any, kinks: tuple[float, ...], name: str) 
 
 # --- construction ---------------------------------------------------------------------------------
 
-_NAMES = {name: f"{name}(z)" for name in CALLABLE_NAMES if 1 in PRIMITIVES[ALIASES.get(name, name)].arity}
-_NAMES |= {"linear": "z", "identity": "z"}
+NAMES = {name: f"{name}(z)" for name in CALLABLE_NAMES if 1 in PRIMITIVES[ALIASES.get(name, name)].arity}
+NAMES |= {"linear": "z", "identity": "z"}
 
 
 def _resolved(source: Any) -> Expression | Callable[[Any], Any]:
     if isinstance(source, Function):
         source = source._expression or source._call
     if isinstance(source, str):
-        source = parse_expression(_NAMES.get(source.strip(), source))
+        source = parse_expression(NAMES.get(source.strip(), source))
     if isinstance(source, Expression) and source.variables not in ((), ("z",)):
         names = ", ".join(source.variables)
         raise InputError(f"The expression {source.text!r} must be in z alone, but is in {names}.")

@@ -18,6 +18,12 @@ def threads_for(bytes_needed: float, device: str = "cpu") -> AbstractContextMana
     return limits
 
 
+def blas_threads(count: int) -> AbstractContextManager[Any]:
+    """Set the BLAS threads of this process at once; as a context, until its end."""
+    limits: AbstractContextManager[Any] = _libraries().limit(limits=count, user_api="blas")
+    return limits
+
+
 @functools.cache
 def _libraries() -> Any:
     """Find the BLAS libraries once: NumPy's and SciPy's, which importing SciPy loads."""

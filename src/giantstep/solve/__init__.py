@@ -1,5 +1,6 @@
 """Solvers over a batch of independent points: fixed points, linear systems, roots."""
 
+from giantstep.solve.accelerated import solve_accelerated as solve_accelerated
 from giantstep.solve.fixed_point import FixedPoint as FixedPoint
 from giantstep.solve.fixed_point import anderson as anderson
 from giantstep.solve.fixed_point import solve_fixed_point as solve_fixed_point

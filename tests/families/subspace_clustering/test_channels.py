@@ -149,11 +149,12 @@ def test_all_features_active_is_closed():
 def test_a_known_mean_of_no_strength_changes_nothing():
     b, rho = np.array([0.3, 4.0]), 0.1
     for with_mean, without in zip(informed_overlap(b, 0.0, rho, 2), features_overlap(b, rho, 2)):
-        np.testing.assert_allclose(with_mean, without, rtol=1e-12)
+        np.testing.assert_allclose(with_mean, without, rtol=1e-9)
     np.testing.assert_allclose(informed_entropy(b, 0.0, rho, 2), features_entropy(b, rho, 2), rtol=1e-10)
     # a mean known at the same SNR is one more dimension of the slab
-    joint, _ = informed_overlap(b, b, rho, 2)
-    np.testing.assert_allclose(joint, features_overlap(b, rho, 3)[0], rtol=1e-10)
+    joint, by_b, by_mean = informed_overlap(b, b, rho, 2)
+    np.testing.assert_allclose(joint, features_overlap(b, rho, 3)[0], rtol=1e-9)
+    np.testing.assert_allclose(by_b + by_mean, features_overlap(b, rho, 3)[1], rtol=1e-8)
     np.testing.assert_allclose(informed_entropy(b, b, rho, 2), features_entropy(b, rho, 3), rtol=1e-10)
 
 

@@ -147,6 +147,70 @@ def test_unequal_weights_break_the_sign():
     judged(result, ("m_u", "m_v", "mse_u", "accuracy", "phi"), 2 * FINITE_SIZE / d)
 
 
+def test_three_unequal_clusters_are_told_apart():
+    """A run that takes one cluster for another would lower m_u by a third."""
+    d, s = 600, gs.SubspaceClustering(clusters=3, sparsity=0.1, snr=5.0, samples_per_dim=2.0, weights=[0.5, 0.3, 0.2])
+    result = gs.compare(s, dim=d, trials=8)
+    rows = judged(result, ("m_u", "m_v", "mse_u", "accuracy", "tpr", "phi"), 2 * FINITE_SIZE / d)
+    assert rows["accuracy"].smallest_visible < 0.02
+    trajectory = gs.compare(s, dim=d, trials=8, what="trajectory", steps=5, overlap=0.2)
+    judged(trajectory, ("m_u", "m_v", "accuracy"), FINITE_SIZE / d)
+    assert float(trajectory.m_u.sel(source="experiment", time=0)) == pytest.approx(0.2, abs=0.01)
+
+
+def test_two_unequal_clusters_start_where_they_are_told():
+    d, s = 600, scenario(2, 2.0, 0.1, 1.5, weights=[0.8, 0.2])
+    result = gs.compare(s, dim=d, trials=8, what="trajectory", steps=4, overlap=0.3)
+    judged(result, ("m_u", "m_v", "mse_u", "accuracy"), FINITE_SIZE / d)
+    assert float(result.m_u.sel(source="experiment", time=0)) == pytest.approx(0.3, abs=0.02)
+
+
+def test_clusters_of_the_same_weight_may_change_names():
+    s = gs.SubspaceClustering(clusters=4, sparsity=0.2, snr=6.0, samples_per_dim=2.0, weights=[0.4, 0.2, 0.2, 0.2])
+    measured = gs.simulate(s, dim=300, trials=3)
+    assert float(measured.m_u.sel(branch="uninformed")) == pytest.approx(0.7614, abs=0.08)
+
+
+def test_rivals_run_on_the_same_data():
+    """Few active features, above the threshold: AMP leads PCA by 0.11 in the limit; k-means of the raw data is lost."""
+    s = scenario(2, 2.0, 0.02, 1.5)
+    accuracy = gs.compare(s, dim=300, trials=3, what="rivals").accuracy.sel(source="experiment")
+    best = accuracy.sel(algorithm="amp-thresholding")
+    assert best > accuracy.sel(algorithm="pca") + 0.03 and best > accuracy.sel(algorithm="kmeans") + 0.1
+    assert np.isfinite(accuracy.sel(algorithm=["sparse-pca", "thresholding"])).all()
+    assert np.isnan(accuracy.sel(algorithm="bayes"))
+    some = gs.simulate(s, dim=100, trials=2, what="rivals", algorithms="pca, amp").accuracy
+    assert some.algorithm.values[np.isfinite(some.values)].tolist() == ["amp", "pca"]
+    with pytest.raises(gs.InputError, match="`algorithms` must be all, or some of amp"):
+        gs.simulate(s, dim=100, trials=2, what="rivals", algorithms="amp, magic")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"rival": "magic"}, "`rival` must be one of pca, sparse-pca, thresholding, kmeans"),
+        ({"clusters": 1}, "`clusters` must be at least 2"),
+        ({"rival": "thresholding"}, "`active` must be the number of active features"),
+        ({"active": 99}, "`active` must be at least 1 and at most 10"),
+        ({"X": np.full((20, 10), np.nan)}, "finite numbers"),
+    ],
+)
+def test_bad_input_to_the_rivals_is_one_sentence(change, said):
+    given = {"X": np.random.default_rng(0).standard_normal((20, 10)), "clusters": 2, "rival": "pca", **change}
+    with pytest.raises(gs.InputError, match=said):
+        gs.estimators.rival_labels(given.pop("X"), given.pop("clusters"), given.pop("rival"), **given)
+
+
+def test_the_penalty_of_sparse_pca_leaves_as_many_features():
+    from sklearn.decomposition import SparsePCA
+
+    from giantstep.families.subspace_clustering.rivals import sparse_penalty
+
+    X, _, _ = mixture(2, 2.0, 0.1, 2.0, 120)
+    model = SparsePCA(1, alpha=sparse_penalty(X, 12), random_state=0).fit(X)
+    assert abs(np.count_nonzero(model.components_[0]) - 12) <= 2
+
+
 def test_random_instances_have_the_same_limit():
     d = 600
     result = gs.compare(scenario(2, 2.0, 0.3, 2.0), dim=d, trials=16, instance="random")

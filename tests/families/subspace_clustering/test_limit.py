@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.channels import assignment_channel, features_overlap
+from giantstep.families.subspace_clustering.channels import assignment_channel, features_overlap, informed_overlap
 from giantstep.families.subspace_clustering.curve import (
     Problems,
     crossing,
     falling_root,
     thresholds,
 )
+from giantstep.families.subspace_clustering.unequal import unequal_clusters
 
 
 def scenario(k=2, alpha=2.0, rho=0.05, ratio=1.0, **more):
@@ -92,6 +93,19 @@ def test_the_first_order_line_ends_where_the_notes_say(k, alpha, expected):
     np.testing.assert_allclose(found[: len(expected)], expected, atol=1.5e-7)
 
 
+@pytest.mark.slow
+def test_the_other_ends_of_the_line():
+    for k, alpha, expected in (
+        (2, 1, (0.1925173, 0.0764011, 1.0243331)),
+        (2, 5, (0.2269010, 0.0392819, 1.0197996)),
+        (3, 2, (0.2571173,)),
+        (4, 2, (0.3066538,)),
+    ):
+        result = gs.predict(scenario(k, alpha), what="critical")
+        found = [float(result[name]) for name in ("sparsity_c", "m_c", "ratio_c")]
+        np.testing.assert_allclose(found[: len(expected)], expected, atol=1.5e-7)
+
+
 def test_no_end_of_the_line_where_every_transition_is_first_order():
     with pytest.warns(gs.GiantstepWarning, match="first-order at every sparsity"):
         result = gs.predict(scenario(), clusters=[2, 8], what="critical")
@@ -133,11 +147,19 @@ def test_small_sparsity_follows_its_laws():
     np.testing.assert_allclose(gap, D**2 * rho[1:3] ** 2 / 24, rtol=3e-3)
     np.testing.assert_allclose(result["m_algB"].values[1:3], D * rho[1:3] ** 2 / 6, rtol=3e-3)
     # the constants at rho -> 0, from chi-squared tails
-    for k, kappa, kappa_dyn in ((2, 1.376319, 1.296691), (5, 0.922975, 0.854014)):
+    for k, kappa, kappa_dyn in (
+        (2, 1.376319, 1.296691),
+        (3, 1.165822, 1.091114),
+        (4, 1.025025, None),
+        (5, 0.922975, 0.854014),
+        (10, 0.653948, None),
+    ):
         p = k - 1
         tail = lambda c, freedom: stats.chi2.sf(1 / c, freedom)  # noqa: E731
         c = optimize.brentq(lambda c: c * p / 2 * tail(c, p + 2) - tail(c, p), 0.5 / p, 2.1 / p)  # noqa: B023
         assert np.sqrt(2 * c / tail(c, p + 2)) == pytest.approx(kappa, abs=1e-6)
+        if kappa_dyn is None:
+            continue
         best = optimize.minimize_scalar(lambda c: 2 * c / tail(c, p + 2), bounds=(0.01, 3), method="bounded")  # noqa: B023
         assert np.sqrt(best.fun) == pytest.approx(kappa_dyn, abs=1e-6)
     tiny = gs.predict(scenario(), sparsity=[1e-12], what="thresholds")
@@ -210,10 +232,39 @@ def test_an_informative_mean_has_the_reference_values():
         np.testing.assert_allclose([float(result[n]) for n in ("m_u", "m_v", "accuracy")], values, atol=6e-7)
         assert str(result["phase"].values) == "optimal"
         assert gs.predict(scenario(k, 2.0, 0.1, 0.8)).m_u.sel(branch="uninformed") == 0
-    with pytest.warns(gs.GiantstepWarning, match="only lam_alg"):
-        found = gs.predict(scenario(mean="informative"), sparsity=[0.3, 0.1, 0.05, 0.01], what="thresholds")
+    found = gs.predict(scenario(mean="informative"), sparsity=[0.3, 0.1, 0.05, 0.01], what="thresholds")
     np.testing.assert_allclose(found.lam_alg / np.sqrt(2), [0.81381255, 0.50993489, 0.35783513, 0.148504], atol=5e-7)
-    assert np.isnan(found.lam_dyn).all()
+    assert found.transition.values.tolist() == ["continuous"] * 4  # the mean removes the hard phase of two clusters
+    np.testing.assert_array_equal(found.lam_algB, found.lam_alg)
+
+
+def test_an_informative_mean_says_nothing_where_all_features_are_active():
+    centred, informed = (
+        gs.predict(scenario(10, 1.0, 1.0, mean=mean), what="thresholds") for mean in ("centred", "informative")
+    )
+    for name in ("ratio_dyn", "ratio_it", "ratio_jump", "ratio_algB", "m_dyn", "m_jump"):
+        assert float(informed[name]) == pytest.approx(float(centred[name]), abs=1e-8)
+    assert float(informed["ratio_it"]) == pytest.approx(0.96098704, abs=6e-9)
+
+
+def test_many_clusters_have_a_hard_phase_though_the_mean_is_informative():
+    s = scenario(10, 1.0, 0.5, mean="informative")
+    limits = gs.predict(s, what="thresholds")
+    dyn, it, alg = (float(limits[f"lam_{name}"]) for name in ("dyn", "it", "alg"))
+    assert str(limits.transition.values) == "first-order" and dyn < it < alg
+    phases = gs.predict(s, snr=[0.99 * it, 1.01 * it, 1.01 * alg])
+    assert phases.phase.values.tolist() == ["impossible", "hard", "optimal"]
+    channel = assignment_channel(10)  # a second route to the informed branch: iterate from full knowledge
+    snr, m = 1.01 * it, np.array([1.0])
+    for _ in range(300):
+        gamma = snr / (0.5 * 10)
+        m = channel.overlap(snr * informed_overlap(gamma * m, gamma, 0.5, 9)[0])
+    assert float(phases.m_u.sel(branch="informed")[1]) == pytest.approx(float(m[0]), abs=1e-8)
+
+
+def test_the_end_of_the_line_is_not_computed_for_an_informative_mean():
+    with pytest.warns(gs.GiantstepWarning, match="not computed where the mean is informative"):
+        assert np.isnan(gs.predict(scenario(mean="informative"), what="critical")["sparsity_c"])
 
 
 def test_an_informative_mean_obeys_the_same_identity():
@@ -239,6 +290,62 @@ def test_unequal_weights_have_the_reference_values(w, alpha, rho, strength, valu
     assert s.threshold == pytest.approx(1 / (2 * w * (1 - w) * np.sqrt(alpha)))
     result = gs.predict(s).sel(branch="uninformed")
     np.testing.assert_allclose([float(result.m_u), float(result.m_v)], values, atol=6e-7)
+
+
+def test_three_unequal_clusters_have_the_reference_values():
+    (nodes,) = unequal_clusters((0.5, 0.3, 0.2))
+    fixed = nodes.fixed_point(5.0, 2.0, 0.1, informed=False)
+    np.testing.assert_allclose(fixed.M_u, [[0.29526, 0.02938], [0.02938, 0.17437]], atol=6e-6)
+    np.testing.assert_allclose(fixed.M_v, [[0.09468, 0.00081], [0.00081, 0.09135]], atol=6e-6)
+    assert fixed.values["accuracy"] == pytest.approx(0.8971, abs=3e-4)  # the reference was sampled
+    s = gs.SubspaceClustering(clusters=3, sparsity=0.1, snr=5.0, samples_per_dim=2.0, weights=[0.5, 0.3, 0.2])
+    result = gs.predict(s)
+    assert str(result.phase.values) == "optimal"
+    assert float(result.m_u.sel(branch="bayes")) == pytest.approx(np.trace(fixed.M_u) / 0.62, abs=1e-8)
+    low, high = (gs.predict(s, snr=5.0 + shift).phi.sel(branch="bayes") for shift in (-1e-3, 1e-3))
+    rate = 2.0 / (2 * 0.1) * float((fixed.M_u * fixed.M_v).sum())  # d phi/d lam = alpha tr(M_u M_v)/(2 rho)
+    assert float(high - low) / 2e-3 == pytest.approx(rate, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", [FIXED_POINTS[5], FIXED_POINTS[6]])
+def test_matrix_state_evolution_of_equal_clusters_is_the_scalar_one(case):
+    k, alpha, rho, ratio, branch, values = case
+    sets = unequal_clusters((1 / k,) * k)
+    found = np.array([list(nodes.fixed_point(ratio * k / np.sqrt(alpha), alpha, rho, False).values.values())
+                      for nodes in sets])  # fmt: skip
+    names = list(sets[0].fixed_point(1.0, alpha, rho, False).values)
+    for name, value in zip(NAMES, values):
+        column = found[:, names.index(name)]
+        error = column.std(ddof=1) / np.sqrt(len(sets)) if len(sets) > 1 else 0.0
+        assert column.mean() == pytest.approx(value, abs=2e-5 + 5 * error), name
+    assert gs.predict(scenario(k, alpha, rho, ratio, weights=[1 / k] * k)).m_u.sel(branch=branch) == pytest.approx(
+        values[0], abs=6e-9
+    )
+
+
+def test_unequal_weights_of_many_clusters():
+    w = [0.4, 0.2, 0.2, 0.1, 0.1]
+    covariance = np.diag(w) - np.outer(w, w)
+    s = scenario(5, 2.0, 0.2, 0.5, weights=w)
+    assert s.threshold == pytest.approx(1 / (np.sqrt(2) * np.linalg.eigvalsh(covariance)[-1]))
+    with pytest.warns(gs.GiantstepWarning, match="only lam_alg is computed"):
+        limits = gs.predict(s, what="thresholds")
+    assert float(limits.lam_alg) == pytest.approx(s.threshold) and np.isnan(limits.lam_it)
+    with pytest.warns(gs.GiantstepWarning, match="not computed for three or more clusters"):
+        gs.predict(s, what="critical")
+    result = gs.predict(s)
+    assert str(result.phase.values) == "impossible" and float(result.accuracy.sel(branch="bayes")) == 0.4
+    assert "m_u_stderr" in result  # Sobol points
+
+
+def test_rivals_have_the_reference_values():
+    for k, alpha, ratio, expected in ((3, 2.0, 2.0, 0.7735380), (4, 1.0, 2.5, 0.8997133)):
+        accuracy = gs.predict(scenario(k, alpha, 0.3, ratio), what="rivals").accuracy
+        assert float(accuracy.sel(algorithm="pca")) == pytest.approx(expected, abs=6e-8)
+        assert accuracy.sel(algorithm="amp") >= accuracy.sel(algorithm="pca")
+        assert np.isnan(accuracy.sel(algorithm=["kmeans", "sparse-pca"])).all()
+    below = gs.predict(scenario(2, 2.0, 0.3, 0.9), what="rivals").accuracy
+    assert float(below.sel(algorithm="pca")) == pytest.approx(0.5, abs=1e-12)
 
 
 def test_the_trajectory_has_the_reference_values():
@@ -325,8 +432,9 @@ def test_names_survive_files(tmp_path):
         ({"mean": "none"}, "Field `mean` must be one of 'centred' or 'informative', but is mean='none'."),
         ({"weights": [0.5, 0.6]}, "Field `weights` must be above 0 and sum to one"),
         ({"weights": [1.5, -0.5]}, "Field `weights` must be above 0 and sum to one"),
-        ({"weights": [0.2, 0.3, 0.5]}, "Field `weights` must be left out (equal) or two numbers, where clusters=2"),
-        ({"weights": [0.3, 0.7], "clusters": 3}, "Field `weights` must be left out (equal) or two numbers"),
+        ({"weights": [0.2, 0.3, 0.5]}, "Field `weights` must be left out (equal) or 2 numbers, as clusters"),
+        ({"weights": [0.3, 0.7], "clusters": 3}, "Field `weights` must be left out (equal) or 3 numbers, as clusters"),
+        ({"weights": [0.5, 0.4995, 0.0005], "clusters": 3}, "Field `weights` must be at least 0.001 each"),
         ({"weights": [0.3, 0.7], "mean": "informative"}, "Field `weights` must be left out (equal) where mean="),
         ({"sparcity": 0.1}, "did you mean `sparsity`?"),
     ],

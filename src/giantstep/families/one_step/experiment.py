@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
+from giantstep.families.one_step.classification import LOSSES
 from giantstep.families.one_step.feature_spikes import checked_degrees
 from giantstep.families.one_step.same_sample import check_question
 from giantstep.families.one_step.scenario import (
@@ -34,6 +35,7 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
 from giantstep.lab import Array, Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
 from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
+from giantstep.risk.fitting import fit
 
 Points = Mapping[str, NDArray[np.float64]]
 TEST_SAMPLES = 10_000
@@ -66,6 +68,8 @@ def trial(
         check_question(what)
     sizes = _sizes(points, dim)
     network = _network(scenario, points, sizes, draws)
+    if what == "errors" and scenario.loss != "square":
+        return _classification(scenario.loss, network, points, sizes, draws, settings)
     if what == "errors":
         return _errors(network, points, sizes, draws, settings)
     if what == "along":
@@ -133,6 +137,7 @@ class _Network:
     directions: Array
     same_sample: bool = False
     second_layer: Array = None
+    flip: float = 0.0
 
 
 def _number(points: Points, name: str) -> float:
@@ -175,7 +180,8 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
         batch = _number(points, "step.batch_per_dim")
         sizes_of_step = _number(points, "step.rate") * zeta[:, None]
         if math.isinf(batch):
-            weights = population_gradient(scenario.activation, scenario.target, initial, zeta, xp)
+            kept = 1 - 2 * _number(points, "flip")
+            weights = population_gradient(scenario.activation, scenario.target, initial, zeta, xp, kept)
             weights *= sizes_of_step
             weights += initial
         else:
@@ -186,7 +192,10 @@ def _network(scenario: OneStep, points: Points, sizes: _Sizes, draws: Draws) -> 
             bulk = weights - sizes_of_step * (float(scenario.activation.hermite(1)[1]) * spike)
             directions = _directions(spike, xp)
     same = scenario.fit_sample == "same"
-    return _Network(scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions, same, zeta)
+    flip = _number(points, "flip")
+    return _Network(
+        scenario.activation, scenario.target, noise, bulk, weights, blocks, aim, directions, same, zeta, flip
+    )
 
 
 def _small_step(
@@ -267,8 +276,10 @@ def batch_gradient(
     return gradient, spike / rows
 
 
-def population_gradient(activation: Function, target: Function, weights: Array, zeta: Array, xp: Any) -> Array:
-    """Return E[(y - f0(x)) sigma'(<w_i,x>) x], (p, d): `batch_gradient` of an infinite batch.
+def population_gradient(
+    activation: Function, target: Function, weights: Array, zeta: Array, xp: Any, kept: float = 1.0
+) -> Array:
+    """Return E[(y - f0(x)) sigma'(<w_i,x>) x], (p, d): `batch_gradient` of an infinite batch, with E[y|x] = kept g.
 
     Exact at finite d, with w* = e_1. By Stein's lemma E[f(<a,x>) sigma'(<b,x>) x] is a E[f' sigma'] +
     b E[f sigma'']; for unit vectors both are power series in <a,b> whose coefficients are products of Hermite
@@ -277,7 +288,7 @@ def population_gradient(activation: Function, target: Function, weights: Array, 
     """
     p, d = weights.shape
     order = _series_order(p, d)
-    own, teacher = activation.hermite(order + 2), target.hermite(order + 2)
+    own, teacher = activation.hermite(order + 2), kept * target.hermite(order + 2)
     along_target, along_self = _pair_series(teacher, own, weights[:, 0], xp)
     itself, _ = expectation(lambda z: z * activation(z) * activation.derivative(z), activation.kinks)
     gradient = xp.empty((p, d))
@@ -371,23 +382,61 @@ def _errors(
         wrong += xp.sum(xp.sign(outputs) != xp.sign(signal)[:, None], axis=0)
         outputs -= network.target(signal)[:, None]
         squares += xp.sum(xp.square(outputs, out=outputs), axis=0)
-    by_block = [fitted[block] for block in network.blocks]
-    Q2 = np.stack([to_numpy(xp.sum(part * part, axis=0)) for part in by_block], axis=-1)
-    norm = Q2.sum(axis=-1)
-    values = {
+    values = _order_parameters(network, fitted, xp)
+    return {
         "test_error": to_numpy(squares) / count + network.noise,
         "train_error": train,
-        "objective": train + penalties * norm / sizes.samples,
+        "objective": train + penalties * values["norm"] / sizes.samples,
         "test_misclassified": to_numpy(wrong) / count,
-        "norm": norm,
-        "theta": np.stack([to_numpy(xp.sum(part, axis=0)) for part in by_block], axis=-1),
-        "Q2": Q2,
+        **values,
     }
+
+
+def _order_parameters(network: _Network, fitted: Array, xp: Any) -> dict[str, NDArray[Any]]:
+    """Return norm, theta, t, psi, Q1 and Q2 of the fits b = a/sqrt(p) (p, B)."""
+    by_block = [fitted[block] for block in network.blocks]
+    Q2 = np.stack([to_numpy(xp.sum(part * part, axis=0)) for part in by_block], axis=-1)
     tau = np.stack([to_numpy(part.T @ network.bulk[block]) for part, block in zip(by_block, network.blocks)], axis=1)
     along = tau @ to_numpy(network.directions)
-    values["t"], values["psi"] = along[:, :, 0], along[:, :, 1]
-    values["Q1"] = tau @ tau.swapaxes(1, 2) - along[:, :, :1] * along[:, None, :, 0]
-    return values
+    return {
+        "norm": Q2.sum(axis=-1),
+        "theta": np.stack([to_numpy(xp.sum(part, axis=0)) for part in by_block], axis=-1),
+        "Q2": Q2,
+        "t": along[:, :, 0],
+        "psi": along[:, :, 1],
+        "Q1": tau @ tau.swapaxes(1, 2) - along[:, :, :1] * along[:, None, :, 0],
+    }
+
+
+def _classification(
+    loss: str, network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    """Fit b = a/sqrt(p) with a convex loss at every point, to optimality; penalty ridge*p/2 |b|^2."""
+    xp, p = draws.xp, sizes.width
+    pieces = [(to_numpy(features), to_numpy(labels)) for features, labels in _training(network, sizes, draws)]
+    inputs, labels = np.concatenate([f for f, _ in pieces]), np.concatenate([y for _, y in pieces])
+    labels[draws.uniform("flips", len(labels)) < network.flip] *= -1
+    penalties = points["ridge"] * p
+    fits = [fit(inputs[:size], labels[:size], loss, ridge=penalty) for size, penalty in zip(sizes.samples, penalties)]
+    values = _order_parameters(network, xp.asarray(np.stack([found.weights for found in fits], axis=1)), xp)
+    values["train_error"], values["objective"] = np.empty(len(fits)), np.empty(len(fits))
+    for place, (found, size) in enumerate(zip(fits, sizes.samples)):
+        margins = labels[:size] * (inputs[:size] @ found.weights)
+        losses = LOSSES[loss].value(margins)
+        values["train_error"][place] = np.mean(margins < 0)
+        values["objective"][place] = np.mean(losses) + 0.5 * penalties[place] * values["norm"][place] / size
+    wrong, count = xp.zeros(len(fits)), int(settings.get("test_samples") or TEST_SAMPLES)
+    weights = xp.asarray(np.stack([found.weights for found in fits], axis=1))
+    for features, signal, _ in _samples(network, "test", count, draws):
+        wrong += xp.sum(xp.sign(multiply(features, weights, xp)) != xp.sign(signal)[:, None], axis=0)
+    values["test_misclassified"] = to_numpy(wrong) / count
+    values["test_error"] = (1 - 2 * network.flip) * values["test_misclassified"] + network.flip
+    unsolved = np.array([not found.solved for found in fits])
+    return {name: np.where(_like(unsolved, array), np.nan, array) for name, array in values.items()}
+
+
+def _like(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[np.bool_]:
+    return mask.reshape((-1,) + (1,) * (array.ndim - 1))
 
 
 def _along(

@@ -155,7 +155,7 @@ def respond(equations: Equations, V: Array, R: Array, gm: Array | None = None, m
     """Return the response of the bulk to V: the hats of (3.1), then (3.2)-(3.4) or (6.2)-(6.4), warm-started."""
     Vh1, D = hats(equations, V)
     if equations.batch is None:
-        return _isotropic_response(Vh1, D, equations.block_width, R)
+        return isotropic_response(Vh1, D, equations.block_width, R)
     k, size = len(equations.pi), equations.batch.size
     if gm is None:
         R = equations.block_width / (D + np.einsum("bqq->bq", Vh1) * equations.batch.row_norm)
@@ -168,7 +168,7 @@ def respond(equations: Equations, V: Array, R: Array, gm: Array | None = None, m
     return Response(R, np.empty((len(R), 0, 0)), S, Vh1, D, gm)
 
 
-def _isotropic_response(
+def isotropic_response(
     Vh1: Array, D: Array, block_width: NDArray[np.float64], start: Array, max_steps: int = 40
 ) -> Response:
     """Solve R_q = beta_q/(D_q + g_qq) by Newton, warm-started; each point stops on its own."""

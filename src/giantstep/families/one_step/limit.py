@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step import spectrum as spectra
+from giantstep.families.one_step.classification import GOOD_ENOUGH, Classifier, classify
 from giantstep.families.one_step.feature_spikes import prepare as prepare_spikes
 from giantstep.families.one_step.feature_spikes import spikes
 from giantstep.families.one_step.first_order import (
@@ -54,6 +55,7 @@ ROUNDING = 1e-9
 _CLOSED_FORMS = {"weights": weights, "spikes": spikes}
 _FED_BACK = ("test_error", "train_error", "objective", "test_misclassified", "norm")
 SHORT_SPIKE = "with initial_output = 1 so small a step leaves a spike shorter than its aligned part; leave dim out"
+SEPARATED = "the means of the features separate the classes, so that the fit grows without bound; give dim"
 NO_BULK = "the step cancels the initial weights of a block (bulk scale s = 0)"
 
 
@@ -160,6 +162,8 @@ def _limit_errors(scenario: OneStep, points: Points, models: Models, settings: M
 
 
 def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+    if scenario.loss != "square":
+        return _classification(scenario, points, models, settings)
     count = len(points["ridge"])
     tolerance = settings.get("tolerance", 1e-10)
     gather = _Gatherer(count)
@@ -201,6 +205,57 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
     return answer
 
 
+def _classification(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+    """Answer the errors of a classifier (logistic or hinge loss)."""
+    tolerance = max(settings.get("tolerance", 1e-10), GOOD_ENOUGH)
+    gather = _Gatherer(len(points["ridge"]))
+    for index, model, tables in grouped_tables(scenario, points, models, KERNEL_NODES_PER_PANEL):
+        here = {name: values[index] for name, values in points.items()}
+        ones = np.ones(len(index))
+        ratio = here["samples_per_dim"] / here["width_per_dim"]
+        equations = Equations(tables, model.pi, ratio, here["width_per_dim"], here["ridge"], ones)
+        found = classify(equations, scenario.loss, here["flip"], 1 / here["dim"])
+        scale = bulk_row_scale(model, here)
+        square = scale[:, :, None] * scale[:, None, :]
+        values = {
+            "test_error": found.test,
+            "train_error": found.train,
+            "objective": found.objective,
+            "test_misclassified": found.misclassified,
+            "norm": found.norm,
+            "theta": found.theta,
+            "t": found.t * scale,
+            "psi": found.psi * scale,
+            "Q1": found.Q1 * square,
+            "Q2": found.Q2,
+            "V1": found.V1 * square,
+            "V2": found.V2,
+            "identity": found.identity,
+            "null_error": 0.5 * ones,
+            "affine_error": np.full(len(index), np.nan),
+        }
+        gather.put(index, values, _classifier_status(model, here, found, tolerance), found)
+    return gather.answer()
+
+
+def _classifier_status(model: SpikedModel, points: Points, found: Classifier, tolerance: float) -> NDArray[np.str_]:
+    reasons = np.full(len(found.test), "", dtype=object)
+    for place in range(len(found.test)):
+        if np.min(np.abs(model.s[place])) < 1e-9:
+            reasons[place] = NO_BULK
+        elif found.residual[place] > tolerance and abs(model.gamma[place]) == 1 and points["flip"][place] == 0:
+            reasons[place] = SEPARATED
+        elif not np.isfinite(found.test[place]):
+            reasons[place] = "the solution is not finite"
+        elif found.residual[place] > tolerance:
+            reasons[place] = (
+                f"residual {found.residual[place]:.1e} above the tolerance after {found.iterations[place]} sweeps"
+            )
+        elif found.identity[place] > IDENTITY_TOLERANCE:
+            reasons[place] = f"digits lost: the stationarity of the fit is violated by {found.identity[place]:.1e}"
+    return reasons
+
+
 def _forget_rows(values: dict[str, Array], points: Points) -> None:
     """Drop what refers to single rows where the spike is correlated with them: the equality is one in law only."""
     correlated = points["step.initial_output"] == 1
@@ -210,6 +265,8 @@ def _forget_rows(values: dict[str, Array], points: Points) -> None:
 
 def _along(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="along"``: RES(kappa) and c(kappa) of (4.3)."""
+    if scenario.loss != "square":
+        raise bad_field("what", "along", f'"errors" where loss="{scenario.loss}"')
     if isinstance(scenario.step, SmallStep | GrowingStep) and np.any(np.isinf(points["dim"])):
         raise bad_field("dim", None, 'given for what="along" of a small or growing step')
     kappa, tolerance = settings["kappa"], settings.get("tolerance", 1e-10)
@@ -318,7 +375,13 @@ class _Gatherer:
         self.status[index], self.residual[index] = answer.status, answer.residual
         self.iterations[index] = answer.iterations
 
-    def put(self, index: NDArray[np.int64], values: dict[str, Array], status: NDArray[Any], first: FirstOrder) -> None:
+    def put(
+        self,
+        index: NDArray[np.int64],
+        values: dict[str, Array],
+        status: NDArray[Any],
+        first: FirstOrder | Classifier,
+    ) -> None:
         for name, array in values.items():
             room = self.values.setdefault(name, np.full((self.count, *array.shape[1:]), np.nan))
             room[index] = array

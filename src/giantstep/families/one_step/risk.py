@@ -18,6 +18,7 @@ from giantstep.families.one_step.first_order import (
     packed_coupling,
     response_matrix,
 )
+from giantstep.families.one_step.model import Tables
 from giantstep.solve import solve_each
 
 Array = NDArray[np.float64]
@@ -142,7 +143,7 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool, kappa: Arra
         test=test,
         train=b * train_over_b,
         objective=b * loss_over_b,
-        misclassified=_misclassified(first, c, along, variance),
+        misclassified=misclassified(tables, c, along, variance),
         norm=norm,
         null=np.broadcast_to(np.sum(w * hh, axis=1), test.shape),
         theta=theta,
@@ -187,26 +188,27 @@ def _means(first: FirstOrder, inverse_dim: Array) -> tuple[Array, Array, Array]:
     if inverse_dim.any() and tables.stretch.any():
         spurious = np.zeros_like(functions)
         spurious[:, :k] = tables.stretch * scale * np.sqrt(inverse_dim / 2)[:, None, None]
-    solution, c = _least_squares(first, functions, penalty, np.zeros((count, k + channels)), spurious)
+    source = np.zeros((count, k + channels))
+    solution, c = least_squares(first.node_weights, tables.h, functions, penalty, source, spurious)
     return solution[:, :k] * scale[:, :, 0], solution[:, k:] * channel_scale[:, :, 0], c
 
 
-def _least_squares(
-    first: FirstOrder, functions: Array, penalty: Array, source: Array, spurious: Array | None = None
+def least_squares(
+    weights: Array, wanted: Array, functions: Array, penalty: Array, source: Array, spurious: Array | None = None
 ) -> tuple[Array, Array]:
-    """Minimise r E[(h - x.functions)^2/(b+V)] + |penalty x - source|^2; return x and c = x.functions at the nodes.
+    """Minimise sum weights (wanted - x.functions)^2 + |penalty x - source|^2; return x and c = x.functions at nodes.
 
-    `spurious` functions, if any, add r E[(x.spurious)^2/(b+V)]. By SVD of the design matrix: the mean functions mu0_q
+    `spurious` functions, if any, add sum weights (x.spurious)^2. By SVD of the design matrix: the mean functions mu0_q
     are often nearly collinear, so that the Gram matrix would lose half the digits, and c is read from the left singular
     vectors instead of being summed.
     """
-    root = np.sqrt(first.node_weights)
+    root = np.sqrt(weights)
     count, columns, nodes = functions.shape
     design = np.zeros((count, nodes + columns + (0 if spurious is None else nodes), columns))
     design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
     design[:, nodes + np.arange(columns), np.arange(columns)] = penalty
     response = np.zeros(design.shape[:2])
-    response[:, :nodes], response[:, nodes : nodes + columns] = root * first.equations.tables.h, source
+    response[:, :nodes], response[:, nodes : nodes + columns] = root * wanted, source
     if spurious is not None:
         design[:, nodes + columns :] = np.swapaxes(spurious * root[:, None, :], 1, 2)
     broken = ~np.isfinite(design).all(axis=(1, 2))
@@ -252,7 +254,7 @@ def _batch_means(first: FirstOrder, inverse_dim: Array, psih: Array) -> tuple[Ar
     source = np.concatenate([np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ beside[:, :, None])[:, :, 0]], axis=1)
     penalty = np.concatenate([np.repeat(np.sqrt(inverse_dim)[:, None], k, axis=1), np.ones((count, 3 * k))], axis=1)
     functions = np.concatenate([tables.mu0 * scale, channels], axis=1)
-    solution, c = _least_squares(first, functions, penalty, source)
+    solution, c = least_squares(first.node_weights, tables.h, functions, penalty, source)
     theta = solution[:, :k] * scale[:, :, 0]
     coordinates = (C @ solution[:, k:, None])[:, :, 0]
     t, psi = coordinates[:, :k], coordinates[:, k : 2 * k]
@@ -291,11 +293,10 @@ def _signal_push(
     return push / equations.multiplicity
 
 
-def _misclassified(first: FirstOrder, c: Array, along: Array, variance: Array) -> Array:
+def misclassified(tables: Tables, c: Array, along: Array, variance: Array) -> Array:
     """Return P(sign f != sign <w*, x>), equation (4.8)."""
     from scipy.special import ndtr
 
-    tables = first.equations.tables
     gamma = np.broadcast_to(tables.gamma, len(c))[:, None]
     rho = np.sqrt(np.maximum(0.0, 1 - gamma**2))
     Q = np.maximum(variance, 1e-300)

@@ -14,52 +14,19 @@ from pydantic import BeforeValidator, Discriminator, Tag
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Question, Setting, Variable
 from giantstep.scenario import Expression, Integer, Number, Numbers, Part, Scenario, field
-
-
-class Vocabulary(Part):
-    """A finitely supported law of the initial second layer: a_j = zeta/sqrt(p) with zeta drawn from `values`.
-
-    >>> Vocabulary([1, -1], [0.9, 0.1])
-    Vocabulary(values=(1.0, -1.0), probabilities=(0.9, 0.1))
-    """
-
-    if TYPE_CHECKING:
-
-        def __init__(self, values: Sequence[float], probabilities: Sequence[float] = ...) -> None: ...
-
-    values: Numbers = field("zeta_q", "values of the second layer at the start, times sqrt(p)")
-    probabilities: Numbers = field("pi_q", "fraction of neurons with each value; they sum to one", default=())
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _equal_by_default(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and fields.get("values") is not None and "probabilities" not in fields:
-            count = np.size(fields["values"])
-            return {**fields, "probabilities": [1 / count] * count if count else []}
-        return fields
-
-    def check(self) -> None:
-        """Check that the law is one."""
-        if not self.values:
-            raise bad_field("values", list(self.values), "a list of at least one number")
-        if len(self.values) != len(self.probabilities):
-            raise bad_field(
-                "probabilities",
-                list(self.probabilities),
-                f"a list of {len(self.values)} numbers, one for each value",
-            )
-        if min(self.probabilities) <= 0:
-            raise bad_field("probabilities", list(self.probabilities), "all above 0")
-        if not math.isclose(sum(self.probabilities), 1.0, rel_tol=0, abs_tol=1e-9):
-            raise bad_field(
-                "probabilities",
-                list(self.probabilities),
-                f"numbers that sum to one (they sum to {sum(self.probabilities):g})",
-            )
+from giantstep.vocabulary import Vocabulary as Vocabulary
 
 
 class NoStep(Part):
-    """No gradient step: random features."""
+    """No gradient step: random features.
+
+    The rows w_j stay uniform on the unit sphere and independent of the target.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=NoStep())
+    >>> round(gs.predict(s).test_error.item(), 4)
+    0.2291
+    """
 
     kind: Literal["none"] = "none"
 
@@ -69,6 +36,12 @@ class PlantedSpike(Part):
 
     A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is
     s_q, one number for all blocks or a list.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    ...                second_layer=gs.Vocabulary([1, -1]), step=PlantedSpike(strength=1.0, alignment=0.5))
+    >>> gs.predict(s, step__alignment=[0.0, 0.5, 1.0]).test_error.values.round(3)
+    array([0.257, 0.202, 0.041])
     """
 
     if TYPE_CHECKING:
@@ -90,6 +63,12 @@ class MaximalStep(Part):
 
     w_i = w0_i + rate * zeta_q (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w0_i, x_mu>) x_mu, on a batch of n0 =
     batch_per_dim * d samples of its own; ``batch_per_dim=inf`` is the population gradient.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="tanh", target="sin(z)", width_per_dim=1.0, samples_per_dim=1.5, ridge=0.1,
+    ...                step=MaximalStep(rate=3.0, batch_per_dim=0.5))
+    >>> gs.predict(s, step__batch_per_dim=[0.5, gs.inf]).test_error.values.round(4)
+    array([0.2895, 0.0223])
     """
 
     if TYPE_CHECKING:
@@ -109,6 +88,12 @@ class SmallStep(Part):
     w_i = w0_i + (rate/sqrt(p)) zeta_i (1/n0) sum_mu r_mu sigma'(<w0_i, x_mu>) x_mu. The residual r is y - m with
     ``initial_output=0`` (the output starts at the constant m) and y - sum_j zeta_j sigma(<w_j, x>)/sqrt(p) with 1.
     ``update="rank-one"`` keeps the part c1 zeta_i X0^T r/n0 of the gradient only.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="z", width_per_dim=2.0, samples_per_dim=4.0, ridge=0.2,
+    ...                second_layer="gaussian", step=SmallStep(rate=1.0, batch_per_dim=4.0))
+    >>> bool(gs.predict(s).test_error < gs.predict(s, step__rate=0.0).test_error)
+    True
     """
 
     if TYPE_CHECKING:
@@ -133,6 +118,13 @@ class GrowingStep(Part):
 
     As `SmallStep`, with rate * n0^exponent in place of rate. Degree k of the learnt direction is fitted once the
     exponent passes (k-1)/(2k).
+
+    >>> import giantstep as gs
+    >>> step = GrowingStep(rate=1.0, exponent=0.3, batch_per_dim=4.0, update="rank-one")
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="h1(z) + h2(z)/sqrt(2)", width_per_dim=2.0,
+    ...                samples_per_dim=4.0, ridge=0.2, second_layer="gaussian", step=step)
+    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(3)  # the plateaus of the stairs
+    array([1.34 , 0.976, 0.94 ])
     """
 
     if TYPE_CHECKING:
@@ -171,9 +163,19 @@ SecondLayer = Annotated[
 Step = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
 
 _ERRORS = (
-    Variable("test_error", (), "E(y - f)^2", "mean squared error on fresh samples, label noise included"),
-    Variable("train_error", (), "sum (y - f)^2/n", "mean squared error on the n samples of the fit"),
-    Variable("objective", (), "loss/n", "train error plus ridge |a|^2, per sample"),
+    Variable(
+        "test_error",
+        (),
+        "E(y - f)^2",
+        "mean squared error on fresh samples, label noise included; with classes the fraction misclassified",
+    ),
+    Variable(
+        "train_error",
+        (),
+        "sum (y - f)^2/n",
+        "mean squared error on the n samples of the fit; with classes the fraction misclassified",
+    ),
+    Variable("objective", (), "loss/n", "loss plus penalty on the samples of the fit, per sample"),
     Variable("test_misclassified", (), "P(sign f != sign<w*,x>)", "fraction of fresh samples with the wrong sign"),
     Variable("norm", (), "|a|^2/p", "squared norm of the fitted second layer, per neuron"),
     Variable("theta", ("block",), "theta_q", "sum of a_i over block q, divided by sqrt(p)", compared=False),
@@ -321,6 +323,7 @@ class OneStep(Scenario):
         "          eta_raw = rate * sqrt(p) (small), rate * n0^exponent * sqrt(p) (growing)\n"
         "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
         "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
+        "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, turned with probability flip\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
     )
     questions: ClassVar[Mapping[str, Question]] = {
@@ -384,11 +387,56 @@ class OneStep(Scenario):
         "ba2022high",
         "mei2022generalization",
     )
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "dandi2025random": {
+            "samples_per_dim": "alpha beta = n/d",
+            "width_per_dim": "beta = p/d",
+            "step.rate": "eta/d",
+            "step.strength": "u",
+            "step.alignment": "cos(v, w*)",
+            "second_layer.values": "zeta",
+            "second_layer.probabilities": "pi",
+            "V2": "b*_q/beta",
+            "V1": "psi/beta",
+            "theta": "tau0_q",
+            "t": "tau1_q",
+        },
+        "cui2024asymptotics": {
+            "target": "sigma_*",
+            "samples_per_dim": "alpha",
+            "step.rate": "eta~",
+            "step.batch_per_dim": "alpha0",
+            "step.strength": "r_s theta",
+            "step.bulk": "c^(1/2)",
+            "step.alignment": "gamma",
+            "theta": "m",
+            "t": "theta",
+            "Q1": "q1",
+            "Q2": "q2",
+        },
+        "moniri2024theory": {
+            "samples_per_dim": "1/phi = n/d",
+            "width_per_dim": "1/psi = p/d",
+            "ridge": "lambda n/p",
+            "step.exponent": "alpha",
+        },
+        "mei2022generalization": {
+            "width_per_dim": "psi1 = N/d",
+            "samples_per_dim": "psi2 = n/d",
+            "ridge": "lambda psi2",
+        },
+    }
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
     target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
     noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
+    loss: Literal["square", "logistic", "hinge"] = field(
+        "l",
+        "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target sign(z)",
+        default="square",
+    )
+    flip: Number = field("eps", "probability that a class is turned (logistic and hinge)", default=0.0, ge=0, lt=0.5)
     width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
     samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
@@ -428,7 +476,17 @@ class OneStep(Scenario):
                 f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
                 f"{self.activation.jumps[0]:g}."
             )
+        if self.loss != "square":
+            self._check_classes()
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+
+    def _check_classes(self) -> None:
+        if self.target.name not in ("sign", "sign(z)"):
+            raise bad_field("target", self.target.name, f'"sign(z)" where loss="{self.loss}": the labels are classes')
+        if isinstance(self.step, SmallStep | GrowingStep):
+            raise bad_field("loss", self.loss, '"square" for a SmallStep or a GrowingStep')
+        if self.second_layer == "gaussian":
+            raise bad_field("second_layer", "gaussian", f'a Vocabulary where loss="{self.loss}"')
 
     def _check_small_step(self, step: SmallStep | GrowingStep) -> None:
         c0, c1 = self.activation.hermite(1)
@@ -459,6 +517,17 @@ class OneStep(Scenario):
             )
         if "step.bulk" in points and np.any(points["step.bulk"] == 0):
             raise bad_field("step.bulk", 0.0, "different from 0")
+        flipped = points["flip"] > 0
+        if self.loss == "square" and flipped.any():
+            allowed = '0 where loss="square" (scale the target and add the noise 4 flip (1 - flip) instead)'
+            raise bad_field("flip", float(points["flip"][flipped][0]), allowed)
+        if self.loss != "square":
+            for name, allowed in (("ridge", "above 0"), ("noise", "0, the classes are turned with `flip`")):
+                wrong = points[name] <= 0 if name == "ridge" else points[name] != 0
+                if wrong.any():
+                    raise bad_field(name, float(points[name][wrong][0]), f'{allowed} where loss="{self.loss}"')
+            if np.any(flipped & np.isfinite(points.get("step.batch_per_dim", np.array(np.inf)))):
+                raise bad_field("flip", float(points["flip"][flipped][0]), "0 where step.batch_per_dim is finite")
         if self.fit_sample == "same":
             batch, initial = points["step.batch_per_dim"], points["step.initial_output"]
             if np.any(initial != 0):

@@ -198,17 +198,21 @@ def amp(
         A_u = V.T @ V
         XV = _narrow(X, V, xp)
         B_u = XV - U @ Sigma_V
-        fields = B_u @ Q.T - 0.5 * ((Q @ A_u) * Q).sum(axis=1) + log_w
-        top = fields.max(axis=1, keepdims=True)
-        posteriors = xp.exp(fields - top)
-        total = posteriors.sum(axis=1, keepdims=True)
-        posteriors /= total
-        U_old, U = U, posteriors @ Q
+        fields = Q @ B_u.T + (log_w - 0.5 * ((Q @ A_u) * Q).sum(axis=1))[:, None]  # a row for each cluster: fast sums
+        top = fields.max(axis=0)
+        fields -= top
+        xp.exp(fields, out=fields)
+        total = fields.sum(axis=0)
+        fields /= total
+        posteriors = fields.T
+        U_old, U = U, (Q.T @ fields).T
         if damping:
             U = (1 - damping) * U + damping * U_old
-        Sigma_U = (Q * posteriors.sum(axis=0)[:, None]).T @ Q - U.T @ U
-        size = float((U**2).sum())
-        change = float(((U - U_old) ** 2).sum()) / max(size, 1e-300)
+        T_U = U.T @ U
+        Sigma_U = (Q * fields.sum(axis=1)[:, None]).T @ Q - T_U
+        size = float(T_U.trace())
+        step = U - U_old
+        change = float((step.T @ step).trace()) / max(size, 1e-300)
         if observe is not None:
             observe(Sweep(iteration, posteriors, U, V, support, change))
         if not math.isfinite(change) or not math.isfinite(size):
@@ -223,7 +227,7 @@ def amp(
     if outcome != "diverged":
         log_Z_u = float((top + xp.log(total)).sum())
         log_Z_v = float((xp.logaddexp(0.0, exponent) + math.log1p(-rho) if rho < 1 else exponent).sum())
-        T_U, T_V = U.T @ U, V.T @ V
+        T_V = V.T @ V
         log_evidence = (
             log_Z_u
             + log_Z_v
@@ -322,9 +326,7 @@ def starting_point(
             raise bad_field("truth", truth, 'the true labels, for start="informed"')
         if not 0 < overlap < 1:
             raise bad_field("overlap", overlap, "above 0 and below 1")
-        from giantstep.families.subspace_clustering.channels import assignment_snr
-
-        a = assignment_snr(overlap, clusters)
+        a = _informed_snr(overlap, w)
         fields = math.sqrt(a) * _normal(generator, (n, clusters)) + xp.log(xp.asarray(w))
         fields[xp.arange(n), xp.asarray(truth)] += a
         fields = xp.exp(fields - fields.max(axis=1, keepdims=True))
@@ -390,6 +392,18 @@ def spectral_snr(singular_values: NDArray[np.float64], clusters: int, samples: i
     inside = y <= (1 + math.sqrt(alpha)) ** 2
     strength = 1.05 * math.sqrt(alpha) if inside else 0.5 * (y - 1 - alpha + math.sqrt(max(root, 0.0)))
     return clusters * strength / alpha
+
+
+def _informed_snr(overlap: float, weights: NDArray[np.float64]) -> float:
+    """Return the SNR a of the field about the truth at which the overlap is m_u = `overlap`."""
+    from giantstep.families.subspace_clustering.channels import assignment_channel
+
+    k = len(weights)
+    if k == 2 or np.ptp(weights) < 1e-12:
+        return assignment_channel(k, None if np.ptp(weights) < 1e-12 else float(weights[0])).snr(overlap)
+    from giantstep.families.subspace_clustering.unequal import unequal_clusters
+
+    return unequal_clusters(tuple(weights.tolist()))[0].start_snr(overlap)
 
 
 def _narrow(matrix: Array, right: Array, xp: ModuleType) -> Array:

@@ -24,7 +24,8 @@ _LOWEST, _HIGHEST, _DEGREE = 1e-6, 400.0, 170
 """Range and degree of the interpolants in log a; series below, saturated above."""
 _PANELS, _ORDER = 24, 18
 """Panels in log a, and terms on each, from which they are evaluated."""
-_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_FINE, _COARSE = 16, 10
+"""Nodes on each panel of the integrals; the coarse ones, for two dimensions, are good to 1e-10."""
 _STEPS = np.array([0.0, -3.0, 3.0, -8.0, 8.0, -20.0, 20.0, -40.0, 40.0])
 """Arguments of the sigmoid at which its integrals are broken into panels."""
 _CHUNK = 4096
@@ -229,7 +230,7 @@ def features_overlap(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floa
     if sparse.any():
         snr = np.maximum(b[sparse], 1e-300)
         threshold = log_odds(rho[sparse]) + 0.5 * rank * np.log1p(snr)
-        mean[sparse], tilt[sparse] = _sigmoid_means(snr, threshold, rank, 0.5 * rank / (1 + snr))
+        mean[sparse], tilt[sparse], _ = _sigmoid_means(snr, threshold, rank, 0.5 * rank / (1 + snr))
     return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean
 
 
@@ -249,23 +250,25 @@ def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
     return np.where(b > 0, value, 0.0)
 
 
-def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
-    """Return m_v(b) and its slope where the mean of the data is known at the SNR gamma (one-hot assignments).
+def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats, Floats]:
+    """Return m_v(b), d log m_v/d log b and d log m_v/d log gamma where the mean is known at the SNR gamma (one-hot U).
 
     As `features_overlap`, with gamma t1/2 - log(1+gamma)/2 added to the argument, averaged over t1 ~ chi^2_1.
     """
     b, gamma, rho = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (b, gamma, sparsity)))
-    mean, tilt = np.ones(b.shape), np.zeros(b.shape)
+    mean, tilt, turn = np.ones(b.shape), np.zeros(b.shape), np.zeros(b.shape)
     sparse = rho < 1
     if sparse.any():
-        snr = np.maximum(b[sparse], 1e-300)
-        threshold = log_odds(rho[sparse]) + 0.5 * np.log1p(gamma[sparse]) + 0.5 * rank * np.log1p(snr)
-        r, weights = _chi_nodes(gamma[sparse], threshold, 1)
-        shifted = threshold[:, None] - 0.5 * gamma[sparse][:, None] * r**2
+        snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
+        threshold = log_odds(rho[sparse]) + 0.5 * np.log1p(known) + 0.5 * rank * np.log1p(snr)
+        r, weights = _chi_nodes(known, threshold, 1, _COARSE)
+        shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
         wide = np.broadcast_to(snr[:, None], r.shape)
-        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel())
-        mean[sparse], tilt[sparse] = ((part.reshape(r.shape) * weights).sum(axis=1) for part in inner)
-    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean
+        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), _COARSE)
+        drift = 0.5 * r**2 - 0.5 / (1 + known)[:, None]
+        mean[sparse], tilt[sparse] = ((part.reshape(r.shape) * weights).sum(axis=1) for part in inner[:2])
+        turn[sparse] = (inner[2].reshape(r.shape) * drift * weights).sum(axis=1)
+    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, gamma * turn / mean
 
 
 def informed_entropy(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
@@ -278,10 +281,10 @@ def informed_entropy(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: 
         threshold = log_odds(part) + 0.5 * np.log1p(mean) + 0.5 * rank * np.log1p(snr)
         both = []
         for known, scale in ((mean, snr), (mean / (1 + mean), snr / (1 + snr))):
-            r, weights = _chi_nodes(known, threshold, 1)
+            r, weights = _chi_nodes(known, threshold, 1, _COARSE)
             shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
             wide = np.broadcast_to(scale[:, None], r.shape)
-            inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank)
+            inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank, _COARSE)
             both.append((inner.reshape(r.shape) * weights).sum(axis=1))
         value[sparse] = np.log1p(-part) + part * both[0] + (1 - part) * both[1]
     return value
@@ -303,7 +306,10 @@ def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Flo
     return np.where(rho < 1, hits, 1.0), np.where(rho < 1, false, 0.0)
 
 
-def _chi_nodes(scale: Floats, threshold: Floats, freedom: int) -> tuple[Floats, Floats]:
+_panel = functools.cache(np.polynomial.legendre.leggauss)
+
+
+def _chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE) -> tuple[Floats, Floats]:
     """Return nodes r and weights, (B, N), of the law of r = sqrt(chi^2), fit for a sigmoid of scale r^2/2 - threshold.
 
     Gauss-Legendre panels, broken also where the sigmoid turns: at small sparsity it is a step.
@@ -314,31 +320,36 @@ def _chi_nodes(scale: Floats, threshold: Floats, freedom: int) -> tuple[Floats, 
         turns = np.sqrt(np.maximum(2 * (threshold[:, None] + _STEPS) / np.maximum(scale, 1e-300)[:, None], 0.0))
     breaks = np.sort(np.concatenate([even, np.minimum(turns, end)], axis=1), axis=1)
     half = 0.5 * np.diff(breaks, axis=1)[:, :, None]
-    r = (breaks[:, :-1, None] + half * (1 + _PANEL_NODES)).reshape(len(scale), -1)
-    weights = (half * _PANEL_WEIGHTS).reshape(len(scale), -1)
+    nodes, weight = _panel(order)
+    r = (breaks[:, :-1, None] + half * (1 + nodes)).reshape(len(scale), -1)
+    weights = (half * weight).reshape(len(scale), -1)
     norm = 2 ** (0.5 * freedom - 1) * math.gamma(0.5 * freedom)
     return r, weights * r ** (freedom - 1) * np.exp(-0.5 * r**2) / norm
 
 
-def _sigmoid_means(scale: Floats, threshold: Floats, rank: int, drift: Floats) -> tuple[Floats, Floats]:
-    """Return E expit(x) and E expit'(x)(t/2 - drift), x = scale t/2 - threshold, t ~ chi^2 with p + 2 freedoms."""
-    means = np.empty((2, len(scale)))
+def _sigmoid_means(
+    scale: Floats, threshold: Floats, rank: int, drift: Floats, order: int = _FINE
+) -> tuple[Floats, Floats, Floats]:
+    """Return means of expit(x), expit'(x)(t/2 - drift) and expit'(x); x = scale t/2 - threshold, t ~ chi^2_{p+2}."""
+    means = np.empty((3, len(scale)))
     for first in range(0, len(scale), _CHUNK):
         piece = slice(first, first + _CHUNK)
-        r, weights = _chi_nodes(scale[piece], threshold[piece], rank + 2)
+        r, weights = _chi_nodes(scale[piece], threshold[piece], rank + 2, order)
         t = 0.5 * r**2
         value = special.expit(scale[piece, None] * t - threshold[piece, None])
         means[0, piece] = (weights * value).sum(axis=1)
-        means[1, piece] = (weights * value * (1 - value) * (t - drift[piece, None])).sum(axis=1)
-    return means[0], means[1]
+        bend = weights * value * (1 - value)
+        means[2, piece] = bend.sum(axis=1)
+        means[1, piece] = (bend * t).sum(axis=1) - drift[piece] * means[2, piece]
+    return means[0], means[1], means[2]
 
 
-def _softplus_mean(scale: Floats, threshold: Floats, rank: int) -> Floats:
+def _softplus_mean(scale: Floats, threshold: Floats, rank: int, order: int = _FINE) -> Floats:
     """Return E softplus(scale t/2 - threshold), t ~ chi^2_p."""
     mean = np.empty(len(scale))
     for first in range(0, len(scale), _CHUNK):
         piece = slice(first, first + _CHUNK)
-        r, weights = _chi_nodes(scale[piece], threshold[piece], rank)
+        r, weights = _chi_nodes(scale[piece], threshold[piece], rank, order)
         mean[piece] = (weights * np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])).sum(
             axis=1
         )

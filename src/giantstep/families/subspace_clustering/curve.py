@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,6 @@ from giantstep.families.subspace_clustering.channels import (
     features_overlap,
 )
 
-_GRID = 160
-"""Points in log a on which turning points of lam(a) are looked for."""
 _LOWEST, _LARGEST = 1e-11, 80.0
 _ABOVE = 1 + 1e-14
 """An snr that is lam_alg up to rounding is not above it."""
@@ -40,10 +39,17 @@ class Problems:
     channel: AssignmentChannel
     alpha: Floats
     rho: Floats
+    grid: ClassVar[int] = 160
+    """Points in log a on which turning points of lam(a) are looked for."""
 
     def at(self, index: NDArray[np.intp]) -> Problems:
         """Return the problems at some places (an index may repeat)."""
         return Problems(self.channel, self.alpha[index], self.rho[index])
+
+    def onset_slope(self) -> Floats:
+        """Return c in (lam/lam_alg)^2 = 1 + c a + O(a^2), the curve of fixed points where it leaves zero."""
+        slope: Floats = self.channel.variance * np.sqrt(self.alpha) - self.channel.curvature
+        return slope
 
     @property
     def threshold(self) -> Floats:
@@ -115,7 +121,7 @@ def turning_points(problems: Problems) -> Turning:
     """
     count, k = len(problems.alpha), problems.channel.clusters
     starts = np.clip(1e-3 * k * np.minimum(problems.rho**2, 1e-2), _LOWEST, 1e-2)
-    x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), _GRID, axis=1)
+    x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), problems.grid, axis=1)
     every = np.arange(count)
     margin = _margins(problems, x)
     monotone = every[(margin > 0).all(axis=1)]
@@ -205,8 +211,8 @@ def lower_piece(problems: Problems, turning: Turning, lam: Floats) -> tuple[Floa
 
 
 def _onset(problems: Problems, lam: Floats) -> Floats:
-    """Return a just above lam_alg: (lam/lam_alg)^2 = 1 + a (nu sqrt(alpha) - c)."""
-    slope = problems.channel.variance * np.sqrt(problems.alpha) - problems.channel.curvature
+    """Return a just above lam_alg: (lam/lam_alg)^2 = 1 + c a; zero where c is not positive or not known."""
+    slope = problems.onset_slope()
     with np.errstate(divide="ignore", invalid="ignore"):
         a = ((lam / problems.threshold) ** 2 - 1) / slope
     return np.where((slope > 0) & (a > 0), a, 0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,13 @@ from giantstep.families.subspace_clustering.amp import (
     helmert,
     starting_point,
 )
+from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
-from giantstep.lab import to_numpy
+from giantstep.lab import array_module, to_numpy
 
 Points = Mapping[str, NDArray[np.float64]]
+_TURNS = 3
+"""Random turns of the start that are tried for three or more clusters of unequal sizes."""
 
 
 def trial(
@@ -42,7 +46,7 @@ def trial(
     for snr, alpha, n in zip(points["snr"], points["samples_per_dim"], samples):
         generator = draws.generator(f"start {float(snr)!r} {float(alpha)!r}")
         one = truth.observed(n, float(snr))
-        rows.append(_trajectory(one, settings, generator) if what == "trajectory" else _run(one, settings, generator))
+        rows.append(_ANSWERS[what](one, settings, generator))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -103,8 +107,6 @@ class Truth:
     @staticmethod
     def on_device(like: Any, array: NDArray[Any]) -> Any:
         """Return an array on the device of another."""
-        from giantstep.lab import array_module
-
         return array_module(like).asarray(array)
 
 
@@ -138,15 +140,72 @@ def _run(truth: Truth, settings: Mapping[str, Any], generator: Any) -> dict[str,
     first = starting_point(
         truth.X, start, truth=truth.labels, overlap=settings["overlap"], generator=generator, **model
     )
-    starts = [first, -first] if s.weights and start != "informed" else [first]
-    runs = [amp(truth.X, start=one, max_iterations=settings["max_iterations"], **model) for one in starts]
-    run = max(runs, key=lambda one: one.log_evidence if one.outcome != "diverged" else -np.inf)
+    limits = {"max_iterations": settings["max_iterations"], **model}
+    run = amp(truth.X, start=first, **limits)
+    if s.weights and np.ptp(s.weights) > 0 and start != "informed":
+        run = _likeliest(truth, run, first, limits, generator)
     values = _measured(truth, run)
     values["phi"] = run.log_evidence / truth.X.shape[1]
     if run.outcome == "diverged":
         values = {name: np.nan for name in values}
     row: dict[str, Any] = {name: [value] for name, value in values.items()}
     return {**row, "amp_iterations": run.iterations, "amp_converged": float(run.converged)}
+
+
+def _likeliest(truth: Truth, run: AMPRun, first: Any, limits: Mapping[str, Any], generator: Any) -> AMPRun:
+    """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
+
+    Two clusters are started with the other sign. More of them are started from the start turned at random, and with the
+    clusters of the likeliest run given to the weights in another order.
+    """
+
+    def likelihood(one: AMPRun) -> float:
+        return one.log_evidence if one.outcome != "diverged" else -np.inf
+
+    if len(truth.scenario.weights) == 2:
+        return max(run, amp(truth.X, start=-first, **limits), key=likelihood)
+    p, linalg = first.shape[1], array_module(truth.X).linalg
+    turns = (linalg.qr(generator.standard_normal((p, p), dtype=np.float64))[0] for _ in range(_TURNS))
+    best = max([run, *(amp(truth.X, start=first @ turn, **limits) for turn in turns)], key=likelihood)
+    orders = _orders(np.asarray(truth.scenario.weights), to_numpy(best.posteriors).sum(axis=0))
+    starts = (best.posteriors[:, order] @ best.directions for order in orders)
+    return max([best, *(amp(truth.X, start=one, **limits) for one in starts)], key=likelihood)
+
+
+def _rivals(truth: Truth, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
+    """Return the accuracy of message passing from two starts and of its rivals, on the same data."""
+    s, k = truth.scenario, truth.scenario.clusters
+    host = to_numpy(truth.X)
+    active = max(1, round(s.sparsity * host.shape[1]))
+    accuracies = []
+    for name in settings["algorithm"]:
+        if name.startswith("amp"):
+            start = "thresholding" if name == "amp-thresholding" else "spectral"
+            accuracies.append(_run(truth, {**settings, "start": start, "overlap": 0.5}, generator)["accuracy"][0])
+            continue
+        labels = rival_labels(host, k, name, active=active)
+        table = np.zeros((k, k))
+        np.add.at(table, (labels, truth.labels), 1)
+        accuracies.append(table[linear_sum_assignment(-table)].sum() / len(labels))
+    return {"accuracy": accuracies}
+
+
+def _orders(weights: NDArray[np.float64], sizes: NDArray[np.float64]) -> list[NDArray[np.intp]]:
+    """Return orders in which found clusters may belong to the weights: all that differ for up to four, else by size.
+
+    By size means the order of the sizes and its exchanges of two.
+    """
+    by_size = np.argsort(sizes)[np.argsort(np.argsort(weights))]
+    if len(weights) <= 4:
+        orders = [np.array(order) for order in itertools.permutations(range(len(weights)))]
+    else:
+        orders = [by_size]
+        for pair in itertools.combinations(range(len(weights)), 2):
+            order = by_size.copy()
+            order[list(pair)] = order[list(pair[::-1])]
+            orders.append(order)
+    different = {tuple(tuple(sorted(order[weights == w])) for w in np.unique(weights)): order for order in orders}
+    return list(different.values())
 
 
 def _model(truth: Truth) -> dict[str, Any]:
@@ -183,8 +242,6 @@ def _trajectory(truth: Truth, settings: Mapping[str, Any], generator: Any) -> di
 def _probabilities(U: Any, directions: Any, weights: NDArray[np.float64]) -> Any:
     """Return the probabilities P with P @ directions = U (they sum to one)."""
     like = Truth.on_device(U, np.ones((len(weights), 1)))
-    from giantstep.lab import array_module
-
     xp = array_module(U)
     system = xp.concatenate([directions, like], axis=1).T  # (p + 1, k)
     right = xp.concatenate([U, xp.ones((len(U), 1))], axis=1).T
@@ -199,8 +256,8 @@ def _measured(truth: Truth, run: Sweep | AMPRun, relabel: bool = True) -> dict[s
     posteriors, support = to_numpy(run.posteriors), to_numpy(run.support)
     confusion = np.stack([posteriors[truth.labels == c].sum(axis=0) for c in range(k)])  # (true, found)
     order = np.arange(k)
-    if relabel and not s.weights:
-        order = linear_sum_assignment(-confusion)[1]
+    if relabel:  # among clusters of the same weight: others can be told apart
+        order = linear_sum_assignment(-confusion + 2 * n * (np.abs(weights[:, None] - weights) > 1e-12))[1]
     posteriors = posteriors[:, order]
     Q = helmert(k)
     places = Q - weights @ Q
@@ -209,7 +266,7 @@ def _measured(truth: Truth, run: Sweep | AMPRun, relabel: bool = True) -> dict[s
     means, goal = to_numpy(run.features) / truth.prefactor, to_numpy(truth.features)
     if s.mean == "informative":
         means, goal = means[:, order] @ Q, goal @ Q
-    elif not s.weights:
+    else:
         means = (means @ Q.T)[:, order] @ Q
     scale = s.sparsity * d * (k - 1)
     chosen = support > 0.5
@@ -223,3 +280,10 @@ def _measured(truth: Truth, run: Sweep | AMPRun, relabel: bool = True) -> dict[s
         "tpr": float(chosen[active].mean()) if active.any() else np.nan,
         "fpr": float(chosen[~active].mean()) if not active.all() else 0.0,
     }
+
+
+_ANSWERS: dict[str, Callable[[Truth, Mapping[str, Any], Any], dict[str, Any]]] = {
+    "overlaps": _run,
+    "rivals": _rivals,
+    "trajectory": _trajectory,
+}

@@ -1,16 +1,21 @@
 """State evolution where the assignments are one-hot, not centred: the mean of the data tells of the active features.
 
-The mean direction is known at the SNR gamma = alpha lam/(rho k) always. The channel of the features then depends on lam
-beyond b, so that there is no curve lam(a): fixed points are looked for on a grid in log a at each point.
+The mean direction is known at the SNR gamma = alpha lam/(rho k) always, so that the channel of the features depends on
+lam beyond b. One step of state evolution still grows with lam at fixed a: there is one lam for every a, the same curve
+of fixed points as in `curve`, with spinodals at the roots of the same 1 - s_u s_v.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from giantstep.families.subspace_clustering.channels import (
+    AssignmentChannel,
     Floats,
     informed_entropy,
     informed_overlap,
@@ -19,9 +24,68 @@ from giantstep.families.subspace_clustering.channels import (
 from giantstep.families.subspace_clustering.channels import _chi_nodes as chi_nodes
 from giantstep.families.subspace_clustering.curve import Problems, falling_root
 
-_GRID = 40
-"""Points in log a between 1e-8 and lam at which the step of state evolution is looked at."""
-_LOWEST = 1e-8
+
+@dataclass
+class InformedProblems(Problems):
+    """Problems whose mean is informative; `onset` is the snr at which zero overlap loses stability."""
+
+    onset: Floats
+    grid: ClassVar[int] = 48
+
+    @classmethod
+    def of(cls, channel: AssignmentChannel, alpha: Floats, rho: Floats) -> InformedProblems:
+        """Return the problems with their onset."""
+        rows, place = np.unique(np.stack([alpha, rho], axis=1), axis=0, return_inverse=True)
+        plain = Problems(channel, rows[:, 0].copy(), rows[:, 1].copy())
+        return cls(channel, alpha, rho, onset(plain)[place.reshape(-1)])
+
+    def at(self, index: NDArray[np.intp]) -> InformedProblems:
+        """Return the problems at some places (an index may repeat)."""
+        return InformedProblems(self.channel, self.alpha[index], self.rho[index], self.onset[index])
+
+    @property
+    def threshold(self) -> Floats:
+        """The linear stability lam_alg of zero overlap."""
+        return self.onset
+
+    def onset_slope(self) -> Floats:
+        """Return zero: the slope has no closed form here, and roots are bracketed without it."""
+        return np.zeros(len(self.alpha))
+
+    def field(self, a: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return (b, m_v, s_v) on the curve at a: lam m_v(b(a, lam), gamma(lam)) = a.
+
+        As m_v is at most one and at least that of centred data, lam lies between a and the lam of those.
+        """
+        m_u = self.channel.overlap(a)
+        centred = Problems(self.channel, self.alpha, self.rho).snr_of(a)
+
+        def excess(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+            own, lam = self.at(index), np.exp(x)
+            m_v, by_b, by_mean = informed_overlap(
+                own.features_snr(m_u[index], lam), known(own, lam), own.rho, own.channel.rank
+            )
+            return np.log(a[index]) - x - np.log(m_v), -1 - by_b - by_mean
+
+        x, _ = falling_root(excess, np.log(a) - 1e-12, np.log(centred) + 1e-9)
+        lam = np.exp(x)
+        b = self.features_snr(m_u, lam)
+        m_v, s_v, _ = informed_overlap(b, known(self, lam), self.rho, self.channel.rank)
+        return b, m_v, s_v
+
+    def map(self, a: Floats, lam: Floats) -> tuple[Floats, Floats]:
+        """Return one step of state evolution, a -> lam m_v, and its logarithmic slope."""
+        b = self.features_snr(self.channel.overlap(a), lam)
+        m_v, s_v, _ = informed_overlap(b, known(self, lam), self.rho, self.channel.rank)
+        return lam * m_v, s_v * self.channel.slope(a)
+
+    def phi(self, a: Floats, lam: Floats) -> Floats:
+        """Return phi = alpha psi_u(a) + psi_v(gamma, b) - alpha lam nu p/2 m_u m_v, the known direction included."""
+        m_u, nu, p = self.channel.overlap(a), self.channel.variance, self.channel.rank
+        b = self.features_snr(m_u, lam)
+        entropies = self.alpha * self.channel.entropy(a) + informed_entropy(b, known(self, lam), self.rho, p)
+        value: Floats = entropies - 0.5 * self.alpha * nu * p * a * m_u
+        return value
 
 
 def known(problems: Problems, lam: Floats) -> Floats:
@@ -30,28 +94,14 @@ def known(problems: Problems, lam: Floats) -> Floats:
     return gamma
 
 
-def branches(problems: Problems, lam: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], Floats]:
-    """Return (a, residual) of the uninformed and of the informed branch, and phi of both, (B, 2)."""
-    count = len(lam)
-    x = np.linspace(np.full(count, np.log(_LOWEST)), np.log(np.maximum(lam, 2 * _LOWEST)), _GRID, axis=1)
-    flat = np.repeat(np.arange(count), _GRID)
-    excess, _ = _excess(problems.at(flat), lam[flat], x.ravel())
-    falls = excess.reshape(x.shape)
-    down = (falls[:, :-1] > 0) & (falls[:, 1:] <= 0)
-    first = np.where(falls[:, 0] > 0, down.argmax(axis=1), -1)
-    last = np.where(down.any(axis=1), down.shape[1] - 1 - down[:, ::-1].argmax(axis=1), -1)
-    low, high = (_root(problems, lam, x, place) for place in (first, last))
-    phi = np.stack([_phi(problems, lam, a) for a, _ in (low, high)], axis=1)
-    return low, high, phi
-
-
 def onset(problems: Problems) -> Floats:
     """Return the snr at which zero overlap loses stability: (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L) = 1."""
 
     def excess(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        some, e = problems.at(index), 1e-6
-        values = [_stability(some, np.exp(x + shift)) for shift in (0.0, -e, e)]
-        return -values[0], -(values[2] - values[1]) / (2 * e)
+        some, lam, tiny = problems.at(index), np.exp(x), np.full(len(x), 1e-9)
+        m_v, _, by_mean = informed_overlap(tiny, known(some, lam), some.rho, some.channel.rank)
+        gain = np.log(some.alpha * some.channel.variance**2 * lam**2 * m_v / tiny / some.rho)
+        return -gain, -2 - by_mean
 
     top = np.log(problems.threshold)
     x, _ = falling_root(excess, top + np.log(problems.rho) - 1.0, top + 1e-9)
@@ -75,40 +125,3 @@ def selected(problems: Problems, lam: Floats, b: Floats) -> tuple[Floats, Floats
             left = 2 * np.maximum(line[:, None] - 0.5 * mean[:, None] * r**2, 0.0) / snr[:, None]
         rates.append((weights * special.chdtrc(rank, left)).sum(axis=1))
     return np.where(sparse, rates[0], 1.0), np.where(sparse, rates[1], 0.0)
-
-
-def _stability(problems: Problems, lam: Floats) -> Floats:
-    tiny = np.full(len(lam), 1e-9)
-    m_v, _ = informed_overlap(tiny, known(problems, lam), problems.rho, problems.channel.rank)
-    gain: Floats = np.log(problems.alpha * problems.channel.variance**2 * lam**2 * m_v / tiny / problems.rho)
-    return gain
-
-
-def _excess(problems: Problems, lam: Floats, x: Floats) -> tuple[Floats, Floats]:
-    a = np.exp(x)
-    b = problems.features_snr(problems.channel.overlap(a), lam)
-    m_v, slope = informed_overlap(b, known(problems, lam), problems.rho, problems.channel.rank)
-    return np.log(lam * m_v) - x, slope * problems.channel.slope(a) - 1
-
-
-def _root(problems: Problems, lam: Floats, x: Floats, place: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    a, residual = np.zeros(len(lam)), np.zeros(len(lam))
-    here = np.flatnonzero(place >= 0)
-    if len(here):
-        some, snr = problems.at(here), lam[here]
-        root, left = falling_root(
-            lambda y, index: _excess(some.at(index), snr[index], y), x[here, place[here]], x[here, place[here] + 1]
-        )
-        a[here], residual[here] = np.exp(root), np.abs(left)
-    return a, residual
-
-
-def _phi(problems: Problems, lam: Floats, a: Floats) -> Floats:
-    """Return phi = alpha psi_u(a) + psi_v(gamma, b) - alpha lam nu p/2 m_u m_v, the known direction included."""
-    m_u, nu, p = problems.channel.overlap(a), problems.channel.variance, problems.channel.rank
-    b = problems.features_snr(m_u, lam)
-    entropies = problems.alpha * problems.channel.entropy(a) + informed_entropy(
-        b, known(problems, lam), problems.rho, p
-    )
-    value: Floats = entropies - 0.5 * problems.alpha * nu * p * a * m_u
-    return value

@@ -17,6 +17,8 @@ BRANCHES = ("uninformed", "informed", "bayes")
 """What AMP reaches without knowledge, with knowledge of the truth, and what is optimal."""
 PHASES = ("impossible", "hard", "suboptimal", "optimal")
 """Bayes zero; AMP zero but Bayes not; AMP below Bayes but not zero; AMP is Bayes-optimal and not zero."""
+ALGORITHMS = ("amp", "amp-thresholding", "pca", "sparse-pca", "thresholding", "kmeans", "bayes")
+"""Message passing from both starts, its rivals, and the best that is possible (limit only)."""
 MOST_CLUSTERS = 50
 """Largest number of clusters for which the tables of the assignment channel were checked."""
 
@@ -76,6 +78,9 @@ _CRITICAL = (
     Variable("m_c", (), "m_u", "overlap at the end of the line", engines=_LIMIT),
     Variable("ratio_c", (), "lambda_c/lambda_alg", "snr at the end of the line, over lam_alg", engines=_LIMIT),
 )
+_RIVALS = (
+    Variable("accuracy", ("algorithm",), "P(c_hat = c)", "fraction of samples in the right cluster, best relabelling"),
+)
 
 
 class SubspaceClustering(Scenario):
@@ -131,6 +136,19 @@ class SubspaceClustering(Scenario):
             },
             plot=("m_u", "m_v"),
         ),
+        "rivals": Question(
+            "accuracy of AMP beside PCA, sparse PCA, diagonal thresholding and k-means on the same data",
+            _RIVALS,
+            settings={
+                "algorithms": Setting(
+                    "all", "which ones, separated by commas: " + ", ".join(ALGORITHMS[:-1]), engines=("experiment",)
+                ),
+                "max_iterations": Setting(400, "sweeps of AMP at most", engines=("experiment",)),
+                "instance": _INSTANCE,
+            },
+            plot=("accuracy",),
+            labels={"algorithm": ALGORITHMS},
+        ),
         "thresholds": Question(
             "the thresholds of the phase diagram in snr, and the overlaps at them; the snr itself plays no part",
             _THRESHOLDS,
@@ -153,14 +171,14 @@ class SubspaceClustering(Scenario):
     mean: Literal["centred", "informative"] = field(
         "mean", "whether the assignments are centred, or the mean of the data tells of the support", default="centred"
     )
-    weights: Numbers = field("w_c", "probabilities of the two clusters; equal ones (any k) if left out", default=())
+    weights: Numbers = field("w_c", "probabilities of the clusters, in their order; equal if left out", default=())
 
     def check(self) -> None:
         """Check that the parts fit together."""
         if not self.weights:
             return
-        if self.clusters != 2 or len(self.weights) != 2:
-            raise bad_field("weights", list(self.weights), "left out (equal) or two numbers, where clusters=2")
+        if len(self.weights) != self.clusters:
+            raise bad_field("weights", list(self.weights), f"left out (equal) or {self.clusters} numbers, as clusters")
         if min(self.weights) <= 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
             raise bad_field("weights", list(self.weights), "above 0 and sum to one")
         if min(self.weights) < 1e-3:
@@ -169,17 +187,22 @@ class SubspaceClustering(Scenario):
             raise bad_field("weights", list(self.weights), 'left out (equal) where mean="informative"')
 
     def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
-        """Refuse weights for other numbers of clusters than two."""
-        if self.weights and np.any(points["clusters"] != 2):
-            raise bad_field("clusters", points["clusters"].max(), "2 where weights are given")
+        """Refuse other numbers of clusters than there are weights."""
+        if self.weights and np.any(points["clusters"] != len(self.weights)):
+            raise bad_field("clusters", points["clusters"].max(), f"{len(self.weights)}, as there are weights")
 
     @property
     def threshold(self) -> float:
-        """The snr lam_alg above which AMP finds something: k/sqrt(alpha), 1/(2 w_1 w_2 sqrt(alpha)) with weights.
+        """The snr lam_alg above which AMP finds something: k/sqrt(alpha), 1/(2 w_1 w_2 sqrt(alpha)) for two weights.
 
-        Where the mean is informative it is lower; ``what="thresholds"`` says where.
+        In general one over sqrt(alpha) times the largest eigenvalue of the assignments' covariance. Where the mean is
+        informative it is lower; ``what="thresholds"`` says where.
         """
-        variance = 2 * self.weights[0] * self.weights[1] if self.weights else 1 / self.clusters
+        variance = 1 / self.clusters
+        if self.weights:
+            from giantstep.families.subspace_clustering.unequal import strongest
+
+            variance = strongest(self.weights)
         return 1 / (variance * math.sqrt(self.samples_per_dim))
 
     @classmethod

@@ -1,0 +1,77 @@
+"""The commands that judge a target: ``exponents`` and ``learnable``."""
+
+from __future__ import annotations
+
+import json as json_module
+import math
+from typing import Annotated, Any
+
+import typer
+
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
+
+
+def exponents(
+    target: Target,
+    activation: Annotated[
+        str | None, typer.Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
+    from giantstep.gaussian.exponents import exponents as find
+
+    found = find(target, activation)
+    print(_strict(found.to_dict()) if json else found)
+
+
+def learnable(
+    target: Target,
+    activation: Annotated[str, typer.Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            "--algorithm",
+            metavar="NAME",
+            help="squared, correlation, extragradient, sam, two-step, exponential, giant-steps, reused or single-pass.",
+        ),
+    ] = "squared",
+    second_layer: Annotated[
+        str | None, typer.Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="gamma_0, for the constants.")] = None,
+    inner_rate: Annotated[float | None, typer.Option(help="rho_0 of the inner step.")] = None,
+    noise: Annotated[float, typer.Option(help="Variance of the label noise.")] = 0.0,
+    json: Json = False,
+) -> None:
+    """Whether a network learns a target, in about how many samples, and why."""
+    from giantstep.learnable import learnable as judge
+
+    layer = None if second_layer is None else _numbers(second_layer)
+    found = judge(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
+    print(_strict(found.to_dict()) if json else found)
+
+
+def _numbers(text: str) -> list[float]:
+    from giantstep.errors import bad_field
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise bad_field("second_layer", text, "numbers separated by commas") from None
+
+
+def _strict(data: dict[str, Any]) -> str:
+    return json_module.dumps(_plain(data), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Write NaN as null: what was not computed."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,159 @@
+"""The commands ``store ls|show|export|gc|verify``: look into a store of results."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from giantstep.errors import InputError
+
+if TYPE_CHECKING:
+    from giantstep.sweep.inspect import Entry
+
+app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` wrote.", rich_markup_mode=None)
+
+Database = Annotated[Path, typer.Argument(metavar="DB", help="The store.")]
+Json = Annotated[bool, typer.Option("--json", help="Print strict JSON.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file.")]
+
+
+@app.command("ls")
+def ls(store: Database, json: Json = False, out: Out = None) -> None:
+    """List what was asked, with the points, results and failures of each."""
+    from giantstep.sweep.inspect import overview
+
+    found = overview(store)
+    if json:
+        _print(json_module.dumps(found, allow_nan=False), out)
+        return
+    lines = [
+        f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}; "
+        f"{line['points']} points, {line['results']} results, {line['failed']} failed, {line['seconds']:.3g} s, "
+        f"{line['bytes'] / 2**20:.3g} MiB"
+        for line in found
+    ]
+    _print("\n".join(lines) or "The store is empty.", out)
+
+
+@app.command("show")
+def show(
+    store: Database,
+    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Points whose key begins so; all if left out.")] = "",
+    failures: Annotated[bool, typer.Option("--failures", help="Failures only.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Show points with their scenario, their trials, and why some failed."""
+    from giantstep.sweep.inspect import entries
+
+    found = [entry for entry in entries(store, key) if not failures or entry.failures]
+    if key and not found:
+        raise InputError(f"No point in {str(store)!r} has a key that begins with {key!r}.")
+    if json:
+        _print(json_module.dumps([_plain(entry) for entry in found], allow_nan=False), out)
+        return
+    _print("\n".join(_text(entry, bool(key)) for entry in found) or "Nothing to show.", out)
+
+
+@app.command("export")
+def export(store: Database, out: Out = None) -> None:
+    """Write a table with one row per point: .csv, .nc or .parquet."""
+    from giantstep.sweep.export import FORMATS
+    from giantstep.sweep.export import export as exported
+
+    if out is None:
+        raise InputError(f"Say where to with --out FILE ({', '.join(FORMATS)}).")
+    rows = exported(store, out)
+    print(f"wrote {out} with {rows} rows", file=sys.stderr)
+
+
+@app.command("gc")
+def gc(store: Database, json: Json = False) -> None:
+    """Take out damaged results and those of formulas that have changed, and give the room back."""
+    from giantstep.sweep.inspect import collect_garbage
+
+    found = collect_garbage(store)
+    text = (
+        f"{found['damaged']} damaged and {found['outdated']} outdated results taken out, {found['bytes']} bytes freed"
+    )
+    print(json_module.dumps(found) if json else text)
+
+
+@app.command("verify")
+def verify(store: Database, json: Json = False, out: Out = None) -> None:
+    """Read everything and check it; with --out, save what can be read into a new store. Status 1: damaged."""
+    from giantstep.sweep.inspect import verify as verified
+
+    health = verified(store, out)
+    if json:
+        print(json_module.dumps({**vars(health), "sound": health.sound}, allow_nan=False))
+    else:
+        print(f"{health.points} points, {health.results} results, {health.failures} of them failures")
+        if health.pages != "ok":
+            print(f"the file is damaged: {health.pages}")
+        for key, trial in health.damaged:
+            print(f"damaged: {key[:16]} trial {trial}")
+        if out is not None:
+            print(f"{health.saved} results saved into {out}")
+        if health.sound:
+            print("everything is sound")
+    if not health.sound:
+        raise typer.Exit(1)
+
+
+def _print(text: str, out: Path | None) -> None:
+    if out is None:
+        print(text)
+        return
+    from giantstep.files import write_text
+
+    write_text(out, text + "\n")
+    print(f"wrote {out}", file=sys.stderr)
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    shown = {n: f"{len(v)} values" if isinstance(v, list) and len(v) > 4 else v for n, v in settings.items()}
+    text = ", ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
+    return f" ({text})" if text else ""
+
+
+def _text(entry: Entry, in_full: bool) -> str:
+    dim = "" if entry.point.dim == float("inf") else f", dim {entry.point.dim:g}"
+    head = f"{entry.point.digest[:16]}  {entry.ask.family}: {entry.ask.what}, {entry.ask.source}{dim}"
+    done = f"  {len(entry.rows) - len(entry.failures)} of {len(entry.rows)} trials gave numbers"
+    lines = [head, f"  scenario {entry.point.scenario}", done]
+    for row in entry.failures:
+        lines.append(f"  trial {row.trial} failed: {row.reason.removeprefix(f'trial {row.trial}: ')}")
+        if in_full and row.detail:
+            lines += [f"    {line}" for line in row.detail.splitlines()]
+    lines += [f"  trial {trial} is damaged" for trial in entry.damaged]
+    return "\n".join(lines)
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    from giantstep.result import plain
+
+    return {
+        "key": entry.point.digest,
+        "family": entry.ask.family,
+        "what": entry.ask.what,
+        "source": entry.ask.source,
+        "settings": entry.ask.settings,
+        "scenario": json_module.loads(entry.point.scenario),
+        "dim": plain(entry.point.dim),
+        "results": [
+            {
+                "trial": row.trial,
+                "reason": row.reason,
+                "detail": row.detail,
+                "seconds": row.seconds,
+                "values": plain({name: array.tolist() for name, array in row.values.items()}),
+            }
+            for row in entry.rows
+        ],
+        "damaged": entry.damaged,
+    }

@@ -1,0 +1,101 @@
+"""A user's table: read from CSV, NPZ or Parquet, split into inputs and one column of labels."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from giantstep.errors import InputError
+from giantstep.scenario import nearest
+
+ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """Inputs (a pandas frame or an array) and labels of the same rows."""
+
+    inputs: Any
+    labels: Any
+
+
+def read_labelled(path: str | Path, label: str) -> LabelledTable:
+    """Read a table and split off the column `label`.
+
+    Parameters
+    ----------
+    path : a file that ends in .csv, .tsv (a first line of names), .parquet (where pandas can read it), or .npz with an
+        array of labels and one array of inputs, rows = samples.
+    label : name of the column (.npz: of the array) that holds the labels.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(f"Data are read from {', '.join(ENDINGS)} files, but the file is called {path.name!r}.")
+    if not path.is_file():
+        raise InputError(f"There is no file {str(path)!r}.")
+    return _from_npz(path, label) if ending == ".npz" else _from_table(path, ending, label)
+
+
+def _from_table(path: Path, ending: str, label: str) -> LabelledTable:
+    frame = _parquet(path) if ending == ".parquet" else _text(path, "," if ending == ".csv" else "\t")
+    names = [str(name) for name in frame.columns]
+    if label not in names:
+        raise InputError(f"There is no column `{label}` in {path.name}{nearest(label, names)}; it has {_few(names)}.")
+    if len(names) < 2:
+        raise InputError(f"{path.name} has no column beside `{label}`, so nothing to learn from.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"Column `{twice}` stands in {path.name} more than once.")
+    frame.columns = names
+    return LabelledTable(frame.drop(columns=label), frame[label])
+
+
+def _text(path: Path, separator: str) -> Any:
+    import pandas  # type: ignore[import-untyped]
+
+    try:
+        return pandas.read_csv(path, sep=separator)
+    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"{path.name} is not a table with a first line of names: {_first_line(error)}.") from None
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _parquet(path: Path) -> Any:
+    import pandas
+
+    try:
+        return pandas.read_parquet(path)
+    except ImportError:
+        raise InputError(
+            f"{path.name} needs a reader of Parquet files, which is not installed (install pyarrow or fastparquet)."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path.name} cannot be read as Parquet: {_first_line(error)}.") from None
+
+
+def _from_npz(path: Path, label: str) -> LabelledTable:
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path.name} cannot be read: {_first_line(error)}.") from None
+    if label not in arrays:
+        raise InputError(f"There is no array `{label}` in {path.name}; it has {_few(list(arrays))}.")
+    tables = [name for name, array in arrays.items() if name != label and array.ndim == 2]
+    if len(tables) != 1:
+        raise InputError(f"{path.name} must hold one table of inputs beside `{label}`, but has {len(tables)}.")
+    return LabelledTable(arrays[tables[0]], arrays[label])
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 12 else ", ".join(names[:12]) + f" and {len(names) - 12} more"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["it is broken"])[0].rstrip(".")

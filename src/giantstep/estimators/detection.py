@@ -1,0 +1,74 @@
+"""Whether clusters are more than noise: a test whose false-alarm rate holds for noise of any law.
+
+Noise here is columns that are independent of each other, each with rows in random order: heavy tails, binary or counted
+columns, any units. Given its ranks, such a column is a random permutation, whatever its law. Put in the place of every
+value the mean m_r of the r-th smallest of n normal variables, r its rank (ties share the mean of theirs): this is the
+conditional mean of a column of n normal variables given the ranks. The likelihood ratio of clusters over unit normal
+noise is convex in the data, and its mean over that noise is one, so by Jensen's inequality its mean over noise of any
+law is at most one on these scores, and by Markov's
+
+    P(log-evidence of the scores >= log(1/p)) <= p.
+
+That is exact for given parameters; those learnt, and the Bethe form of the evidence, are why the rate is also measured
+(``benchmarks/bench_clustering.py --noise``). Clusters that make up most of a column leave less than unit noise in it,
+where the ratio is not convex: for these a second look breaks ties at random, so that every column of noise is a random
+permutation of the same normal scores. Ranks forget the variances of the columns, which tell of weak clusters: where no
+test tells the columns from normal ones, the bound is taken on the data themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import chdtrc, ndtri
+
+from giantstep.estimators.matrices import Array, Standardised
+
+FALSE_ALARM = 0.01
+"""Chance with which clusters are claimed in noise, at most."""
+_FEWEST_ROWS, _STRANGE = 20, 1e-3
+
+
+def normal_scores(matrix: Array, rng: np.random.Generator | None = None) -> Array:
+    """Return every column as normal scores of its ranks (Blom's formula for the mean order statistics of n normals).
+
+    Ties share their mean score, or are broken at random where a generator is given.
+
+    >>> normal_scores(np.array([[3.0, 1.0], [50.0, 0.0], [7.0, 1.0]])).round(3).tolist()
+    [[-0.869, 0.435], [0.869, -0.869], [0.0, 0.435]]
+    """
+    n, d = matrix.shape
+    levels = ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
+    order = np.argsort(matrix, axis=0, kind="stable")
+    ordered = np.take_along_axis(matrix, order, axis=0)
+    scores = np.empty((n, d))
+    np.put_along_axis(scores, order, np.broadcast_to(levels[:, None], (n, d)), axis=0)
+    for column in np.flatnonzero((ordered[1:] == ordered[:-1]).any(axis=0)):
+        if rng is not None:
+            scores[np.lexsort(np.stack([rng.random(n), matrix[:, column]])), column] = levels
+            continue
+        groups = np.cumsum(np.r_[False, ordered[1:, column] != ordered[:-1, column]])
+        shared = np.bincount(groups, levels) / np.bincount(groups)
+        scores[order[:, column], column] = shared[groups]
+    return scores
+
+
+def looks_normal(matrix: Array) -> bool:
+    """Tell whether skewness and kurtosis of the columns, of all together and of each, are those of normal samples.
+
+    By the test of D'Agostino and Pearson at 0.1% each; never with fewer rows than it is good for.
+    """
+    n, d = matrix.shape
+    if n < _FEWEST_ROWS or d == 0:
+        return False
+    with np.errstate(all="ignore"):
+        squared, chance = stats.normaltest(matrix, axis=0)
+    return bool(np.isfinite(squared).all() and min(chdtrc(2 * d, squared.sum()), d * chance.min()) > _STRANGE)
+
+
+def scored(matrix: Array, varies: NDArray[np.bool_], rng: np.random.Generator | None = None) -> Standardised:
+    """Return the scores of the columns that vary as data of unit noise, or of at most unit noise with ties broken."""
+    scores = normal_scores(matrix[:, varies], rng)
+    count = scores.shape[1]
+    return Standardised(scores, np.zeros(count), np.ones(count), np.ones(count, bool), common=rng is None)

@@ -1,0 +1,1 @@
+"""The explorer: a page on this machine where the exact curve follows the hand and the experiment's dots stream in."""

@@ -1,0 +1,323 @@
+"""The HTTP interface of the explorer: a page, its data, and nothing else.
+
+===========================  =========================================================================================
+``GET  /``                   the page; its scripts and styles, and Plotly's script from its Python package
+``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
+``GET  /api/presets``        the studies behind every published figure, a line of JSON each
+``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
+``POST /api/export/KIND``    ``toml``, ``csv`` or ``python`` of what is shown
+``POST /api/experiment``     start an experiment; ``GET .../NAME`` server-sent events, ``DELETE .../NAME`` kills it
+===========================  =========================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from giantstep.errors import InputError, bad_field
+from giantstep.explorer.bounds import Bounds, checked_experiment, checked_study, parsed, whole, with_arrays
+from giantstep.explorer.experiments import Experiments
+from giantstep.explorer.guard import Guard
+from giantstep.explorer.limits import Limits
+from giantstep.explorer.tasks import refused
+from giantstep.explorer.workers import Lane, Refused, load_everything
+
+PAGE = {
+    "index.html": "text/html",
+    "style.css": "text/css",
+    "main.js": "text/javascript",
+    "schema.js": "text/javascript",
+    "form.js": "text/javascript",
+    "chart.js": "text/javascript",
+    "state.js": "text/javascript",
+    "symbols.js": "text/javascript",
+}
+"""Files of the page and their types; nothing else is ever read from disk."""
+EXPORTS = ("toml", "csv", "python")
+MOST_STUDIES = 8
+"""Studies laid over each other."""
+_STARTING = 120.0
+"""Seconds to describe families and to find presets."""
+
+
+class Listing:
+    """A list that grows while a worker finds it, and that many may read meanwhile."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.over = self.failed = False
+        self.task: asyncio.Task[None] | None = None
+        self._bell = asyncio.Condition()
+
+    async def fill(self, events: AsyncGenerator[tuple[str, str], None], arrays: dict[str, Any]) -> None:
+        """Take what a worker tells; arrays go aside, a failure is the last entry."""
+        try:
+            async with contextlib.aclosing(events):
+                async for kind, text in events:
+                    if kind == "arrays":
+                        arrays.update(json.loads(text))
+                    else:
+                        await self._add(text)
+        except Refused as problem:
+            self.failed = True
+            await self._add(json.dumps({"stage": "failed", **problem.said}))
+        async with self._bell:
+            self.over = True
+            self._bell.notify_all()
+
+    async def _add(self, text: str) -> None:
+        async with self._bell:
+            self.found.append(text)
+            self._bell.notify_all()
+
+    async def lines(self) -> AsyncGenerator[str, None]:
+        """Yield every entry, up to the last."""
+        place = 0
+        while True:
+            async with self._bell:
+                while place == len(self.found) and not self.over:
+                    await self._bell.wait()
+            if place == len(self.found):
+                return
+            yield f"{self.found[place]}\n"
+            place += 1
+
+
+class Explorer:
+    """A server: its workers, what it has found out, and its routes."""
+
+    def __init__(self, port: int, bounds: Bounds | None = None) -> None:
+        self.bounds = bounds or Bounds()
+        self.page = {name: files("giantstep.explorer").joinpath("page", name).read_bytes() for name in PAGE}
+        self.plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+        self._lists: dict[str, Listing] = {}
+        self._arrays: dict[str, Any] = {}
+        routes = [
+            Route("/", self.index),
+            Route("/page/{name}", self.asset),
+            Route("/plotly.min.js", self.plotly_script),
+            Route("/api/families", self.families),
+            Route("/api/presets", self.presets),
+            Route("/api/limit", self.limit, methods=["POST"]),
+            Route("/api/export/{kind}", self.export, methods=["POST"]),
+            Route("/api/experiment", self.start_experiment, methods=["POST"]),
+            Route("/api/experiment/{name}", self.experiment_events),
+            Route("/api/experiment/{name}", self.stop_experiment, methods=["DELETE"]),
+            Route("/api/experiment/{name}/csv", self.experiment_file),
+        ]
+        handlers: Any = {
+            InputError: _input_error,
+            Refused: _refused,
+            HTTPException: _not_there,
+            ClientDisconnect: _gone,
+            Exception: _failed,
+        }
+        application = Starlette(routes=routes, exception_handlers=handlers, lifespan=self.lifespan)
+        self.app = Guard(application, port, self.bounds.body)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Start the lanes, and end them with the server."""
+        cores, memory = os.cpu_count() or 1, self.bounds.memory
+        quick = Lane("quick", max(2, min(cores, 4)), memory=memory)
+        slow = Lane("slow", 2, memory=memory, niceness=3)
+        lab = Lane("lab", max(1, cores // 2), memory=memory, niceness=10, room=16)
+        self.limits = Limits(quick, slow, self.bounds)
+        self.experiments, self.slow = Experiments(lab), slow
+
+        async def start() -> None:
+            await asyncio.to_thread(load_everything)
+            for lane, count in ((slow, slow.size), (quick, quick.size), (lab, 0)):
+                lane.start(count)
+            self._listed("families")
+
+        starting = asyncio.ensure_future(start())
+        try:
+            yield
+        finally:
+            tasks = [starting, *(listing.task for listing in self._lists.values() if listing.task is not None)]
+            for task in tasks:
+                task.cancel()
+            tasks += self.experiments.close()
+            for lane in (quick, slow, lab):
+                await lane.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for lane in (quick, slow, lab):  # what those tasks left behind
+                await lane.close()
+
+    # -- the page ------------------------------------------------------------------------------------------------
+
+    async def index(self, request: Request) -> Response:
+        """Return the page."""
+        return Response(self.page["index.html"], media_type="text/html")
+
+    async def asset(self, request: Request) -> Response:
+        """Return a script or the style of the page."""
+        name = request.path_params["name"]
+        if name not in PAGE:
+            raise Refused(404, {"error": "There is no such page."})
+        return Response(self.page[name], media_type=PAGE[name])
+
+    async def plotly_script(self, request: Request) -> Response:
+        """Return Plotly."""
+        return Response(self.plotly, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+    # -- what there is -------------------------------------------------------------------------------------------
+
+    def _listed(self, what: str) -> Listing:
+        """Return a list that is being found; it is looked for once, again only where that failed."""
+        known = self._lists.get(what)
+        if known is None or known.failed:
+            self._lists[what] = known = Listing()
+            known.task = asyncio.ensure_future(known.fill(self.slow.events(what, {}, _STARTING), self._arrays))
+        return known
+
+    async def families(self, request: Request) -> Response:
+        """Return the families, as lines of JSON."""
+        return StreamingResponse(self._listed("families").lines(), media_type="application/x-ndjson")
+
+    async def presets(self, request: Request) -> Response:
+        """Return the presets as they are found, as lines of JSON."""
+        return StreamingResponse(self._listed("presets").lines(), media_type="application/x-ndjson")
+
+    def _study(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the study of a request, within bounds; large arrays are those of presets, by name."""
+        study = checked_study(data, self.bounds)
+        return {**study, "scenario": with_arrays(study.get("scenario", {}), self._arrays)}
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    async def limit(self, request: Request) -> Response:
+        """Answer a study with its limit, as lines of JSON."""
+        data = parsed(await request.body(), self.bounds)
+        study, variables = self._study(data), _variables(data)
+        place = f"{_client(request, data)} {whole(data, 'place', 0, 0, MOST_STUDIES)}"
+        answers = self.limits.answers(study, variables, place)
+        first = await anext(answers)
+
+        async def lines() -> AsyncIterator[str]:
+            async with contextlib.aclosing(answers):
+                yield f"{first}\n"
+                try:
+                    async for text in answers:
+                        yield f"{text}\n"
+                except Refused as problem:  # the first line is out already
+                    yield json.dumps({"stage": "failed", "last": True, **problem.said}) + "\n"
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    async def export(self, request: Request) -> Response:
+        """Return what is shown as a file."""
+        kind = request.path_params["kind"]
+        if kind not in EXPORTS:
+            raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
+        data = parsed(await request.body(), self.bounds)
+        studies = data.get("studies")
+        if (
+            not isinstance(studies, list)
+            or not 0 < len(studies) <= MOST_STUDIES
+            or not all(isinstance(study, dict) for study in studies)
+        ):
+            raise InputError(f"`studies` must be a list of 1 to {MOST_STUDIES} studies.")
+        view = data.get("view", {})
+        if not isinstance(view, dict):
+            raise InputError("`view` must be a table.")
+        labels, dots, log = view.get("labels"), view.get("dots"), view.get("log", "")
+        if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
+            labels = [f"curve {number + 1}" for number in range(len(studies))]
+        if log not in ("", "x", "y", "xy"):
+            raise bad_field("log", log, '"", "x", "y" or "xy"')
+        arguments = {
+            "kind": kind,
+            "studies": {str(label): self._study({"study": study}) for label, study in zip(labels, studies)},
+            "variables": _variables(view) or [],
+            "log": log,
+            "dots": None if dots is None else self._study({"study": {**studies[0], "grid": dots}}),
+        }
+        text = json.loads(await self.slow.answer("export", arguments, self.bounds.limit_seconds))["text"]
+        return Response(text, media_type="text/plain")
+
+    # -- experiments ---------------------------------------------------------------------------------------------
+
+    async def start_experiment(self, request: Request) -> Response:
+        """Start an experiment and return its name."""
+        data = parsed(await request.body(), self.bounds)
+        study = self._study(data)
+        dots = whole(data, "dots", 12, 1, self.bounds.dots)
+        budget = whole(data, "budget", 60, 1, int(self.bounds.budget_seconds))
+        tables = checked_experiment(study, dots, self.bounds)
+        arguments = {"tables": tables, "variables": _variables(data)}
+        experiment = self.experiments.start(_client(request, data), arguments, budget)
+        return JSONResponse({"name": experiment.name, "grid": tables["grid"]}, status_code=202)
+
+    async def experiment_events(self, request: Request) -> Response:
+        """Return the events of an experiment as they come."""
+        experiment = self.experiments.find(request.path_params["name"])
+
+        async def stream() -> AsyncIterator[str]:
+            async with contextlib.aclosing(experiment.listen()) as events:
+                async for kind, text in events:
+                    yield f"event: {kind}\ndata: {text}\n\n"
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    async def experiment_file(self, request: Request) -> Response:
+        """Return a finished comparison as CSV."""
+        return Response(self.experiments.find(request.path_params["name"]).file(), media_type="text/csv")
+
+    async def stop_experiment(self, request: Request) -> Response:
+        """Kill an experiment."""
+        self.experiments.stop(self.experiments.find(request.path_params["name"]))
+        return JSONResponse({})
+
+
+def _client(request: Request, data: dict[str, Any]) -> str:
+    """Return who asks: a name the page made up, so that its own older requests can be dropped."""
+    client = data.get("client", "")
+    if not isinstance(client, str) or len(client) > 64:
+        raise bad_field("client", client, "a text of at most 64 characters")
+    return client or (request.client.host if request.client else "")
+
+
+def _variables(data: dict[str, Any]) -> list[str] | None:
+    variables = data.get("variables")
+    if variables is None:
+        return None
+    if not isinstance(variables, list) or not all(isinstance(name, str) for name in variables):
+        raise bad_field("variables", variables, "a list of names")
+    return variables[:32]
+
+
+async def _input_error(request: Request, error: Exception) -> Response:
+    return JSONResponse(refused(error), status_code=400)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return JSONResponse(error.said, status_code=error.status)
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = f"There is nothing here for {request.method} ({error.detail.lower()})."
+    return JSONResponse({"error": sentence}, status_code=error.status_code, headers=error.headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "The server failed on this request; its log says more."}, status_code=500)

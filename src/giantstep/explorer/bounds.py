@@ -1,0 +1,193 @@
+"""What the page may ask for: sizes and times, checked on plain JSON before anything is built from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from giantstep.errors import InputError, bad_field
+
+TABLES = ("scenario", "grid", "settings", "limit", "experiment")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The largest request the server answers.
+
+    Attributes
+    ----------
+    body : bytes of one request.
+    text : characters of one text (an expression has its own, smaller limit).
+    entries : entries of one list.
+    depth : lists and tables inside each other.
+    points : points of the grid of a limit.
+    dots : points of the grid of an experiment.
+    dim, trials, count : dimension of an experiment, its trials, and any whole-number setting.
+    limit_seconds : computing time of one limit.
+    budget_seconds : computing time of one experiment, at most.
+    memory : bytes of address space of one worker.
+    """
+
+    body: int = 64 * 1024
+    text: int = 1000
+    entries: int = 2000
+    depth: int = 8
+    points: int = 4000
+    dots: int = 200
+    dim: int = 4000
+    trials: int = 200
+    count: int = 100_000
+    limit_seconds: float = 20.0
+    budget_seconds: float = 300.0
+    memory: int = 6 * 2**30
+
+
+def parsed(body: bytes, bounds: Bounds) -> dict[str, Any]:
+    """Return the JSON object of a request; NaN, deep nesting, long texts and lists are refused."""
+    if len(body) > bounds.body:
+        raise InputError(f"The request has {len(body)} bytes and at most {bounds.body} are allowed.")
+    try:
+        data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise InputError("The request is not valid JSON.") from None
+    if not isinstance(data, dict):
+        raise InputError("The request must be a JSON object.")
+    _check_value("", data, bounds, 0)
+    return data
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_value(name: str, value: Any, bounds: Bounds, depth: int) -> None:
+    if depth > bounds.depth:
+        raise InputError(f"`{name}` is nested more than {bounds.depth} levels deep.")
+    if isinstance(value, str) and len(value) > bounds.text:
+        raise InputError(f"`{name}` has {len(value)} characters and at most {bounds.text} are allowed.")
+    if isinstance(value, int | float) and not abs(value) <= 2.0**53 and not isinstance(value, float):
+        raise bad_field(name, value, "a number up to 2**53")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise bad_field(name, value, 'a number (infinity is written "inf")')
+    if isinstance(value, list | dict) and len(value) > bounds.entries:
+        raise InputError(f"`{name}` has {len(value)} entries and at most {bounds.entries} are allowed.")
+    if isinstance(value, list):
+        for inner in value:
+            _check_value(name, inner, bounds, depth + 1)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_value(key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1)
+
+
+def checked_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    """Return the tables of a study from a request, within the bounds of a limit."""
+    study = data.get("study")
+    if not isinstance(study, dict):
+        raise InputError("The request has no `study`, a JSON object with the tables of a study file.")
+    for name in TABLES:
+        if not isinstance(study.get(name, {}), dict):
+            raise InputError(f"`{name}` must be a table, but is {name}={str(study[name])[:60]}.")
+    if grid_points(study) > bounds.points:
+        raise InputError(f"The grid has {grid_points(study)} points and at most {bounds.points} are allowed here.")
+    for table in ("settings", "limit"):
+        for name, value in study.get(table, {}).items():
+            if isinstance(value, int) and not isinstance(value, bool) and value > bounds.count:
+                raise bad_field(name, value, f"at most {bounds.count} here")
+    return study
+
+
+def checked_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dict[str, Any]:
+    """Return a study thinned to so many dots along each field, within the bounds of an experiment."""
+    table = study.get("experiment", {})
+    for name, most in (("dim", bounds.dim), ("trials", bounds.trials)):
+        values = table.get(name)
+        for value in values if isinstance(values, list) else [values]:
+            if isinstance(value, int | float) and value > most:
+                raise bad_field(name, value, f"at most {most} here; `giantstep compare` has no such bound")
+    for name, value in table.items():
+        if isinstance(value, int) and not isinstance(value, bool) and name != "seed" and value > bounds.count:
+            raise bad_field(name, value, f"at most {bounds.count} here")
+    if table.get("device", "cpu") != "cpu":
+        raise bad_field("device", table["device"], '"cpu" on the page')
+    thin = thinned(study, dots)
+    if grid_points(thin) > bounds.dots:
+        raise InputError(f"The experiment has {grid_points(thin)} points and at most {bounds.dots} are allowed here.")
+    return {**thin, "experiment": {**table}}
+
+
+def with_arrays(value: Any, known: Mapping[str, Any]) -> Any:
+    """Return tables with the names of large arrays replaced by the numbers the server knows; no file is read."""
+    if isinstance(value, dict):
+        name = value.get("npz")
+        if isinstance(name, str) and name in known:
+            return known[name]
+        return {key: with_arrays(inner, known) for key, inner in value.items()}
+    return value
+
+
+def whole(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number of a request within its bounds."""
+    value = data.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise bad_field(name, value, f"a whole number from {least} to {most}")
+    return value
+
+
+def _leaves(table: Mapping[str, Any]) -> list[Any]:
+    """Return the values of a grid, also those of fields inside a part, which TOML nests."""
+    values: list[Any] = []
+    for value in table.values():
+        nested = isinstance(value, dict) and not {"start", "stop", "num", "kind"} & set(value)
+        values += _leaves(value) if nested else [value]
+    return values
+
+
+def grid_points(study: Mapping[str, Any]) -> int:
+    """Return the number of points of a study's grid, from its ranges and lists."""
+    points = 1
+    for value in [*_leaves(study.get("grid", {})), *(study.get(one, {}).get("dim") for one in ("limit", "experiment"))]:
+        length = len(value) if isinstance(value, list) else value.get("num", 1) if isinstance(value, dict) else 1
+        points *= length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else 1
+    return points
+
+
+def thinned(study: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """Return a study with at most so many points along each field that varies, ends kept.
+
+    >>> thinned({"grid": {"ridge": {"start": 0, "stop": 1, "num": 90}, "noise": [0, 1, 2, 3]}}, 3)["grid"]
+    {'ridge': {'start': 0, 'stop': 1, 'num': 3}, 'noise': [0, 2, 3]}
+    """
+    return {**study, "grid": {name: _thin(value, most) for name, value in study.get("grid", {}).items()}}
+
+
+def _thin(value: Any, most: int) -> Any:
+    if isinstance(value, dict) and "num" in value:
+        num = value["num"]
+        return {**value, "num": most} if isinstance(num, int) and num > most else value
+    if isinstance(value, dict) and "kind" not in value:
+        return {name: _thin(inner, most) for name, inner in value.items()}
+    if isinstance(value, list) and len(value) > most:
+        places = [0] if most == 1 else [round(i * (len(value) - 1) / (most - 1)) for i in range(most)]
+        return [value[place] for place in places]
+    return value
+
+
+def shape_of(study: Mapping[str, Any]) -> str:
+    """Return what the cost of a point depends on: the study without its finite numbers and its grid's values.
+
+    >>> shape_of({"scenario": {"ridge": 0.1, "far": "inf"}}) == shape_of({"scenario": {"ridge": 2, "far": "inf"}})
+    True
+    """
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: bare(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [bare(inner) for inner in value] if len(value) <= 16 else [len(value)]
+        return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    parts = [bare(study.get(name)) for name in ("scenario", "what", "settings", "limit")]
+    return json.dumps([*parts, sorted(study.get("grid", {}))], sort_keys=True)

@@ -1,0 +1,89 @@
+"""The door of the server: only its own page may ask, bodies are short, every answer has its security headers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+"""Sent with everything. Plotly writes style attributes, hence `unsafe-inline` for styles; scripts have no exception."""
+
+
+class Guard:
+    """Refuses other hosts' pages (Host, Origin, Sec-Fetch-Site), foreign content types and long bodies.
+
+    A page of another site cannot read answers anyway (there is no CORS header); here it cannot even ask. The Host
+    check stops a foreign name that was pointed at this machine (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, port: int, body: int) -> None:
+        self.app, self.body = app, body
+        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or say why not."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        if refusal is not None:
+            status, sentence = refusal
+            response = JSONResponse({"error": sentence}, status_code=status, headers={"Connection": "close"})
+            await response(scope, receive, guarded)
+            return
+        await self.app(scope, self._counted(receive), guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+        if headers.get("host", "") not in self.hosts:
+            return 403, "This server answers only under its own address, 127.0.0.1."
+        if headers.get("origin", next(iter(self.origins))) not in self.origins:
+            return 403, "This server answers only its own page."
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return 403, "This server answers only its own page."
+        if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return 415, "A request must be application/json."
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self.body:
+            return 413, f"A request may have at most {self.body} bytes."
+        return None
+
+    def _counted(self, receive: Receive) -> Any:
+        """Return a receive that stops a body which is longer than it said."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                if seen > self.body:
+                    return {"type": "http.disconnect"}
+            return message
+
+        return counted

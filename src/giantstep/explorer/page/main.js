@@ -1,0 +1,616 @@
+// The page: asks for limits as the hand moves, runs experiments, shows, links and downloads.
+
+import { figure, slicesOf, swatch, tableOf } from "./chart.js";
+import { buildForm, element, showWrong } from "./form.js";
+import { firstStudy, firstVariables, symbolOf } from "./schema.js";
+import { firstState, fromLink, labelsOf, linkOf, MOST_KEPT, sent, stateOf } from "./state.js";
+import { greek, pretty, words } from "./symbols.js";
+
+const $ = (id) => document.getElementById(id);
+const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const SLOW = 300;
+
+let families = {};
+let presets = [];
+let allListed = false;
+let state = null;
+let current = { result: null, dots: null, said: null };
+let kept = [];
+let running = null;
+let finished = null;
+const asking = new Map();
+
+// -- start --------------------------------------------------------------------------------------------------------
+
+async function start() {
+  setTheme(remembered("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  listen();
+  try {
+    for await (const family of listed("/api/families")) families[family.family] = family;
+  } catch (error) {
+    problem(`The families could not be loaded: ${error.message}`);
+    return;
+  }
+  const good = Object.values(families).filter((family) => !family.error);
+  if (!good.length) return problem("No family could be loaded.");
+  const richest = good.reduce((best, one) => (Object.keys(one.questions).length > Object.keys(best.questions).length ? one : best));
+  restore(richest);
+  try {
+    for await (const preset of listed("/api/presets")) {
+      presets.push(preset);
+      if (document.activeElement !== $("preset")) fillPresets();
+      if (preset.name === state.preset) {
+        about();
+        theory();
+      }
+    }
+  } catch (error) {
+    problem(`Some presets could not be loaded: ${error.message}`);
+  }
+  allListed = true;
+  fillPresets();
+}
+
+async function* listed(url) {
+  for await (const line of linesOf(await asked(url))) {
+    if (line.stage === "failed") throw new Error(line.error);
+    yield line;
+  }
+}
+
+function restore(first) {
+  const fallback = firstState(first);
+  if (location.hash.length > 1) {
+    try {
+      load(fromLink(location.hash, families));
+      return;
+    } catch (error) {
+      load(fallback);
+      problem(error.message);
+      return;
+    }
+  }
+  load(fallback);
+}
+
+function family() {
+  return families[state.study.scenario.family];
+}
+
+/** Show another state altogether. */
+function load(next) {
+  problem("");
+  stopExperiment();
+  state = next;
+  current = { result: null, dots: null, said: null };
+  kept = state.kept.map(() => ({ result: null, dots: null }));
+  finished = null;
+  showAgreement(null);
+  $("remarks").replaceChildren();
+  refreshAll();
+}
+
+function refreshAll() {
+  fillPicks();
+  form();
+  about();
+  theory();
+  listKept();
+  remember();
+  ask(0);
+  kept.forEach((_, i) => ask(i + 1));
+}
+
+// -- what is asked ------------------------------------------------------------------------------------------------
+
+async function asked(url, body, options = {}) {
+  const response = await fetch(url, body === undefined ? options : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...options });
+  if (!response.ok) {
+    const said = await response.json().catch(() => ({}));
+    throw Object.assign(new Error(said.error ?? `The server answered ${response.status}.`), { field: said.field, stale: said.stale });
+  }
+  return response;
+}
+
+/** Ask for the limit of one curve; while an answer is under way only the latest wish is kept. */
+async function ask(slot) {
+  const busy = asking.get(slot);
+  if (busy) {
+    busy.again = true;
+    if (performance.now() - busy.since > SLOW) busy.control.abort();
+    return;
+  }
+  const now = { again: false, since: performance.now(), control: new AbortController() };
+  asking.set(slot, now);
+  const study = slot ? state.kept[slot - 1] : state.study;
+  const place = slot ? kept[slot - 1] : current;
+  if (study && place) await answer(slot, study, place, now);
+  asking.delete(slot);
+  if (now.again) ask(slot);
+}
+
+async function answer(slot, study, place, now) {
+  const sentAt = performance.now();
+  const waiting = setTimeout(() => slot === 0 && status("computing …", true), SLOW);
+  try {
+    const response = await asked("/api/limit", { client, place: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
+    for await (const line of linesOf(response)) {
+      if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
+      if (now.again && place.result && !line.last) continue;
+      place.result = line.result;
+      place.said = { ...line, milliseconds: performance.now() - sentAt };
+      if (slot === 0) told(line, performance.now() - sentAt);
+      draw();
+    }
+    if (slot === 0 && !now.again) {
+      if (complaint === "limit") problem("");
+      showWrong($("controls"), null);
+    }
+  } catch (error) {
+    if (error.name === "AbortError" || error.stale || now.again) return;
+    status(slot ? "" : "not computed");
+    if (slot === 0) showWrong($("controls"), error.field, error.message);
+    problem(slot ? `Curve ${slot + 1}: ${error.message}` : error.message, "limit");
+  } finally {
+    clearTimeout(waiting);
+  }
+}
+
+async function* linesOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    for (const part of parts) if (part) yield JSON.parse(part);
+  }
+}
+
+function told(line, milliseconds) {
+  const points = line.of > 1 ? `${line.points} of ${line.of} points` : "one point";
+  if (line.stage === "coarse") status(line.last ? `<span class="coarse">coarse</span>, ${points}` : `<span class="coarse">coarse</span>, ${points}; the fine curve is being computed …`);
+  else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);
+  const { converged, status: reasons } = line.result;
+  const bad = [converged].flat(Infinity).filter((one) => one === false).length;
+  const why = [reasons].flat(Infinity).find(Boolean);
+  const said = line.warnings.length ? line.warnings : bad ? [`${bad} of ${line.points} points were not solved: ${why}`] : [];
+  $("remarks").replaceChildren(...[...said, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
+}
+
+// -- changes ------------------------------------------------------------------------------------------------------
+
+const computed = (study) => JSON.stringify([study.scenario, study.what, study.grid, study.settings, study.limit]);
+
+function change(next, rebuild) {
+  const before = state;
+  state = next;
+  const differs = computed(before.study) !== computed(state.study);
+  if (complaint === "page") problem("");
+  if (differs) {
+    stopExperiment();
+    current.dots = null;
+    finished = null;
+    state.preset = "";
+    $("preset").value = "";
+    showAgreement(null);
+    about();
+  }
+  if (rebuild) form();
+  if (differs && state.kept.length) listKept();
+  const others = JSON.stringify(before.variables) !== JSON.stringify(state.variables);
+  if (differs || others) ask(0);
+  if (others) kept.forEach((_, i) => ask(i + 1));
+  if (others || rebuild) theory();
+  remember();
+  draw();
+}
+
+function form() {
+  buildForm($("controls"), { family: family(), live: () => state, change, wrong: (name, sentence) => showWrong($("controls"), name, sentence) });
+}
+
+let remembering = null;
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => history.replaceState(null, "", linkOf(state)), 150);
+}
+
+// -- showing ------------------------------------------------------------------------------------------------------
+
+function names() {
+  return state.kept.length ? labelsOf(family(), [state.study, ...state.kept]) : [""];
+}
+
+function curves() {
+  const labels = names();
+  return [current, ...kept].map((one, slot) => ({ ...one, label: labels[slot], slot }));
+}
+
+let drawing = false;
+let drawn = "";
+function draw() {
+  $("chart").classList.toggle("stale", !current.result);
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    if (!current.result || !window.Plotly) return;
+    const shown = { family: family(), state, curves: curves(), dark: isDark(), narrow: matchMedia("(max-width: 900px)").matches };
+    try {
+      const { traces, layout, summary } = figure(shown);
+      const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
+      const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
+      drawn = kind;
+      show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
+      $("chart").setAttribute("aria-label", `Figure. ${summary}`);
+      $("chart").classList.toggle("alone", state.variables.length === 1);
+    } catch (error) {
+      problem(`This result cannot be drawn: ${error.message}`);
+    }
+    if ($("numbers-box").open) numbers();
+    slices();
+  });
+}
+
+function slices() {
+  const found = Object.entries(slicesOf({ family: family(), state, curves: curves() }));
+  $("slices").hidden = !found.length;
+  if (!found.length || $("slices").contains(document.activeElement)) return;
+  $("slices").replaceChildren(...found.flatMap(([dim, labels]) => {
+    const list = element("select", { id: `slice-${dim}`, onchange: () => change({ ...state, slices: { ...state.slices, [dim]: list.selectedIndex } }) });
+    labels.forEach((label, i) => list.append(element("option", { selected: i === (state.slices?.[dim] ?? 0) }, String(label))));
+    return [element("label", { for: `slice-${dim}` }, words(dim)), list];
+  }));
+}
+
+function numbers() {
+  const { head, rows, left } = tableOf({ family: family(), state, curves: curves() });
+  $("numbers").replaceChildren(table(head, rows), ...(left ? [element("p", { class: "help" }, `${left} more rows: download the CSV.`)] : []));
+}
+
+function table(head, rows) {
+  return element("table", {},
+    element("thead", {}, element("tr", {}, ...head.map((cell) => element("th", { scope: "col" }, cell)))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell) => element("td", {}, cell))))));
+}
+
+function status(html, soft = false) {
+  $("status").innerHTML = soft && $("status").querySelector(".coarse") ? $("status").innerHTML : html;
+}
+
+/** Say what is wrong; what a limit complained of is taken back by the next good answer, the rest by the next change. */
+let complaint = "";
+function problem(sentence, about = "page") {
+  complaint = sentence ? about : "";
+  $("problem").textContent = sentence;
+  $("problem").hidden = !sentence;
+}
+
+function about() {
+  const preset = presets.find((one) => one.name === state.preset);
+  const title = element("b", {}, preset && preset.description ? preset.title : family().title);
+  const text = preset && preset.description ? ` ${preset.description} ${preset.parameters}` : ` ${family().questions[state.study.what].meaning}.`;
+  $("about").replaceChildren(title, text);
+}
+
+function theory() {
+  const { questions, theories } = family();
+  const question = questions[state.study.what];
+  const what = element("dl", { class: "what" });
+  for (const variable of question.variables.filter((one) => state.variables.includes(one.name))) {
+    what.append(element("dt", { class: "math", html: pretty(symbolOf(family(), state.notation, variable.name, variable.symbol)) || variable.name }), element("dd", {}, `${words(variable.name)}: ${greek(variable.meaning)}`));
+  }
+  const named = state.study.limit.theory ?? Object.keys(theories)[0];
+  what.append(element("dt", {}, "theory"), element("dd", {}, `${named}: ${theories[named]}`));
+  const preset = presets.find((one) => one.name === state.preset);
+  const papers = [...family().papers].sort((a, b) => (b.key === preset?.paper) - (a.key === preset?.paper));
+  $("theory").replaceChildren(element("pre", { tabindex: "0", "aria-label": "Model and update rule" }, greek(family().update_rule)), what, ...papers.map((one) => paper(one, one.key === preset?.paper)));
+}
+
+function paper({ key, title, bibtex }, isShown) {
+  const id = /eprint\s*=\s*\{([^}]+)\}/.exec(bibtex)?.[1];
+  const place = id ? element("a", { href: `https://arxiv.org/abs/${encodeURIComponent(id)}`, rel: "noopener noreferrer", target: "_blank" }, `arXiv ${id}`) : "";
+  const head = element("div", {}, `${authors(bibtex)}: `, element("span", {}, plainTitle(title || key)), " ", place, isShown ? " (this figure)" : "");
+  return element("div", { class: "paper" }, head, element("details", {}, element("summary", {}, "BibTeX"), element("pre", {}, bibtex)));
+}
+
+function plainTitle(title) {
+  return title.replace(/[{}\\]/g, "");
+}
+
+/** "Dandi et al. 2025" from a BibTeX entry. */
+function authors(bibtex) {
+  const names = /author\s*=\s*\{([\s\S]*?)\},?\n/.exec(bibtex)?.[1]?.split(/\s+and\s+/) ?? [];
+  const surname = (names[0] ?? "").split(",")[0].replace(/\\['"`^~=.]|[{}\\]/g, "").trim();
+  const year = /year\s*=\s*\{(\d+)\}/.exec(bibtex)?.[1] ?? "";
+  return `${surname}${names.length > 2 ? " et al." : names.length === 2 ? ` and ${names[1].split(",")[0].replace(/[{}\\'"`^]/g, "").trim()}` : ""} ${year}`;
+}
+
+// -- picks --------------------------------------------------------------------------------------------------------
+
+function fillPicks() {
+  fill($("family"), Object.values(families).map((one) => [one.family, one.error ? `${one.family} (broken)` : one.title]), state.study.scenario.family);
+  fill($("question"), Object.entries(family().questions).map(([name]) => [name, words(name)]), state.study.what);
+  const papers = Object.keys(family().notation ?? {}).map((key) => [key, authors(family().papers.find((one) => one.key === key)?.bibtex ?? key)]);
+  fill($("notation"), [["ours", "ours"], ...papers], state.notation);
+  fillPresets();
+}
+
+function fill(list, options, value) {
+  list.replaceChildren(...options.map(([key, text]) => element("option", { value: key, selected: key === value }, text)));
+}
+
+function fillPresets() {
+  const list = $("preset");
+  list.replaceChildren(element("option", { value: "" }, allListed ? "–" : "loading …"));
+  const groups = new Map();
+  for (const preset of presets) {
+    const name = preset.family || "other";
+    if (!groups.has(name)) groups.set(name, element("optgroup", { label: families[name]?.title ?? name }));
+    groups.get(name).append(element("option", { value: preset.name, selected: preset.name === state.preset }, preset.title));
+  }
+  const mine = state.study.scenario.family;
+  list.append(...[...groups.entries()].sort(([a], [b]) => (b === mine) - (a === mine)).map(([, group]) => group));
+  list.value = presets.some((one) => one.name === state.preset) ? state.preset : "";
+}
+
+function pickPreset(name) {
+  const preset = presets.find((one) => one.name === name);
+  if (!preset) return;
+  const target = families[preset.family];
+  if (preset.error || !preset.studies.length || !target || target.error) {
+    problem(`The preset “${preset.title}” is broken: ${preset.error ?? target?.error ?? "it has no study"}`);
+    return;
+  }
+  try {
+    load(stateOf(target, preset.studies, preset.name));
+  } catch (error) {
+    problem(`The preset “${preset.title}” is broken: ${error.message}`);
+  }
+}
+
+function pickFamily(name) {
+  if (families[name].error) {
+    problem(families[name].error);
+    $("family").value = state.study.scenario.family;
+    return;
+  }
+  load(firstState(families[name]));
+}
+
+/** Ask another question of the same scenario; where that has no answer to it, the family's own example is shown. */
+function pickQuestion(what) {
+  const example = firstStudy(family(), what);
+  const same = JSON.stringify(family().examples?.[what]) === JSON.stringify(family().example);
+  const study = same ? { ...example, scenario: state.study.scenario } : example;
+  const next = stateOf(family(), [{ ...study, experiment: state.study.experiment }], "");
+  load({ ...next, notation: state.notation, dots: state.dots, budget: state.budget, variables: firstVariables(family().questions[what]) });
+}
+
+// -- curves kept --------------------------------------------------------------------------------------------------
+
+function keep() {
+  if (!current.result || state.kept.length >= MOST_KEPT) return;
+  state = { ...state, kept: [...state.kept, state.study] };
+  kept = [...kept, { ...current }];
+  listKept();
+  remember();
+  draw();
+}
+
+function dropKept(place) {
+  state = { ...state, kept: state.kept.filter((_, i) => i !== place) };
+  kept = kept.filter((_, i) => i !== place);
+  listKept();
+  remember();
+  draw();
+  $("pin").focus();
+}
+
+function listKept() {
+  $("pin").disabled = state.kept.length >= MOST_KEPT;
+  const labels = names();
+  $("pinned").replaceChildren(...state.kept.map((_, i) => {
+    const label = labels[i + 1];
+    const mark = element("span", { class: "swatch", "aria-hidden": "true", style: `background:${swatch(i + 1, isDark())}` });
+    return element("li", {}, mark, label, element("button", { type: "button", "aria-label": `Remove ${label}`, onclick: () => dropKept(i) }, "×"));
+  }));
+}
+
+// -- experiment ---------------------------------------------------------------------------------------------------
+
+async function runExperiment() {
+  stopExperiment();
+  problem("");
+  current.dots = null;
+  finished = null;
+  showAgreement(null);
+  const mine = { name: null, source: null, total: 0, done: 0 };
+  running = mine;
+  buttons(true);
+  said("starting …");
+  let started;
+  try {
+    started = await (await asked("/api/experiment", { client, study: sent(state.study), dots: state.dots, budget: state.budget })).json();
+  } catch (error) {
+    if (running !== mine) return;
+    endExperiment(mine, "not started");
+    problem(error.message);
+    showWrong($("controls"), error.field, error.message);
+    return;
+  }
+  mine.name = started.name;
+  mine.grid = started.grid;
+  if (running !== mine) {
+    asked(`/api/experiment/${mine.name}`, undefined, { method: "DELETE" }).catch(() => {});
+    return;
+  }
+  follow(mine);
+}
+
+function follow(mine) {
+  mine.source = new EventSource(`/api/experiment/${encodeURIComponent(mine.name)}`);
+  const on = (kind, take) => mine.source.addEventListener(kind, (event) => running === mine && take(JSON.parse(event.data)));
+  on("progress", ({ done, total }) => {
+    Object.assign(mine, { done, total });
+    $("progress").max = total;
+    $("progress").value = done;
+    said(`${done} of ${total} trials`);
+  });
+  on("dots", ({ result }) => {
+    current.dots = result;
+    draw();
+  });
+  on("comparison", ({ result, agreement, warnings }) => {
+    current.dots = result;
+    finished = { name: mine.name, grid: mine.grid };
+    showAgreement(agreement, warnings);
+    draw();
+  });
+  on("finished", () => endExperiment(mine, `finished: ${mine.total} trials`));
+  on("stopped", ({ reason }) => endExperiment(mine, `stopped after ${mine.done} of ${mine.total} trials: ${reason}`));
+  on("refused", ({ error, field }) => {
+    endExperiment(mine, "not computed");
+    problem(error);
+    showWrong($("controls"), field, error);
+  });
+  mine.source.addEventListener("error", () => {
+    if (running === mine && mine.source.readyState === EventSource.CLOSED) endExperiment(mine, "the connection was lost");
+  });
+}
+
+function endExperiment(mine, sentence) {
+  mine.source?.close();
+  if (running !== mine) return;
+  running = null;
+  buttons(false);
+  said(sentence);
+}
+
+function stopExperiment(byHand = false) {
+  if (!running) {
+    if (!byHand) said("");
+    return;
+  }
+  const mine = running;
+  if (mine.name) asked(`/api/experiment/${mine.name}`, undefined, { method: "DELETE" }).catch(() => {});
+  if (!byHand || !mine.name) endExperiment(mine, byHand ? "stopped" : "stopped: the scenario changed");
+}
+
+function buttons(isRunning) {
+  $("run").disabled = isRunning;
+  $("stop").hidden = $("progress").hidden = !isRunning;
+  $("progress").removeAttribute("value");
+  document.querySelector('[data-file="dots"]').hidden = !finished;
+}
+
+function said(sentence) {
+  $("experiment-status").textContent = sentence;
+}
+
+function showAgreement(report, warnings = []) {
+  $("agreement-box").hidden = !report;
+  document.querySelector('[data-file="dots"]').hidden = !finished;
+  if (!report) return;
+  const shown = report.variables.filter((row) => state.variables.includes(row.variable));
+  const number = (value, digits) => (typeof value === "number" ? value.toFixed(digits) : "–");
+  const percent = (value) => (typeof value === "number" ? `${(100 * value).toFixed(2)}%` : "–");
+  const rows = (shown.length ? shown : report.variables).map((row) => [words(row.variable), String(row.points), number(row.largest_z, 2), number(row.chance_z, 2), percent(row.largest_relative_gap), percent(row.smallest_visible), row.passes ? "yes" : "no"]);
+  const note = element("p", { class: "help" }, "z is the gap between experiment and limit in standard errors; by chance the largest of so many passes its line once in 1,000. At a finite dimension small gaps remain that are no error of either side.");
+  $("agreement").replaceChildren(table(["variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "within chance"], rows), note, ...warnings.map((text) => element("p", { class: "help" }, text)));
+}
+
+// -- links and files ----------------------------------------------------------------------------------------------
+
+async function copyLink() {
+  history.replaceState(null, "", linkOf(state));
+  try {
+    await navigator.clipboard.writeText(location.href);
+    status("the link is copied");
+  } catch {
+    status("the address of this page is the link");
+  }
+}
+
+async function download(kind) {
+  const name = `giantstep-${state.study.scenario.family}-${state.study.what}`;
+  try {
+    if (kind === "png" || kind === "svg") save(await picture(kind), `${name}.${kind}`);
+    else if (kind === "dots") save(URL.createObjectURL(await (await asked(`/api/experiment/${encodeURIComponent(finished.name)}/csv`)).blob()), `${name}-dots.csv`);
+    else {
+      const labels = curves().map((one, i) => one.label || `curve ${i + 1}`);
+      const view = { variables: state.variables, log: state.log, labels };
+      if (finished) view.dots = finished.grid;
+      const studies = [state.study, ...state.kept].map(sent);
+      const file = await (await asked(`/api/export/${kind}`, { studies: kind === "toml" ? studies.slice(0, 1) : studies, view })).blob();
+      save(URL.createObjectURL(file), `${name}.${kind === "python" ? "py" : kind}`);
+    }
+  } catch (error) {
+    problem(`The file could not be made: ${error.message}`);
+  }
+}
+
+/** The figure in light colours on white, whatever the page looks like. */
+async function picture(format) {
+  const { traces, layout } = figure({ family: family(), state, curves: curves(), dark: false, narrow: false });
+  const width = 620 * Math.min(state.variables.length, 2) + 120;
+  return Plotly.toImage({ data: traces, layout: { ...layout, paper_bgcolor: "white", plot_bgcolor: "white" } }, { format, width, height: layout.height, scale: format === "png" ? 2 : 1 });
+}
+
+function save(href, name) {
+  const link = element("a", { href, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  if (href.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(href), 10000);
+}
+
+// -- theme and events ---------------------------------------------------------------------------------------------
+
+const isDark = () => document.documentElement.dataset.theme === "dark";
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  try {
+    localStorage.setItem("theme", name);
+  } catch { /* a private window keeps nothing */ }
+}
+
+function remembered(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function listen() {
+  $("family").addEventListener("change", (event) => pickFamily(event.target.value));
+  $("preset").addEventListener("change", (event) => pickPreset(event.target.value));
+  $("question").addEventListener("change", (event) => pickQuestion(event.target.value));
+  $("notation").addEventListener("change", (event) => change({ ...state, notation: event.target.value }, true));
+  $("theme").addEventListener("click", () => {
+    setTheme(isDark() ? "light" : "dark");
+    listKept();
+    draw();
+  });
+  $("run").addEventListener("click", runExperiment);
+  $("stop").addEventListener("click", () => stopExperiment(true));
+  $("pin").addEventListener("click", keep);
+  $("link").addEventListener("click", copyLink);
+  $("numbers-box").addEventListener("toggle", () => $("numbers-box").open && numbers());
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+  for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));
+  addEventListener("hashchange", () => {
+    try {
+      load(fromLink(location.hash, families));
+    } catch (error) {
+      problem(error.message);
+    }
+  });
+  addEventListener("resize", draw);
+}
+
+addEventListener("load", start);

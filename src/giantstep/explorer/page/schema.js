@@ -1,0 +1,164 @@
+// What the description of a family says about one scenario: its fields, their values, sensible ranges, defaults.
+
+/** Fields in force for this scenario, parts opened: [{field, depth, part}] in order. */
+export function openFields(family, scenario) {
+  const found = [];
+  const walk = (fields, depth) => {
+    for (const field of fields) {
+      found.push({ field, depth });
+      const choice = chosen(field, valueAt(scenario, field.name));
+      if (choice && choice.fields) walk(choice.fields, depth + 1);
+    }
+  };
+  walk(family.fields, 0);
+  return found;
+}
+
+/** Which choice of a part a value is. */
+export function chosen(field, value) {
+  if (!field.choices) return null;
+  return field.choices.find((choice) =>
+    "value" in choice ? choice.value === value : isTable(value) && (choice.kind === undefined || choice.kind === value.kind)) ?? null;
+}
+
+export function isTable(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Read a dotted field of a scenario. */
+export function valueAt(scenario, name) {
+  return name.split(".").reduce((inner, part) => (isTable(inner) ? inner[part] : undefined), scenario);
+}
+
+/** Return a scenario with a dotted field changed; undefined removes it. */
+export function withValue(scenario, name, value) {
+  const [first, ...rest] = name.split(".");
+  const copy = { ...scenario };
+  if (!rest.length && value === undefined) delete copy[first];
+  else copy[first] = rest.length ? withValue(isTable(copy[first]) ? copy[first] : {}, rest.join("."), value) : value;
+  return copy;
+}
+
+/** Return a value a choice can start from: its defaults, and numbers within bounds. */
+export function startOf(choice) {
+  if ("value" in choice) return choice.value;
+  const table = choice.kind === undefined ? {} : { kind: choice.kind };
+  for (const field of choice.fields) {
+    const name = field.name.split(".").pop();
+    if (field.required) table[name] = sample(field);
+    else if (!(Array.isArray(field.default) && !field.default.length) && field.default !== null) table[name] = field.default;
+  }
+  return table;
+}
+
+function sample(field) {
+  if (field.values) return field.values[0];
+  if (field.choices) return startOf(field.choices[0]);
+  if (field.type.startsWith("list")) return [1];
+  if (field.type.startsWith("array")) return [[1]];
+  if (field.type === "function") return "z";
+  const { low, high } = ends(field);
+  if (low !== null && high !== null) return field.type === "whole number" ? low : (low + high) / 2;
+  return low === null || low < 1 ? 1 : low + 1;
+}
+
+export function isNumeric(field) {
+  return /(^| )(whole )?number( |$)/.test(field.type.replace(/list of numbers|array of numbers/g, ""));
+}
+
+function ends(field) {
+  const bounds = field.bounds ?? {};
+  return { low: bounds.ge ?? bounds.gt ?? null, high: bounds.le ?? bounds.lt ?? null };
+}
+
+/** A slider's range around a value: linear between bounds, logarithmic where only zero bounds it from below. */
+export function sliderRange(field, value) {
+  const { low, high } = ends(field);
+  const open = field.bounds ?? {};
+  if (field.type === "whole number") {
+    const least = low === null ? value - 10 : low + (open.gt === low ? 1 : 0);
+    const most = high === null ? Math.max(least + 9, 4 * Math.abs(value)) : high - (open.lt === high ? 1 : 0);
+    return { log: false, min: least, max: most, step: most - least > 2000 ? Math.round((most - least) / 500) : 1 };
+  }
+  if (low !== null && high !== null) {
+    const step = (high - low) / 400;
+    return { log: false, min: low + (open.gt === low ? step : 0), max: high - (open.lt === high ? step : 0), step };
+  }
+  if (low === 0 && value > 0) return { log: true, min: rounded(value / 30), max: rounded(value * 30), step: 0.005 };
+  if (low !== null) return spread(low + (open.gt === low ? 0.01 : 0), low + 4 * Math.max(Math.abs(value - low), 0.25));
+  if (high !== null) return spread(high - 4 * Math.max(Math.abs(high - value), 0.25), high);
+  const size = value === 0 ? 3 : 3 * Math.abs(value);
+  return spread(-size, size);
+}
+
+function spread(min, max) {
+  return { log: false, min, max, step: (max - min) / 400 };
+}
+
+function rounded(value) {
+  return Number(value.toPrecision(1));
+}
+
+/** Fields a grid can have now: those that hold one number. */
+export function gridFields(family, scenario) {
+  const fields = openFields(family, scenario).map(({ field }) => field)
+    .filter((field) => isNumeric(field) && (typeof valueAt(scenario, field.name) === "number" || valueAt(scenario, field.name) === "inf"));
+  return fields;
+}
+
+/** A range of a field to draw a curve over. */
+export function gridRange(field, value, num) {
+  const { low, high } = ends(field);
+  if (field.type === "whole number") {
+    const least = low ?? 0;
+    const most = Math.min(high ?? Infinity, Math.max(least + 9, 2 * (typeof value === "number" ? value : least)));
+    return Array.from({ length: Math.min(most - least + 1, 40) }, (_, i) => least + i);
+  }
+  if (low !== null && high !== null) {
+    const margin = (high - low) / 100;
+    return { start: low + (field.bounds.gt === low ? margin : 0), stop: high - (field.bounds.lt === high ? margin : 0), num };
+  }
+  const v = typeof value === "number" && value !== 0 ? value : 1;
+  if (low === 0 && v > 0) return { start: rounded(v / 8), stop: Number((2.5 * v).toPrecision(2)), num };
+  if (low !== null) return { start: low, stop: low + 2 * Math.max(Math.abs(v - low), 1), num };
+  return { start: -2 * Math.abs(v), stop: 2 * Math.abs(v), num };
+}
+
+/** Own dimensions of a variable that are an axis of numbers: x, time, and those a setting gives the values of. */
+export function ownAxis(question, variable) {
+  const settings = question.settings;
+  return variable.dims.find((dim) => dim === "x" || dim === "time" || dim in settings) ?? null;
+}
+
+/** Variables a question shows first. */
+export function firstVariables(question) {
+  const known = question.variables.map((variable) => variable.name);
+  const wanted = question.plot.filter((name) => known.includes(name)).slice(0, 2);
+  return wanted.length ? wanted : known.slice(0, 1);
+}
+
+/** The study a question of a family starts with. */
+export function firstStudy(family, what) {
+  const { family: name, ...fields } = family.examples?.[what] ?? family.example;
+  const study = { scenario: { family: family.family, ...fields }, what };
+  return withAxes(family, study);
+}
+
+/** Give a study without a grid the axis its question needs, and the settings it cannot do without. */
+export function withAxes(family, study) {
+  const question = family.questions[study.what];
+  const first = question.variables.find((variable) => variable.name === firstVariables(question)[0]);
+  const result = { ...study };
+  const needed = Object.entries(question.settings).filter(([, setting]) => setting.example !== undefined);
+  if (needed.length) result.settings = { ...Object.fromEntries(needed.map(([key, setting]) => [key, setting.example])), ...study.settings };
+  if (Object.keys(study.grid ?? {}).length || ownAxis(question, first)) return result;
+  const fields = gridFields(family, study.scenario);
+  const field = fields.find((one) => family.shared_fields.includes(one.name)) ?? fields[0];
+  if (field) result.grid = { [field.name]: gridRange(field, valueAt(study.scenario, field.name), 100) };
+  return result;
+}
+
+/** The symbol of a field or variable in a notation. */
+export function symbolOf(family, notation, name, ours) {
+  return family.notation?.[notation]?.[name] ?? ours;
+}

@@ -1,0 +1,73 @@
+"""Run the explorer on this machine's own address."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+
+from giantstep.errors import InputError
+
+DEFAULT_PORT = 8765
+ADDRESS = "127.0.0.1"
+
+
+def bound_socket(port: int | None) -> socket.socket:
+    """Return a socket on loopback: the port asked for, or the usual one, or any free one where that is taken."""
+    wanted = [port] if port is not None else [DEFAULT_PORT, 0]
+    for number in wanted:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((ADDRESS, number))
+            listening.listen(128)
+        except OSError as error:
+            listening.close()
+            if number == wanted[-1]:
+                reason = (error.strerror or str(error)).lower()
+                raise InputError(f"The port {number} of {ADDRESS} cannot be used: {reason}.") from None
+        else:
+            return listening
+    raise AssertionError  # the loop returns or raises
+
+
+def serve(
+    port: int | None = None, *, browser: bool = True, say: Callable[[str], object] = lambda text: print(text)
+) -> None:
+    """Serve the page until the process is interrupted.
+
+    Parameters
+    ----------
+    port : a port of 127.0.0.1; 8765, or a free one, if left out.
+    browser : open the page in a browser.
+    say : told the address.
+    """
+    try:
+        import uvicorn
+
+        from giantstep.explorer.app import Explorer
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"The explorer needs the package {error.name}; install it with: pip install 'giantstep[explorer]'."
+        ) from None
+    listening = bound_socket(port)
+    number = listening.getsockname()[1]
+    address = f"http://{ADDRESS}:{number}/"
+    explorer = Explorer(number)
+    config = uvicorn.Config(
+        explorer.app, log_level="warning", server_header=False, timeout_graceful_shutdown=1, limit_concurrency=200
+    )
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            explorer.experiments.close()  # whoever listens to one would be waited for
+            await super().shutdown(sockets)
+
+    server = Server(config)
+    say(f"The explorer is at {address}; end it with Ctrl-C.")
+    sys.stdout.flush()
+    if browser:
+        threading.Timer(0.8, webbrowser.open, [address]).start()
+    server.run(sockets=[listening])

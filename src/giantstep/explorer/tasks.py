@@ -1,0 +1,183 @@
+"""What a worker process does for the page: limits, experiments, exports, presets; it tells through `emit`.
+
+Everything comes in as the tables of a study file and goes out as JSON text, so the server itself computes nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from giantstep.errors import GiantstepWarning, InputError
+
+if TYPE_CHECKING:
+    import xarray
+
+    from giantstep.study import Study
+
+Emit = Callable[[str, str], object]
+"""Takes the kind of an event and its JSON text."""
+
+_BETWEEN_DOTS = 0.2
+"""Seconds between two pictures of a running experiment, at least."""
+
+
+def read(tables: Mapping[str, Any]) -> Study:
+    """Return the checked study of a request."""
+    from giantstep.study import Study
+    from giantstep.studyfile import study_fields
+
+    return Study(**study_fields(tables, "The request"))
+
+
+@contextmanager
+def _remarks() -> Iterator[list[str]]:
+    """Collect what giantstep warns about; other libraries' warnings are for their developers."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", GiantstepWarning)
+        yield said
+    said += dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, GiantstepWarning))
+
+
+def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
+    """Return a result as JSON, with the variables asked for, what belongs to them, and the diagnostics."""
+    from giantstep.files import to_json
+    from giantstep.result import DIAGNOSTICS
+
+    if variables is None:
+        return to_json(result)
+    wanted = [name + end for name in variables for end in ("", "_stderr", "_gap", "_z")]
+    names = [name for name in (*wanted, *DIAGNOSTICS) if name in result.data_vars]
+    return to_json(result[names])
+
+
+def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
+    """Answer with the limit: one event ``limit``."""
+    start = time.process_time()  # what it costs, however busy the machine is
+    with _remarks() as said:
+        result = read(tables).predict(progress=False)
+    text = _json(result, variables)
+    about = {"seconds": round(time.process_time() - start, 4), "warnings": said}
+    emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
+
+
+def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
+    """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end."""
+    from giantstep.agreement import agreement
+
+    last = time.monotonic()
+
+    def progress(done: int, total: int, text: str) -> None:
+        if text == "trials":
+            emit("progress", json.dumps({"done": done, "total": total}))
+
+    def watch(so_far: Callable[[], xarray.Dataset]) -> None:
+        nonlocal last
+        if time.monotonic() - last > _BETWEEN_DOTS:
+            emit("dots", f'{{"result": {_json(so_far(), variables)}}}')
+            last = time.monotonic()
+
+    with _remarks() as said:
+        result = read(tables).compare(progress=progress, watch=watch)
+    report = agreement(result).to_dict()
+    emit("file", json.dumps({"text": csv_text({"": result})}))
+    about = {"warnings": said, "agreement": report}
+    emit("comparison", f'{json.dumps(about)[:-1]}, "result": {_json(result, variables)}}}')
+
+
+def export(
+    emit: Emit,
+    kind: str,
+    studies: Mapping[str, Mapping[str, Any]],
+    variables: Sequence[str],
+    log: str,
+    dots: Mapping[str, Any] | None,
+) -> None:
+    """Write what is shown as a file: ``toml`` (the first study), ``csv`` (the limits), ``python`` (the figure)."""
+    from giantstep.arrays import large_arrays
+    from giantstep.explorer.script import script
+
+    known = {label: read(tables) for label, tables in studies.items()}
+    first = next(iter(known.values()))
+    if kind != "csv" and any(True for study in known.values() for _ in large_arrays(study.scenario)):
+        raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
+    if kind == "toml":
+        text = first.to_toml(comments=True)
+    elif kind == "csv":
+        with _remarks():
+            text = csv_text({label: study.predict(progress=False) for label, study in known.items()})
+    else:
+        text = script(known, variables, log, None if dots is None else read(dots))
+    emit("file", json.dumps({"text": text}))
+
+
+def csv_text(results: Mapping[str, xarray.Dataset]) -> str:
+    """Return results as the CSV that `giantstep.save` writes, several below each other with their label in front."""
+    from giantstep.files import table
+
+    tables = {label: table(result) for label, result in results.items()}
+    head = ["study"] if len(tables) > 1 else []
+    names = list(dict.fromkeys(name for columns in tables.values() for name in columns))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*head, *names])
+    for label, columns in tables.items():
+        length = len(next(iter(columns.values())))
+        cells = [columns[name].tolist() if name in columns else [""] * length for name in names]
+        writer.writerows([*([label] if head else []), *row] for row in zip(*cells))
+    return text.getvalue()
+
+
+def families(emit: Emit) -> None:
+    """Describe every family: one event ``family`` each; a broken one says why."""
+    from giantstep import scenario
+    from giantstep.describe import describe
+
+    for name in scenario.families():
+        try:
+            about = describe(name)
+            about["labels"] = {
+                what: {dim: list(labels) for dim, labels in question.labels.items()}
+                for what, question in scenario.family_class(name).questions.items()
+            }
+            about["examples"] = {
+                what: scenario.family_class(name).example_for(what).content() for what in about["questions"]
+            }
+            text = json.dumps(about, allow_nan=False)
+        except Exception as error:  # the page shows the others
+            text = json.dumps({"family": name, "error": f"The family {name} cannot be loaded: {error}"})
+        emit("family", text)
+
+
+def presets(emit: Emit) -> None:
+    """Find every preset: one event ``preset`` each, after one ``arrays`` where it has large ones."""
+    from giantstep.explorer import presets as found
+
+    for preset in found.presets():
+        arrays = preset.pop("arrays", {})
+        if arrays:
+            emit("arrays", json.dumps(arrays, allow_nan=False))
+        emit("preset", json.dumps(preset, allow_nan=False))
+
+
+TASKS: dict[str, Callable[..., None]] = {
+    "limit": limit,
+    "experiment": experiment,
+    "export": export,
+    "families": families,
+    "presets": presets,
+}
+"""What a worker can be asked for by name."""
+
+
+def refused(error: Exception) -> dict[str, Any]:
+    """Return an error as the page is told of it."""
+    return {"error": str(error), "field": error.field if isinstance(error, InputError) else None}

@@ -1,0 +1,231 @@
+"""The first two steps in closed form, where they are known: a second route to the limit, without any recursion.
+
+All start from M = 0, Q = I, on one reused batch, without momentum, constraint or training of the second layer. With
+c1 = E[y h*], ybar = E y and s2 = E y^2 (labels with noise), the first step is
+
+    M^1_j = eta alpha a_j E[sigma'] c1 ,   P^1 = (1 - eta decay) I - eta Lam ,   Q^1 = P^1 P^1T + eta^2 Cl + M^1 M^1T ,
+
+and h^1 = M^1 h* + P^1 u + eta Cl^{1/2} xi - eta F(u, y) with u, xi standard normals: M^2 is one more Gaussian average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import polynomial as power_basis
+from numpy.typing import NDArray
+from scipy import special
+
+from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
+from giantstep.families.batch_reuse.population import line_rule
+from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.gaussian import Target, gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.grids import hermite_rule
+
+Floats = NDArray[np.float64]
+_PHI0 = 1 / math.sqrt(2 * math.pi)
+_MOST_NODES, _STEP = 2**18, 0.02
+_NOISE_NODES = 24
+
+
+@dataclass(frozen=True)
+class TwoSteps:
+    """What is known in closed form: M (3, p, k) and Q (3, p, p), NaN where not; `name` says which formula."""
+
+    M: Floats
+    Q: Floats
+    name: str
+
+
+def two_steps(scenario: BatchReuse) -> TwoSteps | None:
+    """Return the closed form that fits a scenario, or None."""
+    overlap, gram = scenario.start
+    plain = scenario.constraint == "none" and not scenario.momentum and not scenario.second_layer_rate
+    single = scenario.data == "reused" or (scenario.data in ("cycle", "replacement") and scenario.batches == 1)
+    if not (plain and single and not np.any(overlap) and np.array_equal(gram, np.eye(scenario.neurons))):
+        return None
+    for form in (_relu, _linear_derivative, _polynomial):
+        found = form(scenario)
+        if found is not None:
+            return found
+    return None
+
+
+class LabelMoments:
+    """Averages over (h*, y): weights, nodes (k, n) and labels (n,) with the noise integrated."""
+
+    def __init__(self, scenario: BatchReuse) -> None:
+        nodes, weights = _target_nodes(scenario.target)
+        labels = np.asarray(scenario.target(nodes.T), dtype=np.float64)
+        if scenario.noise:
+            zeta, factors = hermite_rule(_NOISE_NODES)
+            labels = (labels[:, None] + math.sqrt(scenario.noise) * zeta).ravel()
+            nodes = np.repeat(nodes, _NOISE_NODES, axis=1)
+            weights = np.outer(weights, factors).ravel()
+        self.nodes, self.weights, self.labels = nodes, weights, labels
+
+    def mean(self, values: Floats) -> float:
+        """Return E of values at the nodes."""
+        return float(self.weights @ values)
+
+    def with_target(self, values: Floats) -> Floats:
+        """Return E[values h*], (k,)."""
+        vector: Floats = self.nodes @ (self.weights * values)
+        return vector
+
+
+def _target_nodes(target: Target) -> tuple[Floats, Floats]:
+    """Return nodes and weights for E over h*: exact for polynomials up to the power of y that is needed."""
+    k, degree = target.directions, target.degree
+    if k == 1:
+        rule = line_rule(target)
+        return rule.nodes, rule.weights
+    if degree is not None and (2 * degree + 2) ** k <= _MOST_NODES:
+        return hermite_product(k, 2 * degree + 2)
+    if k == 2:
+        line, factors = trapezoid_rule(_STEP, 9.0)
+        nodes = np.stack([axis.ravel() for axis in np.meshgrid(line, line, indexing="ij")])
+        return nodes, np.outer(factors, factors).ravel()
+    points = sobol_points(Layout(k, False, 0), _MOST_NODES, 0, 0)
+    return points.target, points.weights
+
+
+def _first(scenario: BatchReuse, M: Floats, lam: Floats, cl: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return (P, M, Q) after one step."""
+    eta = float(scenario.rates()[0])
+    P = (1 - eta * scenario.decay) * np.eye(len(lam)) - eta * lam
+    return P, M, P @ P.T + eta**2 * cl + M @ M.T
+
+
+def _filled(scenario: BatchReuse, M1: Floats, M2: Floats | None, Q1: Floats, name: str) -> TwoSteps:
+    p, k = M1.shape
+    M, Q = np.full((3, p, k), np.nan), np.full((3, p, p), np.nan)
+    M[0], Q[0], M[1], Q[1] = 0.0, np.eye(p), M1, Q1
+    if M2 is not None:
+        M[2] = M2
+    return TwoSteps(M, Q, name)
+
+
+# -- ReLU ----------------------------------------------------------------------------------------------------
+
+
+def _relu(scenario: BatchReuse) -> TwoSteps | None:
+    """Return the case of ReLU: the first step for any width, the second for one neuron and one direction."""
+    if scenario.activation.expression != "relu(z)":
+        return None
+    moments, a = LabelMoments(scenario), np.array(scenario.second_layer)
+    eta, alpha, q = float(scenario.rates()[0]), scenario.samples_per_dim, float(scenario.loss == "square")
+    c1, ybar = moments.with_target(moments.labels), moments.mean(moments.labels)
+    s2 = moments.mean(moments.labels**2)
+    others, squares = a.sum() - a, (a**2).sum() - a**2
+    # E[f0 sigma''_j] and E[f0 sigma'_j sigma'_l ...] with u_j = 0 or independent half-normals
+    lam = q * alpha * np.outer(a, a) / 4
+    np.fill_diagonal(lam, alpha * (q * a**2 / 2 + a * _PHI0 * (q * _PHI0 * others - ybar)))
+    own = a**2 / 2 + 2 * a * _PHI0**2 * others + (squares / 2 + _PHI0**2 * (others**2 - squares)) / 2
+    diagonal = alpha * a**2 * (q * own - 2 * q * ybar * _PHI0 * (a + others / 2) + s2 / 2)
+    cl = np.zeros_like(lam)
+    for j in range(len(a)):
+        for m in range(j):
+            rest = others[j] - a[m]
+            rest_squares = squares[j] - a[m] ** 2
+            pair = (a[j] ** 2 + a[m] ** 2) / 4 + a[j] * a[m] * _PHI0**2 * 2
+            with_rest = (
+                2 * _PHI0 * rest * (a[j] + a[m]) * _PHI0 / 2
+                + (rest_squares / 2 + _PHI0**2 * (rest**2 - rest_squares)) / 4
+            )
+            mean = (a[j] + a[m]) * _PHI0 / 2 + rest * _PHI0 / 4
+            cl[j, m] = cl[m, j] = alpha * a[j] * a[m] * (q * (pair + with_rest) - 2 * q * ybar * mean + s2 / 4)
+    np.fill_diagonal(cl, diagonal)
+    M1 = 0.5 * eta * alpha * np.outer(a, c1)
+    P, M1, Q1 = _first(scenario, M1, lam, cl)
+    M2 = None
+    if len(a) == 1 and scenario.target.directions == 1 and scenario.steps > 1:
+        M2 = _relu_second(scenario, moments, float(P[0, 0]), float(cl[0, 0]), float(M1[0, 0]), q)
+    return _filled(scenario, M1, M2, Q1, "relu")
+
+
+def _relu_second(scenario: BatchReuse, moments: LabelMoments, P: float, cl: float, M1: float, q: float) -> Floats:
+    """Return M^2: the noise of step one is integrated exactly, u piecewise around its kink at 0."""
+    eta, eta2 = scenario.rates()[:2]
+    a, s = scenario.second_layer[0], float(scenario.rates()[0]) * math.sqrt(cl)
+    u, weights = gauss_legendre_panels(np.linspace(-10.0, 10.0, 41), 12)  # 0 is an edge
+    weights = weights * normal_density(u)
+    h, y = moments.nodes[0][:, None], moments.labels[:, None]
+    shift = M1 * h + P * u - eta * a * (q * a * u - y) * (u > 0)
+    ratio = shift / s
+    cdf = special.ndtr(ratio)
+    hidden = shift * cdf + s * normal_density(ratio)
+    inner = (a * (q * a * hidden - y * cdf)) @ weights
+    pull = moments.with_target(inner)
+    return (1 - eta2 * scenario.decay) * M1 - eta2 * scenario.samples_per_dim * pull[None]
+
+
+# -- polynomials with the correlation loss -------------------------------------------------------------------
+
+
+def _linear_derivative(scenario: BatchReuse) -> TwoSteps | None:
+    """Return the case sigma' = s0 + s1 z, correlation loss, any target and width: a polynomial in eta."""
+    slopes = _derivative(scenario)
+    if slopes is None or len(slopes) > 2 or scenario.loss != "correlation":
+        return None
+    s0, s1 = (*slopes, 0.0)[:2]
+    moments, a = LabelMoments(scenario), np.array(scenario.second_layer)
+    alpha, rates = scenario.samples_per_dim, scenario.rates()
+    y = moments.labels
+    c1, square = moments.with_target(y), moments.with_target(y**2)
+    matrix = (moments.nodes * (moments.weights * y)) @ moments.nodes.T
+    M1 = rates[0] * alpha * s0 * np.outer(a, c1)
+    lam = np.diag(-alpha * a * moments.mean(y) * s1)
+    same = np.eye(len(a))
+    cl = alpha * np.outer(a, a) * moments.mean(y**2) * (s0**2 + s1**2 * same)
+    _, M1, Q1 = _first(scenario, M1, lam, cl)
+    M2 = None
+    if scenario.steps > 1:
+        inner = s0 * c1 + s1 * (M1 @ matrix + rates[0] * s0 * a[:, None] * square)
+        M2 = (1 - rates[1] * scenario.decay) * M1 + rates[1] * alpha * a[:, None] * inner
+    return _filled(scenario, M1, M2, Q1, "quadratic activation")
+
+
+def _polynomial(scenario: BatchReuse) -> TwoSteps | None:
+    """Return the case of a polynomial sigma, correlation loss, one neuron, E y = 0 = E[y h*] E sigma': a finite sum."""
+    slopes = _derivative(scenario)
+    if slopes is None or scenario.loss != "correlation" or scenario.neurons != 1:
+        return None
+    moments, a, alpha = LabelMoments(scenario), scenario.second_layer[0], scenario.samples_per_dim
+    nodes, weights = hermite_rule(8 * len(slopes))
+    slope_mean = float(weights @ power_basis.polyval(nodes, slopes))
+    y = moments.labels
+    pull = moments.with_target(y) * slope_mean
+    if abs(moments.mean(y)) > 1e-10 or np.abs(pull).max() > 1e-10:
+        return None
+    cl = alpha * a**2 * moments.mean(y**2) * float(weights @ power_basis.polyval(nodes, slopes) ** 2)
+    M1 = np.zeros((1, scenario.target.directions))
+    P, M1, Q1 = _first(scenario, M1, np.zeros((1, 1)), np.array([[cl]]))
+    M2 = None if scenario.steps < 2 else _series(scenario, moments, slopes, float(P[0, 0]), cl)
+    return _filled(scenario, M1, M2, Q1, "polynomial activation")
+
+
+def _series(scenario: BatchReuse, moments: LabelMoments, slopes: Floats, P: float, cl: float) -> Floats:
+    """Return M^2 = eta alpha a sum_m (eta a)^m/m! E[y^{m+1} h*] E[sigma'(u)^m sigma^{(m+1)}(w)].
+
+    Here w = P u + eta Cl^{1/2} xi is the pre-activation after one step without what the sample itself added.
+    """
+    eta, a = float(scenario.rates()[0]), scenario.second_layer[0]
+    grid, weights = hermite_product(2, 8 * len(slopes))
+    u, w = grid[0], P * grid[0] + eta * math.sqrt(cl) * grid[1]
+    at_u = power_basis.polyval(u, slopes)
+    derivative: NDArray[Any] = slopes
+    total = np.zeros(scenario.target.directions)
+    for m in range(len(slopes)):
+        inner = float(weights @ (at_u**m * power_basis.polyval(w, derivative)))
+        total += (eta * a) ** m / math.factorial(m) * inner * moments.with_target(moments.labels ** (m + 1))
+        derivative = power_basis.polyder(derivative)
+    return (float(scenario.rates()[1]) * scenario.samples_per_dim * a * total)[None]
+
+
+def _derivative(scenario: BatchReuse) -> Floats | None:
+    coefficients = scenario.activation.polynomial
+    return None if coefficients is None else power_basis.polyder(coefficients)

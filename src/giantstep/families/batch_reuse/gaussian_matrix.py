@@ -1,0 +1,108 @@
+"""A Gaussian matrix that is never formed: only the products that were asked for are drawn, exactly in law.
+
+X (n x d) has iid N(0,1) entries. Known are X A^T = Y for orthonormal rows A (in R^d) and X^T B^T = Z for orthonormal
+rows B (in R^n). A new direction u orthogonal to A has, given all that, X u = (I - B^T B) g + B^T Z^T u with
+g ~ N(0, I_n); X^T is the mirror image. A product costs O((n + d) x number of earlier ones), memory likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+from giantstep.lab.devices import Array, to_numpy
+
+_NOTHING_NEW = 1e-10
+"""Length, relative to the vector's, below which a part outside the known directions is rounding."""
+
+
+class GaussianMatrix:
+    """An iid N(0,1) matrix known by its products with vectors.
+
+    Parameters
+    ----------
+    rows, columns : n and d.
+    normal : shape -> standard normals.
+    xp : array namespace.
+    right, left : most products with X and with X^T that will be asked for.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        normal: Callable[[tuple[int, int]], Array],
+        xp: ModuleType,
+        right: int,
+        left: int,
+    ) -> None:
+        self._xp, self._normal = xp, normal
+        right, left = min(right, columns), min(left, rows)
+        self._right = _Side(xp.empty((right, columns)), xp.empty((right, rows)))
+        self._left = _Side(xp.empty((left, rows)), xp.empty((left, columns)))
+
+    def times(self, vectors: Array) -> Array:
+        """Return X v for every row v of `vectors` (m, d), as rows (m, n)."""
+        return self._product(vectors, self._right, self._left)
+
+    def transposed_times(self, vectors: Array) -> Array:
+        """Return X^T f for every row f of `vectors` (m, n), as rows (m, d)."""
+        return self._product(vectors, self._left, self._right)
+
+    def _product(self, vectors: Array, side: _Side, other: _Side) -> Array:
+        """Split vectors into the known directions and new ones, draw the products of the new ones."""
+        xp = self._xp
+        inside, new, coefficients = _split(vectors, side.directions, xp)
+        result = inside @ side.products
+        if len(new):
+            drawn = self._normal((len(new), side.all_products.shape[1]))
+            known, images = other.directions, other.products
+            if other.count:
+                drawn += (new @ images.T - drawn @ known.T) @ known
+            side.append(new, drawn)
+            result += coefficients @ drawn
+        return result
+
+
+class _Side:
+    """Orthonormal directions and the products of the matrix with them, in rows."""
+
+    def __init__(self, directions: Array, products: Array) -> None:
+        self.all_directions, self.all_products, self.count = directions, products, 0
+
+    @property
+    def directions(self) -> Array:
+        return self.all_directions[: self.count]
+
+    @property
+    def products(self) -> Array:
+        return self.all_products[: self.count]
+
+    def append(self, directions: Array, products: Array) -> None:
+        last = self.count + len(directions)
+        self.all_directions[self.count : last] = directions
+        self.all_products[self.count : last] = products
+        self.count = last
+
+
+def _split(vectors: Array, known: Array, xp: ModuleType) -> tuple[Array, Array, Array]:
+    """Return (c, u, b) with vectors = c known + b u, the rows of u orthonormal and orthogonal to `known`."""
+    sizes = xp.sqrt((vectors**2).sum(axis=1))
+    inside = vectors @ known.T
+    basis, coefficients = _orthonormal(vectors - inside @ known, float(sizes.max()), xp)
+    if len(basis):
+        basis -= (basis @ known.T) @ known  # once more: the first time leaves rounding errors of the long part
+        basis, change = _orthonormal(basis, 1.0, xp)
+        coefficients = coefficients @ change
+    return inside, basis, coefficients
+
+
+def _orthonormal(rows: Array, size: float, xp: ModuleType) -> tuple[Array, Array]:
+    """Return orthonormal rows u and coefficients b with rows = b u; directions that are rounding are left out."""
+    values, vectors = xp.linalg.eigh(rows @ rows.T)
+    kept = to_numpy(values) > (_NOTHING_NEW * size) ** 2
+    if not kept.any():
+        return rows[:0], rows[:, :0]
+    places = xp.asarray(kept.nonzero()[0])
+    lengths, chosen = xp.sqrt(values[places]), vectors[:, places]
+    return (chosen.T @ rows) / lengths[:, None], chosen * lengths

@@ -1,0 +1,154 @@
+"""Weighted points of the effective process: one sample's target projections, label noise, noise of each step, mask.
+
+All arrays have the points along the last axis. The columns are (h*, zeta, xi^0, xi^1, ..., mask), in this order: the
+first dimensions of a Sobol sequence are its best ones, and the first steps decide the later ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from giantstep.gaussian.grids import hermite_rule, product_grid
+
+Floats = NDArray[np.float64]
+MaskKind = Literal["none", "cycle", "replacement"]
+
+WIDENED = 1.5
+"""Standard deviation with which up to `FEW_DIRECTIONS` target directions are drawn (weights undo it)."""
+SLIGHTLY_WIDENED = 1.25
+FEW_DIRECTIONS = 4
+MOST_COLUMNS = 21201
+"""Dimensions of the Sobol sequence."""
+_SMALLEST = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many columns of each kind there are.
+
+    Attributes
+    ----------
+    directions : target directions k.
+    noisy : whether the labels have noise.
+    normals : columns of xi, p for every step.
+    mask : which samples a step uses: all, one of `batches` groups in turn, or each with probability 1/`batches`.
+    """
+
+    directions: int
+    noisy: bool
+    normals: int
+    mask: MaskKind = "none"
+    batches: int = 1
+    steps: int = 0
+
+    @property
+    def gaussian(self) -> int:
+        """Number of Gaussian columns."""
+        return self.directions + self.noisy + self.normals
+
+    @property
+    def uniform(self) -> int:
+        """Number of uniform columns."""
+        return {"none": 0, "cycle": 1, "replacement": self.steps}[self.mask]
+
+    @property
+    def columns(self) -> int:
+        """Number of all columns."""
+        return self.gaussian + self.uniform
+
+
+@dataclass(frozen=True)
+class Points:
+    """Weighted points: E f is sum w f.
+
+    Attributes
+    ----------
+    target : (k, N) projections h* on the target directions.
+    noise : (N,) label noise zeta, or None.
+    normals : (columns, N) independent normals xi.
+    weights : (N,), of sum one.
+    mask : (steps, N) of 0 and 1, or None where every step uses all samples.
+    """
+
+    target: Floats
+    noise: Floats | None
+    normals: Floats
+    weights: Floats
+    mask: Floats | None = None
+
+
+def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen: bool = True) -> Points:
+    """Return scrambled Sobol points, target directions widened, all first and second moments matched.
+
+    Parameters
+    ----------
+    nodes : their number, a power of two.
+    seed, scramble : the points depend on both and on nothing else.
+    widen : draw h* wider than it is, with weights: polynomial targets have heavy-tailed integrands.
+    """
+    generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
+    engine = stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
+    uniform = np.ascontiguousarray(engine.random(nodes).T)
+    return _from_uniform(layout, uniform, widen=widen)
+
+
+def plain_points(layout: Layout, nodes: int, seed: int) -> Points:
+    """Return plain Monte Carlo points with equal weights: what `sobol_points` is measured against."""
+    uniform = np.random.default_rng(seed).random((layout.columns, nodes))
+    return _from_uniform(layout, uniform, widen=False, matched=False)
+
+
+def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, matched: bool = True) -> Points:
+    k = layout.directions
+    np.clip(uniform, _SMALLEST, 1 - _SMALLEST, out=uniform)
+    normal = uniform[: layout.gaussian]
+    mask = _mask(layout, uniform[layout.gaussian :])
+    special.ndtri(normal, out=normal)
+    scale = 1.0 if not widen else WIDENED if k <= FEW_DIRECTIONS else SLIGHTLY_WIDENED
+    logs = -0.5 * (scale**2 - 1) * (normal[:k] ** 2).sum(axis=0)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    normal[:k] *= scale
+    if matched:
+        normal = _matched(normal, weights)
+    return _split(layout, normal, weights, mask)
+
+
+def _matched(normal: Floats, weights: Floats) -> Floats:
+    """Return the columns with weighted mean 0 and weighted covariance I exactly."""
+    normal = normal - (normal @ weights)[:, None]
+    factor = np.linalg.cholesky((normal * weights) @ normal.T)
+    matched: Floats = np.linalg.inv(factor) @ normal
+    return matched
+
+
+def _split(layout: Layout, normal: Floats, weights: Floats, mask: Floats | None) -> Points:
+    k = layout.directions
+    noise = normal[k] if layout.noisy else None
+    return Points(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
+
+
+def _mask(layout: Layout, uniform: Floats) -> Floats | None:
+    if layout.mask == "none":
+        return None
+    if layout.mask == "cycle":
+        group = np.floor(layout.batches * uniform[0]).astype(np.int64)
+        return (group == (np.arange(layout.steps) % layout.batches)[:, None]).astype(np.float64)
+    return (uniform * layout.batches < 1).astype(np.float64)
+
+
+def grid_points(layout: Layout, per_axis: int) -> Points:
+    """Return the tensor product of Gauss-Hermite rules: for few columns, smooth activations and no masks."""
+    normal, product = hermite_product(layout.gaussian, per_axis)
+    return _split(layout, normal, product / product.sum(), None)
+
+
+def hermite_product(dimensions: int, count: int) -> tuple[Floats, Floats]:
+    """Return the tensor product of Gauss-Hermite rules: nodes (dimensions, n) and weights, without negligible ones."""
+    grid = product_grid(dimensions, (), hermite_rule(count), count)
+    return np.ascontiguousarray(grid.points.T), grid.weights

@@ -1,0 +1,164 @@
+"""Loss on fresh samples as a function of the order parameters (M, Q, a).
+
+With (h, h*) ~ N(0, [[Q, M], [M^T, I]]) the square loss is
+
+    E(f - y)^2/2 = (E g^2 + noise)/2 - sum_j a_j E[g(h*) E[sigma(h_j)|h*]] + sum_ij a_i a_j E[sigma(h_i) sigma(h_j)]/2
+
+and the correlation loss -E[y f] its middle sum. Given h*, h_j is N(M_j.h*, Q_jj - |M_j|^2).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from giantstep.families.batch_reuse.network import Loss
+from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
+from giantstep.gaussian import (
+    Function,
+    Target,
+    expectation,
+    gauss_legendre_panels,
+    normal_density,
+    parse_expression,
+    trapezoid_rule,
+)
+from giantstep.gaussian.closed_joint import erf_i2, relu_i2
+
+Floats = NDArray[np.float64]
+_PANELS = 160
+"""Panels of the one-dimensional rule over [-16, 16]: polynomial targets of high degree reach far out."""
+_TABLE_STEP, _TABLE_LEAST, _TABLE_MOST = 0.125, 129, 20001
+_KNOWN = 1e-9
+
+
+@dataclass(frozen=True)
+class TargetRule:
+    """A rule for E over h*: nodes (k, n), weights (n,) of sum one, weights times the target, and E g^2."""
+
+    nodes: Floats
+    weights: Floats
+    weighted: Floats
+    power: float
+
+
+def target_rule(target: Target, nodes: Floats, weights: Floats) -> TargetRule:
+    """Return the rule for a target: one-dimensional quadrature for k = 1, else the weighted points given."""
+    exact = line_rule(target) if target.directions == 1 else None
+    if exact is not None:
+        return exact
+    values: Floats = np.asarray(target(nodes.T), dtype=np.float64)
+    known = _exact_moments(target)
+    if known is None:
+        return TargetRule(nodes, weights, weights * values, float(weights @ values**2))
+    mean, slopes, power = known  # the points have exact second moments, so a linear correction gives these exactly
+    values = values + (mean - weights @ values) + (slopes - nodes @ (weights * values)) @ nodes
+    return TargetRule(nodes, weights, weights * values, power)
+
+
+def own_rule(target: Target, nodes: int, seed: int) -> TargetRule:
+    """Return a rule with points of its own."""
+    if target.directions == 1:
+        points = np.zeros((1, 1)), np.ones(1)
+    else:
+        drawn = sobol_points(Layout(target.directions, False, 0), nodes, seed, 0)
+        points = drawn.target, drawn.weights
+    return target_rule(target, *points)
+
+
+@functools.lru_cache(maxsize=64)
+def line_rule(target: Target) -> TargetRule:
+    """Return Gauss-Legendre panels on a line, with edges where the target is not smooth."""
+    kinks = [-plane.offset * np.sign(plane.normal[0]) for plane in target.planes]
+    edges = np.unique(np.concatenate([np.linspace(-16.0, 16.0, _PANELS + 1), [k for k in kinks if abs(k) < 16]]))
+    nodes, weights = gauss_legendre_panels(edges, 8)
+    weights = weights * normal_density(nodes)
+    values = target(nodes[:, None])
+    return TargetRule(nodes[None], weights, weights * values, float(weights @ values**2))
+
+
+@functools.lru_cache(maxsize=64)
+def _exact_moments(target: Target) -> tuple[float, Floats, float] | None:
+    """Return E g, E[g h*] and E g^2 by tensor Gauss-Hermite rules where two of them agree (polynomials), else None."""
+    found = []
+    for count in (11, 13) if target.directions <= 4 else (6, 7):
+        nodes, weights = hermite_product(target.directions, count)
+        values = np.asarray(target(nodes.T), dtype=np.float64)
+        found.append((float(weights @ values), nodes @ (weights * values), float(weights @ values**2)))
+    return found[1] if abs(found[1][2] - found[0][2]) <= _KNOWN * abs(found[1][2]) else None
+
+
+def population_loss(
+    activation: Function, loss: Loss, rule: TargetRule, noise: float, a: Floats, M: Floats, Q: Floats
+) -> float:
+    """Return the loss on fresh samples at one time; NaN where the order parameters are."""
+    if not (np.isfinite(M).all() and np.isfinite(Q).all()):
+        return np.nan
+    p = len(a)
+    cross = sum(a[j] * _with_target(activation, rule, M[j], Q[j, j]) for j in range(p) if a[j])
+    if loss == "correlation":
+        return -float(cross)
+    pairs = sum(
+        (1 if i == j else 2) * a[i] * a[j] * pair_moment(activation, Q[i, i], Q[j, j], Q[i, j])
+        for i in range(p)
+        for j in range(i, p)
+    )
+    return float(0.5 * (rule.power + noise) - cross + 0.5 * pairs)
+
+
+def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) -> float:
+    """Return E[g(h*) sigma(h_j)]: the inner mean is a smooth function of m.h*, so it is tabulated."""
+    mean: Floats = np.sum([float(entry) * row for entry, row in zip(m, rule.nodes)], axis=0)
+    spread = float(np.sqrt(max(float(q - m @ m), 0.0)))
+    low, high = float(mean.min()), float(mean.max())
+    if high - low < 1e-12:
+        inner = activation.moments(low, spread).mean
+        return float(inner * rule.weighted.sum())
+    needed = (high - low) / (_TABLE_STEP * max(min(spread, 1.0), 1e-12))
+    count = int(min(max(needed, _TABLE_LEAST), _TABLE_MOST))
+    if spread == 0.0 or count >= len(mean):
+        inner = activation.moments(mean, spread).mean
+    else:
+        table = np.linspace(low, high, count)
+        inner = CubicSpline(table, activation.moments(table, spread).mean)(mean)
+    return float(rule.weighted @ inner)
+
+
+def pair_moment(activation: Function, q1: float, q2: float, c: float) -> float:
+    """Return E[sigma(u) sigma(v)] for centred Gaussians with variances q1, q2 and covariance c."""
+    C = np.array([[q1, c], [c, q2]])
+    if activation.expression == "relu(z)" and min(q1, q2) > 0:
+        return float(relu_i2(C, 0, 1))
+    form = _erf_form(activation)
+    if form is not None:
+        factor, scale = form
+        return float(factor**2 * erf_i2(2 * scale**2 * C, 0, 1))
+    if q1 <= 0 or q2 <= 0:
+        return float(
+            activation.moments(0.0, np.sqrt(max(q1, 0))).mean * activation.moments(0.0, np.sqrt(max(q2, 0))).mean
+        )
+    slope, rest = c / q1, float(np.sqrt(max(q2 - c * c / q1, 0.0)))
+    root = float(np.sqrt(q1))
+    if activation.kinks:
+        value, _ = expectation(
+            lambda z: activation(root * z) * activation.moments(slope * root * z, rest).mean,
+            [kink / root for kink in activation.kinks],
+        )
+        return float(value)
+    nodes, weights = trapezoid_rule(0.2, 12.0)
+    u, v = root * nodes[:, None], slope * root * nodes[:, None] + rest * nodes
+    return float(weights @ (activation(u)[:, 0] * (activation(v) @ weights)))
+
+
+def _erf_form(activation: Function) -> tuple[float, float] | None:
+    """Return (factor, scale) where the activation is factor*erf(scale*z), else None."""
+    if activation.expression is None or "erf" not in activation.expression:
+        return None
+    form = parse_expression(activation.expression).as_affine_of_known()
+    if form is None or form.function != "erf" or form.shift or form.constant or form.linear:
+        return None
+    return form.factor, form.scale

@@ -1,0 +1,62 @@
+"""Lower bounds on the error of any fit on d^kappa samples once a subspace of the target is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.gaussian import Plane, Target
+from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
+from giantstep.gaussian.staircase import complement, hermite_features, multi_indices, tidy
+
+Floats = NDArray[np.float64]
+_OUTER = {1: 1 / 8, 2: 1 / 4}
+_INNER = {1: 64, 2: 40, 3: 24, 4: 16, 5: 12, 6: 10}
+_PIECE = {1: 32, 2: 20, 3: 14, 4: 10, 5: 8, 6: 6}
+
+
+def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
+    """Return E h^2 - sum_{k <= kappa} E|E[h He_k(z_perp)|z_U]|^2/k!, without the label noise.
+
+    h minus its projection on polynomials of degree at most kappa in z_perp with coefficients that are any function of
+    z_U.
+
+    Parameters
+    ----------
+    learned : orthonormal rows that span U; none is the bound of kernels and random features.
+    """
+    k = target.directions
+    known = tidy(learned) if len(learned) else np.zeros((0, k))
+    rest = complement(known, k)
+    if not len(rest):
+        return 0.0
+    frame = np.concatenate([known, rest])
+    planes = [Plane(tuple((frame @ np.array(plane.normal)).tolist()), plane.offset) for plane in target.planes]
+    u = len(known)
+    outer = product_grid(u, _inside(planes, u), even_rule(_OUTER[u]) if u in _OUTER else hermite_rule(16), 24)
+    indices = [index for order in range(kappa + 1) for index in multi_indices(len(rest), order)]
+    second = projected = 0.0
+    for point, weight in zip(outer.points, outer.weights):
+        moved = [_at(plane, point) for plane in planes]
+        breaks = [plane for plane in moved if plane is not None]
+        inner = product_grid(len(rest), breaks, hermite_rule(_INNER[len(rest)]), _PIECE[len(rest)])
+        y = target(np.concatenate([np.tile(point, (len(inner.points), 1)), inner.points], axis=1) @ frame)
+        second += weight * float(inner.weights @ (y * y))
+        projected += weight * float(np.sum((hermite_features(inner.points, indices) @ (inner.weights * y)) ** 2))
+    return max(second - projected, 0.0)
+
+
+def _inside(planes: list[Plane], u: int) -> list[Plane]:
+    """Planes that do not involve z_perp."""
+    return [Plane(plane.normal[:u], plane.offset) for plane in planes if not np.any(np.abs(plane.normal[u:]) > 1e-9)]
+
+
+def _at(plane: Plane, point: Floats) -> Plane | None:
+    """The plane in z_perp at a given z_U, or None where it does not involve z_perp."""
+    u = len(point)
+    normal = np.array(plane.normal[u:])
+    length = float(np.linalg.norm(normal))
+    if length < 1e-9:
+        return None
+    clean = np.where(np.abs(normal) < 1e-12, 0.0, normal) / length
+    return Plane(tuple(clean.tolist()), (plane.offset + float(np.dot(plane.normal[:u], point))) / length)

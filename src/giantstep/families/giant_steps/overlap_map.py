@@ -1,0 +1,263 @@
+"""The exact map of overlaps of a giant step, for blocks of exchangeable neurons at finite or infinite width.
+
+Neurons of a block t share a_t, M_t = <w_i, w*>, q_t = |w_i|^2, and R_tt' = <w_i, w_j> for i != j. So lambda_i = u_t +
+sd_t e_i with
+u jointly Gaussian with z, cov u = R, and private e_i. Given (z, u) the neurons are independent, which makes every
+average over
+a network of any width an average over the shared space (z, u) of products of one-neuron averages. Terms with 1/p are
+exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.families.giant_steps.averages import Averages, averages
+from giantstep.gaussian import Function, Plane, Target
+from giantstep.gaussian.grids import Grid, hermite_rule, product_grid
+
+Floats = NDArray[np.float64]
+
+NULL = 1e-11
+"""Directions of the shared space of less variance are left out."""
+REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
+"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
+`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
+SOBOL_POINTS = 1 << 15
+_NODES = {1: 96, 2: 64, 3: 40, 4: 28}
+_PIECE = {1: 60, 2: 34, 3: 20, 4: 14}
+
+
+class RepellingNeurons(Exception):
+    """Neurons of a small block have negative overlaps: they must be followed one by one (`Network.single`)."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What stays fixed over the steps.
+
+    Attributes
+    ----------
+    values, fractions, counts : (T,) second layer, fraction and number of neurons of every block (inf: infinite width).
+    target, activation, noise : the problem.
+    fineness : 1.0 for the rule that answers, less for the one that measures its error.
+    """
+
+    values: Floats
+    fractions: Floats
+    counts: Floats
+    target: Target
+    activation: Function
+    noise: float
+    fineness: float = 1.0
+
+    def single(self) -> Network:
+        """Return the same finite network with every neuron a block of its own."""
+        counts = self.counts.astype(int)
+        size = int(counts.sum())
+        return replace(
+            self, values=np.repeat(self.values, counts), fractions=np.full(size, 1 / size), counts=np.ones(size)
+        )
+
+    @property
+    def inverse_width(self) -> float:
+        """1/p, 0 at infinite width."""
+        return float(1 / self.counts.sum())
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """State of the map: M (T, k), R (T, T), q (T,)."""
+
+    M: Floats
+    R: Floats
+    q: Floats
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Averages of one step: psi (T, k) = E F z; squared norms; and what moves R and q."""
+
+    psi: Floats
+    squared: Floats
+    phi: Floats
+    phi_own: Floats
+    pair: Floats
+
+    @property
+    def cosine(self) -> Floats:
+        """psi/|G| for every block and direction."""
+        return self.psi / np.sqrt(self.squared)[:, None]
+
+
+def start(network: Network) -> Overlaps:
+    """Return the overlaps of random weights of unit norm."""
+    blocks, k = len(network.values), network.target.directions
+    return Overlaps(np.zeros((blocks, k)), np.zeros((blocks, blocks)), np.ones(blocks))
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The shared space at nodes: z (N, k), u (N, T), all coordinates x (N, D), weights; u = x A^T, private spreads."""
+
+    z: Floats
+    x: Floats
+    u: Floats
+    A: Floats
+    spread: Floats
+    weights: Floats
+    parts: tuple[Averages, ...]
+    residual: Floats
+    labels: Floats
+    clipped: float
+
+
+def shared_space(network: Network, state: Overlaps) -> Shared:
+    """Return a rule over (z, u) with the one-neuron averages at its nodes and the residual h - E[f|z, u]."""
+    k, blocks = state.M.shape[1], len(network.values)
+    R = _shared_covariance(network, state)
+    sizes, vectors = np.linalg.eigh(R - state.M @ state.M.T)
+    scale = max(1.0, float(np.max(state.q)))
+    clipped = max(-float(sizes[0]) / scale, 0.0)
+    if clipped > (REPELLING if network.counts.sum() <= MOST_SINGLE else MOST_CLIPPED):
+        raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
+    kept = sizes > NULL * scale
+    A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
+    grid = _grid(network, k + int(kept.sum()))
+    u = grid.points @ A.T
+    spread = np.sqrt(np.maximum(state.q - np.sum(A * A, axis=1), 0.0))
+    parts = tuple(averages(network.activation, u[:, t], float(spread[t])) for t in range(blocks))
+    output = sum(network.fractions[t] * network.values[t] * parts[t].S for t in range(blocks))
+    z = grid.points[:, :k]
+    labels = np.asarray(network.target(z), dtype=float)
+    return Shared(z, grid.points, u, A, spread, grid.weights, parts, labels - output, labels, clipped)
+
+
+def _shared_covariance(network: Network, state: Overlaps) -> Floats:
+    """R, with the largest private part taken off the diagonal of blocks of one neuron (they have no second one)."""
+    single = network.counts == 1
+    R = state.R.copy()
+    if not np.any(single):
+        return R
+    R[single, single] = state.q[single]
+    rest = R - state.M @ state.M.T
+    cross = rest[np.ix_(single, ~single)]
+    conditional = rest[np.ix_(single, single)] - cross @ np.linalg.pinv(rest[np.ix_(~single, ~single)]) @ cross.T
+    R[single, single] -= (1 - 1e-9) * max(float(np.linalg.eigvalsh(conditional)[0]), 0.0)
+    return R
+
+
+def _grid(network: Network, dims: int) -> Grid:
+    planes = [
+        Plane((*plane.normal, *(0.0,) * (dims - len(plane.normal))), plane.offset) for plane in network.target.planes
+    ]
+    if dims <= 4:
+        nodes = max(8, round(network.fineness * _NODES[dims]))
+        return product_grid(dims, planes, hermite_rule(nodes), max(6, round(network.fineness * _PIECE[dims])))
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    count = SOBOL_POINTS if network.fineness >= 1 else SOBOL_POINTS // 4
+    points = ndtri(qmc.Sobol(dims, seed=7).random(count))
+    points = np.concatenate([points, -points])
+    return Grid(points, np.full(len(points), 1 / len(points)))
+
+
+def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Shared | None = None) -> Gradient:
+    """Return the averages of a step on a batch of n = d/inverse_alpha samples (0: the population)."""
+    space = space or shared_space(network, state)
+    blocks, k = len(network.values), state.M.shape[1]
+    a, counts, ip = network.values, network.counts, network.inverse_width
+    w, E, parts = space.weights, space.residual, space.parts
+    own_force = [E * parts[t].D - ip * a[t] * parts[t].XD for t in range(blocks)]
+    B = np.stack([(w * force) @ space.x for force in own_force])
+    b = np.array([w @ (E * part.De - ip * a[t] * part.XDe) for t, part in enumerate(parts)])
+    beta = np.array([[w @ (parts[t].D * parts[s].Se) for s in range(blocks)] for t in range(blocks)])
+    foreign = -ip * beta * a[None, :]  # E F_i e_j for a neuron i of block t and another one j of block s
+    variance = sum(ip * network.fractions[t] * a[t] ** 2 * parts[t].V for t in range(blocks))
+    phi = B @ space.A.T + foreign * space.spread[None, :]
+    phi_own = np.einsum("ti,ti->t", B, space.A) + space.spread * b
+    others = _others(counts, foreign)
+    own_noise = np.array(
+        [
+            w
+            @ (
+                (E * E + network.noise + variance - (ip * a[t]) ** 2 * part.V) * part.DD
+                - 2 * ip * a[t] * E * part.XDD
+                + (ip * a[t]) ** 2 * part.XXDD
+            )
+            for t, part in enumerate(parts)
+        ]
+    )
+    squared = inverse_alpha * own_noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + _own_pairs(counts, foreign)
+    pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
+    if inverse_alpha > 0:
+        pair = pair + inverse_alpha * _pair_noise(network, space, variance)
+    return Gradient(B[:, :k], squared, phi, phi_own, pair)
+
+
+def _others(counts: Floats, foreign: Floats) -> Floats:
+    """Sum over neurons l other than i and j of E[F_i e_l] E[F_j e_l], for i != j of blocks t, s."""
+    if not np.all(np.isfinite(counts)):
+        return np.zeros_like(foreign)
+    total = (foreign * counts) @ foreign.T
+    blocks = len(counts)
+    for t in range(blocks):
+        for s in range(blocks):
+            total[t, s] -= foreign[t, t] * foreign[s, t] + foreign[t, s] * foreign[s, s]
+    return total
+
+
+def _own_pairs(counts: Floats, foreign: Floats) -> Floats:
+    """What the sum over l other than i alone has more than the diagonal of `_others`."""
+    return np.diag(foreign) ** 2 if np.all(np.isfinite(counts)) else np.zeros(len(counts))
+
+
+def _pair_noise(network: Network, space: Shared, variance: Floats) -> Floats:
+    """E[F_i F_j] of two different neurons."""
+    a, ip, w, E, parts = network.values, network.inverse_width, space.weights, space.residual, space.parts
+    blocks = len(a)
+    found = np.empty((blocks, blocks))
+    for t in range(blocks):
+        for s in range(t, blocks):
+            p, o, x, y = parts[t], parts[s], ip * a[t], ip * a[s]
+            rest = E * E + network.noise + variance - x * x * p.V - y * y * o.V
+            value = rest * p.D * o.D - 2 * E * (x * p.XD * o.D + y * p.D * o.XD)
+            value += x * x * p.XXD * o.D + y * y * p.D * o.XXD + 2 * x * y * p.XD * o.XD
+            found[t, s] = found[s, t] = w @ value
+    return found
+
+
+def step(network: Network, state: Overlaps, found: Gradient, rate: float) -> Overlaps:
+    """Return the overlaps after w_i += rate a_i G_i."""
+    a = rate * network.values
+    moved = a[:, None] * found.phi
+    return Overlaps(
+        state.M + a[:, None] * found.psi,
+        state.R + moved + moved.T + np.outer(a, a) * found.pair,
+        state.q + 2 * a * found.phi_own + a * a * found.squared,
+    )
+
+
+def best_error(network: Network, state: Overlaps, space: Shared | None = None) -> float:
+    """Return the error with the best second layer: E y^2 - b^T K^+ b, K = E s_i s_j, b = E y s_i, noise included."""
+    space = space or shared_space(network, state)
+    w, parts = space.weights, space.parts
+    S = np.stack([part.S for part in parts])
+    K = (S * w) @ S.T + np.diag([float(w @ part.V) / count for part, count in zip(parts, network.counts)])
+    b = S @ (w * space.labels)
+    size = float(w @ space.labels**2)
+    fitted = float(b @ np.linalg.lstsq(K, b, rcond=1e-13)[0])
+    return max(size - fitted, 0.0) + network.noise
+
+
+def learned_subspace(state: Overlaps, tolerance: float = 1e-6) -> Floats:
+    """Return orthonormal rows that span the overlaps of all blocks with the target directions."""
+    if not np.any(np.abs(state.M) > tolerance):
+        return np.zeros((0, state.M.shape[1]))
+    _, sizes, rows = np.linalg.svd(state.M, full_matrices=False)
+    return rows[sizes > tolerance * max(1.0, math.sqrt(float(np.max(state.q))))]

@@ -1,0 +1,169 @@
+"""The limit d -> inf of convex learning on Gaussian mixtures: all points of a grid at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError
+from giantstep.families.mixture_glm.data_limit import OF_DATA, chosen_theory, with_data
+from giantstep.families.mixture_glm.fixed_point import Solution
+from giantstep.families.mixture_glm.margins import margin_laws, margin_places
+from giantstep.families.mixture_glm.observables import Observables, observables
+from giantstep.families.mixture_glm.problem import Problem, clean
+from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
+from giantstep.families.mixture_glm.solving import solved
+from giantstep.families.mixture_glm.thresholds import thresholds
+from giantstep.family import Answer
+
+Array = NDArray[np.float64]
+Points = Mapping[str, Array]
+
+AT_ONCE = 4096
+"""Clusters of points that are solved together: bounds the memory of a large grid (some 100 kB for each)."""
+NO_MARGIN = 1e-6
+"""Margin below which the classes are not separable: the solution runs away."""
+VANISHING = 1e-8
+"""Variance of the prediction below which an unsolved point is one where penalty or labels leave nothing to learn."""
+
+
+def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+    """Answer a question with the limit of the Gaussians; with data, squared errors from a theory of the dataset."""
+    answers = {"errors": _errors, "universality": _universality, "thresholds": thresholds, "margins": _margins}
+    theory = chosen_theory(scenario, what, settings.get("theory"))
+    size, most = len(points["samples_per_dim"]), max(1, AT_ONCE // scenario.clusters)
+    pieces = [
+        answers[what](scenario, {name: column[start : start + most] for name, column in points.items()}, settings)
+        for start in range(0, max(size, 1), most)
+    ]
+    answer = _joined(pieces)
+    return with_data(scenario, points, answer, theory) if theory in OF_DATA else answer
+
+
+def _joined(pieces: list[Answer]) -> Answer:
+    """Return the answers of consecutive points as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    values = {name: np.concatenate([piece.values[name] for piece in pieces]) for name in pieces[0].values}
+    status = np.concatenate([piece.status for piece in pieces])
+    residual = np.concatenate([piece.residual for piece in pieces])
+    iterations = np.concatenate([piece.iterations for piece in pieces])
+    return Answer(values, status, residual, iterations, pieces[0].coords)
+
+
+def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Choose the margins of the ``margins`` question where they are left open; name the references of universality."""
+    if what == "universality":
+        return {**settings, "reference": list(REFERENCES)}
+    if what == "margins" and settings.get("x") is None:
+        return {**settings, "x": margin_places(scenario, points)}
+    return dict(settings)
+
+
+def _status(problem: Problem, solution: Solution, tolerance: float) -> NDArray[np.str_]:
+    reasons = []
+    for residual, q, norm in zip(solution.residual, solution.state.q.max(axis=1), solution.norms.squared):
+        reason = "" if residual <= tolerance else f"the fixed point was not reached (residual {residual:.1e})"
+        if problem.loss == "maxmargin" and (reason or norm > 1 / NO_MARGIN**2):
+            reason = 'no margin was found: not separable with so many samples (what="thresholds" says up to how many)'
+        elif reason and q < VANISHING:
+            reason += ": the weights vanish"
+        reasons.append(reason)
+    return np.array(reasons, dtype=str)
+
+
+def _tolerance(settings: Mapping[str, Any]) -> float:
+    return float(settings.get("tolerance", 1e-10))
+
+
+def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
+    problem = Problem.of(scenario, points)
+    solution = solved(problem)
+    test = clean(problem) if settings.get("test_labels", "noisy") == "clean" else problem
+    with np.errstate(all="ignore"):
+        found = observables(problem, solution.state, test)
+        values = {**averages(scenario, found), **_order_parameters(scenario, problem, solution, found)}
+    status = _status(problem, solution, _tolerance(settings))
+    return Answer(values, status, solution.residual, solution.iterations)
+
+
+def averages(scenario: MixtureGLM, found: Observables) -> dict[str, Array]:
+    """Return the observables averaged over the clusters: by their weights in training, or in the test."""
+    values = {}
+    for name, part in found._asdict().items():
+        p = scenario.p_test if name.startswith("test") else scenario.p
+        values[name] = np.where(p > 0, part, 0.0) @ p
+    return values
+
+
+def _order_parameters(
+    scenario: MixtureGLM, problem: Problem, solution: Solution, found: Observables
+) -> dict[str, Array]:
+    state, norms, p = solution.state, solution.norms, scenario.p
+    drawn = np.where(p > 0, 1.0, np.nan)
+    by_cluster = {f"{name}_by_cluster": part for name, part in found._asdict().items()}
+    for name in ("train_loss_by_cluster", "train_error_by_cluster"):
+        by_cluster[name] = by_cluster[name] * drawn
+    penalty = 0.5 * problem.ridge * norms.squared + np.where(problem.l1 > 0, problem.l1 * norms.absolute, 0.0)
+    weighted = np.where(p > 0, found.train_loss, 0.0) @ (p * problem.omega)
+    gcv = np.full(problem.size, np.nan)
+    if scenario.loss == "square" and not np.any(problem.l1):
+        strength = problem.strength(state.V)
+        gcv = 2 * (found.train_loss @ p) / (1 - (strength / (1 + strength)) @ p) ** 2
+    return {
+        "objective": weighted + penalty / problem.alpha,
+        "V": state.V,
+        "q": state.q,
+        "m": state.m,
+        "h": state.h,
+        "b": state.b,
+        "norm": norms.squared,
+        "nonzero": norms.nonzero,
+        "gcv": gcv,
+        **by_cluster,
+    }
+
+
+def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
+    problem = Problem.of(scenario, points)
+    if scenario.labels == "cluster":
+        raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
+    if scenario.test_weights or scenario.loss_weights:
+        raise InputError("One Gaussian has no clusters to weigh: leave test_weights and loss_weights out here.")
+    if np.any(problem.l1) and problem.has_means:
+        raise InputError("Field `l1` must be 0 where the means do not vanish: the matched Gaussian is not diagonal.")
+    solution = solved(problem)
+    with np.errstate(all="ignore"):
+        own = averages(scenario, observables(problem, solution.state, problem))
+    residual, iterations = solution.residual.copy(), solution.iterations.copy()
+    gaps: dict[str, list[Array]] = {name: [] for name in own}
+    for mixture in (problem.mixture.matched(), problem.mixture.within()):
+        reference = problem.of_one_gaussian(mixture)
+        other = solved(reference)
+        residual, iterations = np.maximum(residual, other.residual), iterations + other.iterations
+        with np.errstate(all="ignore"):
+            found = observables(reference, other.state, reference)
+        for name, part in found._asdict().items():
+            gaps[name].append(own[name] - part[:, 0])
+    values = {name: np.stack(pair, axis=1) for name, pair in gaps.items()}
+    both = Solution(solution.state, solution.norms, residual, iterations)
+    return Answer(
+        values,
+        _status(problem, both, _tolerance(settings)),
+        residual,
+        iterations,
+        coords={"reference": np.array(REFERENCES)},
+    )
+
+
+def _margins(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
+    problem = Problem.of(scenario, points)
+    solution = solved(problem)
+    x = np.atleast_1d(np.asarray(settings["x"], dtype=float))
+    with np.errstate(all="ignore"):
+        values = margin_laws(scenario, problem, solution.state, x)
+    status = _status(problem, solution, _tolerance(settings))
+    return Answer(values, status, solution.residual, solution.iterations, coords={"x": x})

@@ -1,0 +1,332 @@
+"""The value objects of `MixtureGLM`: how the covariances of the clusters are given, and a dataset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BeforeValidator, Discriminator
+
+from giantstep.arrays import Array, FrozenArray
+from giantstep.errors import bad_field
+from giantstep.scenario import Numbers, Part, field
+
+EMPTY = FrozenArray([])
+PSD_TOLERANCE = 1e-9
+
+
+def smallest_eigenvalue(matrices: NDArray[np.float64]) -> float:
+    """Return the smallest eigenvalue of symmetric matrices (..., n, n), relative to the largest entry (or 1)."""
+    scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
+    return float(np.linalg.eigvalsh(matrices).min(initial=math.inf)) / scale
+
+
+class Isotropic(Part):
+    """Covariances Sigma_c = s_c I, one number s_c for each cluster.
+
+    >>> Isotropic([0.2, 1.8])
+    Isotropic(values=(0.2, 1.8))
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, values: Sequence[float] = ...) -> None: ...
+
+    kind: Literal["isotropic"] = "isotropic"
+    values: Numbers = field("s_c", "variance in every direction, one number for each cluster", default=(1.0,))
+
+    def check(self) -> None:
+        """Check that there are variances."""
+        if not self.values or min(self.values) < 0:
+            raise bad_field("values", list(self.values), "a list of numbers, at least 0 each, one for each cluster")
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters described."""
+        return len(self.values)
+
+    @property
+    def mean_eigenvalues(self) -> NDArray[np.float64]:
+        """Mean eigenvalue tr Sigma_c/d of each cluster."""
+        return np.array(self.values)
+
+
+class Blocks(Part):
+    """Covariances that are diagonal in one basis: a fraction weights[k] of the coordinates has variance values[c][k].
+
+    The teacher has mean square teacher[k] in block k (teacher_norm everywhere if left out), the means have the Gram
+    matrix sum_k weights[k] means[k] and the products with the teacher sum_k weights[k] teacher_means[k] (mean_gram and
+    teacher_means of the scenario spread evenly if left out). `moments` gives instead, for each block, the whole second
+    moment of a coordinate of (s_1..s_K, sqrt(d) mu_1..mu_K), s_c = sqrt(d) Cov_c(nu, x), with `teacher_variance` =
+    Var_c(nu). With an l1 penalty `law` says whether these coordinates are Gaussian or one fixed vector in each block.
+
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(covariances=Blocks([0.25, 0.75], [[2.0, 0.5]], teacher=[4.0, 0.0]), noise=0.2, l1=0.3,
+    ...                   samples_per_dim=0.8)
+    >>> round(gs.predict(s).nonzero.item(), 4)  # fraction of weights the lasso keeps
+    0.3865
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            weights: Sequence[float],
+            values: ArrayLike,
+            teacher: Sequence[float] = ...,
+            means: ArrayLike = ...,
+            teacher_means: ArrayLike = ...,
+            moments: ArrayLike = ...,
+            teacher_variance: Sequence[float] = ...,
+            law: str = ...,
+        ) -> None: ...
+
+    kind: Literal["blocks"] = "blocks"
+    weights: Numbers = field("pi_k", "fraction of the coordinates in each block; they sum to one")
+    values: Array = field("sigma_ck", "variance of cluster c in block k, one row for each cluster")
+    teacher: Numbers = field("theta_k^2", "mean square of the teacher in each block", default=())
+    means: Array = field("M_k", "Gram matrix of the means in each block (blocks, K, K)", default=EMPTY)
+    teacher_means: Array = field("tau_kc", "products of teacher and means in each block (blocks, K)", default=EMPTY)
+    moments: Array = field("G_k", "second moments of (s_c, sqrt(d) mu_c) in each block (blocks, 2K, 2K)", default=EMPTY)
+    teacher_variance: Numbers = field(
+        "rho_c", "variance of the teacher field in each cluster, with moments", default=()
+    )
+    law: Literal["gaussian", "fixed"] = field(
+        "law", "with an l1 penalty: coordinates are Gaussian, or one fixed vector in each block", default="gaussian"
+    )
+
+    def check(self) -> None:
+        """Check shapes, weights and that every second moment is one."""
+        blocks = len(self.weights)
+        if not blocks or min(self.weights) <= 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
+            raise bad_field("weights", list(self.weights), "above 0 and sum to one")
+        values = np.asarray(self.values)
+        if values.ndim != 2 or values.shape[1] != blocks:
+            raise bad_field("values", self.values, f"rows of {blocks} numbers (one for each block), a row per cluster")
+        if values.min() < 0:
+            raise bad_field("values", float(values.min()), "at least 0 in every place")
+        count = self.clusters
+        if self.teacher and (len(self.teacher) != blocks or min(self.teacher) < 0):
+            raise bad_field("teacher", list(self.teacher), f"{blocks} numbers of at least 0, one for each block")
+        for name, shape in (
+            ("means", (blocks, count, count)),
+            ("teacher_means", (blocks, count)),
+            ("moments", (blocks, 2 * count, 2 * count)),
+        ):
+            array = getattr(self, name)
+            if array.size and array.shape != shape:
+                raise bad_field(name, array, f"of shape {'x'.join(map(str, shape))}, not {array.shape}")
+        if self.moments.size:
+            for name in ("teacher", "means", "teacher_means"):
+                value = getattr(self, name)
+                if len(value):
+                    raise bad_field(name, value, "left out where `moments` is given")
+            check_symmetric_psd("moments", np.asarray(self.moments))
+            if len(self.teacher_variance) != count:
+                raise bad_field(
+                    "teacher_variance", list(self.teacher_variance), f"{count} numbers, one per cluster, with moments"
+                )
+        elif self.teacher_variance:
+            raise bad_field("teacher_variance", list(self.teacher_variance), "left out unless `moments` is given")
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters described."""
+        return int(self.values.shape[0])
+
+    @property
+    def mean_eigenvalues(self) -> NDArray[np.float64]:
+        """Mean eigenvalue tr Sigma_c/d of each cluster."""
+        return np.asarray(self.values) @ np.array(self.weights)
+
+
+class Dense(Part):
+    """Arbitrary covariance matrices, one d-by-d matrix for each cluster; the limit is that of large d.
+
+    `means` are the vectors mu_c (K, d), `teacher` is theta0 (d), of norm about sqrt(d); the scenario's mean_gram,
+    teacher_norm and teacher_means follow from them and are left out. Without vectors, teacher and means lie in
+    directions drawn at random. `cross` (K, d) replaces s_c = Sigma_c theta0 by sqrt(d) Cov_c(nu, x), with
+    `teacher_variance` = Var_c(nu): the Gaussian covariate model.
+
+    >>> import numpy as np
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(covariances=Dense([np.eye(20)]), labels="linear", noise=0.3, ridge=0.5, samples_per_dim=1.5)
+    >>> plain = s.replace(covariances=gs.Isotropic([1.0]))
+    >>> bool(abs(gs.predict(s).test_mse - gs.predict(plain).test_mse) < 1e-10)
+    True
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            matrices: ArrayLike,
+            means: ArrayLike = ...,
+            teacher: ArrayLike = ...,
+            cross: ArrayLike = ...,
+            teacher_variance: Sequence[float] = ...,
+        ) -> None: ...
+
+    kind: Literal["dense"] = "dense"
+    matrices: Array = field("Sigma_c", "covariance matrix of each cluster (K, d, d)")
+    means: Array = field("mu_c", "mean of each cluster (K, d)", default=EMPTY)
+    teacher: Array = field("theta0", "teacher vector (d), norm about sqrt(d)", default=EMPTY)
+    cross: Array = field("s_c", "sqrt(d) times the covariance of teacher field and inputs (K, d)", default=EMPTY)
+    teacher_variance: Numbers = field("rho_c", "variance of the teacher field in each cluster, with cross", default=())
+
+    def check(self) -> None:
+        """Check shapes and that the matrices are covariances."""
+        matrices = np.asarray(self.matrices)
+        if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or not matrices.size:
+            raise bad_field("matrices", self.matrices, f"of shape K x d x d, not {self.matrices.shape}")
+        count, dim = matrices.shape[:2]
+        check_symmetric_psd("matrices", matrices)
+        for name, shape in (("means", (count, dim)), ("teacher", (dim,)), ("cross", (count, dim))):
+            array = getattr(self, name)
+            if array.size and array.shape != shape:
+                raise bad_field(name, array, f"of shape {'x'.join(map(str, shape))}, not {array.shape}")
+        if self.cross.size:
+            if self.teacher.size:
+                raise bad_field("teacher", self.teacher, "left out where `cross` is given")
+            if len(self.teacher_variance) != count:
+                raise bad_field(
+                    "teacher_variance", list(self.teacher_variance), f"{count} numbers, one per cluster, with cross"
+                )
+        elif self.teacher_variance:
+            raise bad_field("teacher_variance", list(self.teacher_variance), "left out unless `cross` is given")
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters described."""
+        return int(self.matrices.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the matrices."""
+        return int(self.matrices.shape[1])
+
+    @property
+    def mean_eigenvalues(self) -> NDArray[np.float64]:
+        """Mean eigenvalue tr Sigma_c/d of each cluster."""
+        return np.trace(np.asarray(self.matrices), axis1=1, axis2=2) / self.dim
+
+
+class Spiked(Part):
+    """One cluster with covariance diag(values) + sum_j strengths[j] u_j u_j^T, u_j orthonormal; blocks as in `Blocks`.
+
+    The spikes point in directions of their own: teacher_alignment[j] = <u_j, theta0>/sqrt(d) and mean_alignment[j] =
+    <u_j, mu> say how far they share those of the teacher and of the mean.
+
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(covariances=Spiked([4.0], teacher_alignment=[0.8]), noise=0.3, ridge=0.5, samples_per_dim=1.5)
+    >>> round(gs.predict(s).test_mse.item(), 4)
+    0.5826
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            strengths: Sequence[float],
+            teacher_alignment: Sequence[float] = ...,
+            mean_alignment: Sequence[float] = ...,
+            weights: Sequence[float] = ...,
+            values: Sequence[float] = ...,
+        ) -> None: ...
+
+    kind: Literal["spiked"] = "spiked"
+    strengths: Numbers = field("l_j", "size of each spike of the covariance, above 0")
+    teacher_alignment: Numbers = field("<u_j,theta0>/sqrt(d)", "overlap of each spike with the teacher", default=())
+    mean_alignment: Numbers = field("<u_j,mu>", "overlap of each spike with the mean", default=())
+    weights: Numbers = field("pi_k", "fraction of the coordinates in each block; they sum to one", default=(1.0,))
+    values: Numbers = field("sigma_k", "variance in each block, without the spikes", default=(1.0,))
+
+    def check(self) -> None:
+        """Check lengths and signs."""
+        if not self.strengths or min(self.strengths) <= 0:
+            raise bad_field("strengths", list(self.strengths), "a list of numbers above 0")
+        for name in ("teacher_alignment", "mean_alignment"):
+            if getattr(self, name) and len(getattr(self, name)) != len(self.strengths):
+                raise bad_field(name, list(getattr(self, name)), f"{len(self.strengths)} numbers, one for each spike")
+        if min(self.weights, default=0) <= 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
+            raise bad_field("weights", list(self.weights), "above 0 and sum to one")
+        if len(self.values) != len(self.weights) or min(self.values) < 0:
+            raise bad_field("values", list(self.values), f"{len(self.weights)} numbers of at least 0, one per block")
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters described."""
+        return 1
+
+    @property
+    def mean_eigenvalues(self) -> NDArray[np.float64]:
+        """Mean eigenvalue tr Sigma/d, to which finitely many spikes add nothing."""
+        return np.array([np.dot(self.weights, self.values)])
+
+
+def _as_covariances(value: Any) -> Any:
+    if isinstance(value, list | tuple) and value and all(isinstance(item, int | float) for item in value):
+        return Isotropic(value)
+    return value
+
+
+Covariances = Annotated[
+    Annotated[Isotropic | Blocks | Dense | Spiked, Discriminator("kind")], BeforeValidator(_as_covariances)
+]
+"""How the covariances are given; a plain list of numbers is `Isotropic`."""
+
+
+class Dataset(Part):
+    """Rows of a real dataset: `inputs` (N, d) and `labels` (N); experiments train on random rows, test on the rest.
+
+    `samples_per_dim` then counts rows per column: n = round(samples_per_dim * d) of the N rows are fitted.
+
+    >>> import numpy as np
+    >>> import giantstep as gs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 10))
+    >>> s = gs.MixtureGLM.from_data(X, X[:, 0] + rng.standard_normal(200), ridge=1.0)
+    >>> type(s.covariances).__name__, s.covariances.inputs.shape
+    ('Dataset', (200, 10))
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, inputs: ArrayLike, labels: ArrayLike) -> None: ...
+
+    inputs: Array = field("x_i", "one row for each sample (N, d)")
+    labels: Array = field("y_i", "label of each row (N)")
+
+    def check(self) -> None:
+        """Check that every row has a label and that no column is constant."""
+        inputs, labels = np.asarray(self.inputs), np.asarray(self.labels)
+        if inputs.ndim != 2 or not inputs.size:
+            raise bad_field("inputs", self.inputs, f"a table with rows and columns, not of shape {inputs.shape}")
+        if labels.shape != inputs.shape[:1]:
+            raise bad_field("labels", self.labels, f"{len(inputs)} numbers, one for each row of inputs")
+        if len(inputs) < 2:
+            raise bad_field("inputs", self.inputs, "a table of at least 2 rows")
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return int(self.inputs.shape[1])
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.inputs.shape[0])
+
+
+def check_symmetric_psd(name: str, matrices: NDArray[np.float64]) -> None:
+    """Refuse matrices that are not symmetric or not positive semidefinite, to a relative 1e-9."""
+    scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
+    if np.abs(matrices - np.swapaxes(matrices, -1, -2)).max(initial=0.0) > PSD_TOLERANCE * scale:
+        raise bad_field(name, FrozenArray(matrices), "symmetric")
+    smallest = smallest_eigenvalue(matrices)
+    if smallest < -PSD_TOLERANCE:
+        allowed = f"positive semidefinite (its smallest eigenvalue is {smallest * scale:.3g})"
+        raise bad_field(name, FrozenArray(matrices), allowed)

@@ -1,0 +1,135 @@
+"""The ridge learning curve of one dataset: generalised cross-validation transported, and the debiased plug-in.
+
+Both take N rows (x_i, y_i) in R^d and predict training and test error of the ridge fit at any n <= N. The transport
+needs only the singular values of X and residuals; it is consistent at any d/N. The plug-in puts the empirical
+covariance and the correlations with the label into the Gaussian covariate model, less their share of noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a theory says at one n and lambda; ``mse`` on fresh samples, ``train`` = E(y - z)^2/2 on the fitted ones."""
+
+    mse: float
+    train: float
+    response: float
+    """V = tr(Sigma A^-1)/d; the limit lambda V where there is no ridge and n < d."""
+    norm: float
+    """|w|^2/d."""
+
+
+class RidgeCurve:
+    """Predictions for the ridge fit sum_i (y_i - <w,x_i>/sqrt(d))^2/2 + lambda/2 |w|^2 on n of the rows of a dataset.
+
+    Parameters
+    ----------
+    inputs : (N, d), centred.
+    labels : (N).
+    """
+
+    def __init__(self, inputs: Array, labels: Array) -> None:
+        self.rows, self.dim = inputs.shape
+        self._left, singular, _ = np.linalg.svd(inputs / np.sqrt(self.dim), full_matrices=False)
+        keep = singular > 1e-10 * singular.max()
+        self.values: Array = singular[keep] ** 2
+        """Eigenvalues of X^T X/d that are not 0."""
+        self._along: Array = self._left[:, keep].T @ labels
+        self._square = float(labels @ labels)
+
+    @property
+    def alpha(self) -> float:
+        """N/d."""
+        return self.rows / self.dim
+
+    # -- generalised cross-validation, transported -----------------------------------------------------
+
+    def _freedom(self, ridge: float) -> float:
+        return float((self.values / (self.values + ridge)).sum()) / self.dim
+
+    def _at(self, ridge: float) -> tuple[float, float, float, float]:
+        """Return kappa, df1, df2 and GCV of the fit of all N rows with this ridge.
+
+        kappa = ridge/(N/d - df1) is the ridge an infinite dataset would need for the same shrinkage; df2 = df1 + kappa
+        ddf1/dkappa.
+        """
+        alpha, values = self.alpha, self.values
+        df1 = self._freedom(ridge)
+        slope = -float((values / (values + ridge) ** 2).sum()) / self.dim
+        kappa = ridge / (alpha - df1)
+        moved = 1 / (alpha - df1) + ridge * slope / (alpha - df1) ** 2
+        shrunk = (self._along * ridge / (values + ridge)) ** 2
+        residual = float(shrunk.sum()) + self._square - float(self._along @ self._along)
+        gcv = residual / self.rows / (1 - df1 / alpha) ** 2
+        return kappa, df1, df1 + kappa * slope / moved, gcv
+
+    def transported(self, n: int, ridge: float) -> Predicted:
+        """Carry the cross-validated error of N rows over to n: the same kappa means the same shrinkage.
+
+        test_n = GCV (1 - df2/alpha_N)/(1 - df2/alpha_n), train_n = test_n (ridge/(kappa alpha_n))^2/2.
+        """
+        alpha = n / self.dim
+
+        def excess(log_ridge: float) -> float:
+            one = float(np.exp(log_ridge))
+            return one * (alpha - self._freedom(one)) / (self.alpha - self._freedom(one)) - ridge
+
+        low, high = np.log(1e-13 * self.values.min()), np.log(max(ridge, 1e-3 * self.values.max()) * 10.0)
+        while excess(high) <= 0:
+            high += 2.0
+        if excess(low) >= 0:  # no ridge and n > d: the fit of all rows has none either
+            ridge_n = float(np.exp(low))
+        else:
+            ridge_n = float(np.exp(brentq(excess, low, high, xtol=1e-12, rtol=1e-14)))
+        kappa, df1, df2, gcv = self._at(ridge_n)
+        mse = gcv * (1 - df2 / self.alpha) / (1 - df2 / alpha)
+        shrinkage = (alpha - df1) / alpha  # = ridge/(kappa alpha), also where both vanish
+        response = df1 * kappa / ridge if ridge > 0 else (df1 * kappa if n < self.dim else df1 / (alpha - df1))
+        return Predicted(mse, 0.5 * mse * shrinkage**2, response, self.plugged(n, ridge).norm)
+
+    # -- the Gaussian covariate model ------------------------------------------------------------------
+
+    @cached_property
+    def _model(self) -> tuple[Array, Array, float]:
+        """Return eigenvalues of the covariance, squared correlations less their noise, and E y^2."""
+        spectrum = self.values / self.alpha
+        squares = self.dim * spectrum * self._along**2 / self.rows
+        total = self._square / self.rows
+        share = len(spectrum) / self.rows
+        noise = (total - float((squares / spectrum).sum()) / self.dim) / (1 - share) if share < 1 else 0.0
+        return spectrum, squares - self.dim * spectrum * noise / self.rows, total
+
+    def plugged(self, n: int, ridge: float) -> Predicted:
+        """Solve the equations of one Gaussian with this spectrum and these correlations."""
+        spectrum, squares, total = self._model
+        alpha, bare = n / self.dim, ridge == 0 and n < self.dim
+        offset = 1.0 if bare else ridge
+
+        def hat(response: float) -> float:
+            return alpha / (response if bare else 1 + response)
+
+        def excess(log_response: float) -> float:
+            response = float(np.exp(log_response))
+            return float((spectrum / (offset + hat(response) * spectrum)).sum()) / self.dim - response
+
+        low, high = -30.0, np.log(spectrum.sum() / self.dim / max(offset, 1e-12)) + 30.0
+        response = float(np.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+        resolvent = offset + hat(response) * spectrum
+        factor = 1 / response if bare else 1 / (1 + response)
+        signal = hat(response) / resolvent
+        bias = total - 2 * float((squares * signal).sum()) / self.dim
+        bias += float((spectrum * squares * signal**2).sum()) / self.dim
+        spread = alpha * factor**2 / self.dim
+        mse = bias / (1 - spread * float((spectrum**2 / resolvent**2).sum()))
+        norm = float((squares * signal**2).sum()) / self.dim + spread * mse * float((spectrum / resolvent**2).sum())
+        return Predicted(mse, 0.0 if bare else 0.5 * mse * factor**2, response, norm)

@@ -1,0 +1,536 @@
+"""The scenario of convex learning on Gaussian mixtures: data, labels, loss and penalty, said once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pydantic
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from giantstep.arrays import Array, FrozenArray
+from giantstep.errors import InputError, bad_field
+from giantstep.families.mixture_glm.parts import (
+    EMPTY,
+    Blocks,
+    Covariances,
+    Dataset,
+    Dense,
+    Isotropic,
+    Spiked,
+    check_symmetric_psd,
+)
+from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.gaussian import Function, as_function
+from giantstep.scenario import Number, Numbers, Scenario, field
+
+REAL_LABELS = ("linear", "phase", "square")
+"""Names of labels that are real numbers (expressions are too)."""
+CLASS_LABELS = ("sign", "logit", "cluster", "random")
+"""Names of labels that are 1 or -1."""
+MARGIN_LOSSES = ("logistic", "hinge", "maxmargin")
+"""Losses of y z, which need labels 1 and -1."""
+REFERENCES = ("matched", "within")
+"""The Gaussian with the mixture's mean and covariance; the centred one with the mean covariance of its clusters."""
+
+
+def _as_labels(value: Any) -> Any:
+    if isinstance(value, str) and value in (*REAL_LABELS, *CLASS_LABELS):
+        return value
+    if isinstance(value, str):
+        try:
+            return as_function(value)
+        except ValueError as error:
+            names = ", ".join((*REAL_LABELS, *CLASS_LABELS))
+            raise ValueError(f"one of {names}, or an expression in z ({error})") from None
+    return as_function(value)
+
+
+def _labels_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    return (
+        value.expression
+        if value.expression is not None
+        else {"callable": value.name, "fingerprint": value.fingerprint()}
+    )
+
+
+Labels = Annotated[
+    Literal["linear", "phase", "square", "sign", "logit", "cluster", "random"] | Function,
+    BeforeValidator(_as_labels),
+    PlainSerializer(_labels_json, when_used="json"),
+    WithJsonSchema({"type": "string", "description": "a name, or an expression in the teacher field z"}),
+]
+"""A name of `REAL_LABELS` or `CLASS_LABELS`, or a function f0 of the teacher field: y = f0(nu) + sqrt(noise) N(0,1)."""
+
+_LIMIT: tuple[Engine, ...] = ("limit",)
+_BY_CLUSTER = (
+    Variable("test_error_by_cluster", ("cluster",), "P_c(y w<0)", "test_error in each cluster"),
+    Variable("test_mse_by_cluster", ("cluster",), "E_c(y - w)^2", "test_mse in each cluster"),
+    Variable("test_loss_by_cluster", ("cluster",), "E_c l(y, w)", "test_loss in each cluster"),
+    Variable(
+        "train_loss_by_cluster",
+        ("cluster",),
+        "E_c l(y, P)",
+        "train_loss in each cluster (NaN: no samples of it)",
+        partial=True,
+    ),
+    Variable(
+        "train_error_by_cluster",
+        ("cluster",),
+        "P_c(y P<0)",
+        "train_error in each cluster (NaN: no samples)",
+        partial=True,
+    ),
+)
+_OBSERVABLES = (
+    Variable(
+        "test_error",
+        (),
+        "P(y w<0) or E(y - w)^2",
+        "misclassified fraction of fresh samples (labels 1, -1) or their mean squared error (real labels)",
+    ),
+    Variable("test_mse", (), "E(y - w)^2", "mean squared error on fresh samples, label noise included"),
+    Variable("test_loss", (), "E l(y, w)", "loss on fresh samples (interpolate: square, maxmargin: hinge)"),
+    Variable("train_loss", (), "E l(y, P)", "loss on the training samples, without the penalty"),
+    Variable(
+        "train_error",
+        (),
+        "P(y P<0) or E(y - P)^2",
+        "misclassified fraction of the training samples, or their mean squared error (real labels)",
+    ),
+)
+_ERRORS = (
+    *_OBSERVABLES,
+    Variable(
+        "objective",
+        (),
+        "e/alpha",
+        "loss plus penalty per sample; interpolate and maxmargin: |w|^2/(2n)",
+    ),
+    Variable(
+        "V",
+        ("cluster",),
+        "V_c",
+        "response tr(Sigma_c A^-1)/d of the prediction to its own label (interpolate, maxmargin: lambda V)",
+        engines=_LIMIT,
+    ),
+    Variable("q", ("cluster",), "q_c", "variance w.Sigma_c w/d of the prediction in each cluster"),
+    Variable("m", ("cluster",), "m_c", "covariance <s_c,w>/d of prediction and teacher field in each cluster"),
+    Variable("h", ("cluster",), "h_c", "mean <mu_c,w>/sqrt(d) of the prediction in each cluster, without intercept"),
+    Variable("b", (), "b", "intercept (0 where none is fitted)"),
+    Variable("norm", (), "r = |w|^2/d", "squared length of the weights per dimension"),
+    Variable("nonzero", (), "|{j: w_j != 0}|/d", "fraction of the weights that are not zero (1 without l1)"),
+    Variable(
+        "gcv",
+        (),
+        "2 train/(1 - tr H/n)^2",
+        "generalised cross-validation of the square loss: the test_mse it estimates (NaN for other losses)",
+        compared=False,
+    ),
+    Variable(
+        "suboptimality",
+        (),
+        "1 - e_min/e",
+        "how far the objective of the fit can be above the smallest one, relative to it",
+        engines=("experiment",),
+        compared=False,
+    ),
+    *_BY_CLUSTER,
+)
+_UNIVERSALITY = tuple(
+    Variable(v.name, ("reference",), f"gap of {v.symbol}", f"gap, mixture minus reference: {v.meaning}")
+    for v in _OBSERVABLES
+)
+_THRESHOLDS = (
+    Variable(
+        "alpha_c", (), "alpha_c", "samples per dimension up to which the two classes can be separated", engines=_LIMIT
+    ),
+    Variable("kappa", (), "kappa = 1/sqrt(r)", "largest margin at this samples_per_dim (0 where not separable)"),
+    Variable(
+        "separable",
+        (),
+        "P(kappa > 0)",
+        "fraction of the draws whose classes can be separated",
+        engines=("experiment",),
+        compared=False,
+    ),
+)
+_MARGINS = (
+    Variable("test_cdf", ("x",), "P(y w <= x)", "law of the margin y w of fresh samples (real labels: of y - w)"),
+    Variable("train_cdf", ("x",), "P(y P <= x)", "law of the margin of the training samples (real labels: of y - P)"),
+    Variable("test_density", ("x",), "p(x)", "density of the margin of fresh samples", engines=_LIMIT),
+    Variable(
+        "train_density",
+        ("x",),
+        "p(x)",
+        "density of the training margin away from its atom, mass 1 - on_margin",
+        engines=_LIMIT,
+    ),
+    Variable(
+        "on_margin", (), "P(y P = 1)", "fraction of the training samples exactly on the margin (hinge, maxmargin)"
+    ),
+    Variable(
+        "support_vectors",
+        (),
+        "P(l' != 0)",
+        "fraction of the training samples that push on the weights (hinge and maxmargin: y w < 1 before the fit)",
+    ),
+)
+
+
+class MixtureGLM(Scenario):
+    """A generalised linear estimator on Gaussian-mixture inputs, with labels from a teacher, the cluster or a coin.
+
+    Cluster c has probability weights[c]; x ~ N(mu_c, Sigma_c) in R^d, |mu_c| = O(1). The teacher field is nu =
+    <theta0, x>/sqrt(d). The estimator minimises sum_i loss(y_i, <w, x_i>/sqrt(d) + b) + (ridge/2)|w|^2 + l1 |w|_1 over
+    n = samples_per_dim * d samples. The limit is d -> inf; only the overlaps of teacher and means enter: ``mean_gram``
+    = <mu_c, mu_c'>, ``teacher_means`` = <mu_c, theta0>/sqrt(d), ``teacher_norm`` = |theta0|^2/d.
+
+    A cluster of weight 0 is never drawn for training; with `test_weights` it is a covariate shift.
+
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(weights=[0.5, 0.5], mean_gram=[[1, -1], [-1, 1]], labels="cluster", loss="logistic",
+    ...                   ridge=0.1, samples_per_dim=2.0)
+    >>> s.clusters, s.signs.tolist()
+    (2, [1.0, -1.0])
+    """
+
+    family: ClassVar[str] = "mixture-glm"
+    title: ClassVar[str] = "Convex learning on Gaussian mixtures"
+    update_rule: ClassVar[str] = (
+        "data     cluster c with probability weights[c];  x ~ N(mu_c, Sigma_c) in R^d,  |mu_c| = O(1)\n"
+        "teacher  nu = <theta0,x>/sqrt(d),  |theta0|^2/d = teacher_norm,  <mu_c,theta0>/sqrt(d) = teacher_means[c]\n"
+        "labels   linear nu, phase |nu|, square nu^2, any f(nu), each + sqrt(noise) N(0,1)\n"
+        "         sign(nu + sqrt(noise) N(0,1));  logit P(y=1) = 1/(1 + e^-nu);  cluster y = cluster_labels[c]\n"
+        "         random: a fair coin;  labels 1, -1 are then turned with probability flip\n"
+        "fit      (w,b) = argmin sum_i loss_weights[c_i] loss(y_i, <w,x_i>/sqrt(d) + b) + ridge/2 |w|^2 + l1 |w|_1\n"
+        "         square (y-z)^2/2;  logistic log(1+e^-yz);  hinge (1-yz)_+\n"
+        "         huber: (y-z)^2/2 up to |y-z| = huber_threshold, then its tangent\n"
+        "         interpolate: least |w| with z = y;  maxmargin: least |w| with yz >= 1 (both: the limit ridge -> 0)\n"
+        "limit    d -> inf with n/d = samples_per_dim fixed"
+    )
+    questions: ClassVar[Mapping[str, Question]] = {
+        "errors": Question(
+            "training and test errors, losses and order parameters",
+            _ERRORS,
+            settings={
+                "test_labels": Setting(
+                    "noisy",
+                    "test on labels as they are, or on labels without noise and flips",
+                    choices=("noisy", "clean"),
+                )
+            },
+            plot=("test_error", "train_loss"),
+        ),
+        "universality": Question(
+            "what one Gaussian in place of the mixture would change: gaps of the observables to two references",
+            _UNIVERSALITY,
+            plot=("test_error", "train_loss"),
+            labels={"reference": REFERENCES},
+        ),
+        "thresholds": Question(
+            "up to how many samples the classes are separable, and the largest margin",
+            _THRESHOLDS,
+            plot=("kappa",),
+        ),
+        "margins": Question(
+            "law of the margins (real labels: of the residuals) of fresh and of training samples",
+            _MARGINS,
+            settings={"x": Setting(None, "margins at which the law is wanted (chosen if left out)")},
+            plot=("train_density", "test_density"),
+        ),
+    }
+    theories: ClassVar[Mapping[str, str]] = {
+        "exact": "the exact limit of the mixture",
+        "plug-in": "with data, square loss: the Gaussian covariate model of the dataset, debiased",
+        "gcv": "with data, square loss: generalised cross-validation carried over to other sample sizes",
+    }
+    papers: ClassVar[tuple[str, ...]] = (
+        "pesce2023gaussian",
+        "loureiro2021learning",
+        "loureiro2021mixtures",
+        "gerace2024gaussian",
+    )
+    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+
+    weights: Numbers = field("p_c", "probability of each cluster; they sum to one", default=(1.0,))
+    covariances: Covariances = field("Sigma_c", "covariance of each cluster (identity if left out)")
+    mean_gram: Array = field("M = <mu_c,mu_c'>", "Gram matrix of the means (0 if left out)", default=EMPTY)
+    teacher_norm: Number = field("rho_theta = |theta0|^2/d", "squared length of the teacher", default=1.0, ge=0)
+    teacher_means: Numbers = field(
+        "tau_c = <mu_c,theta0>/sqrt(d)", "mean of the teacher field in each cluster (0 if left out)", default=()
+    )
+    labels: Labels = field("y", "how labels are made: a name, or an expression in the teacher field z", default="sign")
+    cluster_labels: Numbers = field("y_c", 'label of each cluster for labels="cluster" (1, -1 for two)', default=())
+    noise: Number = field("Delta", "variance of the label noise (inside the sign for labels=sign)", default=0.0, ge=0)
+    flip: Number = field("eps", "probability that a label 1 or -1 is turned", default=0.0, ge=0, le=0.5)
+    loss: Literal["square", "logistic", "hinge", "huber", "interpolate", "maxmargin"] = field(
+        "l(y,z)", "loss of the fit", default="square"
+    )
+    huber_threshold: Number = field("delta", "where the Huber loss turns from quadratic to linear", default=1.0, gt=0)
+    ridge: Number = field(
+        "lambda", "penalty lambda/2 |w|^2; interpolate and maxmargin are its limit 0", default=0.0, ge=0
+    )
+    l1: Number = field("lambda1", "penalty lambda1 |w|_1", default=0.0, ge=0)
+    intercept: bool = field("b", "whether an intercept is fitted, without a penalty", default=False)
+    samples_per_dim: Number = field("alpha = n/d", "samples per dimension", gt=0)
+    loss_weights: Numbers = field("omega_c", "weight of each cluster in the sum of losses (1 if left out)", default=())
+    test_weights: Numbers = field("p'_c", "probability of each cluster in the test (weights if left out)", default=())
+    data: Dataset | None = field("(x_i, y_i)", "a dataset for the experiment (`from_data` makes it)", default=None)
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _identity_by_default(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("covariances") is None:
+            weights = fields.get("weights", (1.0,))
+            count = len(weights) if isinstance(weights, list | tuple | np.ndarray) else 1
+            return {**fields, "covariances": Isotropic([1.0] * max(count, 1))}
+        return fields
+
+    # -- what follows from the fields --------------------------------------------------------------
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters K."""
+        return len(self.weights)
+
+    @property
+    def p(self) -> NDArray[np.float64]:
+        """Probabilities of the clusters in training, (K,)."""
+        return np.array(self.weights)
+
+    @property
+    def p_test(self) -> NDArray[np.float64]:
+        """Probabilities of the clusters in the test, (K,)."""
+        return np.array(self.test_weights or self.weights)
+
+    @property
+    def omega(self) -> NDArray[np.float64]:
+        """Weights of the clusters in the sum of losses, (K,)."""
+        return np.array(self.loss_weights) if self.loss_weights else np.ones(self.clusters)
+
+    @property
+    def gram(self) -> NDArray[np.float64]:
+        """Gram matrix M of the means, (K, K)."""
+        parts = self.covariances
+        if isinstance(parts, Dense) and parts.means.size:
+            return np.asarray(parts.means) @ np.asarray(parts.means).T
+        if isinstance(parts, Blocks) and parts.means.size:
+            return np.einsum("k,kab->ab", parts.weights, np.asarray(parts.means))
+        if isinstance(parts, Blocks) and parts.moments.size:
+            return np.einsum("k,kab->ab", parts.weights, np.asarray(parts.moments))[self.clusters :, self.clusters :]
+        return np.asarray(self.mean_gram) if self.mean_gram.size else np.zeros((self.clusters, self.clusters))
+
+    @property
+    def tau(self) -> NDArray[np.float64]:
+        """Means tau_c of the teacher field, (K,)."""
+        parts = self.covariances
+        if isinstance(parts, Dense) and parts.means.size and parts.teacher.size:
+            return np.asarray(parts.means) @ np.asarray(parts.teacher) / math.sqrt(parts.dim)
+        if isinstance(parts, Blocks) and parts.teacher_means.size:
+            return np.array(parts.weights) @ np.asarray(parts.teacher_means)
+        return np.array(self.teacher_means) if self.teacher_means else np.zeros(self.clusters)
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Labels y_c of the clusters where labels="cluster", (K,)."""
+        return np.array(self.cluster_labels or ((1.0, -1.0) if self.clusters == 2 else ()))
+
+    @property
+    def binary(self) -> bool:
+        """Whether labels are 1 and -1."""
+        return isinstance(self.labels, str) and self.labels in CLASS_LABELS
+
+    @property
+    def uses_teacher(self) -> bool:
+        """Whether the label depends on the teacher field."""
+        return self.labels not in ("cluster", "random")
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        samples_per_dim: float | None = None,
+        ridge: float = 1.0,
+        loss: str = "square",
+        scale: str = "columns",
+        **fields: Any,
+    ) -> MixtureGLM:
+        """Return the scenario of a dataset: predicted from all of its rows, measured on random rows of it.
+
+        Two classes become one Gaussian each (labels="cluster"); real labels a Gaussian covariate model
+        (labels="linear"). With the square loss the limit is by default ``theory="gcv"``: squared errors by generalised
+        cross-validation carried over to n rows, the rest from these Gaussians. The experiment fits n random rows and
+        tests on the others.
+
+        Parameters
+        ----------
+        X : (N, d) array or pandas frame of numbers; constant columns are left out, with a warning.
+        y : (N) labels: real numbers (they are centred), or two classes, numbers or texts, which become -1 and 1.
+        samples_per_dim : n/d of the fit; half of the rows if left out.
+        ridge, loss, **fields : fields of the scenario.
+        scale : ``"columns"``: every column to unit variance, ``"global"``: all divided by one number, ``"none"``;
+            columns are centred.
+        """
+        from giantstep.families.mixture_glm.data import scenario_from_data
+
+        return scenario_from_data(X, y, samples_per_dim=samples_per_dim, ridge=ridge, loss=loss, scale=scale, **fields)
+
+    @classmethod
+    def from_table(cls, inputs: Any, labels: Any, **fields: Any) -> MixtureGLM:
+        """Return the scenario of a user's table, as `from_data` does."""
+        return cls.from_data(inputs, labels, **fields)
+
+    def learning_curve(self) -> dict[str, Any]:
+        """Return sample sizes from a tenth of the columns (at least 4 rows) to nine tenths of the rows."""
+        if self.data is None:
+            return {}
+        top = max(2, int(0.9 * self.data.rows))
+        sizes = np.unique(np.geomspace(min(max(4, self.data.dim / 10), top), top, 16).round())
+        return {"samples_per_dim": (sizes / self.data.dim).tolist()}
+
+    def own_dim(self) -> int | None:
+        """Return the number of columns of the dataset, or the size of dense covariances."""
+        if self.data is not None:
+            return self.data.dim
+        return self.covariances.dim if isinstance(self.covariances, Dense) else None
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the length of the ``cluster`` dims."""
+        return {"cluster": self.clusters}
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        self._check_weights()
+        self._check_overlaps()
+        self._check_labels()
+        self._check_penalty()
+        self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+
+    def _check_weights(self) -> None:
+        count = self.clusters
+        for name, least in (("weights", "weights"), ("test_weights", "test_weights")):
+            values = getattr(self, name)
+            if name == "test_weights" and not values:
+                continue
+            if not values or min(values) < 0 or not math.isclose(sum(values), 1.0, rel_tol=0, abs_tol=1e-9):
+                raise bad_field(least, list(values), f"at least 0 each and sum to one (they sum to {sum(values):g})")
+        for name in ("teacher_means", "test_weights", "loss_weights"):
+            values = getattr(self, name)
+            if values and len(values) != count:
+                raise bad_field(name, list(values), f"{count} numbers, one for each cluster")
+        if self.loss_weights and min(self.loss_weights) <= 0:
+            raise bad_field("loss_weights", list(self.loss_weights), "above 0")
+        if self.covariances.clusters != count:
+            raise bad_field(
+                "covariances", self.covariances, f"given for {count} clusters (there are {count} weights), one each"
+            )
+        if np.any(self.covariances.mean_eigenvalues <= 0):
+            raise bad_field("covariances", self.covariances, "such that every cluster varies in some direction")
+
+    def _check_overlaps(self) -> None:
+        count, parts = self.clusters, self.covariances
+        if self.mean_gram.size and self.mean_gram.shape != (count, count):
+            raise bad_field("mean_gram", self.mean_gram, f"a matrix of {count} by {count} numbers")
+        inside = (isinstance(parts, Dense) and parts.means.size) or (
+            isinstance(parts, Blocks) and (parts.means.size or parts.moments.size)
+        )
+        if inside and self.mean_gram.size:
+            raise bad_field("mean_gram", self.mean_gram, "left out where the covariances bring the means")
+        along = (isinstance(parts, Dense) and parts.means.size and parts.teacher.size) or (
+            isinstance(parts, Blocks) and parts.teacher_means.size
+        )
+        if along and self.teacher_means:
+            raise bad_field("teacher_means", list(self.teacher_means), "left out where the covariances bring them")
+        if self.mean_gram.size:
+            check_symmetric_psd("mean_gram", np.asarray(self.mean_gram))
+        from giantstep.families.mixture_glm.models import describe
+
+        describe(self)  # refuses what is not positive semidefinite together
+
+    def _check_labels(self) -> None:
+        if self.labels == "cluster":
+            if len(self.signs) != self.clusters:
+                raise bad_field(
+                    "cluster_labels",
+                    list(self.cluster_labels),
+                    f"{self.clusters} numbers 1 or -1, one for each cluster",
+                )
+            if not set(self.signs) <= {1.0, -1.0}:
+                raise bad_field("cluster_labels", list(self.cluster_labels), "1 or -1 each")
+            if self.intercept and not self.flip and len(set(self.signs[self.p > 0])) == 1:
+                raise bad_field(
+                    "cluster_labels", self.signs.tolist(), "1 and -1 (not one class only) with an intercept"
+                )
+        elif self.cluster_labels:
+            raise bad_field("cluster_labels", list(self.cluster_labels), 'left out unless labels="cluster"')
+        if self.loss in MARGIN_LOSSES and not self.binary:
+            raise bad_field("loss", self.loss, "square, huber or interpolate where labels are real numbers")
+        if self.flip and not self.binary:
+            raise bad_field("flip", self.flip, "0 where labels are real numbers")
+        if self.noise and self.labels in ("logit", "cluster", "random"):
+            raise bad_field("noise", self.noise, f'0 where labels="{self.labels}" (flip turns labels at random)')
+
+    def _check_penalty(self) -> None:
+        parts = self.covariances
+        if self.l1 and isinstance(parts, Dense | Spiked):
+            raise bad_field("l1", self.l1, "0 unless the covariances are Isotropic or Blocks (diagonal)")
+        if self.loss in ("interpolate", "maxmargin"):
+            for name in ("ridge", "l1"):
+                if getattr(self, name):
+                    raise bad_field(
+                        name, getattr(self, name), f'0 where loss="{self.loss}", which is the limit ridge -> 0'
+                    )
+
+    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+        """Refuse, over a whole grid, penalties and sample sizes for which the estimator does not exist."""
+        from giantstep.families.mixture_glm.existence import check_existence
+
+        check_existence(self, points)
+        if self.data is not None:
+            from giantstep.families.mixture_glm.rows import check_sizes
+
+            check_sizes(self.data, points["samples_per_dim"])
+
+    # -- examples ----------------------------------------------------------------------------------
+
+    @classmethod
+    def example(cls) -> MixtureGLM:
+        """Return a small valid scenario."""
+        return cls(
+            weights=[0.4, 0.6],
+            covariances=Isotropic([0.5, 1.0]),
+            mean_gram=[[1.0, -0.5], [-0.5, 1.0]],
+            teacher_means=[0.5, -0.3],
+            labels="sign",
+            noise=0.1,
+            loss="logistic",
+            ridge=0.1,
+            samples_per_dim=2.0,
+        )
+
+    @classmethod
+    def reference(cls) -> tuple[MixtureGLM, str, float]:
+        """Return row C2 of the notes: two clusters, sign labels, logistic loss."""
+        scenario = cls(
+            weights=[0.5, 0.5],
+            mean_gram=[[4, -4], [-4, 4]],
+            teacher_means=[math.sqrt(3), -math.sqrt(3)],
+            labels="sign",
+            loss="logistic",
+            ridge=0.1,
+            samples_per_dim=2.0,
+        )
+        return scenario, "train_loss", 0.06909266
+
+
+__all__ = ["REFERENCES", "Blocks", "Dataset", "Dense", "FrozenArray", "InputError", "Isotropic", "MixtureGLM", "Spiked"]

@@ -1,0 +1,181 @@
+"""The algorithms, each as its per-sample force F: w_j <- w_j + g a_j mean_b F_j(lambda^b, y^b) x^b.
+
+F sees a sample only through the local fields lambda = W x, the label y, and S = |x|^2/d, which is 1 in the limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError, bad_field
+from giantstep.gaussian import Function
+from giantstep.gaussian.primitives import namespace_of
+
+Floats = NDArray[np.float64]
+Force = Callable[["Network", Any, Any, Any, Any], Any]
+CLIP = 2.0
+"""The exponential loss is clipped at exp(2), as its authors do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The student f = (1/p) sum_j a_j s(lambda_j)."""
+
+    activation: Function
+    second_layer: Floats
+
+    def output(self, fields: Any) -> Any:
+        """Return f, shape (...), at local fields (..., p)."""
+        xp = namespace_of(fields)
+        return self.activation(fields) @ xp.asarray(self.second_layer / len(self.second_layer))
+
+    def slopes(self, fields: Any) -> Any:
+        """Return s'(lambda_j)."""
+        return self.activation.derivative(fields)
+
+    def weights(self, fields: Any) -> Any:
+        """Return the second layer on the device of `fields`."""
+        return namespace_of(fields).asarray(self.second_layer)
+
+
+def squared(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+    """Return s'(l)(y - f(l))."""
+    return net.slopes(fields) * (label - net.output(fields))[..., None]
+
+
+def correlation(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+    """Return s'(l) y."""
+    return net.slopes(fields) * label[..., None]
+
+
+def extragradient(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+    """Return the force of the squared loss after an inner step on the same sample: l + inner S a F(l)."""
+    first = squared(net, fields, label, inner, norm)
+    return squared(net, fields + inner * norm * net.weights(fields) * first, label, inner, norm)
+
+
+def two_step(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+    """Return the forces of two steps on one sample; the first moves the fields by inner S a F, inner = g d."""
+    first = squared(net, fields, label, inner, norm)
+    return first + squared(net, fields + inner * norm * net.weights(fields) * first, label, inner, norm)
+
+
+def exponential(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+    """Return exp(min(-y f, 2)) y s'(l)."""
+    xp = namespace_of(fields)
+    pull = xp.exp(xp.minimum(-label * net.output(fields), CLIP)) * label
+    return net.slopes(fields) * pull[..., None]
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """One algorithm.
+
+    Attributes
+    ----------
+    name, force : what it is called, and F.
+    affine : F is affine in the label with slope s'(l): label noise adds noise * E[s'_j s'_l] to E[F_j F_l], no more.
+    repeats : F depends on |x|^2: the sample is used twice.
+    source : the label transform or the callable of a user's F.
+    """
+
+    name: str
+    force: Force
+    affine: bool = False
+    repeats: bool = False
+    source: Any = None
+
+    def degree(self, activation: int, target: int) -> int | None:
+        """Return the degree of F for a polynomial network and target, or None."""
+        one = activation - 1 + max(target, activation)
+        if self.name == "squared":
+            return one
+        if self.name == "correlation":
+            return activation - 1 + target
+        if self.repeats:
+            return max(one, (activation - 1) * one + max(target, activation * one))
+        transform = self.source.polynomial if isinstance(self.source, Function) else None
+        return None if transform is None else activation - 1 + target * (len(transform) - 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Algorithm) and self.identity() == other.identity()
+
+    def __hash__(self) -> int:
+        return hash(self.identity())
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def identity(self) -> str:
+        """Return its name, its label transform, or a digest of a callable's values."""
+        if isinstance(self.source, Function):
+            return self.source.fingerprint()
+        if self.source is not None:
+            random = np.random.default_rng(0)
+            values = np.asarray(self.source(random.standard_normal((50, 1)), random.standard_normal(50)), dtype=float)
+            return hashlib.sha256(np.round(values, 11).tobytes()).hexdigest()
+        return self.name
+
+
+NAMED = {
+    "squared": Algorithm("squared", squared, affine=True),
+    "correlation": Algorithm("correlation", correlation, affine=True),
+    "extragradient": Algorithm("extragradient", extragradient, repeats=True),
+    "sam": Algorithm("sam", extragradient, repeats=True),
+    "two-step": Algorithm("two-step", two_step, repeats=True),
+    "exponential": Algorithm("exponential", exponential),
+}
+
+
+def as_algorithm(source: Any) -> Algorithm:
+    """Return an algorithm by name, from a label transform T (F = s'(l) T(y)), or from a callable F(l, y).
+
+    A transform is a `giantstep.Function` or an expression in ``z``, which stands for the label. A callable takes local
+    fields (..., p) and labels (...) and returns (..., p).
+    """
+    if isinstance(source, Algorithm):
+        return source
+    if isinstance(source, str) and source in NAMED:
+        return NAMED[source]
+    if isinstance(source, str):
+        try:
+            source = Function(source)
+        except InputError:
+            raise bad_field(
+                "algorithm",
+                source,
+                f"one of {', '.join(NAMED)}, a label transform such as tanh(z), or a callable F(l, y)",
+            ) from None
+    if isinstance(source, Function):
+        transform = source
+
+        def on_label(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+            return net.slopes(fields) * transform(label)[..., None]
+
+        return Algorithm(transform.name, on_label, source=transform)
+    if not callable(source):
+        raise bad_field("algorithm", source, f"one of {', '.join(NAMED)}, a label transform or a callable F(l, y)")
+    user = source
+
+    def force(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+        return user(fields, label)
+
+    _try(user)
+    return Algorithm(str(getattr(user, "__name__", type(user).__name__)), force, source=user)
+
+
+def _try(user: Callable[..., Any]) -> None:
+    """Refuse a callable that does not map fields (n, p) and labels (n,) to (n, p)."""
+    needed = "Field `algorithm` must be a callable F(l, y) that maps arrays (n, p) and (n,) to (n, p), but"
+    try:
+        values = np.asarray(user(np.full((3, 1), 0.3), np.full(3, 0.2)))
+    except Exception as error:
+        raise InputError(f"{needed} it raised {type(error).__name__}: {' '.join(str(error).split())}.") from error
+    if values.shape != (3, 1) or values.dtype.kind not in "fiu":
+        raise InputError(f"{needed} it returned the shape {values.shape}.")

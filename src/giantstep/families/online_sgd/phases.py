@@ -1,0 +1,89 @@
+"""Exponents of batch size, rate and time: n_b = d^mu, rate = d^-delta, T = d^theta, and where a run lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.family import Answer
+
+Floats = NDArray[np.float64]
+SAME = 0.05
+"""Exponents closer than this count as equal when a regime is named."""
+
+
+def largest_rate(order: float, mu: Floats, correlation: bool) -> Floats:
+    """Return the exponent delta of the largest useful rate d^-delta at batch size d^mu.
+
+    Noise asks for delta >= max(1, l/2) - mu. The squared loss also for delta >= 0, because a neuron's own output grows
+    with it; the correlation loss has no such term and stops at one step that would overshoot, min(0, 1 - l/2), until a
+    single giant step with delta = -(l - 1)/2 learns everything from mu = l on.
+    """
+    noise = max(1.0, order / 2) - mu
+    if not correlation:
+        return np.maximum(noise, 0.0)
+    return np.where(mu >= order, -(order - 1) / 2, np.maximum(noise, min(0.0, 1 - order / 2)))
+
+
+def shortest_time(order: float, mu: Floats, correlation: bool) -> Floats:
+    """Return the exponent theta of the time at the largest useful rate (order 2: up to a factor log d)."""
+    floor = 0.0 if correlation else max(order / 2 - 1, 0.0)
+    return np.maximum(max(1.0, order - 1) - mu, floor)
+
+
+def best_batch(order: float, correlation: bool) -> float:
+    """Return the smallest exponent of the batch size that reaches the shortest time."""
+    if order < 2:
+        return 1.0
+    return order - 1 if correlation else order / 2
+
+
+def order_of(scenario: OnlineSGD) -> float:
+    """Return the exponent that governs the algorithm: generative where a sample is used twice, else information."""
+    from giantstep.gaussian.exponents import exponents
+
+    found = exponents(scenario.target)
+    nonlinear = scenario.known_algorithm.repeats or not scenario.known_algorithm.affine
+    return float(found.generative if nonlinear else found.information)
+
+
+def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:
+    """Answer with the exponents of the runs."""
+    count = len(points["rate"])
+    d = np.log(points["dim"])
+    mu, delta = np.log(points["batch_size"]) / d, -np.log(points["rate"]) / d
+    order = order_of(scenario)
+    correlation = scenario.known_algorithm.name == "correlation"
+    rate_best = largest_rate(order, mu, correlation)
+    noise = max(1.0, order / 2) - mu
+    giant = correlation & (mu >= order)
+    theta = np.where(giant, 0.0, delta + max(order / 2 - 1, 0.0))
+    noisy, wild = delta < noise - SAME, delta < rate_best - SAME
+    theta = np.where(noisy | wild, np.inf, np.maximum(theta, 0.0))
+    phase = np.select(
+        [noisy, wild, giant, theta < SAME],
+        ["rate too large: noise dominates", "rate too large: a step overshoots", "one giant step", "polylogarithmic"],
+        "weak recovery in d^theta",
+    )
+    gap = delta - (1 - mu)
+    regime = np.select(
+        [gap > SAME, gap > -SAME, delta > (1 - mu) / 2],
+        ["population flow", "drift and noise (Saad-Solla)", "noise-dominated"],
+        "not defined",
+    )
+    values = {
+        "order": np.full(count, order),
+        "mu": mu,
+        "delta": delta,
+        "theta": theta,
+        "theta_best": shortest_time(order, mu, correlation),
+        "delta_best": rate_best,
+        "mu_best": np.full(count, best_batch(order, correlation)),
+        "theta_run": np.log(points["steps"]) / d,
+        "phase": phase,
+        "regime": regime,
+    }
+    return Answer(values, np.full(count, ""), np.zeros(count), np.zeros(count, np.int64))

@@ -1,0 +1,430 @@
+"""The scenario of one-pass SGD: a two-layer network trained on fresh samples, its overlaps with the target followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from giantstep.errors import InputError, bad_field
+from giantstep.families.online_sgd.algorithms import NAMED, Algorithm, Network, as_algorithm
+from giantstep.family import Question, Setting, Variable
+from giantstep.gaussian import Function
+from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
+
+STARTS = ("zero", "random", "gaussian")
+GRAMS = ("orthogonal", "random")
+NEGATIVE = -1e-10
+"""Eigenvalues of Q - M P^-1 M^T below this are refused."""
+UNDECLARED = 1e-6
+"""Two rules for moments of the target that differ by more show a jump which the target does not declare."""
+
+
+def _matrix(value: Any, names: Sequence[str]) -> str | tuple[tuple[float, ...], ...]:
+    allowed = f"one of {', '.join(names)}, or a matrix (a list of rows of finite numbers)" if names else "a matrix"
+    if isinstance(value, str):
+        if value in names:
+            return value
+        raise ValueError(allowed)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, Sequence):
+        value = [[value]]
+    try:
+        rows = tuple(tuple(as_number(entry) for entry in row) for row in value)
+    except (TypeError, ValueError):
+        raise ValueError(allowed) from None
+    if any(len(row) != len(rows[0]) for row in rows) or not np.all(np.isfinite(np.array(rows, dtype=float))):
+        raise ValueError(allowed)
+    return rows
+
+
+_MATRIX_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "array"}}]}
+Rows = tuple[tuple[float, ...], ...]
+Start = Annotated[
+    Literal["zero", "random", "gaussian"] | Rows,
+    BeforeValidator(lambda value: _matrix(value, STARTS)),
+    WithJsonSchema(_MATRIX_SCHEMA),
+]
+Gram = Annotated[
+    Literal["orthogonal", "random"] | Rows,
+    BeforeValidator(lambda value: _matrix(value, GRAMS)),
+    WithJsonSchema(_MATRIX_SCHEMA),
+]
+TargetGram = Annotated[
+    Literal["identity"] | Rows,
+    BeforeValidator(lambda value: _matrix(value, ("identity",))),
+    WithJsonSchema(_MATRIX_SCHEMA),
+]
+
+
+def _checked_algorithm(value: Any) -> Any:
+    """Return a name, a label transform as a Function, or a callable as an Algorithm."""
+    try:
+        known = as_algorithm(value)
+    except InputError as error:
+        if error.allowed:
+            raise ValueError(error.allowed) from None
+        raise
+    if known.source is None:
+        return known.name
+    return known.source if isinstance(known.source, Function) else known
+
+
+def _algorithm_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Function) and value.expression is not None:
+        return value.expression
+    known = as_algorithm(value)
+    return {"callable": known.name, "fingerprint": known.identity()}
+
+
+AlgorithmField = Annotated[
+    Literal["squared", "correlation", "extragradient", "sam", "two-step", "exponential"] | Function | Algorithm,
+    BeforeValidator(_checked_algorithm),
+    PlainSerializer(_algorithm_json, when_used="json"),
+    WithJsonSchema({"type": "string", "description": f"{', '.join(NAMED)}, or a transform of the label, T(z)"}),
+]
+"""A named algorithm, a label transform T (F = s'(l) T(y)) or a callable F(l, y)."""
+
+_SIMULATOR = Setting(
+    "exact-law",
+    "draw what the overlaps see, exactly in law and at a cost that does not grow with d; or the d-dimensional network",
+    engines=("experiment",),
+    choices=("exact-law", "direct"),
+)
+_SHARED = {
+    "runs": Setting(1, "independent runs in each trial, made at once; a trial answers with their mean (time: median)"),
+    "starts": Setting(
+        1, "random starts the limit is averaged over; a comparison takes those of its trials", ("limit",)
+    ),
+    "moments": Setting(
+        "auto",
+        "how Gaussian averages are taken: chosen, product rules, or Sobol points",
+        choices=("auto", "tensor", "sobol"),
+    ),
+    "nodes": Setting(None, "nodes per dimension of a product rule (chosen if left out)", ("limit",)),
+    "points": Setting(8192, "Sobol points of each of the four scrambles that measure the error", ("limit",)),
+    "simulator": _SIMULATOR,
+}
+_TRAJECTORY = (
+    Variable("M", ("time", "neuron", "direction"), "M = W W*^T", "overlaps of the neurons with the target directions"),
+    Variable("Q", ("time", "neuron", "neuron_2"), "Q = W W^T", "overlaps of the neurons with each other"),
+    Variable("mse", ("time",), "E(h - f)^2", "mean squared error, label noise left out"),
+    Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj P_rr)", "cosine of neuron and direction"),
+    Variable(
+        "best",
+        ("time", "direction"),
+        "max_j |cosine|",
+        "largest cosine of any neuron with a direction, what the papers plot; lifted by noise of order d^-1/2",
+        compared=False,
+    ),
+    Variable(
+        "rms",
+        ("time", "direction"),
+        "sqrt(E cosine_1^2)",
+        "root mean square over `runs` (or starts) of the first neuron's cosine",
+        compared=False,
+    ),
+)
+_RECOVERY = (
+    Variable("recovery_time", (), "T", "updates until some neuron's cosine reaches `threshold`: median over `runs`"),
+    Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension"),
+    Variable(
+        "escape_time",
+        (),
+        "E T",
+        "mean time to leave the saddle at M = 0 by a linear instability and noise (one neuron and direction, NaN else)",
+    ),
+    Variable("escape_rate", (), "r", "rate of that instability per update (NaN where there is none)", ("limit",)),
+    Variable("recovered", (), "-", "fraction of the runs that reached it within `steps`", compared=False),
+)
+_PHASES = (
+    Variable("order", (), "l", "information exponent of the target: order of its first Hermite tensor", ("limit",)),
+    Variable("mu", (), "log_d n_b", "exponent of the batch size of this run", ("limit",)),
+    Variable("delta", (), "-log_d gamma", "exponent of the rate of this run", ("limit",)),
+    Variable(
+        "theta", (), "log_d T", "exponent of the time this run needs at its rate (inf: it does not learn)", ("limit",)
+    ),
+    Variable("theta_best", (), "theta(mu)", "smallest exponent of the time at this batch size", ("limit",)),
+    Variable("delta_best", (), "delta(mu)", "exponent of the largest useful rate at this batch size", ("limit",)),
+    Variable("mu_best", (), "mu*", "smallest batch exponent that reaches the shortest time", ("limit",)),
+    Variable("theta_run", (), "log_d steps", "exponent of the number of steps of this run", ("limit",)),
+    Variable("phase", (), "-", "where the run lies when it starts without overlap", ("limit",)),
+    Variable("regime", (), "-", "what drives overlaps that are not small: drift, noise or both", ("limit",)),
+)
+
+
+class OnlineSGD(Scenario):
+    """One-pass SGD on the first layer of a two-layer network, with fresh batches.
+
+    Data x ~ N(0, I_d), labels y = h(W* x) + sqrt(noise) N(0,1); student f = (1/p) sum_j a_j s(w_j.x). Every update is
+    w_j <- w_j + (rate/p) a_j mean over the batch of F_j x, with the force F of the algorithm. The limit follows the
+    overlaps M = W W*^T and Q = W W^T by their exact mean map (or its ODE), the experiment draws them or the network.
+
+    >>> import giantstep as gs
+    >>> s = gs.OnlineSGD(target="h3(z1)", activation="h3", dim=64, batch_size=64, rate=0.0025, steps=3000,
+    ...                  algorithm="correlation", constraint="projected", initial_overlap="random")
+    >>> int(gs.predict(s, what="recovery").recovery_time)
+    157
+    """
+
+    family: ClassVar[str] = "online-sgd"
+    title: ClassVar[str] = "One-pass SGD of a two-layer network"
+    update_rule: ClassVar[str] = (
+        "data      x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* W*^T = target_gram (identity)\n"
+        "network   f(x) = (1/p) sum_j a_j s(l_j),  l_j = <w_j,x>,  loss (y - f)^2/2\n"
+        "update    w_j <- w_j + (rate/p) a_j (1/n_b) sum_b F_j(l^b, y^b) x^b,  n_b = batch_size fresh samples\n"
+        "squared   F = s'(l)(y - f(l))          correlation  F = s'(l) y\n"
+        "extragradient, sam   F = s'(l~)(y - f(l~)),  l~_j = l_j + inner_rate S a_j s'(l_j)(y - f(l)),  S = |x|^2/d;\n"
+        "                     inner step per sample; sam has inner_rate < 0\n"
+        "two-step  F = F1 + F2 on one sample, F2 after the first step, inner rate (rate/p) d; needs batch_size = 1\n"
+        "exponential  F = exp(min(-y f, 2)) y s'(l)\n"
+        "projected    w_j <- w_j/|w_j| after the update;  spherical: x - l_j w_j for x in row j, then the same\n"
+        "limit     d -> inf at p, k fixed; the map keeps the terms of order d/n_b and 1/n_b exactly"
+    )
+    questions: ClassVar[Mapping[str, Question]] = {
+        "trajectory": Question(
+            "overlaps, cosines and error along the run",
+            _TRAJECTORY,
+            settings={
+                "times": Setting(None, "updates that are kept (at most 400, denser early, if left out)"),
+                **_SHARED,
+            },
+            plot=("cosine", "mse"),
+        ),
+        "recovery": Question(
+            "how many updates until some neuron has a cosine with the target",
+            _RECOVERY,
+            settings={"threshold": Setting(0.5, "cosine that counts as recovery"), **_SHARED},
+            plot=("recovery_time",),
+        ),
+        "phases": Question(
+            "exponents of batch size, rate and time (single-index scaling), and the place of this run among them",
+            _PHASES,
+            plot=("theta",),
+        ),
+    }
+    theories: ClassVar[Mapping[str, str]] = {
+        "map": "the mean map of the overlaps, one step exact given the overlaps",
+        "ode": "its limit of small rates: population drift plus the noise term of order rate d/n_b",
+        "asymptotic": "the map with only the leading term, of order d/n_b, of what a batch scatters",
+        "published": "the map as published: asymptotic, and without the correction by 1/n_b to the squared drift",
+    }
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "arnaboldi2024online": {"target": "h*", "activation": "sigma", "noise": "Delta", "M": "M", "Q": "Q"},
+        "arnaboldi2024repetita": {"target": "h*", "activation": "sigma", "rate": "gamma = gamma0 n_b p/d", "M": "M"},
+    }
+    papers: ClassVar[tuple[str, ...]] = (
+        "arnaboldi2024online",
+        "arnaboldi2024repetita",
+        "dandi2023giant",
+        "saad1995online",
+    )
+    shared_fields: ClassVar[tuple[str, ...]] = ("rate", "inner_rate", "noise")
+
+    target: MultiIndex = field("h", "target: the label is h(z1..zk) plus noise, z = W* x", default="h3(z1)")
+    activation: Expression = field("s", "activation of the hidden layer", default="relu")
+    second_layer: Numbers = field(
+        "a", "second layer, one number per neuron, fixed; its length is the width p", default=(1.0,)
+    )
+    noise: Number = field("D", "variance of the label noise", default=0.0, ge=0)
+    dim: Integer = field("d", "input dimension, at least 2p + k", default=1000, ge=2)
+    batch_size: Integer = field("n_b", "fresh samples of each update", default=1, ge=1)
+    rate: Number = field("gamma", "learning rate; each neuron moves by (rate/p) a_j times the mean of F x", gt=0)
+    steps: Integer = field("T", "updates", default=1000, ge=1)
+    algorithm: AlgorithmField = field(
+        "F",
+        "squared, correlation, extragradient, sam, two-step, exponential, or a force of your own",
+        default="squared",
+    )
+    inner_rate: Number = field("rho0", "rate of the inner step (extragradient, sam), in units of p/d", default=0.1)
+    constraint: Literal["none", "projected", "spherical"] = field(
+        "|w_j|", "what is done to the rows: nothing, normalised, or moved on the sphere", default="none"
+    )
+    initial_overlap: Start = field(
+        "M_0", "a p x k matrix, zero, random (norm d^-1/2, from the seed) or gaussian (variance 1/d)", default="random"
+    )
+    initial_gram: Gram = field(
+        "Q_0",
+        "a p x p matrix, or unit rows whose parts outside the target space are orthogonal or random",
+        default="orthogonal",
+    )
+    target_gram: TargetGram = field("P", "Gram matrix W* W*^T of the target directions", default="identity")
+
+    # -- what follows from the fields -----------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Number of hidden neurons p."""
+        return len(self.second_layer)
+
+    @property
+    def directions(self) -> int:
+        """Number of target directions k."""
+        return self.target.directions
+
+    @property
+    def known_algorithm(self) -> Algorithm:
+        """The algorithm with its force."""
+        return as_algorithm(self.algorithm)
+
+    @property
+    def network(self) -> Network:
+        """The student."""
+        return Network(self.activation, np.array(self.second_layer))
+
+    @property
+    def whitening(self) -> NDArray[np.float64]:
+        """C with C C^T = P: z = C zeta for independent zeta."""
+        if isinstance(self.target_gram, str):
+            return np.eye(self.directions)
+        return np.linalg.cholesky(np.array(self.target_gram))
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the lengths of the counted dims."""
+        return {"neuron": self.width, "neuron_2": self.width, "direction": self.directions}
+
+    # -- checks ----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        if not self.second_layer:
+            raise bad_field("second_layer", [], "a list of at least one number, one per neuron")
+        if self.activation.jumps:
+            raise InputError(
+                f"Field `activation` must have a derivative, but {self.activation.name} jumps at "
+                f"{self.activation.jumps[0]:g}."
+            )
+        self._check_target()
+        self._check_start()
+        self._check_algorithm()
+        self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+
+    def _check_target(self) -> None:
+        k = self.directions
+        if not isinstance(self.target_gram, str):
+            P = np.array(self.target_gram)
+            if P.shape != (k, k):
+                raise bad_field("target_gram", self.target_gram, f"a {k} x {k} matrix, as many rows as directions")
+            if not np.allclose(P, P.T) or np.linalg.eigvalsh(P)[0] < 1e-10:
+                raise bad_field("target_gram", self.target_gram, "symmetric and positive definite")
+        with np.errstate(all="ignore"):
+            values = self.target(np.random.default_rng(0).standard_normal((512, k)))
+        if not np.all(np.isfinite(values)):
+            raise bad_field("target", self.target.name, "finite almost everywhere")
+        if self.target.expression is None or not self.target.all_planes:
+            self._check_jumps()
+
+    def _check_jumps(self) -> None:
+        """Refuse a target that is rough where no rule expects it: two rules for E h, E h z_r or E h^2 then disagree."""
+        k = self.directions
+        if k > 3:
+            return
+        sizes = {1: ((201, 90), (150, 61)), 2: ((64, 48), (47, 37)), 3: ((24, 16), (19, 13))}[k]
+        found = []
+        for smooth, piece in sizes:
+            grid = product_grid(k, self.target.planes, hermite_rule(smooth), piece)
+            values = self.target(grid.points)
+            tests = np.column_stack([values, values[:, None] * grid.points, values**2])
+            found.append(grid.weights @ tests)
+        gap = float(np.max(np.abs(found[0] - found[1])))
+        if not gap <= UNDECLARED * max(float(found[0][-1]), 1.0):
+            raise InputError(
+                f"Field `target` has a kink or a jump that was not declared: two rules for the moments of "
+                f"{self.target.name} differ by {gap:.0e}; say where with gs.Function(f, kinks=[...]) or write it with "
+                "planes such as sign(z1 + z2)."
+            )
+
+    def _check_start(self) -> None:
+        p, k = self.width, self.directions
+        if not isinstance(self.initial_overlap, str) and np.shape(self.initial_overlap) != (p, k):
+            raise bad_field(
+                "initial_overlap",
+                [list(row) for row in self.initial_overlap],
+                f"a {p} x {k} matrix: a row for each number of second_layer, a column for each direction of the target",
+            )
+        if not isinstance(self.initial_gram, str):
+            Q = np.array(self.initial_gram)
+            if Q.shape != (p, p) or not np.allclose(Q, Q.T):
+                raise bad_field(
+                    "initial_gram",
+                    [list(row) for row in self.initial_gram],
+                    f"a symmetric {p} x {p} matrix: a row for each number of second_layer",
+                )
+            if self.constraint == "spherical" and not np.allclose(np.diag(Q), 1.0, rtol=0, atol=1e-9):
+                raise bad_field("initial_gram", np.diag(Q).tolist(), 'one on the diagonal where constraint="spherical"')
+        if isinstance(self.initial_overlap, str):
+            return
+        M = np.array(self.initial_overlap) @ np.linalg.inv(self.whitening).T
+        if not isinstance(self.initial_gram, str):
+            rest = np.linalg.eigvalsh(np.array(self.initial_gram) - M @ M.T)[0]
+            if rest < NEGATIVE:
+                raise bad_field(
+                    "initial_gram",
+                    [list(row) for row in self.initial_gram],
+                    f"at least M P^-1 M^T of the initial overlaps (an eigenvalue of the difference is {rest:.2g})",
+                )
+        elif np.any((M**2).sum(axis=1) > 1 + 1e-12):
+            raise bad_field(
+                "initial_overlap",
+                [list(row) for row in self.initial_overlap],
+                "rows of length at most 1 where initial_gram is not given (rows have unit norm)",
+            )
+
+    def _check_algorithm(self) -> None:
+        if self.algorithm == "sam" and self.inner_rate > 0:
+            raise bad_field("inner_rate", self.inner_rate, "at most 0 for sam (above 0 is extragradient)")
+        if self.algorithm == "extragradient" and self.inner_rate < 0:
+            raise bad_field("inner_rate", self.inner_rate, "at least 0 for extragradient (below 0 is sam)")
+
+    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+        """Check dimension, batch and inner rate against width and algorithm."""
+        p, k = self.width, self.directions
+        least = 2 * p + k
+        if np.any(points["dim"] < least):
+            raise bad_field("dim", int(points["dim"].min()), f"at least 2p + k = {least} (p = {p} neurons, k = {k})")
+        if self.algorithm == "two-step" and np.any(points["batch_size"] != 1):
+            raise bad_field("batch_size", int(points["batch_size"].max()), "1 for two-step (both steps on one sample)")
+        strength = max(a * a for a in self.second_layer) / p
+        inner = self.inner_rates(points)
+        if self.known_algorithm.repeats and "relu" in str(self.activation.expression):
+            worst = float(np.max(inner)) * strength
+            if worst >= 1:
+                name = "rate" if self.algorithm == "two-step" else "inner_rate"
+                raise bad_field(
+                    name,
+                    float(np.max(points[name])),
+                    f"such that inner rate * a^2/p is below 1 for relu (here {worst:.3g}: the inner step overshoots)",
+                )
+        for name, sign in (("sam", 1), ("extragradient", -1)):
+            if self.algorithm == name and np.any(sign * points["inner_rate"] > 0):
+                bad = float(points["inner_rate"][sign * points["inner_rate"] > 0][0])
+                raise bad_field("inner_rate", bad, f"at {'most' if sign > 0 else 'least'} 0 for {name}")
+
+    def inner_rates(self, points: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the inner rate at every point: inner_rate, or (rate/p) d for two steps on one sample."""
+        if self.algorithm == "two-step":
+            return np.asarray(points["rate"] / self.width * points["dim"])
+        return np.asarray(points["inner_rate"], dtype=float)
+
+    # -- examples --------------------------------------------------------------------------------------
+
+    @classmethod
+    def example(cls) -> OnlineSGD:
+        """Return a small valid scenario."""
+        return cls(
+            target="erf(z1/sqrt(2))",
+            activation="erf(z/sqrt(2))",
+            dim=200,
+            batch_size=200,
+            rate=0.8,
+            steps=12,
+            constraint="projected",
+            initial_overlap=[[0.4]],
+        )

@@ -1,0 +1,137 @@
+"""The rivals of message passing: PCA, sparse PCA, diagonal thresholding and k-means, through scikit-learn.
+
+Each ends with k-means; the first three first reduce the data to k - 1 scores per sample. They are helped where they
+need it: thresholding and sparse PCA are told how many features are active.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError, bad_field
+from giantstep.families.subspace_clustering.channels import AssignmentChannel, Floats
+
+Labels = NDArray[np.int64]
+_BISECTIONS, _SWEEPS = 18, 40
+
+
+def rival_labels(X: Floats, clusters: int, rival: str, *, active: int | None = None, seed: int = 0) -> Labels:
+    """Return the labels that a method other than message passing gives to the rows of a matrix.
+
+    Parameters
+    ----------
+    X : (n, d) matrix.
+    clusters : number of clusters.
+    rival : ``"pca"``, ``"sparse-pca"``, ``"thresholding"`` (PCA of the columns of largest variance) or ``"kmeans"``.
+    active : number of active features, which sparse PCA (by its penalty) and thresholding are told.
+    seed : random starts of k-means.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 50))
+    >>> X[:100, :5] += 3
+    >>> labels = rival_labels(X, 2, "thresholding", active=5)
+    >>> bool(abs(labels[:100].mean() - labels[100:].mean()) > 0.9)
+    True
+    """
+    if rival not in RIVALS:
+        raise bad_field("rival", rival, "one of " + ", ".join(RIVALS))
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or not np.isfinite(X).all():
+        raise InputError("X must be a matrix of finite numbers, rows = samples.")
+    n, d = X.shape
+    if not 2 <= clusters <= min(n, d):
+        raise bad_field("clusters", clusters, f"at least 2 and at most {min(n, d)} for a matrix of {n} x {d}")
+    if active is None and rival in ("sparse-pca", "thresholding"):
+        raise bad_field("active", active, f'the number of active features, for "{rival}"')
+    if active is not None and not 1 <= active <= d:
+        raise bad_field("active", active, f"at least 1 and at most {d}")
+    try:
+        import sklearn.cluster
+        import sklearn.decomposition
+    except ImportError:
+        raise ImportError(
+            "The rivals need scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
+        ) from None
+    scores = _SCORES[rival](X, clusters - 1, active or d, seed)
+    labels: Labels = sklearn.cluster.KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
+    return labels
+
+
+def pca_accuracy(channel: AssignmentChannel, alpha: Floats, lam: Floats) -> Floats:
+    """Return the share of right labels that the scores of the k - 1 leading components allow, in the limit.
+
+    Their squared overlap with the assignments is q = 1 - alpha(1+t)/(t(t+alpha)), t = lam alpha/k, zero up to lam_alg;
+    the labels are those of the assignment channel at SNR k q/(1-q).
+    """
+    k = channel.clusters
+    t = lam * alpha / k
+    q = np.where(t**2 > alpha, 1 - alpha * (1 + t) / (t * (t + alpha)), 0.0)
+    return channel.accuracy(k * q / (1 - q))
+
+
+def sparse_penalty(X: Floats, active: int) -> float:
+    """Return the penalty g with which the leading sparse component has `active` entries, by bisection.
+
+    The component minimises |Y - u v^T|^2/2 + g |v|_1 over |u| <= 1: v = soft(Y^T u, g), u = Y v/|Y v|.
+    """
+    Y = X - X.mean(axis=0)
+    small = Y.T @ Y
+    leading = np.linalg.eigh(small)[1][:, -1]
+    first = Y @ leading
+    first /= np.linalg.norm(first)
+    low, high = 0.0, float(np.abs(Y.T @ first).max())
+    for _ in range(_BISECTIONS):
+        g, u = 0.5 * (low + high), first
+        for _ in range(_SWEEPS):
+            v = Y.T @ u
+            v = np.sign(v) * np.maximum(np.abs(v) - g, 0)
+            image = Y @ v
+            size = float(np.linalg.norm(image))
+            if size == 0:
+                break
+            new = image / size
+            still = float(np.abs(new - u).max()) < 1e-7
+            u = new
+            if still:
+                break
+        low, high = (g, high) if np.count_nonzero(v) > active else (low, g)
+    return math.sqrt(low * high) if low > 0 else 0.5 * high
+
+
+def _pca(X: Floats, rank: int, active: int, seed: int) -> Floats:
+    from sklearn.decomposition import PCA
+
+    scores: Floats = PCA(rank, svd_solver="covariance_eigh").fit_transform(X)
+    return scores
+
+
+def _sparse_pca(X: Floats, rank: int, active: int, seed: int) -> Floats:
+    from sklearn.decomposition import SparsePCA
+
+    model = SparsePCA(rank, alpha=sparse_penalty(X, active), ridge_alpha=1e-3, random_state=seed)
+    scores: Floats = model.fit_transform(X)
+    return scores
+
+
+def _thresholding(X: Floats, rank: int, active: int, seed: int) -> Floats:
+    return _pca(X[:, np.argsort(X.var(axis=0))[-max(active, rank + 1) :]], rank, active, seed)
+
+
+def _all(X: Floats, rank: int, active: int, seed: int) -> Floats:
+    return X
+
+
+_SCORES: dict[str, Callable[[Floats, int, int, int], Floats]] = {
+    "pca": _pca,
+    "sparse-pca": _sparse_pca,
+    "thresholding": _thresholding,
+    "kmeans": _all,
+}
+RIVALS = tuple(_SCORES)
+"""The methods that message passing is compared with."""

@@ -1,0 +1,197 @@
+"""State evolution of three or more clusters of unequal sizes: overlaps are p-by-p matrices, p = k - 1.
+
+    A_v = (alpha lam/rho) M_u,  M_v = E[w_hat w^T];    A_u = (lam/rho) M_v,  M_u = E[u_hat u^T]
+
+with u = Q^T(e_c - weights). The integrals over p normal variables are sums over the nodes of a product rule for three
+clusters, and over scrambled Sobol points for more; those are taken four times, which gives a standard error. In the
+eigenbasis of A_v, eigenvalues b, the matrix M_v is diagonal with rho b_i/(1+b_i) E[z_i^2 expit(sum_j b_j z_j^2/2 - L)].
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from giantstep.families.subspace_clustering.amp import cluster_directions
+from giantstep.families.subspace_clustering.channels import Floats, log_odds
+
+_SIDE, _EDGE, _END = 96, 8001, 8.0
+"""Nodes of the product rule in each of two dimensions, of the rule for kinks, and the end of both."""
+_DRAWS, _REPEATS = 13, 4
+"""Sobol points (a power of two) and repetitions in more dimensions."""
+_SMALL = 1e-9
+"""Share of the assignments' variance below which an overlap is zero."""
+_STEPS, _TOLERANCE, _SAMPLED_TOLERANCE = 2000, 1e-9, 1e-6
+"""Steps at most, and the relative change of m_u at which they end (the error of Sobol points is some 1e-4)."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A fixed point: overlap matrices and what is measured there."""
+
+    M_u: Floats
+    M_v: Floats
+    values: dict[str, float]
+    change: float
+
+
+class UnequalClusters:
+    """The two channels of k clusters with given weights, on one set of nodes z (N, p) of the normal law.
+
+    `edge` are nodes and masses in p - 1 dimensions for what has a kink there (rates of selection).
+    """
+
+    def __init__(
+        self, weights: Sequence[float], nodes: Floats, masses: Floats, edge: tuple[Floats, Floats] | None = None
+    ) -> None:
+        self.weights = np.asarray(weights, dtype=np.float64)
+        self.clusters, self.rank = len(self.weights), len(self.weights) - 1
+        self.places = cluster_directions(self.clusters, self.weights)
+        self.covariance = (self.places * self.weights[:, None]).T @ self.places
+        self.nodes, self.masses = nodes, masses
+        self.edge = (nodes[:, :-1], masses) if edge is None else edge
+        self.tolerance = _SAMPLED_TOLERANCE if edge is None else _TOLERANCE
+
+    def assignments(self, A: Floats) -> tuple[Floats, float, float]:
+        """Return M_u = E[u_hat u_hat^T], psi_u and the accuracy E max_c P_c at the matrix SNR A."""
+        root = _root(A)
+        shift = 0.5 * np.einsum("cp,pq,cq->c", self.places, A, self.places) - np.log(self.weights)
+        M, psi, accuracy = np.zeros_like(A), 0.0, 0.0
+        noise = self.nodes @ root
+        for place, weight in zip(self.places, self.weights):
+            fields = (noise + A @ place) @ self.places.T - shift
+            top = fields.max(axis=1)
+            P = np.exp(fields - top[:, None])
+            total = P.sum(axis=1)
+            P /= total[:, None]
+            u = P @ self.places
+            M += weight * (u * self.masses[:, None]).T @ u
+            psi += weight * float(self.masses @ (top + np.log(total)))
+            accuracy += weight * float(self.masses @ P.max(axis=1))
+        return M, psi, accuracy
+
+    def features(self, A: Floats, rho: float) -> Floats:
+        """Return M_v at the matrix SNR A."""
+        b, basis = _spectrum(A)
+        gain = rho * b / (1 + b)
+        if rho < 1:
+            squares = self.nodes**2
+            active = special.expit(0.5 * squares @ b - self._line(b, rho)) * self.masses
+            gain = gain * (active @ squares)
+        return (basis * gain) @ basis.T
+
+    def features_entropy(self, A: Floats, rho: float) -> float:
+        """Return psi_v at the matrix SNR A."""
+        b, _ = _spectrum(A)
+        if rho == 1:
+            return float(0.5 * np.sum(b - np.log1p(b)))
+        squares, line = self.nodes**2, self._line(b, rho)
+        active, idle = (float(self.masses @ np.logaddexp(0, 0.5 * squares @ c - line)) for c in (b, b / (1 + b)))
+        return math.log1p(-rho) + rho * active + (1 - rho) * idle
+
+    def selected(self, A: Floats, rho: float) -> tuple[float, float]:
+        """Return the true and false positive rates of features that are active more likely than not."""
+        if rho == 1:
+            return 1.0, 0.0
+        b, _ = _spectrum(A)
+        line, (nodes, masses) = self._line(b, rho), self.edge
+        rates = []
+        for scale in (b, b / (1 + b)):  # the last coordinate, of the largest SNR, is integrated in closed form
+            left = 2 * np.maximum(line - 0.5 * nodes**2 @ scale[:-1], 0.0) / max(scale[-1], 1e-300)
+            rates.append(float(masses @ special.chdtrc(1, left)))
+        return rates[0], rates[1]
+
+    def step(self, M_u: Floats, lam: float, alpha: float, rho: float) -> tuple[Floats, Floats, float, float]:
+        """Return (M_v, M_u, psi_u, accuracy) after one step of state evolution."""
+        M_v = self.features(alpha * lam / rho * M_u, rho)
+        return M_v, *self.assignments(lam / rho * M_v)
+
+    def fixed_point(self, lam: float, alpha: float, rho: float, informed: bool) -> Fixed:
+        """Iterate from full knowledge, or from nearly none, until nothing changes."""
+        full = float(np.trace(self.covariance))
+        M_u = self.covariance if informed else 1e-4 * self.covariance
+        M_v, psi, accuracy, change = np.zeros_like(M_u), 0.0, float(self.weights.max()), math.inf
+        for _ in range(_STEPS):
+            M_v, new, psi, accuracy = self.step(M_u, lam, alpha, rho)
+            change = abs(float(np.trace(new - M_u))) / max(float(np.trace(new)), 1e-300)
+            M_u = new
+            if np.trace(M_u) < _SMALL * full:
+                M_u, M_v, psi, accuracy, change = np.zeros_like(M_u), np.zeros_like(M_v), 0.0, self.weights.max(), 0.0
+                break
+            if change < self.tolerance:
+                break
+        A_v = alpha * lam / rho * M_u
+        phi = alpha * psi + self.features_entropy(A_v, rho) - 0.5 * alpha * lam / rho * float((M_u * M_v).sum())
+        tpr, fpr = self.selected(A_v, rho)
+        values = {**self.measured(M_u, M_v, rho), "accuracy": float(accuracy), "tpr": tpr, "fpr": fpr, "phi": phi}
+        return Fixed(M_u, M_v, values, change)
+
+    def measured(self, M_u: Floats, M_v: Floats, rho: float) -> dict[str, float]:
+        """Return overlaps and errors: m_u = tr M_u/tr Cov(u), m_v = tr M_v/(rho p)."""
+        full, m_v = float(np.trace(self.covariance)), float(np.trace(M_v)) / (rho * self.rank)
+        m_u = float(np.trace(M_u)) / full
+        return {"m_u": m_u, "m_v": m_v, "mse_u": full * (1 - m_u), "mse_v": rho * (1 - m_v)}
+
+    def start(self, overlap: float) -> Floats:
+        """Return M_u at the SNR a times one at which the overlap is m_u = `overlap`."""
+        return self.assignments(self.start_snr(overlap) * np.eye(self.rank))[0]
+
+    def start_snr(self, overlap: float) -> float:
+        """Return the a at which tr M_u(a 1) = `overlap` tr Cov(u)."""
+        low, high, goal = math.log(1e-9), math.log(300.0), overlap * float(np.trace(self.covariance))
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            less = np.trace(self.assignments(math.exp(middle) * np.eye(self.rank))[0]) < goal
+            low, high = (middle, high) if less else (low, middle)
+        return math.exp(0.5 * (low + high))
+
+    @staticmethod
+    def _line(b: Floats, rho: float) -> float:
+        return float(log_odds(rho)) + 0.5 * float(np.log1p(b).sum())
+
+
+@functools.cache
+def unequal_clusters(weights: tuple[float, ...]) -> tuple[UnequalClusters, ...]:
+    """Return the channels of such clusters, once for each independent set of nodes."""
+    p = len(weights) - 1
+    if p == 2:
+        one, mass = _trapezoid(_SIDE)
+        dense, thin = _trapezoid(_EDGE)
+        nodes = np.stack(np.meshgrid(one, one, indexing="ij"), axis=-1).reshape(-1, 2)
+        return (UnequalClusters(weights, nodes, np.outer(mass, mass).ravel(), (dense[:, None], thin)),)
+    flat = np.full(2**_DRAWS, 2.0**-_DRAWS)
+    sets = (stats.qmc.Sobol(p, rng=np.random.default_rng([p, repeat])) for repeat in range(_REPEATS))
+    return tuple(UnequalClusters(weights, special.ndtri(one.random_base2(_DRAWS)), flat) for one in sets)
+
+
+def _trapezoid(count: int) -> tuple[Floats, Floats]:
+    z = np.linspace(-_END, _END, count)
+    mass = np.exp(-(z**2) / 2)
+    return z, mass / mass.sum()
+
+
+def strongest(weights: Sequence[float]) -> float:
+    """Return the largest eigenvalue of Cov(u): zero overlap is stable up to lam_alg = 1/(sqrt(alpha) times it).
+
+    >>> round(strongest([0.25] * 4), 6), round(strongest([0.2, 0.8]), 6)
+    (0.25, 0.32)
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    places = cluster_directions(len(w), w)
+    return float(np.linalg.eigvalsh((places * w[:, None]).T @ places)[-1])
+
+
+def _spectrum(A: Floats) -> tuple[Floats, NDArray[np.float64]]:
+    b, basis = np.linalg.eigh(0.5 * (A + A.T))
+    return np.maximum(b, 0.0), basis
+
+
+def _root(A: Floats) -> Floats:
+    b, basis = _spectrum(A)
+    return (basis * np.sqrt(b)) @ basis.T

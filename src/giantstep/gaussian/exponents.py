@@ -1,0 +1,433 @@
+"""Exponents of a target: how hard its directions are to find for gradient descent, from its Hermite coefficients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError, bad_field
+from giantstep.gaussian.functions import Function, as_function
+from giantstep.gaussian.grids import Grid
+from giantstep.gaussian.hermite import root_factorials
+from giantstep.gaussian.level_sets import generative_exponent
+from giantstep.gaussian.staircase import (
+    HIGHEST,
+    TOLERANCE,
+    Sampled,
+    Stage,
+    Staircase,
+    coefficients,
+    complement,
+    label_transforms,
+    reduced,
+    rules,
+    staircase,
+    tidy,
+    unfolding_gram,
+)
+from giantstep.gaussian.target import Plane, Target, as_target
+
+Floats = NDArray[np.float64]
+HERMITE_ORDERS = 8
+_ZERO = 1e-9
+_PROBE = np.random.default_rng(5).standard_normal((200, 6))
+
+
+def samples_needed(order: float) -> str:
+    """Return the samples that a stage of an order takes: d, d log d, d^(k-1).
+
+    >>> [samples_needed(k) for k in (1, 2, 3, 5)]
+    ['d', 'd log d', 'd^2', 'd^4']
+    """
+    if math.isinf(order):
+        return "not found"
+    return {1: "d", 2: "d log d"}.get(int(order), f"d^{int(order) - 1}")
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """What `giantstep.exponents` finds about a target.
+
+    Attributes
+    ----------
+    target, activation : what was asked.
+    information : smallest k >= 1 with C_k = E[h He_k(z)] != 0; one pass over the data needs d^max(1, k-1) samples to
+        start.
+    generative : smallest k with E[He_k(z)|y] not identically 0, the least over all label transforms.
+    leap, generative_leap : largest order of any stage (inf where a direction is not found).
+    leap_stages, generative_stages : lists of (order, number of new directions).
+    directions : (r, k) orthonormal rows in the variables z1..zk, in the order the leap staircase finds them.
+    hermite : C_k for k = 0..8: signed for one direction, else the norms |C_k| of the tensors.
+    activation_hermite : c_k = E[s He_k] of the student's activation, or None.
+    products : c_k C_k (c_k |C_k| for several directions), or None.
+    symmetry : for each direction "even", "odd" or "" under its reflection.
+    hard : for each direction whether no label transform sees it linearly (its generative stage has order 2 or more).
+    leap_staircase, generative_staircase : the stages with directions, degrees and strengths.
+    tolerance : below which a normalised coefficient counts as zero.
+    """
+
+    target: Target
+    activation: Function | None
+    information: float
+    generative: float
+    leap_staircase: Staircase
+    generative_staircase: Staircase
+    directions: Floats
+    hermite: Floats
+    activation_hermite: Floats | None
+    symmetry: tuple[str, ...]
+    hard: tuple[bool, ...]
+    tolerance: float
+
+    @property
+    def leap(self) -> float:
+        """Largest order of the leap staircase."""
+        return self.leap_staircase.exponent
+
+    @property
+    def generative_leap(self) -> float:
+        """Largest order of the generative staircase."""
+        return self.generative_staircase.exponent
+
+    @property
+    def leap_stages(self) -> list[tuple[int, int]]:
+        """Stages of one pass over the data: (order, number of new directions)."""
+        return self.leap_staircase.pairs
+
+    @property
+    def generative_stages(self) -> list[tuple[int, int]]:
+        """Stages with repetition: (order, number of new directions)."""
+        return self.generative_staircase.pairs
+
+    @property
+    def products(self) -> Floats | None:
+        """c_k C_k for k = 0..8 with the activation, or None."""
+        return None if self.activation_hermite is None else self.activation_hermite * self.hermite + 0.0
+
+    @property
+    def one_pass(self) -> str:
+        """Samples of one-pass SGD as a power of d, if the student supplies the coefficients."""
+        return samples_needed(self.leap)
+
+    @property
+    def repetition(self) -> str:
+        """Samples with repetition of data, likewise."""
+        return samples_needed(self.generative_leap)
+
+    def caveats(self) -> list[str]:
+        """Return what the activation cannot see, one sentence for each stage."""
+        if self.activation is None or self.activation_hermite is None:
+            return []
+        return [
+            sentence
+            for stage in self.leap_staircase.stages
+            for sentence in _blind(stage, self.activation.name, self.activation_hermite)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as strict JSON data (inf as "inf")."""
+
+        def stages(found: Staircase) -> list[dict[str, Any]]:
+            return [
+                {
+                    "order": stage.order,
+                    "count": stage.count,
+                    "directions": stage.directions.tolist(),
+                    "degrees": list(stage.degrees),
+                    "strength": list(stage.strength),
+                }
+                for stage in found.stages
+            ]
+
+        def finite(value: float) -> float | str:
+            return "inf" if math.isinf(value) else int(value)
+
+        products = self.products
+        return {
+            "target": self.target.expression or self.target.name,
+            "activation": None if self.activation is None else self.activation.name,
+            "information": finite(self.information),
+            "generative": finite(self.generative),
+            "leap": finite(self.leap),
+            "generative_leap": finite(self.generative_leap),
+            "leap_stages": stages(self.leap_staircase),
+            "generative_stages": stages(self.generative_staircase),
+            "directions": self.directions.tolist(),
+            "symmetry": list(self.symmetry),
+            "hard": list(self.hard),
+            "hermite": self.hermite.tolist(),
+            "activation_hermite": None if self.activation_hermite is None else self.activation_hermite.tolist(),
+            "products": None if products is None else products.tolist(),
+            "one_pass": self.one_pass,
+            "repetition": self.repetition,
+            "caveats": self.caveats(),
+            "tolerance": self.tolerance,
+        }
+
+    def __str__(self) -> str:
+        r, k = self.directions.shape
+        used = "" if r == k else f" in {k} variables"
+        lines = [
+            f"target                 {self.target.name}   ({r} direction{'s' if r > 1 else ''}{used})",
+            f"information exponent   {self.information:g}",
+            f"  one pass, stages     {_stages_text(self.leap_staircase)}",
+            f"  one pass, samples    {self.one_pass}",
+            f"generative exponent    {self.generative:g}",
+            f"  repetition, stages   {_stages_text(self.generative_staircase)}",
+            f"  repetition, samples  {self.repetition}" + (" (hard)" if self.generative_leap > 2 else ""),
+        ]
+        flags = [
+            f"{direction_text(row)} {' and '.join(flag)}"
+            for row, even, hard in zip(self.directions, self.symmetry, self.hard)
+            if (flag := [*([even] if even else []), *(["hidden from every linear statistic"] if hard else [])])
+        ]
+        lines.append(f"symmetry               {'; '.join(flags) or 'none'}")
+        name = "C_k" if r == 1 else "|C_k|"
+        lines.append(f"{name:<6} k = 0..{len(self.hermite) - 1:<6}   {_numbers(self.hermite)}")
+        if self.activation is not None and self.activation_hermite is not None and self.products is not None:
+            lines.append(f"c_k of {self.activation.name:<15} {_numbers(self.activation_hermite)}")
+            lines.append(f"c_k {name:<18} {_numbers(self.products)}")
+            lines += [f"note: {sentence}" for sentence in self.caveats()]
+        lines.append(f"(normalised coefficients below {self.tolerance:.0e} count as zero)")
+        return "\n".join(lines)
+
+
+def exponents(target: str | Callable[[Any], Any] | Function | Target, activation: Any = None) -> Exponents:
+    """Return the exponents and staircases of a target over z1..zk, k <= 6.
+
+    Parameters
+    ----------
+    target : an expression in z or z1..zk, a name, a `giantstep.Function` or a `giantstep.Target`.
+    activation : the student's activation, for the products c_k C_k.
+
+    Examples
+    --------
+    >>> found = exponents("z1 + h3(z2)")
+    >>> found.information, found.leap_stages, found.generative_stages
+    (1, [(1, 1), (3, 1)], [(1, 2)])
+    """
+    h = _named(as_target, "target", target)
+    student = None if activation is None else _named(as_function, "activation", activation)
+    view = Prepared.of(h)
+    basis, inner = view.basis, view.inner
+    leap = staircase(*view.samples(repeated=False))
+    if inner.directions == 1:
+        leap, generative = _single_index(inner, view.planes, view.samples(repeated=False))
+    else:
+        generative = staircase(*view.samples(repeated=True))
+    directions = np.concatenate([stage.directions for stage in leap.stages] or [np.zeros((0, len(basis)))])
+    if len(directions) < len(basis):
+        directions = np.concatenate([directions, complement(directions, len(basis))])
+    hard = _hidden(directions, generative)
+    energies = _hermite(inner, view.fine)
+    c = None if student is None else activation_hermite(student, HERMITE_ORDERS)
+    return Exponents(
+        target=h,
+        activation=student,
+        information=leap.stages[0].order if leap.stages else math.inf,
+        generative=generative.stages[0].order if generative.stages else math.inf,
+        leap_staircase=_rotated(leap, basis),
+        generative_staircase=_rotated(generative, basis),
+        directions=tidy_signs(directions @ basis),
+        hermite=energies,
+        activation_hermite=c,
+        symmetry=tuple(_symmetry(inner, row) for row in directions),
+        hard=hard,
+        tolerance=TOLERANCE,
+    )
+
+
+def activation_hermite(activation: Function, order: int) -> Floats:
+    """Return c_k = E[s He_k], k = 0..order, with 0 where it is zero to rounding."""
+    normalised = activation.hermite(order)
+    return np.where(np.abs(normalised) < _ZERO, 0.0, normalised) * root_factorials(order)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A target on the subspace it depends on (rows of ``basis``), with a fine and a coarser rule."""
+
+    basis: Floats
+    inner: Target
+    planes: tuple[Plane, ...]
+    degree: int | None
+    fine: Grid
+    coarse: Grid
+
+    @classmethod
+    def of(cls, target: Target) -> Prepared:
+        """Find the subspace and the rules."""
+        basis, inner, planes, degree = relevant(target)
+        return cls(basis, inner, planes, degree, *rules(inner, planes, degree, target.all_planes))
+
+    def samples(self, repeated: bool) -> tuple[Sampled, Sampled]:
+        """Return the label transforms of one pass or of repetition on both rules."""
+        return _sampled(self.inner, self.fine, self.coarse, self.degree, repeated)
+
+
+def relevant(target: Target) -> tuple[Floats, Target, tuple[Plane, ...], int | None]:
+    """Return the subspace a target depends on (rows), and the target, its planes and its degree on that subspace."""
+    k = target.directions
+    whole = np.eye(k)
+    probe = _PROBE[:, :k]
+    with np.errstate(all="ignore"):
+        base = np.asarray(target(probe), dtype=float)
+    if not np.all(np.isfinite(base)):
+        raise InputError(f"The target {target.name} must be finite, but is not at some points.")
+    if k == 1:
+        return whole, target, target.planes, target.axis_degree
+    fine, coarse = rules(target, target.planes, target.axis_degree)
+    sample, _ = _sampled(target, fine, coarse, target.axis_degree, repeated=True)
+    total = np.zeros((k, k))
+    for order in range(1, 5):
+        found = coefficients(sample, np.zeros((0, k)), whole, order, 0)[0]
+        total += unfolding_gram(found, k, order)
+    sizes, vectors = np.linalg.eigh(total)
+    idle = [row for row, size in zip(vectors.T, sizes) if size < 1e-6 and _is_idle(target, row, probe, base)]
+    if not idle:
+        return whole, target, target.planes, target.axis_degree
+    basis = tidy(vectors[:, len(idle) :].T)
+    inner, planes = reduced(target, basis)
+    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
+    return basis, inner, planes, target.axis_degree if aligned else target.degree
+
+
+def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
+    moved = np.asarray(target(probe + 0.83 * row), dtype=float)
+    return bool(np.max(np.abs(moved - base)) < 1e-6 * (1 + np.max(np.abs(base))))
+
+
+def _sampled(target: Target, fine: Grid, coarse: Grid, degree: int | None, repeated: bool) -> tuple[Sampled, Sampled]:
+    first, second = (
+        Sampled(grid.points, grid.weights, label_transforms(target, grid, degree, repeated)) for grid in (fine, coarse)
+    )
+    return first, second
+
+
+def _single_index(
+    target: Target, planes: Sequence[Plane], samples: tuple[Sampled, Sampled]
+) -> tuple[Staircase, Staircase]:
+    """Both staircases of a function of one variable: coefficients by two rules, level sets exactly."""
+    highest = HIGHEST[1]
+    values = [
+        np.array([coefficients(sample, np.zeros((0, 1)), np.eye(1), k, 0)[0][0, 0, 0] for k in range(1, highest + 1)])
+        for sample in samples
+    ]
+    seen = np.abs(values[0]) > np.maximum(1e-8, 10 * np.abs(values[0] - values[1]))
+    if not np.any(seen):
+        raise InputError(f"The target {target.name} has no Hermite coefficient that is not zero up to order {highest}.")
+    order = int(np.flatnonzero(seen)[0]) + 1
+    kinks = [-plane.offset / plane.normal[0] for plane in planes]
+
+    def h(z: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return np.asarray(target(z[..., None]), dtype=float)
+
+    generative, sizes = generative_exponent(h, highest, kinks)
+    best = int(min(generative, order))
+    leap = Staircase((Stage(order, np.eye(1), (order,), (float(abs(values[0][order - 1])),)),), True, highest)
+    first = Staircase((Stage(best, np.eye(1), (best,), (float(sizes[best - 1]),)),), True, highest)
+    return leap, first
+
+
+def _hermite(target: Target, grid: Grid) -> Floats:
+    """C_k, k = 0..8: signed for one direction, else norms of the tensors."""
+    r = target.directions
+    y = np.asarray(target(grid.points), dtype=float)
+    sample = Sampled(grid.points, grid.weights, y[None, :])
+    sizes = np.zeros(HERMITE_ORDERS + 1)
+    for k in range(HERMITE_ORDERS + 1):
+        if k > HIGHEST[r]:
+            sizes[k] = np.nan
+            continue
+        found = coefficients(sample, np.zeros((0, r)), np.eye(r), k, 0)[0]
+        sizes[k] = found[0, 0, 0] if r == 1 else np.linalg.norm(found)
+    scale = math.sqrt(float(grid.weights @ (y * y)))
+    sizes = np.where(np.abs(sizes) < TOLERANCE * scale, 0.0, sizes)
+    return sizes * root_factorials(HERMITE_ORDERS)
+
+
+def _symmetry(target: Target, row: Floats) -> str:
+    probe = _PROBE[:, : target.directions]
+    mirrored = probe - 2 * np.outer(probe @ row, row)
+    base, other = (np.asarray(target(points), dtype=float) for points in (probe, mirrored))
+    size = 1e-9 * (1 + np.max(np.abs(base)))
+    if np.max(np.abs(base - other)) < size:
+        return "even"
+    return "odd" if np.max(np.abs(base + other)) < size else ""
+
+
+def _hidden(directions: Floats, found: Staircase) -> tuple[bool, ...]:
+    """Whether each direction has a part in a generative stage of order 2 or more, or in none."""
+    linear = np.concatenate(
+        [stage.directions for stage in found.stages if stage.order == 1] or [np.zeros((0, directions.shape[1]))]
+    )
+    return tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions)
+
+
+def _rotated(found: Staircase, basis: Floats) -> Staircase:
+    stages = tuple(
+        Stage(stage.order, tidy_signs(stage.directions @ basis), stage.degrees, stage.strength)
+        for stage in found.stages
+    )
+    return Staircase(stages, found.complete, found.highest)
+
+
+def tidy_signs(rows: Floats) -> Floats:
+    """Make the first entry of every row positive that is not small, and small entries zero."""
+    leading = np.argmax(np.abs(rows) > 1e-6, axis=1)
+    signed = rows * np.sign(rows[np.arange(len(rows)), leading])[:, None]
+    return np.where(np.abs(signed) < 1e-9, 0.0, signed)
+
+
+def _blind(stage: Stage, name: str, c: Floats) -> list[str]:
+    needed = [degree for degree in stage.degrees if degree < len(c)]
+    if not needed or any(c[degree] != 0 for degree in needed):
+        return []
+    shown = " and ".join(f"c_{degree}" for degree in needed[:3])
+    where = ", ".join(direction_text(row) for row in stage.directions)
+    return [f"{name} has {shown} = 0 and one-pass SGD with it never finds {where}"]
+
+
+def direction_text(row: Floats) -> str:
+    """Write a direction as a combination of the variables.
+
+    >>> direction_text(np.array([0.70710678, -0.70710678]))
+    '0.707 z1 - 0.707 z2'
+    """
+    if len(row) == 1:
+        return "z"
+    parts = [(value, f"z{i + 1}") for i, value in enumerate(row) if abs(value) > 1e-6]
+    text = ""
+    for value, name in parts:
+        size = "" if abs(abs(value) - 1) < 1e-9 else f"{abs(value):.3g} "
+        sign = ("-" if value < 0 else "") if not text else (" - " if value < 0 else " + ")
+        text += f"{sign}{size}{name}"
+    return text
+
+
+def _stages_text(found: Staircase) -> str:
+    parts = [
+        f"order {stage.order}: {', '.join(direction_text(row) for row in stage.directions)}" for stage in found.stages
+    ]
+    if not found.complete:
+        parts.append(f"nothing more up to order {found.highest}")
+    return "; then ".join(parts)
+
+
+def _numbers(values: Floats) -> str:
+    return "  ".join(f"{value + 0.0:.5g}" for value in values if not np.isnan(value))
+
+
+def _named(convert: Callable[[Any], Any], field: str, value: Any) -> Any:
+    try:
+        return convert(value)
+    except InputError as error:
+        raise error.inside(field) if error.field is None else error from None
+    except TypeError:
+        raise bad_field(field, value, "a name, an expression or a callable") from None

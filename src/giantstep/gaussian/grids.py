@@ -1,0 +1,158 @@
+"""Product rules for E f(z), z ~ N(0, I_r), that break where f is not smooth.
+
+Axis by axis: an axis without a break gets a Gauss-Hermite rule, one that breaks at fixed places the Gauss rule of the
+Gaussian weight on every piece, and one whose breaks depend on the axes before it (planes across the axes)
+Gauss-Legendre panels between them. All rules are symmetric where the breaks are, so that zeros by symmetry are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.target import Plane
+
+Floats = NDArray[np.float64]
+
+MOST_POINTS = 5_000_000
+"""Product rules with more points than this are refused."""
+BOUND = 9.0
+MOST_PLANES = 24
+NEGLIGIBLE = 1e-19
+"""Points of less weight are left out."""
+
+
+class Grid(NamedTuple):
+    """Points (N, r) and weights (N,) that sum to one."""
+
+    points: Floats
+    weights: Floats
+
+
+@lru_cache(maxsize=64)
+def hermite_rule(count: int) -> tuple[Floats, Floats]:
+    """Return the Gauss-Hermite nodes and weights of N(0, 1); exact up to degree 2 count - 1."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    return nodes, weights / weights.sum()
+
+
+@lru_cache(maxsize=64)
+def even_rule(step: float, bound: float = BOUND) -> tuple[Floats, Floats]:
+    """Return the trapezoid rule of N(0, 1) on [-bound, bound]: for analytic functions that vary on a small scale."""
+    nodes, weights = trapezoid_rule(step, bound)
+    return nodes, weights / weights.sum()
+
+
+@lru_cache(maxsize=256)
+def interval_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
+    """Return the Gauss rule of the N(0, 1) density on [low, high]: exact for polynomials of degree 2 count - 1.
+
+    By Lanczos' recurrence on a fine Legendre discretisation, orthogonalised twice.
+
+    >>> nodes, weights = interval_rule(0.0, np.inf, 6)
+    >>> round(float(weights @ nodes**2), 12), round(float(weights @ nodes), 12)
+    (0.5, 0.398942280401)
+    """
+    low, high = max(low, -BOUND - 3), min(high, BOUND + 3)
+    fine, measure = gauss_legendre_panels(np.linspace(low, high, 33), 24)
+    measure = measure * normal_density(fine)
+    mass = measure.sum()
+    basis = np.empty((count, len(fine)))
+    basis[0] = np.sqrt(measure / mass)
+    diagonal, side = np.empty(count), np.empty(max(count - 1, 0))
+    for j in range(count):
+        moved = fine * basis[j]
+        diagonal[j] = basis[j] @ moved
+        if j + 1 < count:
+            for _ in range(2):
+                moved = moved - (basis[: j + 1] @ moved) @ basis[: j + 1]
+            side[j] = np.linalg.norm(moved)
+            basis[j + 1] = moved / side[j]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(side, 1) + np.diag(side, -1))
+    return nodes, mass * vectors[0] ** 2
+
+
+def broken_rule(breaks: Sequence[float], count: int) -> tuple[Floats, Floats]:
+    """Return the rule on the line that breaks at ``breaks``, with ``count`` nodes on every piece."""
+    inside = sorted({float(b) for b in breaks if -BOUND < b < BOUND})
+    if not inside:
+        return hermite_rule(2 * count)
+    ends = [-np.inf, *inside, np.inf]
+    pieces = [interval_rule(low, high, count) for low, high in zip(ends, ends[1:])]
+    nodes = np.concatenate([piece[0] for piece in pieces])
+    weights = np.concatenate([piece[1] for piece in pieces])
+    if np.allclose(np.sort(-np.array(inside)), inside, rtol=0, atol=1e-13):
+        nodes, weights = 0.5 * (nodes - nodes[::-1]), 0.5 * (weights + weights[::-1])
+    return nodes, weights / weights.sum()
+
+
+def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int) -> Grid:
+    """Return the product rule in ``dims`` dimensions that breaks on ``planes``.
+
+    Parameters
+    ----------
+    smooth : nodes and weights of an axis without breaks, `hermite_rule` or `even_rule`.
+    piece : nodes of every piece of an axis with breaks.
+    """
+    grid = Grid(np.zeros((1, 0)), np.ones(1))
+    planes = _with_crossings(planes, dims)
+    for axis in range(dims):
+        here = [plane for plane in planes if _last_axis(plane) == axis]
+        across = [plane for plane in here if np.any(np.abs(plane.normal[:axis]) > 1e-12)]
+        if across:
+            nodes, weights = _moving_rule(grid.points, here, axis, piece)
+        else:
+            breaks = [-plane.offset / plane.normal[axis] for plane in here]
+            nodes, weights = broken_rule(breaks, piece) if here else smooth
+            nodes, weights = nodes[None, :], weights[None, :]
+        if len(grid.weights) * nodes.shape[1] > 8 * MOST_POINTS:
+            raise _too_many(len(grid.weights) * nodes.shape[1])
+        joint = grid.weights[:, None] * weights
+        kept = joint > NEGLIGIBLE
+        row, column = np.nonzero(kept)
+        if len(row) > MOST_POINTS:
+            raise _too_many(len(row))
+        last = np.broadcast_to(nodes, joint.shape)[row, column]
+        grid = Grid(np.concatenate([grid.points[row], last[:, None]], axis=1), joint[row, column])
+    return Grid(grid.points, grid.weights / grid.weights.sum())
+
+
+def _with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
+    """Add the planes of the earlier axes on which two breaks of a later axis meet: there its integral is not smooth."""
+    found = dict.fromkeys(planes)
+    for axis in range(dims - 1, 0, -1):
+        here = [plane for plane in found if _last_axis(plane) == axis]
+        for i, first in enumerate(here):
+            for second in here[i + 1 :]:
+                a, b = np.array(first.normal), np.array(second.normal)
+                normal = a * b[axis] - b * a[axis]
+                length = float(np.linalg.norm(normal))
+                if length > 1e-9 and len(found) < MOST_PLANES:
+                    offset = (first.offset * b[axis] - second.offset * a[axis]) / length
+                    clean = np.where(np.abs(normal) < 1e-9 * length, 0.0, normal) / length
+                    found.setdefault(Plane(tuple(np.round(clean, 12).tolist()), round(offset, 12)))
+    return list(found)
+
+
+def _too_many(count: int) -> InputError:
+    return InputError(f"The product rule would need {count:.2g} points; at most {MOST_POINTS:.0e} are allowed.")
+
+
+def _last_axis(plane: Plane) -> int:
+    return int(np.flatnonzero(np.abs(plane.normal) > 1e-12)[-1])
+
+
+def _moving_rule(points: Floats, planes: Sequence[Plane], axis: int, piece: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights (N, m) of an axis whose breaks depend on the point so far."""
+    breaks = [-(plane.offset + points @ np.array(plane.normal[:axis])) / plane.normal[axis] for plane in planes]
+    fixed = np.broadcast_to(np.linspace(-BOUND, BOUND, 7), (len(points), 7))
+    moving = np.clip(np.stack(breaks, axis=1), -BOUND, BOUND)
+    edges = np.sort(np.concatenate([fixed, moving], axis=1), axis=1)
+    nodes, weights = gauss_legendre_panels(edges, piece)
+    return nodes, weights * normal_density(nodes)

@@ -1,0 +1,179 @@
+"""Expectations under a zero-mean jointly Gaussian vector of covariance C, batched over C.
+
+A `JointRule` holds nodes of independent standard normals; ``rule.expectation(f, C)`` is E f(v), v ~ N(0, C), by
+v = L xi with L L^T = C. Product rules are exact for polynomials and break on the planes they are told of; above four
+dimensions scrambled Sobol points take over. A rule knows a coarser one, and their difference is its measured error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.gaussian.primitives import namespace_of
+from giantstep.gaussian.target import Plane
+
+Floats = NDArray[np.float64]
+NULL = 1e-12
+"""Directions whose variance is below this share of the diagonal count as absent."""
+NEGLIGIBLE = 1e-16
+"""Nodes of a smooth tensor rule with less weight than this are left out."""
+NODES = {1: 96, 2: 64, 3: 36, 4: 26}
+"""Gauss-Hermite nodes per dimension for smooth functions, by the number of dimensions."""
+TENSOR_DIMENSIONS = max(NODES)
+SOBOL_POINTS = 1 << 13
+CHUNK = 1 << 21
+"""Values held at a time by `expectation`."""
+
+
+def semidefinite_factor(C: Any) -> Any:
+    """Return lower-triangular L (..., n, n) with L L^T = C for positive semi-definite C; absent directions are zero.
+
+    >>> L = semidefinite_factor([[1.0, 1.0], [1.0, 1.0]])
+    >>> (L @ L.T).tolist(), float(L[1, 1])
+    ([[1.0, 1.0], [1.0, 1.0]], 0.0)
+    """
+    xp = namespace_of(C)
+    C = xp.asarray(C, dtype=float)
+    n = C.shape[-1]
+    if n == 1:
+        return xp.sqrt(xp.maximum(C, 0.0))
+    L = xp.zeros_like(C)
+    for j in range(n):
+        row = L[..., j, :j]
+        pivot = C[..., j, j] - (row * row).sum(axis=-1)
+        present = pivot > NULL * xp.maximum(C[..., j, j], 1e-300)
+        root = xp.sqrt(xp.where(present, pivot, 1.0))
+        below = C[..., j + 1 :, j] - (L[..., j + 1 :, :j] * row[..., None, :]).sum(axis=-1)
+        L[..., j, j] = xp.where(present, root, 0.0)
+        L[..., j + 1 :, j] = xp.where(present[..., None], below / root[..., None], 0.0)
+    return L
+
+
+@dataclass(frozen=True, eq=False)
+class JointRule:
+    """Nodes and weights for independent standard normals.
+
+    Attributes
+    ----------
+    nodes : (N, n); weights : (N,), of sum one.
+    kind : ``"polynomial"`` (exact), ``"tensor"`` or ``"sobol"``.
+    coarser : makes the rule with fewer nodes (or other Sobol points) whose difference measures the error.
+    """
+
+    nodes: Floats
+    weights: Floats
+    kind: str
+    coarser: Callable[[], JointRule] | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.weights)
+
+    def expectation(self, f: Callable[[Floats], Any], C: ArrayLike) -> Floats:
+        """Return E f(v), v ~ N(0, C), for every covariance of a batch.
+
+        Parameters
+        ----------
+        f : takes v of shape (B, N, n) and returns (B, N) or (B, N, ...).
+        C : (..., n, n), positive semi-definite.
+
+        Returns
+        -------
+        (...) or with the extra axes of f behind.
+        """
+        C = np.asarray(C, dtype=float)
+        n = C.shape[-1]
+        L = semidefinite_factor(C).reshape(-1, n, n)
+        room = max(1, CHUNK // (self.size * max(n, 1)))
+        parts = []
+        for start in range(0, len(L), room):
+            v = np.matmul(self.nodes, np.swapaxes(L[start : start + room], -1, -2))
+            values = np.asarray(f(v), dtype=float)
+            parts.append(np.einsum("n,bn...->b...", self.weights, values, optimize=False))
+        joined = np.concatenate(parts)
+        return joined.reshape(C.shape[:-2] + joined.shape[1:])
+
+    def measured(self, f: Callable[[Floats], Any], C: ArrayLike) -> tuple[Floats, Floats]:
+        """Return E f(v) and its difference from the coarser rule (0 where a rule is exact)."""
+        value = self.expectation(f, C)
+        if self.coarser is None:
+            return value, np.zeros_like(value)
+        return value, np.abs(value - self.coarser().expectation(f, C))
+
+
+def polynomial_rule(dimensions: int, degree: int) -> JointRule:
+    """Return the Gauss-Hermite product rule that is exact for polynomials of this degree in each variable."""
+    return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
+
+
+def tensor_rule(dimensions: int, nodes: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
+    """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
+    count = nodes or NODES.get(dimensions, 16)
+    padded = [Plane((*plane.normal, *(0.0,) * (dimensions - len(plane.normal))), plane.offset) for plane in planes]
+
+    def made(count: int) -> JointRule:
+        grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
+        heavy = grid.weights > NEGLIGIBLE
+        return JointRule(grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum(), "tensor")
+
+    rule = made(count)
+    return JointRule(rule.nodes, rule.weights, rule.kind, coarser=lambda: made(max(4, (3 * count) // 4)))
+
+
+def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:
+    """Return scrambled Sobol points with their negatives, scaled to the exact covariance.
+
+    Odd moments are exactly zero and second moments exact; ``coarser`` is another scramble of the same size.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    log2 = max(2, math.ceil(math.log2(points / 2)))
+    uniform = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([seed, dimensions])).random_base2(log2)
+    half = ndtri(np.clip(uniform, 1e-16, 1 - 1e-16))
+    nodes = np.concatenate([half, -half])
+    spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
+    nodes = np.linalg.solve(spread, nodes.T).T.copy()
+    return JointRule(
+        nodes,
+        np.full(len(nodes), 1 / len(nodes)),
+        "sobol",
+        coarser=lambda: sobol_rule(dimensions, points, seed + 1000),
+    )
+
+
+def joint_rule(
+    dimensions: int,
+    *,
+    degree: int | None = None,
+    planes: Sequence[Plane] | None = (),
+    kind: str = "auto",
+    nodes: int | None = None,
+    points: int = SOBOL_POINTS,
+    seed: int = 0,
+) -> JointRule:
+    """Choose a rule: exact for polynomials, products up to four dimensions, Sobol beyond or for hidden kinks.
+
+    Parameters
+    ----------
+    dimensions : of the Gaussian vector.
+    degree : of the polynomial to integrate, or None.
+    planes : where the integrand is not smooth, in the coordinates xi; None where it has kinks on no fixed plane.
+    kind : ``"auto"``, ``"tensor"`` or ``"sobol"``.
+    nodes, points, seed : of the product and of the Sobol rule.
+    """
+    if kind == "sobol":
+        return sobol_rule(dimensions, points, seed)
+    if degree is not None and (kind == "tensor" or (degree // 2 + 1) ** dimensions <= 4 * SOBOL_POINTS):
+        return polynomial_rule(dimensions, degree)
+    if kind == "tensor" or (dimensions <= TENSOR_DIMENSIONS and planes is not None):
+        return tensor_rule(dimensions, nodes, planes or ())
+    return sobol_rule(dimensions, points, seed)

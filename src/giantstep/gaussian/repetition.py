@@ -1,0 +1,212 @@
+"""What an update that sees a sample more than once does to a network without overlap: the label transform it applies.
+
+Every update is w_j += g a_j F_j(lambda, y) x. At M = 0 and |w_j| = 1 the fields lambda are independent of the label,
+so the drift is
+E[fbar_j(y) z] with fbar_j(y) = E_lambda F_j: an affine function of y for plain SGD, a nonlinear one where data are
+used twice.
+Where that vanishes, E[lambda_j F_j] acts on m through z z^T - I.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.gaussian.functions import Function
+from giantstep.gaussian.grids import BOUND, Grid, broken_rule, even_rule, hermite_rule, product_grid
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian.target import Plane, Target
+
+Floats = NDArray[np.float64]
+EXPONENT_CLIP = 2.0
+"""The exponential loss is clipped where -y f passes this."""
+MOVED = ("extragradient", "sam", "two-step")
+"""Algorithms with an inner step, whose kinks move with the label."""
+_FIELD_NODES = 40
+_FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
+_SOBOL = 1 << 12
+_LABELS = 8000
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """First-order quantities at M = 0, |w| = 1, for one neuron j.
+
+    Attributes
+    ----------
+    value : a_j.
+    drift : (r,) E[F_j z]; the cosine grows as rate a_j |drift| t, t in samples/d, rate = gamma_0.
+    growth : (r, r) E[lambda_j F_j (z z^T - I)].
+    second : E[F_j^2].
+    """
+
+    value: float
+    drift: Floats
+    growth: Floats
+    second: float
+
+    def rate(self, rate: float) -> tuple[float, Floats]:
+        """Return the growth rate r of a small cosine per samples/d and its direction, at a step gamma_0 = rate.
+
+        r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2.
+        """
+        sizes, vectors = np.linalg.eigh(rate * self.value * self.growth)
+        return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
+
+
+def label_rule(target: Target, planes: Sequence[Plane]) -> Grid:
+    """Return a rule for z that also resolves functions of the label which are not smooth."""
+    r = target.directions
+    smooth = even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r]) if r <= 3 else hermite_rule({4: 22, 5: 14, 6: 10}[r])
+    return product_grid(r, planes, smooth, {1: 200, 2: 60, 3: 24, 4: 14, 5: 8, 6: 5}[r])
+
+
+def repetition(
+    target: Target,
+    grid: Grid,
+    activation: Function,
+    second_layer: Sequence[float],
+    algorithm: str,
+    inner_rate: float,
+    noise: float = 0.0,
+) -> list[Repetition]:
+    """Return the first-order quantities of every different value of the second layer.
+
+    Parameters
+    ----------
+    grid : a rule for z (`label_rule`), symmetric where the target is, so that zeros by symmetry are exact.
+    algorithm : "squared", "correlation", "extragradient", "sam", "two-step" or "exponential".
+    inner_rate : rho_0 of the inner step (gamma_0 for "two-step").
+    """
+    a = np.asarray(second_layer, dtype=float)
+    fields, weights = _fields(activation, len(a))
+    y = np.asarray(target(grid.points), dtype=float)
+    shift = np.sqrt(noise)
+    found = []
+    for value in dict.fromkeys(a.tolist()):
+        j = int(np.flatnonzero(a == value)[0])
+        means = [np.zeros_like(y) for _ in range(3)]
+        for sign in (-shift, shift) if noise else (0.0,):
+            for mean, part in zip(
+                means, _label_means(y + sign, fields, weights, activation, a, j, algorithm, inner_rate)
+            ):
+                mean += part / (2 if noise else 1)
+        plain, tilted, second = (grid.weights * mean for mean in means)
+        growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(grid.points.shape[1])
+        found.append(Repetition(value, plain @ grid.points, growth, float(second.sum())))
+    return found
+
+
+def force(
+    algorithm: str, activation: Function, a: Floats, j: int, inner_rate: float
+) -> Callable[[Floats, Floats], Floats]:
+    """Return F_j(lambda, y) for fields (..., p) and labels that broadcast against (...)."""
+    p = len(a)
+
+    def residual(fields: Floats, y: Floats) -> Floats:
+        return y - activation(fields) @ a / p
+
+    def moved(fields: Floats, y: Floats) -> Floats:
+        return fields + inner_rate * a * activation.derivative(fields) * residual(fields, y)[..., None]
+
+    def plain(fields: Floats, y: Floats) -> Floats:
+        return activation.derivative(fields[..., j]) * residual(fields, y)
+
+    def correlation(fields: Floats, y: Floats) -> Floats:
+        return activation.derivative(fields[..., j]) * y
+
+    def exponential(fields: Floats, y: Floats) -> Floats:
+        margin = -y * (activation(fields) @ a) / p
+        return np.exp(np.minimum(margin, EXPONENT_CLIP)) * y * activation.derivative(fields[..., j])
+
+    def again(fields: Floats, y: Floats) -> Floats:
+        return plain(moved(fields, y), y)
+
+    def twice(fields: Floats, y: Floats) -> Floats:
+        return plain(fields, y) + again(fields, y)
+
+    forces = {
+        "squared": plain,
+        "correlation": correlation,
+        "extragradient": again,
+        "sam": again,
+        "two-step": twice,
+        "exponential": exponential,
+    }
+    return forces[algorithm]
+
+
+def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
+    """Nodes (n, p) and weights of p independent fields; the kinks of the activation break the rule of one field."""
+    if p == 1:
+        nodes, weights = broken_rule((*activation.kinks, *_FIELD_PIECES), _FIELD_NODES)
+        return nodes[:, None], weights
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    points = ndtri(qmc.Sobol(p, seed=11).random(_SOBOL))
+    points = np.concatenate([points, -points])
+    return points, np.full(len(points), 1 / len(points))
+
+
+def _label_means(
+    y: Floats,
+    fields: Floats,
+    weights: Floats,
+    activation: Function,
+    a: Floats,
+    j: int,
+    algorithm: str,
+    inner_rate: float,
+) -> tuple[Floats, Floats, Floats]:
+    """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
+    labels = np.unique(y)
+    if len(labels) > _LABELS:
+        labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
+    F = force(algorithm, activation, a, j, inner_rate)
+    moving = len(a) == 1 and bool(activation.kinks) and algorithm in MOVED
+    table = np.empty((3, len(labels)))
+    rows = max(1, (1 << 20) // (len(fields) * len(a)))
+    for start in range(0, len(labels), rows):
+        part = labels[start : start + rows]
+        if moving:
+            nodes, measure = _broken_fields(activation, a, part, inner_rate)
+            at = nodes[..., None]
+        else:
+            at = np.broadcast_to(fields, (len(part), *fields.shape))
+            nodes, measure = at[..., j], np.broadcast_to(weights, at.shape[:2])
+        values = F(at, part[:, None])
+        table[:, start : start + rows] = [
+            np.einsum("ln,ln->l", measure, moment) for moment in (values, values * nodes, values * values)
+        ]
+    plain, tilted, second = (np.interp(y, labels, row) for row in table)
+    return plain, tilted, second
+
+
+def _broken_fields(activation: Function, a: Floats, labels: Floats, inner_rate: float) -> tuple[Floats, Floats]:
+    """Rules (labels, n) for one field that break where the field, or the field after the inner step, meets a kink."""
+    kinks = np.array(activation.kinks)
+    grid = np.unique(np.concatenate([np.linspace(-8.0, 8.0, 161), kinks - 1e-12, kinks + 1e-12]))
+
+    def beyond(field: Floats, label: Floats) -> Floats:
+        moved = field + inner_rate * a[0] * activation.derivative(field) * (label - a[0] * activation(field))
+        return moved[..., None] > kinks
+
+    sides = beyond(np.broadcast_to(grid, (len(labels), len(grid))), labels[:, None])
+    row, cell, kink = np.nonzero(sides[:, 1:] != sides[:, :-1])
+    low, high, first = grid[cell], grid[cell + 1], sides[row, cell, kink]
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        same = beyond(middle, labels[row])[np.arange(len(row)), kink] == first
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    most = int(np.bincount(row, minlength=1).max(initial=0))
+    breaks = np.full((len(labels), most), -BOUND)
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    breaks[row, place] = low
+    fixed = np.concatenate([np.linspace(-BOUND, BOUND, 13), kinks])
+    edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
+    nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)
+    return nodes, weights * normal_density(nodes)

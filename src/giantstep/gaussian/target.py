@@ -1,0 +1,363 @@
+"""Targets: functions of a few Gaussian variables z1..zk, and the planes on which they are not smooth."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.errors import InputError, bad_field
+from giantstep.gaussian.expression import Call, Expression, Node, Number, Variable, parse_expression, rough_arguments
+from giantstep.gaussian.expression import roots as roots_of
+from giantstep.gaussian.functions import NAMES, Function
+from giantstep.gaussian.primitives import namespace_of
+
+MOST_DIRECTIONS = 6
+_FINGERPRINT_NODES = 1.5 * np.sin(np.arange(1.0, 1 + 301 * MOST_DIRECTIONS).reshape(301, MOST_DIRECTIONS) ** 1.3)
+
+
+class Plane(NamedTuple):
+    """Points with <normal, z> + offset = 0, where a target is not smooth."""
+
+    normal: tuple[float, ...]
+    offset: float
+
+
+class Target:
+    """A function of k Gaussian variables: h(z1, ..., zk), with k at most 6.
+
+    Parameters
+    ----------
+    source : str, callable, Function or Target
+        An expression in ``z`` or in ``z1..zk`` (k is the largest index that occurs), a name (``"relu"``), a `Function`
+        of one variable, or a callable that takes an array (..., k) and returns one of shape (...).
+    directions : int, optional
+        k, for a callable (1 if left out), or to say that an expression has more variables than it uses.
+    kinks : iterable, optional
+        Where a callable is not smooth: a number c means every plane z_i = c, a pair (normal, offset) the plane
+        <normal, z> + offset = 0. Expressions find theirs.
+    name : str, optional
+        For display.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> h = Target("relu(z1) + sign(z1*z2)")
+    >>> h.directions, [plane.normal for plane in h.planes]
+    (2, [(0.0, 1.0), (1.0, 0.0)])
+    >>> h(np.array([[1.0, -2.0], [3.0, 0.5]]))
+    array([0., 4.])
+    """
+
+    __slots__ = ("__dict__", "_call", "_declared", "_expression", "directions", "name")
+
+    name: str
+    directions: int
+    _call: Callable[[Any], Any] | None
+    _expression: Expression | None
+    _declared: tuple[Plane, ...]
+
+    def __init__(
+        self,
+        source: str | Callable[[Any], Any] | Function | Target,
+        *,
+        directions: int | None = None,
+        kinks: Iterable[Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if directions is not None and (isinstance(directions, bool) or not isinstance(directions, int | np.integer)):
+            raise bad_field("directions", directions, f"a whole number from 1 to {MOST_DIRECTIONS}")
+        expression, call, least, declared = _read(source)
+        count = least if directions is None else int(directions)
+        if not 1 <= count <= MOST_DIRECTIONS:
+            raise bad_field("directions", count, f"from 1 to {MOST_DIRECTIONS}")
+        if count < least:
+            raise bad_field("directions", count, f"at least {least}, as many as the target has variables")
+        set_ = object.__setattr__
+        set_(self, "name", name or _name_of(source, expression, call))
+        set_(self, "_expression", expression)
+        set_(self, "_call", call)
+        set_(self, "directions", count)
+        set_(self, "_declared", (*declared, *_declared_planes(kinks, count)))
+        if call is not None:
+            _check_callable(self)
+
+    # --- identity ---
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"a Target is immutable; {attribute!r} cannot be set")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return self.fingerprint() == other.fingerprint()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __repr__(self) -> str:
+        return f"Target({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source = self.expression if self._expression is not None else self._call
+        return _rebuilt, (source, self.directions, self._declared, self.name)
+
+    def fingerprint(self) -> str:
+        """Return a hex digest of the canonical expression, or of a callable's values on fixed nodes."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        if self._expression is not None:
+            identity = f"expression {self.directions} {self._expression.text} {self._declared}"
+        else:
+            with np.errstate(all="ignore"):
+                values = np.asarray(self(_FINGERPRINT_NODES[:, : self.directions]), dtype=float)
+            digits = " ".join(f"{value + 0.0:.11e}" for value in values.tolist())
+            identity = f"callable {self.directions} {digits} {self._declared}"
+        return hashlib.sha256(identity.encode()).hexdigest()
+
+    # --- what it is ---
+
+    @property
+    def expression(self) -> str | None:
+        """The canonical expression, or None for a Python callable."""
+        return None if self._expression is None else self._expression.text
+
+    @cached_property
+    def planes(self) -> tuple[Plane, ...]:
+        """The planes on which it need not be smooth; more rough sets may exist where `all_planes` is False."""
+        found = {*self._declared, *(plane for plane in self._rough if plane is not None)}
+        return tuple(sorted(found))
+
+    @cached_property
+    def all_planes(self) -> bool:
+        """Whether every set on which an expression is not smooth is one of `planes` (unknown for a callable)."""
+        return self._expression is not None and all(plane is not None for plane in self._rough)
+
+    @cached_property
+    def degree(self) -> int | None:
+        """Total degree of a polynomial, or None."""
+        return None if self._expression is None else _degree(self._expression.tree)
+
+    @cached_property
+    def axis_degree(self) -> int | None:
+        """Largest degree of a polynomial in any one of its variables, or None."""
+        if self._expression is None or self.degree is None:
+            return None
+        return max((_degree(self._expression.tree, name) or 0 for name in self._expression.variables), default=0)
+
+    @cached_property
+    def _rough(self) -> tuple[Plane | None, ...]:
+        if self._expression is None:
+            return ()
+        nodes = [factor for node in rough_arguments(self._expression.tree) for factor in _factors(node)]
+        return tuple(plane for node in nodes for plane in _planes_of(node, self.directions))
+
+    # --- values ---
+
+    def __call__(self, z: Any) -> Any:
+        """Return h(z) for an array z of shape (..., k), NumPy or CuPy."""
+        if self._expression is None:
+            assert self._call is not None
+            return self._call(z)
+        xp = namespace_of(z)
+        variables = {name: z[..., _place(name)] for name in self._expression.variables}
+        if not variables:
+            return xp.full(z.shape[:-1], self._expression.evaluate({"z": xp.zeros(1)}, xp)[0])
+        return self._expression.evaluate(variables, xp)
+
+    def gradient(self, z: Any) -> Any:
+        """Return the gradient (..., k) of an expression; where it jumps, that of the smooth part."""
+        if self._expression is None:
+            raise InputError(f"The target {self.name} is a callable and has no exact gradient.")
+        xp = namespace_of(z)
+        variables = {name: z[..., _place(name)] for name in self._expression.variables}
+        parts = xp.zeros(z.shape)
+        for name in self._expression.variables:
+            parts[..., _place(name)] = self._expression.derivative(variables, name, xp)
+        return parts
+
+
+def as_target(source: Any) -> Target:
+    """Return ``source`` as a `Target`; one that is a Target already comes back as it is."""
+    return source if isinstance(source, Target) else Target(source)
+
+
+def _rebuilt(source: Any, directions: int, declared: tuple[Plane, ...], name: str) -> Target:
+    return Target(source, directions=directions, kinks=declared, name=name)
+
+
+def _place(name: str) -> int:
+    return int(name[1:]) - 1 if len(name) > 1 else 0
+
+
+def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, int, tuple[Plane, ...]]:
+    """Return the expression or the callable behind ``source``, the least number of variables, and known planes."""
+    if isinstance(source, Target):
+        return source._expression, source._call, source.directions, source._declared
+    if isinstance(source, Function):
+        planes = tuple(Plane((1.0,), -kink) for kink in source.kinks)
+        if source.expression is not None:
+            return parse_expression(source.expression), None, 1, ()
+        return None, lambda z: source(z[..., 0]), 1, planes
+    if isinstance(source, str):
+        expression = parse_expression(NAMES.get(source.strip(), source))
+        least = max((_place(name) + 1 for name in expression.variables), default=1)
+        if least > MOST_DIRECTIONS:
+            raise InputError(
+                f"The target {source!r} has {least} directions (z1..z{least}); at most {MOST_DIRECTIONS} are allowed."
+            )
+        return expression, None, least, ()
+    if not callable(source):
+        raise InputError(f"A target must be a name, an expression in z or z1..zk, or a callable, but is {source!r}.")
+    return None, source, 1, ()
+
+
+def _name_of(source: Any, expression: Expression | None, call: Any) -> str:
+    if isinstance(source, str):
+        return source.strip()
+    if isinstance(source, Target | Function):
+        return source.name
+    return expression.text if expression is not None else str(getattr(call, "__name__", type(call).__name__))
+
+
+def _check_callable(target: Target) -> None:
+    k = target.directions
+    needed = f"must take an array of shape (n, {k}) and return a real array of shape (n,)"
+    for rows in (5, 8):
+        try:
+            with np.errstate(all="ignore"):
+                values = np.asarray(target(_FINGERPRINT_NODES[:rows, :k].copy()))
+        except Exception as error:
+            raise InputError(
+                f"The target {target.name} {needed}, but it raised {type(error).__name__}: "
+                f"{' '.join(str(error).split())}."
+            ) from error
+        if values.shape != (rows,) or values.dtype.kind not in "fiub":
+            raise InputError(
+                f"The target {target.name} {needed}, but for n = {rows} it returned shape {values.shape} "
+                f"of type {values.dtype}."
+            )
+
+
+def _declared_planes(kinks: Iterable[Any] | None, k: int) -> Iterator[Plane]:
+    for kink in kinks or ():
+        if isinstance(kink, int | float | np.number):
+            if not np.isfinite(kink):
+                raise bad_field("kinks", kink, "finite numbers or pairs (normal, offset)")
+            yield from (Plane(tuple(row), -float(kink) + 0.0) for row in np.eye(k).tolist())
+            continue
+        try:
+            normal, offset = kink
+            plane = _normalised(np.asarray(normal, dtype=float), float(offset))
+        except (TypeError, ValueError):
+            raise bad_field("kinks", kink, "numbers or pairs (normal, offset)") from None
+        if plane is None or len(plane.normal) != k:
+            raise bad_field("kinks", kink, f"numbers or pairs (normal, offset) with {k} entries in the normal")
+        yield plane
+
+
+# --- where an expression is not smooth ------------------------------------------------------------
+
+
+def _factors(node: Node) -> Iterator[Node]:
+    """Yield the factors of a product, whose zeros together are the zeros of the node."""
+    if isinstance(node, Call) and node.name == "*":
+        for argument in node.arguments:
+            yield from _factors(argument)
+    elif isinstance(node, Call) and node.name in ("neg", "/", "abs", "sign", "tanh"):
+        yield from _factors(node.arguments[0])
+    elif isinstance(node, Call) and node.name == "**" and isinstance(node.arguments[1], Number):
+        yield from _factors(node.arguments[0])
+    elif not isinstance(node, Number):
+        yield node
+
+
+def _planes_of(node: Node, k: int) -> Iterator[Plane | None]:
+    """Yield the planes on which a factor vanishes; None where its zeros are no planes."""
+    names = {inner.name for inner in _variables(node)}
+    affine = _affine(node, k)
+    if affine is not None:
+        plane = _normalised(*affine)
+        if plane is not None:
+            yield plane
+    elif len(names) == 1:
+        (name,) = names
+        normal = tuple(np.eye(k)[_place(name)].tolist())
+        yield from (Plane(normal, -root + 0.0) for root in roots_of(node, name) if abs(root) < 12)
+    else:
+        yield None
+
+
+def _variables(node: Node) -> Iterator[Variable]:
+    if isinstance(node, Variable):
+        yield node
+    elif isinstance(node, Call):
+        for argument in node.arguments:
+            yield from _variables(argument)
+
+
+def _affine(node: Node, k: int) -> tuple[NDArray[np.float64], float] | None:
+    """Return (v, c) where the node is <v, z> + c, else None."""
+    if isinstance(node, Number):
+        return np.zeros(k), node.value
+    if isinstance(node, Variable):
+        return np.eye(k)[_place(node.name)], 0.0
+    if node.name not in ("+", "-", "neg", "*", "/"):
+        return None
+    parts = [_affine(argument, k) for argument in node.arguments]
+    if any(part is None for part in parts):
+        return None
+    (first, *rest) = [part for part in parts if part is not None]
+    if node.name == "neg":
+        return -first[0], -first[1]
+    (second,) = rest
+    if node.name in "+-":
+        sign = 1.0 if node.name == "+" else -1.0
+        return first[0] + sign * second[0], first[1] + sign * second[1]
+    constant = not np.any(second[0])
+    if node.name == "/":
+        return (first[0] / second[1], first[1] / second[1]) if constant else None
+    if constant:
+        return first[0] * second[1], first[1] * second[1]
+    return (second[0] * first[1], second[1] * first[1]) if not np.any(first[0]) else None
+
+
+def _normalised(normal: NDArray[np.float64], offset: float) -> Plane | None:
+    """Return the plane with |normal| = 1 and its first large entry positive, or None for a constant."""
+    length = float(np.linalg.norm(normal))
+    if length < 1e-12:
+        return None
+    sign = 1.0 if normal[np.argmax(np.abs(normal) > 1e-9 * length)] > 0 else -1.0
+    scaled = np.where(np.abs(normal) < 1e-12 * length, 0.0, sign * normal / length)
+    return Plane(tuple(np.round(scaled, 14).tolist()), round(sign * offset / length, 14) + 0.0)
+
+
+def _degree(node: Node, only: str | None = None) -> int | None:
+    """Degree of a polynomial sub-tree (in one variable only), a bound where terms cancel; None if it is none."""
+    if isinstance(node, Number):
+        return 0
+    if isinstance(node, Variable):
+        return int(only is None or node.name == only)
+    parts = [_degree(argument, only) for argument in node.arguments]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if node.name in ("+", "-"):
+        return max(known)
+    if node.name == "neg":
+        return known[0]
+    if node.name == "*":
+        return known[0] + known[1]
+    if node.name == "/":
+        return known[0] if known[1] == 0 else None
+    if node.name == "**" and isinstance(node.arguments[1], Number):
+        exponent = node.arguments[1].value
+        return known[0] * int(exponent) if exponent >= 0 and exponent == int(exponent) else None
+    return known[0] * int(node.name[1:]) if re.fullmatch(r"h\d+", node.name) else None

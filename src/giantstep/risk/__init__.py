@@ -1,0 +1,30 @@
+"""Convex losses with proximal maps, penalties, label laws and channel integrals: what convex estimators share."""
+
+from giantstep.risk.channel import Margins, Rows, channel_moments, panel_nodes, quadrature, summed
+from giantstep.risk.labels import BinaryLabels, GivenLabels, LogitLabels, SignLabels, logistic_normal
+from giantstep.risk.losses import Hinge, Huber, Logistic, Loss, MaxMargin, Pull, Square, huber
+from giantstep.risk.mean_step import implicit_mean_step, stiffness
+
+__all__ = [
+    "BinaryLabels",
+    "GivenLabels",
+    "Hinge",
+    "Huber",
+    "LogitLabels",
+    "Logistic",
+    "Loss",
+    "Margins",
+    "MaxMargin",
+    "Pull",
+    "Rows",
+    "SignLabels",
+    "Square",
+    "channel_moments",
+    "huber",
+    "implicit_mean_step",
+    "logistic_normal",
+    "panel_nodes",
+    "quadrature",
+    "stiffness",
+    "summed",
+]

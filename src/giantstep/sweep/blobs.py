@@ -1,0 +1,68 @@
+"""Arrays as bytes: what a row of the store holds, compressed, with a checksum over all that the row says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LEVEL = 3
+_NAMES = "names"
+_NUMBERS = {"f": "<f8", "i": "<i8", "u": "<i8", "b": "|b1"}
+
+
+class Damaged(Exception):
+    """Bytes that are not what was written."""
+
+
+def encoded(values: Mapping[str, Any]) -> bytes:
+    """Return arrays by name as bytes: a header of JSON, then the numbers (little-endian), compressed.
+
+    >>> {name: array.tolist() for name, array in decoded(encoded({"q": [1.5, 2.0], "phase": "easy"})).items()}
+    {'q': [1.5, 2.0], 'phase': 'easy'}
+    """
+    header: list[list[Any]] = []
+    parts: list[bytes] = []
+    for name, value in values.items():
+        array = np.asarray(value)
+        if array.dtype.kind in "UO":
+            header.append([name, _NAMES, list(array.shape), array.astype(str).reshape(-1).tolist()])
+        else:
+            kind = _NUMBERS[array.dtype.kind]
+            header.append([name, kind, list(array.shape), []])
+            parts.append(np.ascontiguousarray(array, dtype=kind).tobytes())
+    head = json.dumps(header).encode()
+    return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), _LEVEL)
+
+
+def decoded(data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `encoded` wrote; raise `Damaged` where the bytes are others."""
+    try:
+        content = zlib.decompress(data)
+        size = int.from_bytes(content[:4], "little")
+        header = json.loads(content[4 : 4 + size])
+        place, values = 4 + size, {}
+        for name, kind, shape, names in header:
+            if kind == _NAMES:
+                values[str(name)] = np.array(names, dtype=str).reshape(shape)
+                continue
+            numbers = np.frombuffer(content, kind, int(np.prod(shape, dtype=np.int64)), place)
+            values[str(name)] = numbers.reshape(shape).copy()
+            place += numbers.nbytes
+    except (zlib.error, ValueError, TypeError) as error:
+        raise Damaged(str(error)) from None
+    return values
+
+
+def checksum(*parts: bytes | str | int | float | None) -> bytes:
+    """Return 16 bytes that change where any of the parts does."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.digest()

@@ -1,0 +1,242 @@
+"""Looks into a store without a sweep: what is in it, what failed, whether it is sound, and what can go."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from giantstep.errors import GiantstepError, InputError
+from giantstep.scenario import families, family_class
+from giantstep.sweep.blobs import Damaged
+from giantstep.sweep.keys import Ask, Point
+from giantstep.sweep.store import Facts, Row, Store, check_version, row_of, translated
+
+_ASK_COLUMNS = "id, family, what, source, formula_version, settings"
+_MOST_MISSED = 2000
+"""Lines in a row that are looked for in vain where the last one is not known."""
+_AT_ONCE = 1000
+"""Results saved together."""
+_ROWS = (
+    "SELECT trial, reason, detail, seconds, facts.id, facts.digest, facts.coords, facts.notes, data, checksum "
+    "FROM results LEFT JOIN facts ON facts.id = results.facts WHERE point = ? ORDER BY trial"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point of the store with its results; `damaged` are trials that cannot be read."""
+
+    ask: Ask
+    point: Point
+    rows: list[Row]
+    damaged: list[int]
+
+    @property
+    def failures(self) -> list[Row]:
+        """Results that are none."""
+        return [row for row in self.rows if row.reason]
+
+
+@dataclass
+class Health:
+    """What `verify` found."""
+
+    pages: str = "ok"
+    points: int = 0
+    results: int = 0
+    failures: int = 0
+    damaged: list[tuple[str, int]] = field(default_factory=list)
+    saved: int = 0
+
+    @property
+    def sound(self) -> bool:
+        """Whether everything can be read."""
+        return self.pages == "ok" and not self.damaged
+
+
+def opened(path: str | Path) -> sqlite3.Connection:
+    """Open a store to be read only."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"There is no store {str(path)!r}.")
+    connection: sqlite3.Connection | None = None
+    for mode in ("mode=ro", "immutable=1"):  # the latter where not even a lock can be written
+        try:
+            connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+            check_version(connection, str(path))
+            return connection
+        except sqlite3.OperationalError as error:
+            failure = error
+        except sqlite3.DatabaseError as error:
+            raise translated(error, str(path)) from None
+    raise translated(failure, str(path)) from None
+
+
+def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
+    """Yield the points of a store with all results (those whose name begins with `digest`)."""
+    with closing(opened(path)) as connection:
+        try:
+            yield from _entries(connection, digest)
+        except sqlite3.DatabaseError as error:
+            raise translated(error, str(path)) from None
+
+
+def _entries(connection: sqlite3.Connection, digest: str = "") -> Iterator[Entry]:
+    asks = {line[0]: ask_of(line[1:]) for line in connection.execute(f"SELECT {_ASK_COLUMNS} FROM asks")}
+    question = "SELECT id, ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER BY id"
+    known: dict[int, Facts] = {}
+    for number, ask, name, scenario, dim in connection.execute(question, (digest + "*",)):
+        point = Point(name, scenario, float(dim))
+        yield Entry(asks[ask], point, *_rows(connection, number, point, known))
+
+
+def ask_of(line: tuple[Any, ...]) -> Ask:
+    """Return what was asked, from its columns."""
+    family, what, source, version, settings = line
+    return Ask(family, what, source, version, json.loads(settings))
+
+
+def _rows(
+    connection: sqlite3.Connection, number: int, point: Point, known: dict[int, Facts]
+) -> tuple[list[Row], list[int]]:
+    rows, damaged = [], []
+    for line in connection.execute(_ROWS, (number,)):
+        try:
+            rows.append(row_of(point, line, known))
+        except Damaged:
+            damaged.append(int(line[0]))
+    return rows, damaged
+
+
+def overview(path: str | Path) -> list[dict[str, Any]]:
+    """Return one line for each question asked: family, what, source, settings, points, results, failures, seconds."""
+    question = (
+        "SELECT family, what, source, formula_version, settings, count(DISTINCT points.id), count(trial), "
+        "sum(reason != ''), sum(seconds), sum(length(data)) FROM asks LEFT JOIN points ON points.ask = asks.id "
+        "LEFT JOIN results ON results.point = points.id GROUP BY asks.id ORDER BY asks.id"
+    )
+    names = (
+        "family",
+        "what",
+        "source",
+        "formula_version",
+        "settings",
+        "points",
+        "results",
+        "failed",
+        "seconds",
+        "bytes",
+    )
+    with closing(opened(path)) as connection:
+        try:
+            lines = connection.execute(question).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise translated(error, str(path)) from None
+    found = [dict(zip(names, line)) for line in lines]
+    for line in found:
+        line["settings"] = json.loads(line["settings"])
+        line.update({name: line[name] or 0 for name in ("failed", "seconds", "bytes")})
+    return found
+
+
+def verify(path: str | Path, out: str | Path | None = None) -> Health:
+    """Read everything there is; with `out`, save all that can be read into a new store."""
+    health = Health()
+    if out is not None and Path(out).exists():
+        raise InputError(f"{str(out)!r} is there already; what can be read is saved into a new file only.")
+    saved = None if out is None else Store(out)
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"There is no store {str(path)!r}.")
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)) as found:
+            _verify(found, str(path), health, saved)
+    finally:
+        if saved is not None:
+            saved.close()
+    return health
+
+
+def _verify(connection: sqlite3.Connection, name: str, health: Health, saved: Store | None) -> None:
+    connection.execute("PRAGMA writable_schema = ON")  # SQLite then reads on in a file that is too short
+    try:
+        check_version(connection, name)
+        lines = [str(line[0]) for line in connection.execute("PRAGMA integrity_check(5)")]
+        health.pages = "ok" if lines == ["ok"] else "; ".join(" ".join(line.split()) for line in lines)
+    except sqlite3.DatabaseError as error:
+        health.pages = str(error)
+    asks = {line[0]: ask_of(line[1:]) for line in _readable(connection, "asks", _ASK_COLUMNS)}
+    points = {
+        line[0]: (asks.get(line[1]), Point(line[2], line[3], float(line[4])))
+        for line in _readable(connection, "points", "id, ask, digest, scenario, dim")
+    }
+    facts = {line[0]: line for line in _readable(connection, "facts", "id, digest, coords, notes")}
+    health.points = len(points)
+    known: dict[int, Facts] = {}
+    readable: dict[Ask, list[Row]] = {}
+    columns = "point, trial, reason, detail, seconds, facts, data, checksum"
+    for number, trial, reason, detail, seconds, fact, data, check in _readable(connection, "results", columns):
+        ask, point = points.get(number, (None, None))
+        if ask is None or point is None:
+            health.damaged.append((f"point {number}", int(trial)))
+            continue
+        about = (None, None, None, None) if fact is None else facts.get(fact, (fact, b"", b"", ""))
+        try:
+            row = row_of(point, (trial, reason, detail, seconds, *about, data, check), known)
+        except Damaged:
+            health.damaged.append((point.digest, int(trial)))
+            continue
+        health.results += 1
+        health.failures += bool(row.reason)
+        if saved is not None:
+            readable.setdefault(ask, []).append(row)
+            if len(readable[ask]) == _AT_ONCE:
+                saved.put(ask, readable.pop(ask))
+    if saved is not None:
+        health.saved = health.results
+        for ask, rows in readable.items():
+            saved.put(ask, rows)
+
+
+def _readable(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the lines of a table one by one, past those that cannot be read."""
+    try:
+        last = connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0
+    except sqlite3.DatabaseError:
+        last = None
+    question = f"SELECT {columns} FROM {table} NOT INDEXED WHERE rowid = ?"
+    number = missed = 0
+    while number < last if last is not None else missed < _MOST_MISSED:
+        number += 1
+        try:
+            line = connection.execute(question, (number,)).fetchone()
+        except sqlite3.DatabaseError:
+            line = None
+        missed = missed + 1 if line is None else 0
+        if line is not None:
+            yield line
+
+
+def collect_garbage(path: str | Path) -> dict[str, int]:
+    """Take out damaged results and those of formulas that have changed since; return how many of each, and bytes."""
+    before = Path(path).stat().st_size if Path(path).is_file() else 0
+    health = verify(path)
+    if health.pages != "ok":
+        raise GiantstepError(
+            f"The store {str(path)!r} is damaged ({health.pages}); `giantstep store verify DB --out NEW` saves what "
+            "can still be read."
+        )
+    with Store(path) as store:
+        damaged = store.remove_results(health.damaged)
+        outdated = store.remove_asks(_is_outdated)
+        store.shrink()
+    return {"damaged": damaged, "outdated": outdated, "bytes": max(before - Path(path).stat().st_size, 0)}
+
+
+def _is_outdated(family: str, version: int) -> bool:
+    return family in families() and family_class(family).formula_version != version

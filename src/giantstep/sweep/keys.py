@@ -1,0 +1,119 @@
+"""Names of results by content: the scenario at a point, and all settings that its numbers depend on.
+
+Not in the name: the engine, the grid, the order, the number of trials or workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from giantstep.family import Engine
+from giantstep.grid import Points
+from giantstep.request import Experiment, Request
+from giantstep.scenario import Scenario
+from giantstep.trials import experiment_settings
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What is asked of every point: all that its numbers depend on beside the point itself.
+
+    Attributes
+    ----------
+    family, what, formula_version : of the scenario.
+    source : ``"limit"`` or ``"experiment"``.
+    settings : the settings that matter, with seed, pairing and kind of device of an experiment.
+    """
+
+    family: str
+    what: str
+    source: Engine
+    formula_version: int
+    settings: Mapping[str, Any]
+
+    @cached_property
+    def content(self) -> str:
+        """The settings as JSON text, every number in full."""
+        return _text(exact(self.settings))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything."""
+        return _hash(_text([self.family, self.what, self.source, self.formula_version, self.content]))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of an `Ask`: its scenario as JSON text and its dimension (infinite for a bare limit)."""
+
+    digest: str
+    scenario: str
+    dim: float
+
+
+def asked(request: Request, settings: Mapping[str, Any], experiment: Experiment | None) -> Ask:
+    """Return what is asked of every point: of the limit, or of an `experiment`."""
+    scenario = request.grid.scenario
+    if experiment is None:
+        own = request.for_engine("limit", settings)
+        return Ask(scenario.family, request.what, "limit", scenario.formula_version, own)
+    kind = experiment.device.partition(":")[0]
+    drawn = {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
+    own = {**experiment_settings(request, settings), **drawn}
+    return Ask(scenario.family, request.what, "experiment", scenario.formula_version, own)
+
+
+def points_of(ask: Ask, scenario: Scenario, points: Points) -> Iterator[Point]:
+    """Yield the name of every point, from the content its scenario would have."""
+    content = scenario.content()
+    fields = scenario.numeric_fields()
+    for place, dim in enumerate(points["dim"]):
+        here = _copied(content)
+        for name, (value, info) in fields.items():
+            number = float(points[name][place])
+            if number != value:
+                *parents, last = name.split(".")
+                inner = here
+                for parent in parents:
+                    inner = inner[parent]
+                inner[last] = int(number) if info.annotation is int else exact(number)
+        text = _text(here)
+        yield Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim))
+
+
+def _copied(content: Any) -> Any:
+    """Return tables copied, with what else is in them."""
+    return {name: _copied(inner) for name, inner in content.items()} if isinstance(content, dict) else content
+
+
+def exact(value: Any) -> Any:
+    """Return settings as strict JSON data that tells any two different values apart."""
+    if isinstance(value, np.ndarray):
+        return [exact(entry) for entry in value.tolist()]
+    if isinstance(value, np.generic):
+        return exact(value.item())
+    if isinstance(value, Mapping):
+        return {str(name): exact(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(entry) for entry in value]
+    if isinstance(value, complex):
+        return repr(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, allow_nan=False)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,123 @@
+"""Where a sweep runs: the options of an engine, checked, and the engine they open."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+from giantstep.checks import checked_number, checked_whole
+from giantstep.errors import bad_field
+from giantstep.sweep.engines import Engine, InProcess, OnDask, OnExecutor, Processes, dask_engine
+from giantstep.sweep.tasks import Orders
+
+EngineOption = str | Executor | Any | None
+"""A name, an Executor, a Dask client, or None to choose by the other options."""
+
+ENGINES = ("local", "processes", "dask")
+_SCHEDULER_TIMEOUT = 10.0
+
+
+def usable_cores() -> int:
+    """Return the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def thread_share(workers: int) -> int:
+    """Return the BLAS threads of each of so many workers, so that together they use what this process may use."""
+    import scipy.linalg  # noqa: F401, loads the libraries
+    from threadpoolctl import threadpool_info
+
+    threads = max((lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"), default=1)
+    return max(1, threads // workers)
+
+
+@dataclass
+class Place:
+    """Checked options of an engine.
+
+    Attributes
+    ----------
+    engine : a name of `ENGINES`, an Executor or a Dask client.
+    workers : tasks at once; None where a cluster knows.
+    """
+
+    engine: Any
+    workers: int
+    scheduler: str | None
+    orders: Orders
+    memory: int | None
+    _close: list[Callable[[], None]] = field(default_factory=list)
+
+    @classmethod
+    def checked(
+        cls,
+        engine: EngineOption,
+        workers: int | None,
+        scheduler: str | None,
+        threads: int | None,
+        memory: float | None,
+        time_limit: float | None,
+    ) -> Place:
+        """Return the options, or raise `InputError` with the one that cannot be."""
+        whole = "a whole number at least 1"
+        wanted = None if workers is None else checked_whole("workers", workers, whole, 1)
+        if engine is None:
+            engine = "dask" if scheduler is not None else "processes" if (wanted or 1) > 1 else "local"
+        named = isinstance(engine, str)
+        if (named and engine not in ENGINES) or not (named or isinstance(engine, Executor) or _is_client(engine)):
+            raise bad_field("engine", engine, f"one of {', '.join(ENGINES)}, an Executor or a Dask client")
+        if scheduler is not None and engine != "dask":
+            raise bad_field("scheduler", scheduler, 'left out, or used with engine="dask"')
+        if scheduler is not None and not isinstance(scheduler, str):
+            raise bad_field("scheduler", scheduler, 'an address such as "tcp://127.0.0.1:8786"')
+        if scheduler is not None and wanted is not None:
+            raise bad_field("workers", workers, "left out where `scheduler` is given: that cluster has its own")
+        if engine == "local" and (wanted or 1) > 1:
+            raise bad_field("workers", workers, '1 with engine="local"; take engine="processes" or "dask" for more')
+        count = wanted or (1 if engine == "local" else getattr(engine, "_max_workers", None) or usable_cores())
+        elsewhere = scheduler is not None or not named
+        if threads is not None:
+            threads = checked_whole("threads", threads, whole, 1)
+        elif engine != "local":
+            threads = 1 if elsewhere else thread_share(count)
+        above = "a number above 0"
+        if memory is not None:
+            memory = 2**30 * checked_number("memory", memory, above, lambda value: 0 < value < math.inf)
+            if engine == "local" or elsewhere:
+                raise bad_field("memory", memory, "left out but for worker processes and local Dask clusters")
+        if time_limit is not None:
+            time_limit = checked_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
+        return cls(engine, count, scheduler, Orders(threads, time_limit), None if memory is None else int(memory))
+
+    def trials_here(self, device: str) -> int:
+        """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
+        if self.scheduler is not None or _is_client(self.engine):
+            return 0
+        return self.workers if device == "cpu" else 1
+
+    def open(self) -> Engine:
+        """Start the engine."""
+        if self.engine == "local":
+            return InProcess(self.orders)
+        if self.engine == "processes":
+            return Processes(self.workers, self.orders, self.memory)
+        if self.engine == "dask":
+            engine, close = dask_engine(self.workers, self.scheduler, self.orders, self.memory, _SCHEDULER_TIMEOUT)
+            self._close.append(close)
+            return engine
+        if isinstance(self.engine, Executor):
+            return OnExecutor(self.engine, self.workers, self.orders)
+        return OnDask(self.engine, self.orders)
+
+    def close(self) -> None:
+        """Stop what `open` started beside the engine (a local cluster, the connection to one)."""
+        while self._close:
+            self._close.pop()()
+
+
+def _is_client(engine: Any) -> bool:
+    return hasattr(engine, "get_executor") and hasattr(engine, "nthreads")

@@ -1,0 +1,71 @@
+"""The best penalty for a wanted observable, found on the limit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from giantstep.checks import checked_number
+from giantstep.errors import InputError, bad_field
+from giantstep.scenario import Scenario
+from giantstep.study import predict
+
+_POINTS = 17
+_ROUNDS = 10
+
+
+class BestRidge(NamedTuple):
+    """The best ridge and the value of the observable there."""
+
+    ridge: float
+    value: float
+
+
+def best_ridge(
+    scenario: Scenario, variable: str = "test_error", *, low: float = 1e-6, high: float = 1e6, **settings: Any
+) -> BestRidge:
+    """Return the ridge between `low` and `high` at which an observable of the limit is smallest.
+
+    The ridges of a logarithmic grid are solved in one batch, then those around the smallest value, until they
+    are known to about five digits; the observable is flat there and known to far more. At an end of the range that end
+    is returned.
+
+    Parameters
+    ----------
+    scenario : any scenario with a field ``ridge``.
+    variable : a variable of its question without dimensions of its own.
+    low, high : range of the ridge.
+    **settings : as in `predict` (``what``, ``theory``, ...).
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
+    >>> round(best_ridge(s, "test_mse").ridge, 4)  # noise/teacher_norm, as Bayes has it
+    0.3
+    """
+    if "ridge" not in scenario.numeric_fields():
+        raise InputError(f"{type(scenario).__name__} has no field `ridge`.")
+    low = checked_number("low", low, "a number above 0", lambda value: 0 < value < np.inf)
+    high = checked_number("high", high, f"a number above low={low:g}", lambda value: low < value < np.inf)
+    left, right = np.log(low), np.log(high)
+    best = BestRidge(np.nan, np.inf)
+    for _ in range(_ROUNDS):
+        ridges = np.exp(np.linspace(left, right, _POINTS))
+        result = predict(scenario, ridge=ridges, progress=False, **settings)
+        if variable not in result or result[variable].dims != ("ridge",):
+            known = [str(name) for name in result.data_vars if result[name].dims == ("ridge",)]
+            raise bad_field("variable", variable, "one of " + ", ".join(known))
+        values = result[variable].values
+        if not np.isfinite(values).any():
+            raise InputError(f"`{variable}` was not solved at any ridge from {low:g} to {high:g}.")
+        place = int(np.nanargmin(values))
+        if values[place] <= best.value:
+            best = BestRidge(float(ridges[place]), float(values[place]))
+        around = np.log(ridges[[max(place - 1, 0), min(place + 1, _POINTS - 1)]])
+        flat = np.nanmax(values) - values[place] <= 1e-13 * max(abs(values[place]), 1e-300)
+        left, right = around
+        if flat or right - left < 1e-4:
+            break
+    return best

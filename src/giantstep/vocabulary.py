@@ -1,0 +1,55 @@
+"""Laws of the second layer that several families share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pydantic
+
+from giantstep.errors import bad_field
+from giantstep.scenario import Numbers, Part, field
+
+
+class Vocabulary(Part):
+    """A finitely supported law of the second layer: a fraction `probabilities` of the neurons has each of `values`.
+
+    >>> Vocabulary([1, -1], [0.9, 0.1])
+    Vocabulary(values=(1.0, -1.0), probabilities=(0.9, 0.1))
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, values: Sequence[float], probabilities: Sequence[float] = ...) -> None: ...
+
+    values: Numbers = field("zeta_q", "values of the second layer (`OneStep`: at the start, times sqrt(p))")
+    probabilities: Numbers = field("pi_q", "fraction of neurons with each value; they sum to one", default=())
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _equal_by_default(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("values") is not None and "probabilities" not in fields:
+            count = np.size(fields["values"])
+            return {**fields, "probabilities": [1 / count] * count if count else []}
+        return fields
+
+    def check(self) -> None:
+        """Check that the law is one."""
+        if not self.values:
+            raise bad_field("values", list(self.values), "a list of at least one number")
+        if len(self.values) != len(self.probabilities):
+            raise bad_field(
+                "probabilities",
+                list(self.probabilities),
+                f"a list of {len(self.values)} numbers, one for each value",
+            )
+        if min(self.probabilities) <= 0:
+            raise bad_field("probabilities", list(self.probabilities), "all above 0")
+        if not math.isclose(sum(self.probabilities), 1.0, rel_tol=0, abs_tol=1e-9):
+            raise bad_field(
+                "probabilities",
+                list(self.probabilities),
+                f"numbers that sum to one (they sum to {sum(self.probabilities):g})",
+            )

@@ -1,0 +1,35 @@
+"""Every public name explains itself: a docstring with an example, and the example runs."""
+
+import doctest
+import inspect
+import types
+import warnings
+
+import pytest
+
+import giantstep
+
+NAMES = [name for name in giantstep.__all__ if name != "inf"]
+
+
+def documented(name):
+    thing = getattr(giantstep, name)
+    return inspect.getdoc(type(thing) if isinstance(thing, types.ModuleType) and callable(thing) else thing) or ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_of_a_public_name_runs(name):
+    text = documented(name)
+    assert ">>> " in text, f"giantstep.{name} has no example"
+    home = vars(__import__(giantstep._HOME.get(name, f"giantstep.{name}"), fromlist=["_"]))
+    found = doctest.DocTestParser().get_doctest(text, dict(home), name, None, None)
+    said: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcome = doctest.DocTestRunner().run(found, out=said.append)
+    assert outcome.attempted and not outcome.failed, "".join(said)
+
+
+def test_a_docstring_says_more_than_its_first_line():
+    short = [name for name in NAMES if len(documented(name).partition(">>>")[0].strip()) < 30]
+    assert short == []

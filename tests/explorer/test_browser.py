@@ -1,0 +1,352 @@
+"""The page in a real browser: what moves, what streams in, what stays, what is said when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+
+from .conftest import SCENARIO, Server, study
+
+STATE = {
+    "version": 1,
+    "study": {**study(), "experiment": {"dim": 60, "trials": 4, "seed": 0}},
+    "variables": ["test_error"],
+    "dots": 5,
+    "budget": 30,
+}
+
+
+class Page:
+    """A page with the few things the tests do to it; any console error or failed script is remembered."""
+
+    def __init__(self, page: Any, server: Server) -> None:
+        self.page, self.server = page, server
+        self.errors: list[str] = []
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self._same_host(request.url))
+
+    def _same_host(self, url: str) -> None:
+        if not url.startswith((self.server.address, "data:", "blob:")):
+            self.errors.append(f"asked {url}")
+
+    def open(self, state: dict[str, Any] | str | None = STATE, *, curves: int = 1) -> None:
+        text = state if isinstance(state, str) else quote(json.dumps(state)) if state else ""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.server.address}/" + (f"#{text}" if text else ""))
+        self.until(lambda: not curves or (len(self.traces()) >= curves and "limit, " in self.text("#status")))
+
+    def until(self, holds: Callable[[], Any], seconds: float = 40.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while True:
+            found = holds()
+            if found:
+                return found
+            assert time.monotonic() < deadline, (self.text("#status"), self.text("#problem"), self.errors)
+            self.page.wait_for_timeout(50)
+
+    def traces(self) -> list[dict[str, Any]]:
+        script = """() => (document.getElementById('chart').data ?? []).map((t) => ({type: t.type, mode: t.mode, x: t.x,
+            y: t.y, z: t.z?.length, name: t.name, yaxis: t.yaxis, errors: t.error_y?.array}))"""
+        found: list[dict[str, Any]] = self.page.evaluate(script)
+        return found
+
+    def layout(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(
+            self.page.evaluate("() => JSON.stringify(document.getElementById('chart').layout ?? {})")
+        )
+        return found
+
+    def text(self, selector: str) -> str:
+        return str(self.page.inner_text(selector))
+
+    def enter(self, selector: str, value: str) -> None:
+        self.page.fill(selector, value)
+        self.page.press(selector, "Tab")
+
+    def saved(self, kind: str, folder: Path) -> Path:
+        with self.page.expect_download() as waiting:
+            self.page.click(f'[data-file="{kind}"]')
+        path = folder / waiting.value.suggested_filename
+        waiting.value.save_as(path)
+        return path
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Page]:
+    """A page that must not log an error."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light", accept_downloads=True)
+    made = Page(context.new_page(), server)
+    yield made
+    context.close()
+    assert not made.errors
+
+
+def expected(**changes: Any) -> list[float]:
+    scenario = gs.OneStep(**{name: value for name, value in {**SCENARIO, **changes}.items() if name != "family"})
+    values = gs.predict(scenario, samples_per_dim=np.linspace(0.5, 4.0, 20))["test_error"].values
+    return [float(value) for value in values]
+
+
+def test_the_curve_follows_the_slider_from_the_keyboard(page: Page) -> None:
+    page.open()
+    assert page.traces()[0]["y"] == expected()
+    page.page.focus("#f-ridge-slider")
+    for _ in range(12):
+        page.page.keyboard.press("ArrowRight")
+    ridge = float(page.page.input_value("#f-ridge"))
+    assert ridge > 0.1
+    page.until(lambda: page.traces()[0]["y"] == expected(ridge=ridge))
+    assert page.page.get_attribute("#f-ridge-slider", "aria-valuetext") == page.page.input_value("#f-ridge")
+    page.page.check("#log-y")
+    page.until(lambda: page.layout()["yaxis"]["type"] == "log")
+
+
+def test_fields_of_a_part_follow_its_kind(page: Page) -> None:
+    page.open()
+    assert page.page.is_visible("#f-step\\.rate")
+    page.page.select_option("#f-step", "planted")
+    page.page.wait_for_selector("#f-step\\.alignment")
+    assert not page.page.query_selector("#f-step\\.rate")
+    page.enter("#f-step\\.alignment", "0.5")
+    step = {"kind": "planted", "strength": 1.0, "bulk": 1.0, "alignment": 0.5}
+    page.until(lambda: page.traces()[0]["y"] == expected(step=step))
+
+
+def test_dots_stream_in_with_error_bars_z_scores_and_a_verdict(page: Page, tmp_path: Path) -> None:
+    page.open()
+    page.page.click("#run")
+    page.page.wait_for_selector("#agreement-box:not([hidden])", timeout=40_000)
+    page.until(lambda: len(page.traces()) == 3)
+    line, dots, scores = page.traces()
+    assert (line["mode"], dots["mode"], scores["yaxis"]) == ("lines", "markers", "y2")
+    assert len(dots["y"]) == len(scores["y"]) == 5 and all(error > 0 for error in dots["errors"])
+    assert "test error" in page.text("#agreement")
+    page.until(lambda: "finished" in page.text("#experiment-status"))
+    text = page.saved("dots", tmp_path).read_text()
+    assert text.count("\n") == 11 and "test_error_z" in text
+    page.enter("#f-ridge", "0.3")  # another scenario: the dots belong to the old one
+    page.until(lambda: len(page.traces()) == 1)
+
+
+def test_an_experiment_can_be_stopped_and_its_dots_stay(page: Page) -> None:
+    state = {**STATE, "study": {**study(), "experiment": {"dim": 400, "trials": 100, "seed": 0}}}
+    page.open(state)
+    page.page.click("#run")
+    page.until(lambda: len(page.traces()) > 1)
+    page.page.click("#stop")
+    page.until(lambda: "stopped after" in page.text("#experiment-status"))
+    assert page.traces()[1]["mode"] == "markers"
+    assert page.page.is_enabled("#run")
+
+
+def test_the_state_survives_a_reload(page: Page) -> None:
+    page.open()
+    page.enter("#f-ridge", "0.37")
+    page.page.select_option("#f-step", "none")
+    page.page.check("#v-norm")
+    page.page.check("#log-x")
+    page.page.select_option("#notation", "mei2022generalization")
+    curve = page.until(
+        lambda: len(page.traces()) == 2 and page.traces()[0]["y"] == expected(ridge=0.37, step={"kind": "none"})
+    )
+    before = page.traces()
+    page.page.wait_for_timeout(300)
+    page.page.reload()
+    page.until(lambda: len(page.traces()) == 2)
+    assert curve and [trace["y"] for trace in page.traces()] == [trace["y"] for trace in before]
+    assert page.page.input_value("#f-ridge") == "0.37"
+    assert page.page.is_checked("#log-x") and page.page.is_checked("#v-norm")
+    assert page.page.input_value("#notation") == "mei2022generalization"
+
+
+def test_the_notation_of_a_paper(page: Page) -> None:
+    page.open()
+    assert "α = n/d" in page.layout()["xaxis"]["title"]["text"]
+    page.page.select_option("#notation", "mei2022generalization")
+    page.until(lambda: "ψ<sub>2</sub> = n/d" in page.layout()["xaxis"]["title"]["text"])
+    assert "λ ψ" in page.text("#controls")
+
+
+def test_curves_are_kept_and_laid_over(page: Page) -> None:
+    page.open()
+    page.page.click("#pin")
+    page.enter("#f-ridge", "1")
+    page.until(lambda: len(page.traces()) == 2 and page.traces()[0]["y"] == expected(ridge=1.0))
+    assert page.traces()[1]["y"] == expected()
+    page.page.wait_for_timeout(300)
+    page.page.reload()
+    page.until(lambda: len(page.traces()) == 2)
+    page.page.click("#pinned button")
+    page.until(lambda: len(page.traces()) == 1)
+
+
+def test_downloads_are_what_is_shown(page: Page, tmp_path: Path) -> None:
+    page.open()
+    page.enter("#f-ridge", "0.2")
+    page.until(lambda: page.traces()[0]["y"] == expected(ridge=0.2))
+    tables = tomllib.loads(page.saved("toml", tmp_path).read_text())
+    assert tables["scenario"]["ridge"] == 0.2 and tables["grid"]["samples_per_dim"]["num"] == 20
+    rows = page.saved("csv", tmp_path).read_text().splitlines()
+    column = rows[0].split(",").index("test_error")
+    assert [float(row.split(",")[column]) for row in rows[1:]] == expected(ridge=0.2)
+    assert page.saved("png", tmp_path).read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in page.saved("svg", tmp_path).read_text()
+    code = page.saved("python", tmp_path)
+    assert code.suffix == ".py" and "ridge = 0.2" in code.read_text()
+    compile(code.read_text(), "figure.py", "exec")
+
+
+VIEWS = {
+    "curve": (study(), "test_error", "scatter"),
+    "spectrum": (
+        {"scenario": SCENARIO, "what": "spectrum", "settings": {"x": np.linspace(0.05, 6.0, 60).tolist()}},
+        "density",
+        "scatter",
+    ),
+    "map": (
+        {
+            **study(),
+            "grid": {
+                "samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 10},
+                "ridge": {"start": 0.01, "stop": 1.0, "num": 12, "scale": "log"},
+            },
+        },
+        "test_error",
+        "heatmap",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_the_view_follows_the_dimensions(page: Page, kind: str) -> None:
+    tables, name, trace = VIEWS[kind]
+    page.open({**STATE, "study": tables, "variables": [name]})
+    (shown,) = page.traces()
+    assert shown["type"] == trace
+    if kind == "map":
+        page.until(lambda: [(len(one["x"]), one["z"]) for one in page.traces()] == [(10, 12)])
+    if kind == "spectrum":
+        assert "x" in page.layout()["xaxis"]["title"]["text"] and len(shown["x"]) == 60
+
+
+def test_families_and_presets_are_picked_and_trajectories_drawn(page: Page) -> None:
+    page.open(None)
+    option = '#preset option[value="subspace-trajectory"]'
+    page.page.wait_for_selector(option, state="attached", timeout=200_000)
+    page.page.select_option("#preset", "subspace-trajectory")
+    page.until(lambda: "time" in page.layout()["xaxis"]["title"]["text"] and len(page.traces()) > 1)
+    assert page.page.input_value("#family") == "subspace-clustering"
+    assert "this figure" in page.text("#theory") and "arXiv" in page.text("#theory")
+    assert "AMP" in page.text("#theory pre")
+    page.page.select_option("#family", "one-step")
+    page.until(lambda: "samples per dim" in page.layout()["xaxis"]["title"]["text"])
+
+
+# -- when something is wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rough(page: Page) -> Iterator[Page]:
+    """A page whose requests may be refused: Chromium logs those itself."""
+    yield page
+    page.errors = [error for error in page.errors if "Failed to load resource" not in error]
+
+
+def test_a_bad_value_is_said_beside_its_field_and_mended(rough: Page) -> None:
+    rough.open()
+    rough.enter("#f-ridge", "-1")
+    rough.until(lambda: "at least 0" in rough.text("#problem"))
+    assert rough.page.get_attribute("#f-ridge", "aria-invalid") == "true"
+    assert rough.traces()[0]["y"] == expected()  # the last good curve stays
+    rough.enter("#f-ridge", "0.5")
+    rough.until(lambda: rough.traces()[0]["y"] == expected(ridge=0.5))
+    rough.until(lambda: not rough.page.is_visible("#problem"))
+    rough.enter("#f-target", "__import__('os')")
+    rough.until(lambda: "cannot be used" in rough.text("#problem"))
+
+
+def test_a_huge_grid_is_refused_and_the_page_lives_on(rough: Page) -> None:
+    rough.open()
+    rough.enter("#axis-0-num", "1000000")
+    rough.until(lambda: "1000000 points" in rough.text("#problem"))
+    rough.enter("#axis-0-num", "7")
+    rough.until(lambda: len(rough.traces()[0]["y"]) == 7 and not rough.page.is_visible("#problem"))
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("%7Bbroken", "The link is broken"),
+        (quote(json.dumps({"version": 1})), "holds no study"),
+        (quote(json.dumps({**STATE, "study": {"scenario": {"family": "none"}}})), "no family"),
+        (quote(json.dumps({**STATE, "study": {**study(), "what": "all"}})), "does not answer"),
+        (quote(json.dumps({**STATE, "study": study(ridge="<b>x</b>")})), "ridge"),
+    ],
+)
+def test_a_hand_edited_link_is_said_to_be_broken(rough: Page, link: str, words: str) -> None:
+    rough.open(link, curves=0)
+    rough.until(lambda: words in rough.text("#problem"))
+    assert not rough.page.query_selector("#problem b, .wrong b")  # a text, never HTML
+
+
+def test_a_broken_preset_is_said_to_be_broken(rough: Page) -> None:
+    broken = [
+        {"name": "bad", "title": "Bad", "family": "one-step", "studies": [], "error": "KeyError: 'x'"},
+        {"name": "worse", "title": "Worse", "family": "one-step", "studies": [{"scenario": {"family": "one-step"}}]},
+    ]
+    rough.page.route("**/api/presets", lambda route: route.fulfill(body="\n".join(map(json.dumps, broken)) + "\n"))
+    rough.open()
+    rough.page.select_option("#preset", "bad")
+    rough.until(lambda: "“Bad” is broken: KeyError" in rough.text("#problem"))
+    rough.page.select_option("#preset", "worse")
+    rough.until(lambda: "missing" in rough.text("#problem"))
+    rough.page.select_option("#family", "one-step")
+    rough.page.select_option("#question", "errors")
+
+
+# -- everybody -----------------------------------------------------------------------------------------------------
+
+
+def test_every_control_has_a_name_and_the_skip_link_comes_first(page: Page) -> None:
+    page.open()
+    nameless = page.page.evaluate(
+        """() => [...document.querySelectorAll('input, select, button, progress')].filter((one) =>
+            !(one.labels?.length || one.getAttribute('aria-label') || one.textContent.trim()))
+            .map((one) => one.outerHTML)"""
+    )
+    assert nameless == []
+    twice = page.page.evaluate(
+        "() => { const ids = [...document.querySelectorAll('[id]')].map((one) => one.id);"
+        " return ids.filter((id, i) => ids.indexOf(id) !== i && id !== 'names'); }"
+    )
+    assert [name for name in twice if not name.startswith(("legend", "clip", "topdefs"))] == []
+    page.page.focus("body")
+    page.page.keyboard.press("Tab")
+    assert page.page.evaluate("() => document.activeElement.textContent") == "Skip to the controls"
+    assert "test error over samples per dim" in (page.page.get_attribute("#chart", "aria-label") or "")
+    page.page.click("#numbers-box summary")
+    page.until(lambda: page.page.locator("#numbers tbody tr").count() == 20)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_everything_without_scrolling_sideways(browser: Any, server: Server, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page = Page(context.new_page(), server)
+    page.open()
+    assert page.page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    assert page.page.evaluate("() => document.documentElement.dataset.theme") == scheme
+    page.page.click("#theme")
+    assert page.page.evaluate("() => document.documentElement.dataset.theme") != scheme
+    context.close()
+    assert not page.errors

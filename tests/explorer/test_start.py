@@ -1,0 +1,174 @@
+"""Starting the explorer, its presets, and workers that outlive their tasks or not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+
+import giantstep as gs
+from giantstep.errors import InputError
+from giantstep.explorer import presets, server
+from giantstep.explorer.workers import Lane, Refused, load_everything
+from giantstep.figures.recipes import Bench, Recipe
+from giantstep.scenario import families, family_class
+
+from .conftest import SCENARIO, study
+
+
+def test_a_missing_extra_is_said_in_one_sentence() -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; from giantstep.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "explore"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install 'giantstep[explorer]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_socket_is_on_loopback_and_a_taken_port_is_said() -> None:
+    with server.bound_socket(None) as listening:
+        address, port = listening.getsockname()
+        assert address == "127.0.0.1"
+        with pytest.raises(InputError, match=f"port {port} .* cannot be used"):
+            server.bound_socket(port)
+        with server.bound_socket(None) as other:  # the usual port is taken perhaps, another one is found
+            assert other.getsockname()[1] != port
+
+
+def test_the_command_serves_and_ends() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "giantstep", "explore", "--no-browser", "--port", str(port)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        assert f"http://127.0.0.1:{port}/" in running.stdout.readline()
+        with socket.create_connection(("127.0.0.1", port), 20) as connection:
+            connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    finally:
+        running.terminate()
+        running.communicate(timeout=20)
+
+
+# -- presets -------------------------------------------------------------------------------------------------------
+
+
+def recipe(make: Any) -> Recipe:
+    return Recipe("name", "Title", "mei2022generalization", "what", "with", 1, 1, make)
+
+
+def base() -> gs.OneStep:
+    return gs.OneStep(**{name: value for name, value in SCENARIO.items() if name != "family"})
+
+
+def test_a_preset_is_what_its_recipe_asks_for() -> None:
+    def make(bench: Bench) -> Any:
+        grid = {"ridge": np.array([0.1, 0.2])}
+        bench.compare("a", base(), grid, meaning="", judged=("test_error",), dim=100, trials=3, seed=1)
+        fine = bench.predict("b", base(), {"ridge": np.linspace(0.1, 0.2, 9)})
+        assert fine["test_error"].shape == (9,)  # ones, of the right shape
+        bench.predict("c", base(), {"ridge": np.linspace(0.1, 0.2, 9)}, theory="isotropic")
+        raise RuntimeError("a recipe that cannot draw ones")
+
+    preset = presets.figure_preset(recipe(make))
+    assert preset["family"] == "one-step" and "error" not in preset
+    first, second = preset["studies"]
+    assert first["grid"]["ridge"]["num"] == 9 and first["experiment"] == {"dim": 100, "trials": 3, "seed": 1}
+    assert second["limit"] == {"theory": "isotropic"}
+    assert float(gs.predict(base())["test_error"]) != 1.0  # the verbs compute again
+
+
+def test_fields_that_vary_together_become_studies_of_their_own() -> None:
+    def make(bench: Bench) -> Any:
+        together = {
+            name: xarray.DataArray(values, dims="case")
+            for name, values in {"ridge": [0.1, 0.2, 0.3], "noise": [0.0, 1.0, 2.0]}.items()
+        }
+        bench.predict("a", base(), together)
+
+    studies = presets.figure_preset(recipe(make))["studies"]
+    assert [(one["scenario"]["ridge"], one["scenario"]["noise"]) for one in studies] == [(0.1, 0), (0.2, 1), (0.3, 2)]
+
+
+def broken(bench: Bench) -> Any:
+    raise KeyError("lost")
+
+
+def silent(bench: Bench) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(("make", "words"), [(broken, "lost"), (silent, "no study")])
+def test_a_broken_recipe_says_why(make: Any, words: str) -> None:
+    preset = presets.figure_preset(recipe(make))
+    assert words in preset["error"] and preset["studies"] == []
+
+
+# -- notation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", families())
+def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> None:
+    cls = family_class(family)
+    names = {variable.name for question in cls.questions.values() for variable in question.variables}
+
+    def fields(about: list[dict[str, Any]]) -> set[str]:
+        inner = [fields(choice["fields"]) for one in about for choice in one.get("choices", []) if "fields" in choice]
+        return {one["name"] for one in about}.union(*inner)
+
+    from giantstep.describe import describe
+
+    about = describe(family)
+    for paper, symbols in about["notation"].items():
+        assert paper in cls.papers
+        assert set(symbols) <= names | fields(about["fields"])
+
+
+# -- workers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
+    async def drive() -> None:
+        await asyncio.to_thread(load_everything)
+        lane = Lane("test", 1, memory=6 * 2**30, room=1)
+        lane.start(1)
+        try:
+            (first,) = lane._free
+            slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "variables": None}
+            with pytest.raises(Refused, match="took longer than 0.3 s") as stopped:
+                await lane.answer("experiment", slow, 0.3)
+            assert stopped.value.status == 504
+            first.process.join(10)
+            assert not first.process.is_alive()
+            text = await lane.answer("limit", {"tables": study(), "variables": ["test_error"]}, 30.0)
+            assert '"test_error"' in text
+            with pytest.raises(Refused) as failed:
+                await lane.answer("limit", {"tables": {"scenario": {}}, "variables": None}, 30.0)
+            assert failed.value.status == 400
+        finally:
+            await lane.close()
+
+    asyncio.run(drive())
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc to read the bound from")
+def test_the_memory_of_a_worker_is_bounded() -> None:
+    async def drive() -> str:
+        await asyncio.to_thread(load_everything)
+        lane = Lane("test", 1, memory=6 * 2**30)
+        lane.start(1)
+        try:
+            await lane.answer("limit", {"tables": study(), "variables": ["test_error"]}, 30.0)
+            (worker,) = lane._free
+            return Path(f"/proc/{worker.process.pid}/limits").read_text()
+        finally:
+            await lane.close()
+
+    assert f"Max address space         {6 * 2**30} " in asyncio.run(drive())

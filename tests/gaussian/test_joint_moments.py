@@ -1,0 +1,113 @@
+"""Joint Gaussian moments: closed forms against the reference values of the notes, and the rules against each other."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import erf
+
+from giantstep.errors import InputError
+from giantstep.gaussian import Plane, joint_rule, semidefinite_factor
+from giantstep.gaussian.closed_joint import erf_i2, erf_i3, erf_i4, erf_j2, relu_i2, relu_i3, relu_j2
+
+A = np.array([[1, 0, 0, 0], [0.3, 0.9, 0, 0], [-0.2, 0.4, 0.7, 0], [0.5, -0.1, 0.2, 0.6]])
+C = A @ A.T
+
+
+def s(x):
+    return erf(x / np.sqrt(2))
+
+
+def slope(x):
+    return np.sqrt(2 / np.pi) * np.exp(-0.5 * x * x)
+
+
+def erf_products(v):
+    a, b, c, d = (v[..., i] for i in range(4))
+    return np.stack([s(a) * s(b), slope(a) * slope(b), slope(a) * b * s(c), slope(a) * slope(b) * s(c) * s(d)], -1)
+
+
+def relu_products(v):
+    a, b, c = (v[..., i] for i in range(3))
+    return np.stack([np.maximum(a, 0) * np.maximum(b, 0), (a > 0) * (b > 0.0), (a > 0) * b * np.maximum(c, 0)], -1)
+
+
+CLOSED_ERF = [erf_i2(C, 0, 1), erf_j2(C, 0, 1), erf_i3(C, 0, 1, 2), erf_i4(C, 0, 1, 2, 3)]
+
+
+def test_closed_forms_have_the_values_of_the_notes():
+    np.testing.assert_allclose(CLOSED_ERF, [0.098364635, 0.330516518, 0.114953138, 0.007048241], atol=5e-10)
+    relu = [relu_i2(C, 0, 1), relu_i3(C, 0, 1, 2), relu_j2(C, 0, 1)]
+    np.testing.assert_allclose(relu, [0.233601906, 0.101884369, 0.301208191], atol=5e-10)
+
+
+def test_a_product_rule_gives_the_closed_forms_and_knows_its_error():
+    value, error = joint_rule(4).measured(erf_products, C)
+    np.testing.assert_allclose(value, CLOSED_ERF, atol=1e-8)
+    assert np.all(np.abs(value - CLOSED_ERF) <= error + 1e-14)
+
+
+def test_sobol_points_give_the_closed_forms_to_three_digits_and_exact_second_moments():
+    rule = joint_rule(4, kind="sobol", points=1 << 14)
+    value, error = rule.measured(erf_products, C)
+    np.testing.assert_allclose(value, CLOSED_ERF, atol=2e-4)
+    assert np.all(np.abs(value - CLOSED_ERF) <= 5 * error)
+    second = rule.expectation(lambda v: v[..., :, None] * v[..., None, :], C)
+    np.testing.assert_allclose(second, C, atol=1e-12)
+    assert np.abs(rule.expectation(lambda v: v[..., 0] ** 3, C)) < 1e-14
+
+
+def test_relu_closed_forms_against_sobol_points():
+    value = joint_rule(3, kind="sobol", points=1 << 16).expectation(relu_products, C[:3, :3])
+    np.testing.assert_allclose(value, [relu_i2(C, 0, 1), relu_j2(C, 0, 1), relu_i3(C, 0, 1, 2)], atol=5e-4)
+
+
+def test_covariances_are_a_batch_axis():
+    batch = np.stack([C, 2 * C, np.eye(4)])
+    together = joint_rule(4, nodes=12).expectation(erf_products, batch)
+    for i, one in enumerate(batch):
+        np.testing.assert_allclose(together[i], joint_rule(4, nodes=12).expectation(erf_products, one), atol=1e-14)
+    np.testing.assert_allclose(erf_i4(batch, 0, 1, 2, 3)[0], CLOSED_ERF[3])
+
+
+def test_polynomials_are_exact():
+    """E[(v1 v2 v3)^2] by Isserlis; one node less per dimension misses it, so that the test can fail."""
+    three = C[:3, :3]
+    exact = three[0, 0] * three[1, 1] * three[2, 2] + 8 * three[0, 1] * three[1, 2] * three[0, 2]
+    exact += 2 * (three[0, 0] * three[1, 2] ** 2 + three[1, 1] * three[0, 2] ** 2 + three[2, 2] * three[0, 1] ** 2)
+
+    def square(v):
+        return (v[..., 0] * v[..., 1] * v[..., 2]) ** 2
+
+    assert joint_rule(3, degree=6).kind == "polynomial"
+    assert joint_rule(3, degree=6).expectation(square, three) == pytest.approx(exact, rel=1e-13)
+    assert abs(joint_rule(3, degree=4).expectation(square, three) - exact) > 1e-3
+
+
+def test_a_declared_plane_restores_the_accuracy_that_a_jump_destroys():
+    def jump(v):
+        return np.sign(v[..., 0] + v[..., 1]) * v[..., 0]
+
+    exact = np.sqrt(2 / np.pi) / np.sqrt(2)
+    plane = Plane((np.sqrt(0.5), np.sqrt(0.5)), 0.0)
+    told = joint_rule(2, planes=[plane]).expectation(jump, np.eye(2))
+    untold = joint_rule(2).expectation(jump, np.eye(2))
+    assert abs(told - exact) < 1e-8 < 1e-5 < abs(untold - exact)
+
+
+def test_the_rule_is_chosen_by_what_is_known():
+    assert joint_rule(2).kind == "tensor"
+    assert joint_rule(2, planes=None).kind == "sobol"
+    assert joint_rule(5).kind == "sobol"
+    assert joint_rule(5, degree=12).kind == "polynomial"
+    with pytest.raises(InputError, match="points"):
+        joint_rule(7, kind="tensor", nodes=16)
+
+
+@given(st.integers(1, 5), st.integers(0, 4), st.integers(0, 1000))
+def test_singular_covariances_are_factored(size, rank, seed):
+    columns = np.random.default_rng(seed).standard_normal((size, rank))
+    gram = columns @ columns.T
+    factor = semidefinite_factor(gram)
+    np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-9 * max(1.0, np.trace(gram)))
+    assert np.all(np.triu(factor, 1) == 0)

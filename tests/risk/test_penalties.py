@@ -1,0 +1,68 @@
+"""Moments of clipped and of thresholded Gaussians beside plain integration, and the implicit mean step."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from giantstep.risk.mean_step import implicit_mean_step, stiffness
+from giantstep.risk.penalties import soft_threshold
+from giantstep.risk.residuals import clipped_moments
+
+
+def integral(f, mean, scale, breaks):
+    edges = [mean - 12 * scale, *sorted(breaks), mean + 12 * scale]
+    return sum(quad(lambda x: f(x) * norm.pdf(x, mean, scale), a, b, epsabs=1e-13)[0] for a, b in zip(edges, edges[1:]))
+
+
+@pytest.mark.parametrize(("mean", "variance", "threshold"), [(0.0, 1.0, 0.5), (0.8, 2.0, 1.5), (-1.3, 0.3, 0.2)])
+def test_soft_threshold(mean, variance, threshold):
+    def soft(x):
+        return np.sign(x) * max(abs(x) - threshold, 0.0)
+
+    found = soft_threshold(np.array([mean]), np.array([variance]), np.array([threshold]))
+    for got, f in zip(found, (lambda x: float(soft(x) != 0), soft, lambda x: soft(x) ** 2, lambda x: abs(soft(x)))):
+        assert got[0] == pytest.approx(integral(f, mean, variance**0.5, [-threshold, threshold]), abs=1e-11)
+
+
+@pytest.mark.parametrize(("mean", "scale", "reach"), [(0.0, 1.0, 0.5), (0.8, 2.0, 1.5), (-1.3, 0.3, 2.2)])
+def test_clipped_moments(mean, scale, reach):
+    found = clipped_moments(np.array([mean]), np.array([scale]), np.array([reach]))
+    functions = (
+        lambda r: float(abs(r) < reach),
+        lambda r: np.clip(r, -reach, reach),
+        lambda r: np.clip(r, -reach, reach) ** 2,
+        lambda r: max(abs(r) - reach, 0.0),
+        lambda r: max(abs(r) - reach, 0.0) ** 2,
+    )
+    for got, f in zip(found, functions):
+        assert got[0] == pytest.approx(integral(f, mean, scale, [-reach, reach]), abs=1e-11)
+
+
+def test_implicit_step_stays_where_the_explicit_one_diverges():
+    """One cluster, h_hat = target - V_hat h, h = response h_hat: the fixed point is response target/(1 + gain)."""
+    V_hat, response, target = 2.0, 5.0, 1.0  # a gain of 10
+    fixed = response * target / (1 + V_hat * response)
+    explicit, implicit = 0.9 * fixed, np.array([[0.9 * fixed]])
+    for _ in range(3):
+        explicit = response * (target - V_hat * explicit)
+        h_hat = target - V_hat * implicit
+        delta, _ = implicit_mean_step(
+            h_hat, response * h_hat - implicit, np.array([[[response]]]), np.array([[V_hat]]), False
+        )
+        implicit = response * (h_hat + delta)
+    assert abs(explicit - fixed) > 50 * fixed
+    assert implicit[0, 0] == pytest.approx(fixed, rel=1e-12)
+    assert abs(delta[0, 0]) < 1e-12
+
+
+def test_an_intercept_makes_the_pulls_cancel():
+    h_hat = np.array([[0.4, -0.1]])
+    response = np.array([[[1.0, 0.2], [0.2, 0.5]]])
+    delta, _ = implicit_mean_step(h_hat, np.array([[0.3, 0.1]]), response, np.array([[0.7, 0.4]]), True)
+    assert (h_hat + delta).sum() == pytest.approx(0, abs=1e-15)
+
+
+def test_stiffness_has_a_floor():
+    V_hat, V, samples = np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), np.array([[2.0, 2.0]])
+    np.testing.assert_allclose(stiffness(V_hat, V, samples), [[0.03, 1.0]])
