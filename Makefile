@@ -14,7 +14,7 @@ help:
 	@echo "make lint    lint and types only"
 	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
 	@echo "make verify  the long checks; writes docs/verification.md"
-	@echo "make bench   the benchmarks"
+	@echo "make bench   the benchmarks; stores what they print in benchmarks/results"
 	@echo "make clean   remove caches and out/, keep .venv"
 
 setup: $(STAMP)
@@ -37,6 +37,7 @@ test: lint
 
 docs: $(DOCS_STAMP)
 	$(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m sphinx -W -E --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 $(DOCS_STAMP): $(STAMP)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
@@ -48,7 +49,8 @@ verify: setup
 	$(BIN)/python benchmarks/verify_report.py
 
 bench: setup
-	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; result=benchmarks/results/$$(basename $$file .py).txt; \
+	  $(BIN)/python $$file > $$result.new; mv $$result.new $$result; cat $$result; done
 
 clean:
 	rm -rf out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

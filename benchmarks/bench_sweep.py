@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,9 +39,11 @@ class Nothing(Scenario):
         "value": Question("a number", (Variable("value", (), "v", "a number"),))
     }
     level: Number = field("l", "a number", default=1.0)
+    pause: Number = field("w", "seconds to wait", default=0.0)
 
     def trial(self, points: Any, what: str, dim: int, draws: Any, settings: Any) -> dict[str, np.ndarray]:
         """Return the level."""
+        time.sleep(self.pause)
         return {"value": points["level"]}
 
     def prepare(self, points: Any, what: str, settings: Any) -> dict[str, Any]:
@@ -52,6 +55,19 @@ def clock(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def spent() -> float:
+    """Return the CPU seconds of this process and of its workers that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def clocks(call: Callable[[], object]) -> tuple[float, float]:
+    """Return seconds and CPU seconds, those of workers included."""
+    before = spent()
+    seconds = clock(call)
+    return seconds, spent() - before
 
 
 def network() -> gs.OneStep:
@@ -93,6 +109,27 @@ def engines(folder: Path, tasks: int) -> None:
         )
 
 
+def waiting(folder: Path, tasks: int, pause: float = 0.1) -> None:
+    """Time tasks that only wait: they need no core, so a pool that keeps its workers busy halves the time with two."""
+    took = {}
+    for workers in (1, 2, 4):
+        times: list[float] = []
+        gs.sweep(
+            Nothing(pause=pause),
+            store=folder / f"waiting{workers}.db",
+            engine="processes",
+            workers=workers,
+            level=np.arange(1.0, tasks + 1),
+            dim=2,
+            trials=1,
+            progress=lambda *words, t=times: t.append(time.perf_counter()),
+        )
+        took[workers] = (times[-1] - times[4]) / (len(times) - 5)
+    shown = ", ".join(f"{workers} workers {1e3 * each:.1f} ms" for workers, each in took.items())
+    gain = took[1] / took[2]
+    print(f"tasks that wait {1e3 * pause:.0f} ms and need no core: {shown} a task; 1 -> 2 workers: {gain:.2f} times")
+
+
 def store_rate(folder: Path, results: int) -> None:
     ask = Ask("bench", "value", "experiment", 1, {})
     values = {"test_error": np.float64(0.3), "theta": np.arange(4.0), "Q": np.arange(16.0).reshape(4, 4)}
@@ -115,33 +152,41 @@ def store_rate(folder: Path, results: int) -> None:
 def limits(folder: Path, side: int) -> None:
     grid = {"ridge": np.geomspace(1e-3, 1, side), "samples_per_dim": np.linspace(0.3, 5, side)}
     s = network()
-    predicted = min(clock(lambda: gs.predict(s, grid, progress=False)) for _ in range(2))
+    predicted, plain = min(clocks(lambda: gs.predict(s, grid, progress=False)) for _ in range(2))
     store = folder / "limits.db"
-    first = clock(lambda: gs.sweep(s, grid, source="limit", store=store, progress=False))
+    first, own = clocks(lambda: gs.sweep(s, grid, source="limit", store=store, progress=False))
     again = clock(lambda: gs.sweep(s, grid, source="limit", store=store, progress=False))
     print(
-        f"limit sweep of {side * side} points: {first:.2f} s, one call of `predict` {predicted:.2f} s "
-        f"(ratio {first / predicted:.2f}); read back in {again:.2f} s"
+        f"limit sweep of {side * side} points: {first:.2f} s ({own:.2f} s of CPU), one call of `predict` "
+        f"{predicted:.2f} s ({plain:.2f} s of CPU): ratio {first / predicted:.2f}, of CPU {own / plain:.2f}; "
+        f"read back in {again:.2f} s"
     )
 
 
 def experiments(folder: Path, tasks: int, dim: int) -> None:
     grid = {"step.alignment": np.linspace(0.05, 0.95, tasks // 10), "samples_per_dim": np.linspace(0.5, 3, 10)}
     s, settings = network(), {"dim": dim, "trials": 10, "progress": False}
-    simulated = clock(lambda: gs.simulate(s, grid, **settings))
+    simulated, plain = clocks(lambda: gs.simulate(s, grid, **settings))
     took = {}
     for engine, workers in (("local", 1), ("processes", 1), ("processes", 2)):
         store = folder / f"experiment-{engine}{workers}.db"
-        took[engine, workers] = clock(
+        took[engine, workers] = clocks(
             lambda engine=engine, workers=workers, store=store: gs.sweep(
                 s, grid, store=store, engine=engine, workers=workers, threads=1, **settings
             )
         )
     again = clock(lambda: gs.sweep(s, grid, store=store, **settings))
-    print(f"experiment sweep of {tasks} tasks (10 points each) at d = {dim}: `simulate` {simulated:.2f} s")
-    for (engine, workers), seconds in took.items():
-        print(f"  {engine:9} {workers} workers {seconds:6.2f} s (ratio to `simulate` {seconds / simulated:.2f})")
-    print(f"  1 -> 2 workers: {took['processes', 1] / took['processes', 2]:.2f} times as fast; read back {again:.2f} s")
+    print(
+        f"experiment sweep of {tasks} tasks (10 points each) at d = {dim}: `simulate` {simulated:.2f} s "
+        f"({plain:.2f} s of CPU)"
+    )
+    for (engine, workers), (seconds, own) in took.items():
+        print(
+            f"  {engine:9} {workers} workers {seconds:6.2f} s (ratio to `simulate` {seconds / simulated:.2f}), "
+            f"{own:.2f} s of CPU (ratio {own / plain:.2f}), {own / seconds:.2f} cores in use"
+        )
+    gain = took["processes", 1][0] / took["processes", 2][0]
+    print(f"  1 -> 2 workers: {gain:.2f} times as fast (load now {os.getloadavg()[0]:.1f}); read back {again:.2f} s")
 
 
 def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
@@ -194,6 +239,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--width", type=int, default=16384)
     parser.add_argument("--quick", action="store_true")
+    names = ("engines", "waiting", "store", "limits", "experiments")
+    parser.add_argument("--only", action="append", choices=names, help="this part; may be repeated")
     options = parser.parse_args()
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -202,10 +249,15 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        engines(folder, 100 if options.quick else 500)
-        store_rate(folder, 500 if options.quick else 5000)
-        limits(folder, 30 if options.quick else 100)
-        experiments(folder, 40 if options.quick else 200, 100 if options.quick else 200)
+        parts: dict[str, Callable[[], None]] = {
+            "engines": lambda: engines(folder, 100 if options.quick else 300),
+            "waiting": lambda: waiting(folder, 25 if options.quick else 50),
+            "store": lambda: store_rate(folder, 500 if options.quick else 2000),
+            "limits": lambda: limits(folder, 30 if options.quick else 100),
+            "experiments": lambda: experiments(folder, 40 if options.quick else 200, 100),
+        }
+        for part in options.only or parts:
+            parts[part]()
 
 
 if __name__ == "__main__":

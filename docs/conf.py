@@ -1,11 +1,13 @@
 """Sphinx configuration of the documentation; `make docs` builds it strictly, without network."""
 
+import logging
 import sys
 from pathlib import Path
 
 import giantstep
 
 HERE = Path(__file__).parent
+logging.getLogger("giantstep").setLevel("WARNING")
 sys.path.insert(0, str(HERE / "_ext"))
 
 project = "giantstep"
@@ -23,7 +25,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "families",
 ]
-exclude_patterns = ["_build", "gallery/*.rst", "gallery/*.txt", "gallery/*.md"]
+exclude_patterns = ["_build", "gallery/*.rst", "gallery/*.txt", "gallery/*.md", "**/sg_execution_times.rst"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
@@ -43,8 +45,10 @@ sphinx_gallery_conf = {
     "gallery_dirs": "examples",
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
+    "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "abort_on_example_error": True,
     "min_reported_time": 1000,

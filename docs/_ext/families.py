@@ -1,15 +1,19 @@
 """Directives that write a family's declarations into its page, in the words of `giantstep describe`.
 
 ``{update-rule} one-step``, ``{fields} one-step``, ``{questions} one-step``, ``{papers} one-step`` and
-``{agreement} one-step``, the table that `make verify` measured. ``{public-names}`` lists the public interface.
+``{agreement} one-step``, the table that `make verify` measured. ``{public-names} NAMES`` documents public names,
+``{benchmarks}`` what every benchmark printed when its result was stored, ``{stored-numbers} NAME`` and
+``{stored-text} NAME`` one file of those results.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from docutils import nodes
@@ -21,6 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 from giantstep.describe import describe
 
 DATA = Path(__file__).parents[1] / "data" / "agreement.json"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def _literal(text: str) -> nodes.literal:
@@ -157,19 +162,82 @@ class Agreement(FamilyDirective):
         return [_table(head, cells)]
 
 
+class Benchmarks(Directive):
+    """What every benchmark printed when it was last stored; those without a stored result are named."""
+
+    def run(self) -> list[nodes.Node]:
+        out: list[nodes.Node] = []
+        missing = []
+        for program in sorted(BENCHMARKS.glob("bench_*.py")):
+            stored = BENCHMARKS / "results" / f"{program.stem}.txt"
+            if not stored.exists():
+                missing.append(program.name)
+                continue
+            out += [_title(_first_line(program)), nodes.paragraph("", "", _literal(f"benchmarks/{program.name}"))]
+            text = stored.read_text().rstrip()
+            out.append(nodes.literal_block(text, text, language="text"))
+        if missing:
+            names = ", ".join(missing)
+            out.append(nodes.paragraph("", f"Without a stored result: {names}; run make bench."))
+        return out
+
+
+class StoredNumbers(Directive):
+    """The numbers of a JSON file of benchmarks/results as a table."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        content = json.loads((BENCHMARKS / "results" / f"{self.arguments[0]}.json").read_text())
+        rows = [(name.replace("_", " "), _shown(value)) for name, value in _flat(content)]
+        return [_table(("measured", "value"), rows)]
+
+
+class StoredText(Directive):
+    """A text file of benchmarks/results as it is."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        text = (BENCHMARKS / "results" / f"{self.arguments[0]}.txt").read_text().rstrip()
+        return [nodes.literal_block(text, text, language="text")]
+
+
+def _first_line(program: Path) -> str:
+    found = ast.get_docstring(ast.parse(program.read_text())) or program.stem
+    return found.splitlines()[0].rstrip(".")
+
+
+def _flat(content: dict[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}: ")
+        else:
+            yield before + name, value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 class PublicNames(Directive):
-    """Every public name of the package with its docstring."""
+    """The public names given, each with its docstring."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
         import giantstep
 
         lines: list[str] = []
-        for name in sorted(giantstep._HOME, key=lambda name: (name[0].isupper(), name)):
+        for name in self.arguments[0].split():
             thing = getattr(giantstep, name)
-            kind = "autoclass" if isinstance(thing, type) else "autofunction" if callable(thing) else "autodata"
-            if isinstance(thing, type) and issubclass(thing, BaseException):
-                kind = "autoexception"
-            lines += [f".. {kind}:: giantstep.{name}", ""]
+            kind, where = "autofunction", f"giantstep.{name}"
+            if isinstance(thing, type):
+                kind = "autoexception" if issubclass(thing, BaseException) else "autoclass"
+            elif isinstance(thing, ModuleType):  # a function that shares its name with the module it lives in
+                where = f"{giantstep._HOME[name]}.{name}"
+            lines += [f".. {kind}:: {where}", ""]
         container = nodes.container()
         self.state.nested_parse(StringList(lines, "public-names"), self.content_offset, container)
         return list(container.children)
@@ -193,5 +261,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("papers", Papers)
     app.add_directive("agreement", Agreement)
     app.add_directive("public-names", PublicNames)
+    app.add_directive("benchmarks", Benchmarks)
+    app.add_directive("stored-numbers", StoredNumbers)
+    app.add_directive("stored-text", StoredText)
     app.connect("autodoc-process-docstring", _plain_text, priority=100)
     return {"parallel_read_safe": True}

@@ -7,6 +7,7 @@ The test error of a two-layer network after one giant gradient step: the exact l
 
 # %%
 # A scenario says once what is studied.
+import matplotlib.pyplot as plt
 import numpy as np
 
 import giantstep as gs
@@ -23,9 +24,10 @@ scenario = gs.OneStep(
 
 # %%
 # `compare` asks both engines and lays one over the other.
-both = gs.compare(scenario, dim=150, trials=5, samples_per_dim=np.linspace(0.4, 4, 7))
+both = gs.compare(scenario, dim=200, trials=20, samples_per_dim=np.linspace(0.4, 4, 7))
 print(gs.agreement(both))
 
 # %%
 # Dots with error bars over the line they should follow.
-figure = gs.plot(both)
+figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
+gs.plot(both, variables="test_error", axes=axis)

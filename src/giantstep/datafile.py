@@ -43,12 +43,17 @@ def _from_table(path: Path, ending: str, label: str) -> LabelledTable:
     frame = _parquet(path) if ending == ".parquet" else _text(path, "," if ending == ".csv" else "\t")
     names = [str(name) for name in frame.columns]
     if label not in names:
-        raise InputError(f"There is no column `{label}` in {path.name}{nearest(label, names)}; it has {_few(names)}.")
+        about = "" if len(names) > 1 or ";" not in names[0] else " (separated by semicolons? commas are needed)"
+        raise InputError(
+            f"There is no column `{label}` in {path.name}{nearest(label, names)}; it has {_few(names)}{about}."
+        )
     if len(names) < 2:
         raise InputError(f"{path.name} has no column beside `{label}`, so nothing to learn from.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"Column `{twice}` stands in {path.name} more than once.")
+    if not len(frame):
+        raise InputError(f"{path.name} has no rows below its line of names.")
     frame.columns = names
     return LabelledTable(frame.drop(columns=label), frame[label])
 
@@ -57,7 +62,16 @@ def _text(path: Path, separator: str) -> Any:
     import pandas  # type: ignore[import-untyped]
 
     try:
-        return pandas.read_csv(path, sep=separator)
+        frame = pandas.read_csv(path, sep=separator)
+        names = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
+        if names.isna().any():
+            place = int(names.isna().argmax()) + 1
+            raise InputError(f"Column {place} of {path.name} has no name (numbers of rows?); name it or leave it out.")
+        if len(names) == len(frame.columns):
+            frame.columns = names  # pandas would rename those that stand there twice
+        return frame
+    except InputError:
+        raise
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{path.name} is not a table with a first line of names: {_first_line(error)}.") from None
     except OSError as error:
@@ -83,8 +97,10 @@ def _from_npz(path: Path, label: str) -> LabelledTable:
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except OSError as error:
         raise InputError(f"{path.name} cannot be read: {_first_line(error)}.") from None
+    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"{path.name} is not an .npz file of arrays of numbers or texts.") from None
     if label not in arrays:
         raise InputError(f"There is no array `{label}` in {path.name}; it has {_few(list(arrays))}.")
     tables = [name for name, array in arrays.items() if name != label and array.ndim == 2]

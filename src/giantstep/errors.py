@@ -46,12 +46,12 @@ class ConvergenceError(GiantstepError):
     Without ``strict`` such a point is NaN, its ``converged`` False, and its ``status`` says why.
 
     >>> import giantstep as gs
-    >>> s = gs.MixtureGLM(labels="sign", loss="logistic", ridge=0.0, samples_per_dim=1.0)  # separable: no finite fit
+    >>> s = gs.BatchReuse(target="z", activation="relu", samples_per_dim=2, rate=300.0, steps=20)  # it diverges
     >>> try:
-    ...     gs.predict(s, strict=True)
+    ...     gs.predict(s, strict=True, nodes=256)
     ... except gs.ConvergenceError as error:
-    ...     print("not solved")
-    not solved
+    ...     print("diverged" in str(error))
+    True
     """
 
 
@@ -77,6 +77,7 @@ def bad_field(field: str, value: Any, allowed: str) -> InputError:
     Field `ridge` must be at least 0, but is ridge=-0.1.
     """
     shown = repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
+    shown = " ".join(shown.split()) if "\n" in shown else shown  # an array is one line
     if len(shown) > 80:
         shown = shown[:77] + "..."
     error = InputError(f"Field `{field}` must be {allowed}, but is {field}={shown}.")

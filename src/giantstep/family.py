@@ -22,7 +22,8 @@ class Variable:
 
     `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
     `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
-    `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample).
+    `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
+    otherwise `missing` says what a NaN means.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Variable:
     engines: tuple[Engine, ...] = ("limit", "experiment")
     compared: bool = True
     partial: bool = False
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Question:
 
     `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
     names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
+    `figure` is a figure of its own, ``"module:function"`` of a result, which `plot` draws if no variable is named.
     """
 
     meaning: str
@@ -62,6 +65,7 @@ class Question:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     plot: tuple[str, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    figure: str = ""
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,8 @@ class Grid:
         for name in [name for name in many if _holds_list(scenario, single, name, self.dim_is_field)]:
             value, is_array = many.pop(name), isinstance(_value_after(scenario, single, name), FrozenArray)
             single[name] = value if is_array else _one_list(name, value)
+        for name in [name for name, value in many.items() if _is_matrix(value) and _takes_array(scenario, name)]:
+            single[name] = many.pop(name)
         self.scenario = _replaced(scenario, single, many, self.dim_is_field)
         self._axes = {name: self._axis(name, value) for name, value in many.items()}
         self._lay_out(many)
@@ -247,10 +249,30 @@ def _holds_list(scenario: Scenario, single: Mapping[str, Any], name: str, dim_is
     return isinstance(_value_after(scenario, single, name), tuple | list | np.ndarray | FrozenArray)
 
 
+def _is_matrix(value: Any) -> bool:
+    """Tell whether a list holds lists: no values of a grid, but one array."""
+    nested = any(np.ndim(item) > 0 for item in value) if isinstance(value, list | tuple) else np.ndim(value) > 1
+    return nested and not _is_data_array(value)
+
+
+def _takes_array(scenario: Scenario, name: str) -> bool:
+    """Tell whether a field can hold an array (perhaps a name stands there now)."""
+    return name.split(".")[0] in type(scenario).model_fields and _mentions(_declaration(scenario, name), FrozenArray)
+
+
+def _mentions(info: FieldInfo, kind: type) -> bool:
+    waiting: list[Any] = [info.annotation]
+    while waiting:
+        one = waiting.pop()
+        if one is kind:
+            return True
+        waiting += get_args(one)
+    return False
+
+
 def _one_list(name: str, value: Any) -> Any:
     """Return the list that replaces a list-valued field; what would make it vary is refused."""
-    nested = any(np.ndim(item) > 0 for item in value) if isinstance(value, list | tuple) else np.ndim(value) > 1
-    if _is_data_array(value) or nested:
+    if _is_data_array(value) or _is_matrix(value):
         raise InputError(f"Field `{name}` is a list and cannot vary over a grid: those are different studies.")
     return value
 

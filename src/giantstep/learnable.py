@@ -1,8 +1,7 @@
 """Whether a network learns a target, in how many samples, and why: `giantstep.learnable`.
 
-The exponents of `giantstep.exponents` are conditions on the target. Here the student has its say: which Hermite
-orders its
-activation sees (c_n != 0), which sign its second layer gives them, and which transform of the label its algorithm
+The exponents of `giantstep.exponents` are conditions on the target. Here the student has its say: which Hermite orders
+its activation sees (c_n != 0), which sign its second layer gives them, and which transform of the label its algorithm
 applies.
 """
 
@@ -42,6 +41,8 @@ from giantstep.gaussian.target import Target, as_target
 from giantstep.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    import xarray
+
     from giantstep.scenario import Scenario
 
 Floats = NDArray[np.float64]
@@ -170,6 +171,52 @@ class Verdict:
         if self.algorithm in ("extragradient", "sam"):
             known["inner_rate"] = self.data["inner_rate"]
         return family_class("online-sgd")(**{**problem, **known, **fields})
+
+    def experiment(self, dim: int = 128, *, runs: int = 32, seed: int = 0, **fields: Any) -> xarray.Dataset:
+        """Run the network of `scenario` and return the largest cosine of any neuron with each direction at the end.
+
+        One-pass runs last as long as the verdict says where its constant is known (at least 50 d samples, at most
+        400 d), 50 d samples otherwise.
+
+        Parameters
+        ----------
+        dim, runs, seed : of the experiment.
+        fields : further fields of the scenario.
+
+        Returns
+        -------
+        ``cosine`` and ``cosine_stderr`` over ``direction``: mean over runs of max_j |cosine_j|. The attribute ``text``
+        says it in a sentence; a network that learns nothing has cosines of the order of d^-1/2.
+        """
+        import xarray
+
+        from giantstep.study import simulate
+
+        rounds = self.algorithm == "giant-steps" or self.algorithm in ROUNDS
+        if rounds:
+            scenario = self.scenario(dim, **fields)
+            found = simulate(scenario, dim=dim, trials=runs, seed=seed, keep_trials=True)["cosine"].isel(time=-1)
+            best = abs(found).max([name for name in found.dims if name not in ("trial", "direction")])
+            mean, error = best.mean("trial"), best.std("trial", ddof=1) / math.sqrt(runs)
+            length = f"{scenario.numeric_fields()['steps'][0]:.0f} steps"
+        else:
+            log = math.log(dim) if "log" in self.samples else 1.0
+            lasting = min(max(50.0, 1.2 * (self.constant or 0.0) * log), 400.0)
+            scenario = self.scenario(dim, **{"steps": round(lasting * dim), **fields})
+            per_trial = max(1, runs // 4)
+            last = int(scenario.numeric_fields()["steps"][0])
+            ends = simulate(scenario, trials=4, runs=per_trial, times=[last], seed=seed).isel(time=-1)
+            runs, mean, error = 4 * per_trial, ends["best"], ends["best_stderr"]
+            length = f"{last / dim:.4g} d samples"
+        each = ", ".join(
+            f"{m:.3f}({e:.3f}) with {direction_text(row)}"
+            for m, e, row in zip(mean.values, error.values, np.eye(self.target.directions))
+        )
+        text = (
+            f"experiment, d = {dim}, {runs} runs of {length}: largest cosine {each} (by chance about {dim**-0.5:.2f})"
+        )
+        values = {"cosine": mean.drop_vars("time"), "cosine_stderr": error.drop_vars("time")}
+        return xarray.Dataset(values, attrs={"text": text, "dim": dim, "runs": runs, "seed": seed})
 
 
 def learnable(
@@ -397,7 +444,8 @@ def _repeated(
     complete = facts.generative_staircase.complete and facts.generative_leap <= 2
     worst = max(stage.order for stage in stages)
     if order == 1:
-        reason = "using a sample twice applies a nonlinear function to the label, and E[fbar(y) z] is not zero"
+        means = "the exponential loss" if algorithm == "exponential" else "using a sample twice"
+        reason = f"{means} applies a nonlinear function to the label, and E[fbar(y) z] is not zero"
     else:
         reason = f"E[fbar(y) z] = 0 but small cosines grow at the rate {data['growth']:.3g} per d samples"
     if not complete:

@@ -204,8 +204,8 @@ class Scenario(BaseModel):
     beside it: ``limit.py`` with ``limit(scenario, points, what, settings) -> Answer``, ``experiment.py`` with
     ``trial(scenario, points, what, dim, draws, settings) -> dict of arrays`` (or it overrides both methods).
 
-    A scenario is frozen and takes keywords only; `replace` makes a new, checked one (nested fields with two underscores),
-    `content` the plain values that files hold.
+    A scenario is frozen and takes keywords only; `replace` makes a new, checked one (nested fields with two
+    underscores), `content` the plain values that files hold.
 
     >>> import giantstep as gs
     >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(rate=1.0))

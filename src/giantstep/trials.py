@@ -260,7 +260,8 @@ def _not_numbers(
         if name in variables and variables[name].compared and not variables[name].partial:
             missing = np.isnan(np.asarray(value, dtype=np.float64))
             bad = missing.reshape(count, -1).any(axis=1)
-            reasons[bad & (reasons == "")] = f"trial {trial}: {name} is not a number"
+            reason = variables[name].missing or f"{name} is not a number"
+            reasons[bad & (reasons == "")] = f"trial {trial}: {reason}"
             if variables[name].dims[:1] == ("time",):  # a trajectory: say from when on
                 first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
                 for point in np.flatnonzero(bad):
@@ -294,7 +295,13 @@ def mean_and_error(
     there = np.broadcast_to(wanted, kept.shape) if whole else wanted & ~np.isnan(kept)
     count = there.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, kept, 0.0).sum(axis=0) / count
-        square = np.where(there, (kept - mean) ** 2, 0.0).sum(axis=0)
+        mean = _sum_in_order(np.where(there, kept, 0.0)) / count
+        square = _sum_in_order(np.where(there, (kept - mean) ** 2, 0.0))
         error = np.sqrt(square / (count - 1) / count)
     return mean, np.where(count > 1, error, np.nan)
+
+
+def _sum_in_order(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum over the first axis, one by one, so that a point has the same bits alone and in a grid."""
+    total: NDArray[np.float64] = np.add.accumulate(values, axis=0)[-1]
+    return total

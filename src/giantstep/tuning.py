@@ -8,6 +8,7 @@ import numpy as np
 
 from giantstep.checks import checked_number
 from giantstep.errors import InputError, bad_field
+from giantstep.result import DIAGNOSTICS
 from giantstep.scenario import Scenario
 from giantstep.study import predict
 
@@ -45,6 +46,8 @@ def best_ridge(
     >>> round(best_ridge(s, "test_mse").ridge, 4)  # noise/teacher_norm, as Bayes has it
     0.3
     """
+    if not isinstance(scenario, Scenario):
+        raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
     if "ridge" not in scenario.numeric_fields():
         raise InputError(f"{type(scenario).__name__} has no field `ridge`.")
     low = checked_number("low", low, "a number above 0", lambda value: 0 < value < np.inf)
@@ -54,8 +57,8 @@ def best_ridge(
     for _ in range(_ROUNDS):
         ridges = np.exp(np.linspace(left, right, _POINTS))
         result = predict(scenario, ridge=ridges, progress=False, **settings)
-        if variable not in result or result[variable].dims != ("ridge",):
-            known = [str(name) for name in result.data_vars if result[name].dims == ("ridge",)]
+        known = [str(name) for name in result.data_vars if result[name].dims == ("ridge",) and name not in DIAGNOSTICS]
+        if variable not in known:
             raise bad_field("variable", variable, "one of " + ", ".join(known))
         values = result[variable].values
         if not np.isfinite(values).any():

@@ -95,6 +95,26 @@ def test_tables_that_are_refused(refused, tmp_path):
     assert "no column beside `price`" in refused(*source)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a;price\n1;2\n3;4\n", "separated by semicolons?"),
+        ("a,a,price\n1,2,3\n4,5,6\n", "Column `a` stands in t.csv more than once"),
+        (",a,price\n0,2,3\n1,5,6\n", "Column 1 of t.csv has no name"),
+        ("a,price\n", "t.csv has no rows"),
+        ("a,price\n1,2,3,4\n1\n1,2,3,4,5,6\n", "is not a table"),
+    ],
+)
+def test_texts_that_are_no_table(refused, tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(text)
+    assert said in refused("predict", "--data", "t.csv", "--label", "price")
+
+
+def test_a_file_that_is_no_archive(refused, tmp_path):
+    (tmp_path / "t.npz").write_text("text")
+    assert "t.npz is not an .npz file" in refused("predict", "--data", "t.npz", "--label", "price")
+
+
 def test_options_that_do_not_fit(refused, tmp_path):
     written(tmp_path / "t.csv")
     assert "--label is missing" in refused("predict", "--data", "t.csv")

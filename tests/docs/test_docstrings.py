@@ -2,8 +2,10 @@
 
 import doctest
 import inspect
+import re
 import types
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +35,9 @@ def test_the_example_of_a_public_name_runs(name):
 def test_a_docstring_says_more_than_its_first_line():
     short = [name for name in NAMES if len(documented(name).partition(">>>")[0].strip()) < 30]
     assert short == []
+
+
+def test_the_reference_has_every_public_name():
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    shown = {name for names in re.findall(r"public-names:: (.*)", page) for name in names.split()}
+    assert shown == set(giantstep._HOME)

@@ -158,3 +158,41 @@ def test_a_missing_package_is_said(monkeypatch):
             InputError, match=r"scikit-learn, which is not installed \(install giantstep\[estimators\]\)"
         ):
             fitting.check_solvers(loss, l1)
+
+
+@pytest.mark.parametrize(("ridge", "l1"), [(0.3, 0.0), (0.0, 0.0), (0.3, 0.2)])
+def test_huber_starts_where_no_sample_curves_the_loss(ridge, l1):
+    """At w = 0 every label lies beyond the threshold: Newton's step has no length of its own there."""
+    rows, labels, _ = problem(60, d=5)
+    labels = 30.0 * labels + 50.0
+    found = fit(rows, labels, "huber", ridge=ridge, l1=l1, intercept=True, threshold=0.7)
+    assert found.solved
+    ones = np.ones(60)
+    own = objective(rows, labels, ones, "huber", ridge, l1, found.weights, found.intercept)
+    other = minimize(
+        lambda x: objective(rows, labels, ones, "huber", ridge, l1, x[:-1], x[-1]),
+        np.append(found.weights, found.intercept) * 0.99,
+        method="Powell",
+        options={"maxiter": 20000, "xtol": 1e-9, "ftol": 1e-13},
+    )
+    assert own <= other.fun * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_large_l1_penalty_leaves_no_weights(loss, intercept):
+    rows, labels, _ = problem(30)
+    found = fit(rows, labels, loss, ridge=0.1, l1=1e4, intercept=intercept, threshold=0.7)
+    assert found.solved and not found.weights.any()
+
+
+def test_one_class_alone():
+    """Without an intercept it is a problem like others; an intercept alone would fit it."""
+    rows = problem(8)[0]
+    found = fit(rows, np.ones(8), "hinge", ridge=0.1)
+    assert found.solved
+    assert objective(rows, np.ones(8), np.ones(8), "hinge", 0.1, 0.0, 1.01 * found.weights, 0.0) > objective(
+        rows, np.ones(8), np.ones(8), "hinge", 0.1, 0.0, found.weights, 0.0
+    )
+    for loss in ("logistic", "hinge", "maxmargin"):
+        assert "one class" in fit(rows, np.ones(8), loss, ridge=0.1, intercept=True).problem

@@ -43,3 +43,11 @@ def test_bad_questions_are_refused(variable, range_, match):
 def test_a_family_without_a_ridge_is_refused():
     with pytest.raises(gs.InputError, match="no field `ridge`"):
         gs.best_ridge(gs.SubspaceClustering.example())
+
+
+def test_what_is_no_scenario_or_no_number_is_refused():
+    with pytest.raises(gs.InputError, match="first argument must be a scenario, not a str"):
+        gs.best_ridge("x")
+    s = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
+    with pytest.raises(gs.InputError, match="`variable` must be one of test_error"):
+        gs.best_ridge(s, "status")

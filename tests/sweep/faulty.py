@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from giantstep.family import Answer, Question, Variable
 from giantstep.scenario import Expression, Integer, Number, Scenario, field
@@ -18,7 +19,9 @@ from giantstep.scenario import Expression, Integer, Number, Scenario, field
 DIARY = "GIANTSTEP_TEST_DIARY"
 """Environment variable with the file in which every trial writes a line."""
 
-FINE, RAISES, KILLS, KILLS_ONCE, NEVER_ENDS, TAKES_MEMORY, SINGULAR, NO_NUMBER, DEAF, DIES_ANSWERING = range(10)
+FINE, RAISES, KILLS, KILLS_ONCE, NEVER_ENDS, TAKES_MEMORY, SINGULAR, NO_NUMBER, DEAF, DIES_ANSWERING, COUNTS_THREADS = (
+    range(11)
+)
 
 
 class Faulty(Scenario):
@@ -83,6 +86,8 @@ def get_into_trouble(kind: int) -> None:
     """Do what the trouble says."""
     if kind == RAISES:
         raise RuntimeError("boom")
+    if kind == COUNTS_THREADS:
+        write(f"threads {sorted({lib['num_threads'] for lib in threadpool_info() if lib['user_api'] == 'blas'})}")
     if kind == DIES_ANSWERING and first_time():
         begin_an_answer()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -13,7 +13,7 @@ if __name__ == "__main__":
         Faulty(),
         store=sys.argv[1],
         engine=engine,
-        workers=2 if engine == "processes" else None,
+        workers={"processes": 2, "dask": 1}.get(engine),
         progress=lambda done, total, text: print(done, total, flush=True),
         **SETTINGS,
     )

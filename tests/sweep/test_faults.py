@@ -29,7 +29,12 @@ def started(store, *words):
     path = os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(FOLDER / "nightly.py"), str(store), *words]
     return subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -147,16 +152,16 @@ def test_a_batch_of_limits_loses_only_the_point_that_raises(store):
 
 @pytest.mark.parametrize("engine", ["local", "processes"])
 def test_a_task_that_never_ends(engine, store):
-    settings = {"store": store, "engine": engine, "dim": 10, "trials": 2, "time_limit": 1.0}
-    with pytest.warns(gs.GiantstepWarning, match="trial 1: it took longer than 1 s"):
+    settings = {"store": store, "engine": engine, "dim": 10, "trials": 2, "time_limit": 3.0}
+    with pytest.warns(gs.GiantstepWarning, match="trial 1: it took longer than 3 s"):
         result = gs.sweep(Faulty(trouble=NEVER_ENDS, since=1), **settings)
     assert int(result["trials_done"]) == 1
     assert bool(gs.sweep(Faulty(), **settings)["converged"])
 
 
 def test_a_task_that_never_ends_in_compiled_code_loses_its_worker(store, diary):
-    settings = {"store": store, "engine": "processes", "workers": 1, "dim": 10, "trials": 2, "time_limit": 1.0}
-    with pytest.warns(gs.GiantstepWarning, match="1 of 2 points .*trial 1: it took longer than 1 s"):
+    settings = {"store": store, "engine": "processes", "workers": 1, "dim": 10, "trials": 2, "time_limit": 2.0}
+    with pytest.warns(gs.GiantstepWarning, match="1 of 2 points .*trial 1: it took longer than 2 s"):
         result = gs.sweep(Faulty(since=1), trouble=[DEAF, 0], **settings)
     assert result["trials_done"].values.tolist() == [1, 2]
     assert len(diary()) == 4
@@ -275,17 +280,21 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(store, diary, tmp_path):
         if done >= 10:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match=f"10 of {TOTAL} points are stored in .*run the same sweep again"):
+    with pytest.raises(
+        Interrupted, match=f"10 of {TOTAL} trials at 12 points are stored in .*run the same sweep again"
+    ):
         gs.sweep(Faulty(), store=store, progress=stop, **SETTINGS)
     assert resumed(store, diary) == TOTAL - 10
 
 
-def test_sigint_to_a_pool_stops_its_workers(store, diary):
-    process = started(store, "processes")
+@pytest.mark.parametrize("engine", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
+def test_ctrl_c_on_a_terminal_stops_the_workers(engine, store, diary):
+    process = started(store, engine)
     reported(process, 4)
     workers = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal tells all of them
     _, errors = process.communicate(timeout=60)
+    assert errors.count("Traceback") == 1  # of the program, none of its workers
     assert "run the same sweep again" in errors.splitlines()[-1]
     assert not psutil.wait_procs(workers, timeout=20)[1]
     assert resumed(store, diary) > 0

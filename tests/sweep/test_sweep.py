@@ -9,10 +9,11 @@ import xarray
 import giantstep as gs
 from giantstep import trials
 from giantstep.grid import Grid, scenario_at
+from giantstep.lab.threads import SMALL
 from giantstep.sweep.inspect import entries, overview
 from giantstep.sweep.keys import Ask, points_of
 
-from .faulty import NO_NUMBER, SINGULAR, Faulty
+from .faulty import COUNTS_THREADS, NO_NUMBER, SINGULAR, Faulty
 
 GRID = {"dim": [10, 20], "level": [1, 3, 5], "offset": [0, 1]}
 
@@ -87,6 +88,15 @@ def test_fewer_points_and_trials_are_read(store, diary):
     some = gs.sweep(Faulty(), store=store, trials=2, dim=20, offset=1.0, level=[5, 1])
     assert diary() == []
     xarray.testing.assert_identical(some, gs.simulate(Faulty(), trials=2, dim=20, offset=1.0, level=[5, 1]))
+
+
+def test_a_point_has_the_same_mean_alone_and_in_a_grid(store):
+    levels = [1, 2, 3, 4, 5, 6]
+    many = gs.sweep(Faulty(), store=store, dim=10, trials=20, level=levels, offset=[0.0, 0.1])
+    for place, level in enumerate(levels):  # sums in pairs differ from sums in order at four of them
+        alone = gs.sweep(Faulty(), store=store, dim=10, trials=20, level=level, offset=0.1)
+        for name in ("mean", "mean_stderr"):
+            assert float(alone[name]) == float(many[name][place, 1])
 
 
 def test_a_point_twice_in_a_grid_is_computed_once(store, diary):
@@ -217,6 +227,14 @@ def test_workers_share_the_cores():
         assert threads(engine="processes", workers=2, threads=3) == 3
         assert threads() is None  # this process keeps what it has
         assert threads(scheduler="tcp://127.0.0.1:1") == 1
+
+
+def test_workers_have_the_threads_they_are_told(diary, monkeypatch):
+    monkeypatch.setattr(Faulty, "memory", lambda *args: 2.0 * SMALL)  # smaller trials take one thread anyway
+    counts = {"dim": 10, "trials": 2, "trouble": COUNTS_THREADS}
+    for threads in (1, 2):
+        gs.sweep(Faulty(), engine="processes", workers=1, threads=threads, **counts)
+        assert [line for line in diary() if "threads" in line] == [f"threads [{threads}]"] * 2
 
 
 def test_a_spectrum_comes_back_with_its_abscissae(store):

@@ -47,16 +47,16 @@ def run(tmp_path, monkeypatch):
 
 def test_a_sweep_and_its_store(run, diary):
     first = run("sweep", "S.toml", "--store", "runs.db", "--json")
-    assert "12 points computed, 0 were stored, 0 failed" in first.stderr
+    assert "12 results computed, 0 were stored, 0 failed" in first.stderr
     data = json.loads(first.stdout)
     expected = gs.simulate(Faulty(), dim=10, trials=2, level=[1, 2, 3], offset=[0, 1])
     np.testing.assert_array_equal(data["mean"], expected["mean"])
     diary()
     more = run("sweep", "S.toml", "--store", "runs.db", "--trials", "3", "--grid", "level=2,3,4")
-    assert "10 points computed, 8 were stored" in more.stderr
+    assert "10 results computed, 8 were stored" in more.stderr
     assert len(diary()) == 5
     limit = run("sweep", "S.toml", "--store", "runs.db", "--source", "limit", "--out", "limit.nc")
-    assert "6 points computed" in limit.stderr
+    assert "6 results computed" in limit.stderr
     assert gs.load("limit.nc").equals(gs.predict(Faulty(), level=[1, 2, 3], offset=[0, 1]))
     listed = run("store", "ls", "runs.db").stdout.splitlines()
     assert listed[0].startswith("faulty: mean, experiment (device=cpu, paired=False, seed=0); 8 points, 22 results")
@@ -75,8 +75,8 @@ def test_failures_are_listed_with_scenario_and_reason(run):
     assert "get_into_trouble" in run("store", "show", "runs.db", key).stdout
     (point,) = json.loads(run("store", "show", "runs.db", key, "--json").stdout)
     assert point["scenario"]["trouble"] == RAISES and point["results"][1]["reason"].endswith("boom")
-    assert "0 points computed" in run(*words, status=1).stderr
-    assert "6 points computed" in run(*words, "--retry", status=1).stderr
+    assert "0 results computed" in run(*words, status=1).stderr
+    assert "6 results computed" in run(*words, "--retry", status=1).stderr
     assert "begins with 'zz'" in run("store", "show", "runs.db", "zz", status=2).stderr
 
 
@@ -131,7 +131,7 @@ def test_what_can_be_read_is_saved(filled):
     assert "18 results saved into copy.db" in said
     assert filled("store", "ls", "runs.db").stdout == filled("store", "ls", "copy.db").stdout
     assert "is there already" in filled("store", "verify", "runs.db", "--out", "copy.db", status=2).stderr
-    assert "0 points computed" in filled("sweep", "S.toml", "--store", "copy.db").stderr
+    assert "0 results computed" in filled("sweep", "S.toml", "--store", "copy.db").stderr
 
 
 def test_stores_that_are_none(run, tmp_path):
@@ -166,7 +166,7 @@ def test_ctrl_c_and_a_polite_kill(number, run, tmp_path, diary):
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "0 of 120 points done" in errors.splitlines()[0]  # plain lines where nobody watches
+    assert "0 of 120 trials at 6 points done" in errors.splitlines()[0]  # plain lines where nobody watches
     assert "points are stored in runs.db; run the same sweep again" in errors.splitlines()[-1]
     assert "Traceback" not in errors
     assert "everything is sound" in run("store", "verify", "runs.db").stdout

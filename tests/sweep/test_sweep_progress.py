@@ -16,15 +16,15 @@ def test_a_callable_hears_points_rate_and_time_left(store):
     assert "per second" in said[-1][2] and "0 s left" in said[-1][2]
     said.clear()
     gs.sweep(Faulty(), trials=3, **settings)
-    assert said[0] == (4, 6, "4 of 6 points done (stored)") and said[-1][:2] == (6, 6)
+    assert said[0] == (4, 6, "4 of 6 trials at 2 points done (stored)") and said[-1][:2] == (6, 6)
 
 
 def test_lines_where_nobody_watches(caplog, capsys):
     with caplog.at_level(logging.INFO, "giantstep"):
         gs.sweep(Faulty(), dim=10, trials=2, level=[1, 2])
-    assert caplog.messages[0] == "0 of 4 points done"
-    assert caplog.messages[1].startswith("4 of 4 points done, ")
-    assert "4 points computed, 0 were stored, 0 failed" in caplog.messages[2]
+    assert caplog.messages[0] == "0 of 4 trials at 2 points done"
+    assert caplog.messages[1].startswith("4 of 4 trials at 2 points done, ")
+    assert "4 results computed, 0 were stored, 0 failed" in caplog.messages[2]
     assert capsys.readouterr() == ("", "")
 
 

@@ -45,6 +45,9 @@ def learnable(
     rate: Annotated[float | None, typer.Option(help="gamma_0, for the constants.")] = None,
     inner_rate: Annotated[float | None, typer.Option(help="rho_0 of the inner step.")] = None,
     noise: Annotated[float, typer.Option(help="Variance of the label noise.")] = 0.0,
+    experiment: Annotated[
+        int | None, typer.Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Whether a network learns a target, in about how many samples, and why."""
@@ -52,7 +55,15 @@ def learnable(
 
     layer = None if second_layer is None else _numbers(second_layer)
     found = judge(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
-    print(_strict(found.to_dict()) if json else found)
+    data, text = found.to_dict(), [str(found)]
+    if experiment is not None:
+        measured = found.experiment(experiment)
+        data["experiment"] = {
+            **{name: measured[name].values.tolist() for name in ("cosine", "cosine_stderr")},
+            **measured.attrs,
+        }
+        text.append(measured.attrs["text"])
+    print(_strict(data) if json else "\n".join(text))
 
 
 def _numbers(text: str) -> list[float]:

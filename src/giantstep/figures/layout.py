@@ -13,6 +13,7 @@ import xarray
 from numpy.typing import NDArray
 
 from giantstep.errors import InputError
+from giantstep.family import Question
 from giantstep.figures.labels import short_symbol, value_label
 from giantstep.result import DIAGNOSTICS
 
@@ -103,15 +104,20 @@ class Reading:
         return wanted
 
     def _by_default(self) -> tuple[str, ...]:
+        question = self.question()
+        return () if question is None else question.plot
+
+    def question(self) -> Question | None:
+        """Return the question the result answers, where the result knows it."""
         family, what = self.attrs.get("family"), self.attrs.get("what")
         if not family or not what:
-            return ()
+            return None
         from giantstep.scenario import family_class
 
         try:
-            return family_class(str(family)).questions[str(what)].plot
+            return family_class(str(family)).questions[str(what)]
         except (InputError, KeyError):
-            return ()
+            return None
 
     # -- views -----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def plot(
 
     A numeric dimension of the grid makes curves, ``x`` a spectrum, ``time`` trajectories, two long numeric
     dimensions a heat map; a result without a grid is a table. NaN leaves gaps, points that were not computed
-    are crossed.
+    are crossed. A question with a figure of its own (phase diagrams) has that drawn unless variables are named.
 
     Parameters
     ----------
@@ -61,6 +62,13 @@ def plot(
     scale = _checked_log(log)
     target = None if path is None else checked_path(path)
     reading = Reading(result)
+    question = reading.question()
+    if question is not None and question.figure and variables is None and x is None and axes is None:
+        with style():
+            figure = _own_figure(question.figure)(result)
+            if target is not None:
+                save_figure(figure, target)
+        return figure
     views = [reading.view(name, x) for name in reading.chosen(variables)]
     with style():
         if axes is None:
@@ -70,6 +78,13 @@ def plot(
         if target is not None:
             save_figure(figure, target)
     return figure
+
+
+def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
+    """Return the function ``"module:function"`` that draws a result."""
+    module, function = name.split(":")
+    drawn: Callable[[xarray.Dataset], Figure] = getattr(importlib.import_module(module), function)
+    return drawn
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:

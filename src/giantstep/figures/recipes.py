@@ -47,6 +47,7 @@ PAPERS = (
     "stairs",
     "step_spikes",
     "online_sgd",
+    "repetition",
     "mei2022",
     "subspace",
     "giant_steps",

@@ -97,6 +97,8 @@ def fit(
     xp = array_module(rows)
     if l1 or loss in ("hinge", "interpolate", "maxmargin"):
         rows, labels, weights = to_numpy(rows), to_numpy(labels), None if weights is None else to_numpy(weights)
+    if intercept and loss in ("logistic", "hinge", "maxmargin") and bool((labels == labels[0]).all()):
+        return _nothing(rows.shape[1], "the samples are all of one class, which an intercept fits alone")
     if loss == "interpolate":
         return _interpolate(rows, labels, intercept)
     if loss == "maxmargin":
@@ -112,7 +114,8 @@ def fit(
         if l1:
             return _sparse_hinge(signed, labels, scale, ridge, l1, intercept)
         return _hinge(signed, labels, scale, ridge, intercept)
-    slopes = _logistic(labels, scale) if loss == "logistic" else _huber(labels, scale, threshold)
+    free = int(intercept) + (0 if ridge > 0 or l1 else rows.shape[1])
+    slopes = _logistic(labels, scale) if loss == "logistic" else _huber(labels, scale, threshold, free)
     if l1:
         return _sparse_newton(rows, slopes, ridge, l1, intercept)
     found = _newton(rows, slopes, ridge, intercept)
@@ -184,15 +187,20 @@ def _logistic(labels: Any, scale: Any) -> Slopes:
     return slopes
 
 
-def _huber(labels: Any, scale: Any, threshold: float) -> Slopes:
+def _huber(labels: Any, scale: Any, threshold: float, free: int) -> Slopes:
+    """Return Huber's loss; where fewer samples curve it than `free` coordinates need, with the curvature of parabolas.
+
+    The parabola through a point of the loss that lies above it everywhere curves as threshold/|residual|: steps with it
+    go down, where those of Newton's method would have no length of their own.
+    """
+
     def slopes(z: Any) -> tuple[Any, Any, Any]:
         residual = z - labels
         clipped = residual.clip(-threshold, threshold)
-        return (
-            scale * clipped * (residual - 0.5 * clipped),
-            scale * clipped,
-            scale * (abs(residual) <= threshold),
-        )
+        curvature = 1.0 * (abs(residual) <= threshold)
+        if float(curvature.sum()) < free:
+            curvature = threshold / abs(residual).clip(threshold, None)
+        return scale * clipped * (residual - 0.5 * clipped), scale * clipped, scale * curvature
 
     return slopes
 
@@ -275,9 +283,10 @@ def _hinge(signed: Array, labels: Array, scale: Array, ridge: float, intercept: 
     if intercept:
         dual, b = _minimal_optimisation(signed * labels[:, None], labels, scale, ridge)
         return _finished(signed, labels, scale, ridge, dual, b, intercept)
-    found = _finished(signed, labels, scale, ridge, _hinge_dual(signed, labels, scale, ridge), 0.0, intercept)
-    if found.solved:
-        return found
+    if len(np.unique(labels)) > 1:  # LIBLINEAR wants both classes
+        found = _finished(signed, labels, scale, ridge, _hinge_dual(signed, labels, scale, ridge), 0.0, intercept)
+        if found.solved:
+            return found
     return _finished(signed, labels, scale, ridge, _interior_point(signed, scale, ridge), 0.0, intercept)
 
 
@@ -556,11 +565,11 @@ def _on_support(
 ) -> Fit:
     """Finish on the support with its signs held; the gap counts what the optimality conditions still miss."""
     support = np.abs(w) > 1e-10 * max(np.abs(w).max(), 1e-300)
-    found = _newton(rows[:, support], slopes, ridge, intercept, tilt=l1 * np.sign(w[support]))
-    exact = np.zeros_like(w)
-    exact[support] = found.weights
-    if np.all(np.sign(found.weights) == np.sign(w[support])):
-        w, b = exact, found.intercept
+    if support.any() or intercept:
+        found = _newton(rows[:, support], slopes, ridge, intercept, tilt=l1 * np.sign(w[support]))
+        if np.all(np.sign(found.weights) == np.sign(w[support])):
+            b, w = found.intercept, np.zeros_like(w)
+            w[support] = found.weights
     slope = slopes(rows @ w + b)[1]
     gradient = rows.T @ slope + ridge * w
     wrong = np.where(w != 0, gradient + l1 * np.sign(w), np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0))

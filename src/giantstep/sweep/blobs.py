@@ -31,11 +31,11 @@ def encoded(values: Mapping[str, Any]) -> bytes:
     for name, value in values.items():
         array = np.asarray(value)
         if array.dtype.kind in "UO":
-            header.append([name, _NAMES, list(array.shape), array.astype(str).reshape(-1).tolist()])
+            header.append([name, _NAMES, array.shape, array.astype(str).reshape(-1).tolist()])
         else:
             kind = _NUMBERS[array.dtype.kind]
-            header.append([name, kind, list(array.shape), []])
-            parts.append(np.ascontiguousarray(array, dtype=kind).tobytes())
+            header.append([name, kind, array.shape, []])
+            parts.append(array.astype(kind, copy=False).tobytes())
     head = json.dumps(header).encode()
     return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), _LEVEL)
 

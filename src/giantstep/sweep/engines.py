@@ -215,12 +215,7 @@ class Processes:
         """Run tasks until there are none; yield those that are done, as they come."""
         again: list[Task] = []
         while True:
-            busy = {slot for slot, _ in self._running.values()}
-            for slot in (slot for slot in range(self.workers) if slot not in busy):
-                task = again.pop() if again else source()
-                if task is None:
-                    break
-                self._submit(slot, task)
+            self._occupy(again, source)
             if not self._running:
                 return
             ready, _ = wait_for(self._running, timeout=self._patience(), return_when=FIRST_COMPLETED)
@@ -242,7 +237,17 @@ class Processes:
                     else:
                         again.append(task)
             if done:
+                self._occupy(again, source)  # they work while results are stored
                 yield done
+
+    def _occupy(self, again: list[Task], source: Source) -> None:
+        """Give every idle worker a task."""
+        busy = {slot for slot, _ in self._running.values()}
+        for slot in (slot for slot in range(self.workers) if slot not in busy):
+            task = again.pop() if again else source()
+            if task is None:
+                break
+            self._submit(slot, task)
 
     def _is_guilty(self, slot: int, task: Task) -> bool:
         """Bury the worker of a task; tell whether the task has cost too many of them."""
@@ -391,6 +396,7 @@ def dask_engine(
             memory_limit=memory or "auto",
             dashboard_address="127.0.0.1:0",
             silence_logs=50,
+            preload="giantstep.sweep.dask_worker",
         )
     client = distributed.Client(cluster, set_as_default=False)
 
@@ -449,7 +455,7 @@ class OnDask(OnExecutor):
             except TimeoutError:
                 _log.info("an answer of a Dask worker did not arrive within %g s; it is asked for again", _FETCH)
                 return False
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 _log.debug("an answer of a Dask worker did not arrive (%s)", type(error).__name__)
         return bool(future.done())
 
@@ -462,12 +468,12 @@ class OnDask(OnExecutor):
         if now - self._looked < _HEARTBEAT:
             return
         self._looked = now
+        states: dict[str, str | None] = {}
         try:
             self.workers = _threads_of(self._client)
             states = self._client.run_on_scheduler(_states_question([future.key for future in self._waiting]))
         except Exception as error:  # it may answer the next time; if it never does, the client cancels its futures
             _log.debug("the Dask scheduler did not answer (%s)", type(error).__name__)
-            return
         self._call_workers_back()
         if self.workers:
             self._seen = now
@@ -475,7 +481,9 @@ class OnDask(OnExecutor):
             raise _lost(RuntimeError(f"no worker could be started for {self._patience:g} s"))
         elif now - self._said > _SAY_AGAIN:
             self._said = now
-            _log.warning("no Dask worker is there; %d tasks have waited for %.0f s", len(states), now - self._seen)
+            _log.warning(
+                "no Dask worker is there; %d tasks have waited for %.0f s", len(self._waiting), now - self._seen
+            )
         self._send_again({key for key, state in states.items() if state in (None, "memory", "erred", "forgotten")})
 
     def _call_workers_back(self) -> None:

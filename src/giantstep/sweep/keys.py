@@ -75,16 +75,19 @@ def points_of(ask: Ask, scenario: Scenario, points: Points) -> Iterator[Point]:
     """Yield the name of every point, from the content its scenario would have."""
     content = scenario.content()
     fields = scenario.numeric_fields()
-    for place, dim in enumerate(points["dim"]):
-        here = _copied(content)
-        for name, (value, info) in fields.items():
-            number = float(points[name][place])
-            if number != value:
-                *parents, last = name.split(".")
-                inner = here
-                for parent in parents:
-                    inner = inner[parent]
-                inner[last] = int(number) if info.annotation is int else exact(number)
+    varying = [
+        (name.split("."), value, info.annotation is int, points[name].tolist())
+        for name, (value, info) in fields.items()
+        if np.any(points[name] != value)
+    ]
+    here = _copied(content)
+    for place, dim in enumerate(points["dim"].tolist()):
+        for (*parents, last), value, whole, numbers in varying:
+            inner, original = here, content
+            for parent in parents:
+                inner, original = inner[parent], original[parent]
+            number = float(numbers[place])
+            inner[last] = original[last] if number == value else int(number) if whole else exact(number)
         text = _text(here)
         yield Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim))
 

@@ -23,12 +23,14 @@ class SweepProgress:
     option : as `giantstep.progress.Progress` takes it; where nobody watches, lines go to the log.
     total : results wanted.
     stored : how many of them were there before.
+    unit : what they are.
     """
 
-    def __init__(self, option: ProgressOption, total: int, stored: int) -> None:
+    def __init__(self, option: ProgressOption, total: int, stored: int, unit: str = "points") -> None:
         if not (option is None or isinstance(option, bool) or callable(option)):
             raise bad_field("progress", option, "True, False or a callable(done, total, text)")
         self.total, self.stored, self.done, self.failed = total, stored, stored, 0
+        self.unit = unit
         self._callable = option if callable(option) else None
         self._bar: Any = _bar() if option is True or (option is None and is_watched()) else None
         self._logs = option is None and self._bar is None
@@ -57,7 +59,7 @@ class SweepProgress:
 
     def text(self) -> str:
         """Say how far the sweep is: points done, rate, time left."""
-        text = f"{self.done} of {self.total} points done"
+        text = f"{self.done} of {self.total} {self.unit} done"
         new, seconds = self.done - self.stored, time.monotonic() - self._start
         if new and seconds > 0:
             rate = new / seconds

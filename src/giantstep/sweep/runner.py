@@ -81,7 +81,9 @@ class Runner:
         held = self._stored(jobs)
         wanted = {(point.digest, job.trial) for job in jobs for point in job.points}
         missing = len(wanted - held.keys())
-        with SweepProgress(self.progress, len(wanted), len(wanted) - missing) as bar:
+        points = len({digest for digest, _ in wanted})
+        unit = "points" if points == len(wanted) else f"trials at {points} points"
+        with SweepProgress(self.progress, len(wanted), len(wanted) - missing, unit) as bar:
             if missing:
                 self._run(ask, jobs, held, bar)
         self._held.update({name: bool(held[name].reason) for name in wanted})
@@ -148,9 +150,9 @@ class Runner:
 
     def _farewell(self, bar: SweepProgress) -> str:
         if self.store.path is None:
-            return f"Stopped after {bar.done} of {bar.total} points; without a store nothing is kept."
+            return f"Stopped after {bar.done} of {bar.total} {bar.unit}; without a store nothing is kept."
         return (
-            f"Stopped: {bar.done} of {bar.total} points are stored in {self.store.name}; run the same sweep again "
+            f"Stopped: {bar.done} of {bar.total} {bar.unit} are stored in {self.store.name}; run the same sweep again "
             "to go on from there."
         )
 
@@ -165,6 +167,8 @@ def padded(arrays: Sequence[Any]) -> NDArray[Any]:
     """Return arrays of one variable as one, (B, ...), with NaN (no name) where one is shorter or None."""
     there = [np.asarray(array) for array in arrays if array is not None]
     names = there[0].dtype.kind in "UO"
+    if len(there) == len(arrays) and len({array.shape for array in there}) == 1:
+        return np.stack(there).astype(object) if names else np.array(there, dtype=np.float64)
     shape = tuple(map(max, zip(*(array.shape for array in there)))) if there[0].ndim else ()
     full = np.full((len(arrays), *shape), "" if names else np.nan, dtype=object if names else np.float64)
     for place, array in enumerate(arrays):

@@ -152,7 +152,7 @@ def sweep(
             runner.close()
             place.close()
     _log.info(
-        "sweep of %s, %s: %d points computed, %d were stored, %d failed%s",
+        "sweep of %s, %s: %d results computed, %d were stored, %d failed%s",
         request.grid.scenario.family,
         request.what,
         runner.computed,

@@ -61,3 +61,12 @@ def test_exact_second_moments_of_polynomials():
     assert own_rule(Target("tanh(z1 + h3(z2))"), 2**16, 0).power == pytest.approx(0.642339, abs=5e-6)
     start = gs.predict(gs.BatchReuse(target="z1*z2*z3 + h3(z4)", samples_per_dim=1, rate=0.1, steps=1), nodes=2**14)
     assert float(start.population_loss[0]) == pytest.approx(3.5 + 0.25, abs=1e-9)
+
+
+@pytest.mark.parametrize("q", [4.0, 25.0, 400.0])
+@pytest.mark.parametrize("correlation", [0.5, 0.99])
+def test_pair_moments_of_long_neurons(q, correlation):
+    """erf through the general route, steep where neurons are long, against its closed form."""
+    erf = Function("erf(z/sqrt(2))")
+    wanted = pair_moment(erf, q, q, correlation * q)
+    assert pair_moment(Function(lambda z: erf(z)), q, q, correlation * q) == pytest.approx(wanted, rel=1e-9)

@@ -45,8 +45,22 @@ def test_an_asymmetric_gram_matrix_is_refused():
 
 
 def test_a_schedule_cannot_have_other_lengths_over_a_grid():
-    with pytest.raises(gs.InputError, match="steps"):
-        gs.predict(C2.replace(rate=[0.1] * 6), steps=[6, 7])
+    with pytest.raises(gs.InputError, match="`steps` must be 6, .* but is steps=5"):
+        gs.predict(C2.replace(rate=[0.1] * 6), steps=[5, 6])
+
+
+def test_a_matrix_is_one_start_and_names_are_several():
+    r = gs.predict(C1, initial_gram=[[1.0, 0.5], [0.5, 1.0]], rate=[0.1, 0.2], steps=1, nodes=2**8)
+    assert r.M.dims == ("rate", "time", "neuron", "direction")
+    np.testing.assert_allclose(r.Q.isel(time=0).values, [[[1.0, 0.5], [0.5, 1.0]]] * 2, atol=1e-15)
+    assert gs.predict(C1, initial_gram=["identity", "paired"], steps=1, nodes=2**8).sizes["initial_gram"] == 2
+    with pytest.raises(gs.InputError, match="initial_gram.*rows of equal length"):
+        gs.predict(C1, initial_gram=[[1.0, 0.5], [0.5]])
+
+
+def test_memory_counts_the_kernels_of_many_steps():
+    with pytest.raises(gs.InputError, match=r"GiB of memory .*steps=20000"):
+        gs.predict(C2, steps=20000, nodes=2**17)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +68,7 @@ def test_a_schedule_cannot_have_other_lengths_over_a_grid():
     [
         (dict(nodes=1000), "nodes.*power of two"),
         (dict(nodes=0), "nodes"),
+        (dict(nodes=4), "nodes.*at least 32 for 8 columns"),
         (dict(scrambles=0), "scrambles"),
         (dict(accuracy=-1.0), "accuracy"),
         (dict(points="lattice"), "points.*sobol, grid"),

@@ -281,3 +281,35 @@ def test_real_labels_with_an_intercept_and_the_least_norm():
     scenario = gs.MixtureGLM.from_data(X, y, loss="interpolate")
     result = gs.compare(scenario, trials=3, samples_per_dim=0.5)
     assert float(result["train_loss"].sel(source="limit")) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_extreme_numbers_are_scaled_or_refused():
+    X, y = table()
+    plain = gs.predict(gs.MixtureGLM.from_data(X, np.sign(y)))
+    tiny = gs.predict(gs.MixtureGLM.from_data(1e-200 * X, np.sign(y)))
+    np.testing.assert_allclose(tiny["test_mse"], plain["test_mse"], rtol=1e-9)
+    refused(1e200 * X, y, "Column `0` reaches .*, too large")
+    refused(X, np.where(np.arange(30) == 3, np.inf, y), "labels are infinite or too large")
+    refused(X, np.where(y > 0, np.inf, 1.0), "labels are infinite or too large")
+    refused(X, 1j * np.sign(y), "labels are complex")
+
+
+def test_a_few_whole_numbers_are_said_not_to_be_classes():
+    X, _ = table()
+    with pytest.warns(gs.GiantstepWarning, match=r"3 values \(0, 1, 2\) and are taken as real numbers"):
+        assert not gs.MixtureGLM.from_data(X, np.arange(30) % 3).binary
+
+
+def test_weights_of_the_test_count_in_the_experiment_too():
+    X, y = table(rows=400)
+    fields = {"loss": "logistic", "samples_per_dim": 20.0}
+    scenario = gs.MixtureGLM.from_data(X, np.sign(y), test_weights=[0.9, 0.1], **fields)
+    r = gs.simulate(scenario, trials=4, keep_trials=True)
+    np.testing.assert_allclose(r["test_loss"], r["test_loss_by_cluster"].values @ [0.9, 0.1], rtol=1e-12)
+    asked = {"what": "margins", "trials": 4, "x": [0.0, 1.0], "paired": True}
+    laws = [
+        gs.simulate(scenario.replace(test_weights=weights), **asked)["test_cdf"]
+        for weights in ([0.9, 0.1], [1.0, 0.0], [0.0, 1.0])
+    ]
+    np.testing.assert_allclose(laws[0], 0.9 * laws[1] + 0.1 * laws[2], rtol=1e-12)
+    refused(X, np.sign(y), "`flip` must be 0 with a dataset", flip=0.1)

@@ -43,6 +43,25 @@ REFUSED = {
                                 "means": [[[0]], [[1]]], "teacher_means": [[0.5], [0]]}},
         "block 1.* positive semidefinite",
     ),
+    "block of means alone": (
+        {**ONE, "covariances": {"kind": "blocks", "weights": [0.5, 0.5], "values": [[1, 1]], "means": [[[-1]], [[1]]]}},
+        "`covariances.means` must be positive semidefinite",
+    ),
+    "block Gram matrix with teacher_norm": (
+        {**ONE, "covariances": {"kind": "blocks", "weights": [0.5, 0.5], "values": [[1, 1]],
+                                "means": [[[0.1]], [[1.9]]], "teacher_means": [[1], [0]]}},
+        r"`covariances.teacher_means \(block 1\)` must be such that",
+    ),
+    "moments beyond the teacher's variance": (
+        {**ONE, "covariances": {"kind": "blocks", "weights": [1], "values": [[0.5]], "moments": [[[1, 0], [0, 1]]],
+                                "teacher_variance": [1.9]}},
+        r"`covariances.teacher_variance` must be at least what .* explain, \[2.0\]",
+    ),
+    "covariances beyond the teacher's variance": (
+        {**ONE, "covariances": {"kind": "dense", "matrices": [[[2, 0], [0, 1]]], "cross": [[2, 2]],
+                                "teacher_variance": [2.9]}},
+        r"`covariances.teacher_variance` must be at least what .* explain, \[3.0\]",
+    ),
     "block moments": (
         {**ONE, "covariances": {"kind": "blocks", "weights": [1], "values": [[1]], "moments": [[[1, 2], [2, 1]]],
                                 "teacher_variance": [1]}},

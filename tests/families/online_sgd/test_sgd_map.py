@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.dynamics import Drive, flow, map_step, rows
+from giantstep.families.online_sgd.closed_path import closed_path, single_step
+from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.dynamics import flow, map_step, rows
 from giantstep.families.online_sgd.escape import escape, growth_rates, linear_theory
 from giantstep.families.online_sgd.limit import drive_of
 from giantstep.families.online_sgd.moments import ErfEngine, KinkEngine, NodeEngine, engine_for
-from giantstep.families.online_sgd.single import single_step
 
 M0 = np.array([[0.3, 0.1], [-0.1, 0.2]])
 Q0 = np.array([[1.0, 0.2], [0.2, 1.0]])
@@ -281,6 +282,35 @@ def test_plain_floats_equal_arrays(terms, constraint, algorithm):
     advance = single_step(engine_for(scenario), drive)
     M, Q = map_step(engine_for(scenario), drive, np.array([[[0.3]]]), np.array([[[1.4]]]))
     np.testing.assert_allclose(advance(0.3, 1.4), [M.item(), Q.item()], rtol=1e-12)
+
+
+@pytest.mark.parametrize("terms", ["map", "asymptotic", "published"])
+@pytest.mark.parametrize("constraint", ["none", "projected"])
+@pytest.mark.parametrize("algorithm", ["squared", "correlation"])
+def test_paths_in_place_equal_steps_of_the_map(terms, constraint, algorithm):
+    """Three teachers in two directions, two neurons, three points: 40 updates, and NaN where a point diverges."""
+    target = "erf(z1 - z2/2)/2 + 0.7*erf(z2/sqrt(2)) - erf(z1)"
+    scenario = mixed(target=target, activation="1.2*erf(0.6*z)", algorithm=algorithm, constraint=constraint)
+    wide = np.ones(3)
+    pace = np.array([0.1, 0.3, 1e5])
+    drive = Drive(pace, 50 * wide, 3 * wide, 0 * wide, 0.1 * wide, np.array([1.0, -0.7]), constraint, terms)
+    engine = engine_for(scenario)
+    M, Q = (np.repeat(part, 3, axis=0) for part in state(scenario))
+    path = closed_path(engine, drive, M, Q, 1e6)
+    path.run(40)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(40):
+            M, Q = map_step(engine, drive, M, Q)
+    for one, other in zip(path.state(), (M, Q)):
+        np.testing.assert_allclose(one[:2], other[:2], rtol=0, atol=1e-12)
+        assert np.isnan(one[2]).all() if constraint == "none" else np.allclose(one[2], other[2], atol=1e-9)
+
+
+def test_directions_that_no_teacher_sees_leave_the_path_to_the_map():
+    scenario = gs.OnlineSGD(target="erf(z2)", activation="erf", rate=0.1, initial_overlap=[[0.1, 0.2]], steps=5)
+    drive = drive_of(scenario, points_of(scenario))
+    assert closed_path(engine_for(scenario), drive, *state(scenario), 1e6) is None
+    assert np.isfinite(gs.predict(scenario).M.values).all()
 
 
 def test_pieces_between_kinks_equal_sobol_points():

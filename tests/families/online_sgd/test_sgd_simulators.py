@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.dynamics import Drive, map_step
+from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.limit import drive_of
 from giantstep.families.online_sgd.moments import engine_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
@@ -199,6 +200,20 @@ def test_escape_time_agrees_with_its_constant():
     z = float((measured.escape_time - limit.escape_time) / measured.escape_time_stderr)
     assert abs(z) < 3
     assert float(measured.escape_time_stderr / measured.escape_time) < 0.03
+
+
+def jumping(fields, label):
+    """F = s'(l) sign(y) for tanh: it jumps where the label changes sign, on no plane a rule knows of."""
+    return (1 - np.tanh(fields) ** 2) * np.sign(label)[..., None]
+
+
+@pytest.mark.parametrize("algorithm", [jumping, "sign(z)"])
+def test_forces_with_hidden_jumps_are_sampled(algorithm):
+    """Product rules are off by 6% here, 8 standard errors of this experiment."""
+    scenario = bounded(target="z1 + z1*z2", algorithm=algorithm, dim=100, batch_size=50, rate=0.05, steps=20, noise=0)
+    assert engine_for(scenario).sampled
+    report = gs.agreement(gs.compare(scenario, trials=30, times=[20], seed=1))
+    assert report.passes(allow=0.01), str(report)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,6 +89,16 @@ def test_the_first_order_line_ends_where_the_notes_say(k, alpha, expected):
     result = gs.predict(scenario(k, alpha), what="critical")
     found = [float(result[name]) for name in ("sparsity_c", "m_c", "ratio_c")]
     np.testing.assert_allclose(found[: len(expected)], expected, atol=1.5e-7)
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 1e7])
+def test_the_end_of_the_line_is_found_far_out(alpha):
+    """The curve just beside the end: with a loop below it, rising throughout above it."""
+    found = gs.predict(scenario(2, alpha), what="critical")
+    near = float(found["sparsity_c"]) * np.array([0.995, 1.005])
+    lines = gs.predict(scenario(2, alpha), what="thresholds", sparsity=near)
+    assert lines["transition"].values.tolist() == ["first-order", "continuous"]
+    assert float(found["ratio_c"]) == pytest.approx(float(lines["ratio_algB"][0]), rel=5e-3)
 
 
 @pytest.mark.slow
@@ -395,14 +403,11 @@ def test_a_point_that_fails_leaves_its_neighbours(monkeypatch):
     np.testing.assert_array_equal(result.m_u.values[::2], whole.m_u.values[::2])
 
 
-def test_a_phase_diagram_is_quick():
-    start = time.process_time()
-    result = gs.predict(scenario(), sparsity=np.linspace(0.01, 0.35, 50), snr=np.linspace(0.02, 2.1, 50))
-    assert time.process_time() - start < 30
+def test_a_phase_diagram_has_every_phase():
+    ratios = np.append(np.linspace(0.02, 1.5, 49), 1.005)  # the last lies between lam_alg and lam_algB at rho = 0.15
+    result = gs.predict(scenario(), sparsity=np.linspace(0.01, 0.36, 26), snr=ratios * np.sqrt(2))
     assert bool(result.converged.all())
-    assert set(np.unique(result.phase)) == {"impossible", "hard", "optimal", "suboptimal"} - (
-        set() if (result.phase == "suboptimal").any() else {"suboptimal"}
-    )
+    assert set(np.unique(result.phase)) == {"impossible", "hard", "suboptimal", "optimal"}
 
 
 def test_names_survive_files(tmp_path):

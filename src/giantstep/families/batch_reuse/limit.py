@@ -24,6 +24,8 @@ PointsOf = Mapping[str, Floats]
 
 GRID_COLUMNS = 4
 """Axes of a tensor grid at most."""
+FEWEST_PER_COLUMN = 4
+"""Points for each of their columns at least: fewer cannot have the moments of independent normals."""
 KEPT_BYTES = 2**29
 """Sets of points up to this size are kept from one point of a grid to the next."""
 _HEAVY = 0.02
@@ -167,23 +169,28 @@ def _check_room(scenario: BatchReuse, settings: Mapping[str, Any]) -> None:
         raise bad_field("points", "grid", f'"sobol" for {scenario.activation.name}, which is not smooth')
     if layout.columns > MOST_COLUMNS:
         raise InputError(f"The limit needs {layout.columns} columns of points, but the sequence has {MOST_COLUMNS}.")
+    if not grid and settings["nodes"] < FEWEST_PER_COLUMN * layout.columns:
+        raise bad_field(
+            "nodes", settings["nodes"], f"at least {FEWEST_PER_COLUMN * layout.columns} for {layout.columns} columns"
+        )
     bytes_needed = points_memory(scenario, settings)
     available = available_memory()
     if bytes_needed > available:
         raise InputError(
             f"The limit needs {bytes_needed / 2**30:.3g} GiB of memory for nodes={settings['nodes']} and "
-            f"steps={scenario.steps}, but {available / 2**30:.3g} GiB are free; take fewer nodes."
+            f"steps={scenario.steps}, but {available / 2**30:.3g} GiB are free; take fewer nodes or steps."
         )
 
 
 def points_memory(scenario: BatchReuse, settings: Mapping[str, Any]) -> int:
-    """Return the bytes one run needs: the points, the gradients of all steps, and what is at work."""
+    """Return the bytes one run needs: the points, the gradients of all steps, the kernels, and what is at work."""
     layout = layout_of(scenario, settings["points"] == "grid")
     p, T, columns = scenario.neurons, scenario.steps, layout.columns
     gradients = p if scenario.data == "fresh" else p * T
     tangent = p * p * (T * (T + 1) // 2 + T) if settings["response"] == "tangent" else 0
     sets = settings["scrambles"] if _kept(layout, settings) else 1
-    return int(8 * settings["nodes"] * (sets * columns + columns + gradients + tangent + 8 * p))
+    kernels = 4 * (p * (T + 1)) ** 2
+    return int(8 * (settings["nodes"] * (sets * columns + columns + gradients + tangent + 8 * p) + kernels))
 
 
 def _solve(

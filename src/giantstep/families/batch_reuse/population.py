@@ -34,6 +34,8 @@ _PANELS = 160
 """Panels of the one-dimensional rule over [-16, 16]: polynomial targets of high degree reach far out."""
 _TABLE_STEP, _TABLE_LEAST, _TABLE_MOST = 0.125, 129, 20001
 _KNOWN = 1e-9
+_STEEP = 9.0
+"""Variance from which a smooth activation is too steep a function of a unit normal for a rule of fixed step."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def pair_moment(activation: Function, q1: float, q2: float, c: float) -> float:
         )
     slope, rest = c / q1, float(np.sqrt(max(q2 - c * c / q1, 0.0)))
     root = float(np.sqrt(q1))
-    if activation.kinks:
+    if activation.kinks or max(q1, q2) > _STEEP:
         value, _ = expectation(
             lambda z: activation(root * z) * activation.moments(slope * root * z, rest).mean,
             [kink / root for kink in activation.kinks],

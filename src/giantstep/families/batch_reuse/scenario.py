@@ -223,7 +223,8 @@ class BatchReuse(Scenario):
         if "rate" in points and np.any(points["rate"] <= 0):
             raise bad_field("rate", points["rate"].min(), "above 0")
         if isinstance(self.rate, tuple) and np.any(points["steps"] != len(self.rate)):
-            raise bad_field("steps", points["steps"].max(), f"{len(self.rate)}, the length of the list `rate`")
+            other = int(points["steps"][points["steps"] != len(self.rate)][0])
+            raise bad_field("steps", other, f"{len(self.rate)}, the length of the list `rate`")
         if self.data in ("reused", "fresh") and np.any(points["batches"] != 1):
             raise bad_field("batches", points["batches"].max(), f'1 where data="{self.data}"')
 

@@ -15,6 +15,10 @@ from giantstep.families.mixture_glm.scenario import MARGIN_LOSSES, MixtureGLM
 
 Array = NDArray[np.float64]
 SCALES = ("columns", "global", "none")
+LARGEST = 1e100
+"""Numbers above this are refused: their squares leave the range of floating point."""
+FEW_VALUES = 10
+"""Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +112,11 @@ def prepared(X: Any, y: Any, scale: str = "columns") -> Prepared:
     if len(inputs) < 3:
         raise InputError(f"There are {len(inputs)} rows; at least 3 are needed, two to fit and one to test on.")
     labels, classes = _labels(y)
+    largest = np.abs(inputs).max(axis=0)
+    if scale == "columns":
+        inputs, largest = inputs / np.where(largest > 0, largest, 1.0), np.minimum(largest, 1.0)
     deviation = inputs.std(axis=0)
-    constant = deviation <= 1e-12 * np.maximum(np.abs(inputs).max(axis=0), 1e-300)
+    constant = deviation <= 1e-12 * np.maximum(largest, 1e-300)
     if constant.all():
         raise InputError("All columns of the inputs are constant, so that there is nothing to learn from.")
     if constant.any():
@@ -157,6 +164,9 @@ def _inputs(X: Any) -> tuple[Array, list[str]]:
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise _missing(int(bad.sum()), names[column], int(row))
+    if np.abs(table).max() > LARGEST:
+        row, column = np.argwhere(np.abs(table) > LARGEST)[0]
+        raise InputError(f"Column `{names[column]}` reaches {table[row, column]:g}, too large; divide it by a number.")
     return table, names
 
 
@@ -189,7 +199,13 @@ def _labels(y: Any) -> tuple[Array, bool]:
             f"{int(missing.sum())} of {len(values)} labels are missing (the first in row "
             f"{int(np.flatnonzero(missing)[0])}); leave out their rows first."
         )
+    if values.dtype.kind == "c":
+        raise InputError("The labels are complex numbers; two classes or real numbers are needed.")
     text = values.dtype.kind not in "iufb"
+    if values.dtype.kind == "f" and not np.abs(values).max() <= LARGEST:
+        raise InputError(
+            "Some labels are infinite or too large; leave out their rows first or divide them by a number."
+        )
     found = sorted({str(one) for one in values}) if text else np.unique(values).tolist()
     if text and len(found) > 2:
         raise InputError(
@@ -199,8 +215,13 @@ def _labels(y: Any) -> tuple[Array, bool]:
         raise InputError(f"All {len(values)} labels are {found[0]!r}: two classes, or numbers that differ, are needed.")
     if len(found) > 2:
         numbers = values.astype(np.float64)
-        if not np.isfinite(numbers).all():
-            raise InputError("Some labels are infinite; leave out their rows first.")
+        if len(found) <= min(FEW_VALUES, len(values) // 3) and np.all(numbers == np.round(numbers)):
+            warnings.warn(
+                f"The labels have {len(found)} values ({_few([f'{one:g}' for one in found])}) and are taken as real "
+                "numbers; classes must be two.",
+                GiantstepWarning,
+                stacklevel=5,
+            )
         return numbers, False
     high = np.array([str(one) for one in values]) == found[1] if text else values == found[1]
     if found != [-1, 1]:

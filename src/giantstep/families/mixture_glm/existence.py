@@ -36,14 +36,24 @@ def _check_teacher(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64
     else:
         for norm in norms if scenario.uses_teacher else []:
             check_gram("teacher_means", norm, scenario.tau, scenario.gram)
+            if isinstance(parts, Blocks) and (parts.means.size or parts.teacher_means.size):
+                _check_blocks(scenario, parts, norm)
     if scenario.uses_teacher:
         rho = describe(scenario).rho(norms)
         if np.any(rho <= 0):
             raise bad_field(
-                "teacher_norm",
-                float(norms[0]),
+                "covariances" if own_teacher else "teacher_norm",
+                parts if own_teacher else float(norms[0]),
                 'such that the teacher field varies in every cluster (unless labels are "cluster" or "random")',
             )
+
+
+def _check_blocks(scenario: MixtureGLM, parts: Blocks, norm: float) -> None:
+    """Refuse overlaps of teacher and means that no vectors have in one of the blocks."""
+    for k in range(len(parts.weights)):
+        tau = np.asarray(parts.teacher_means)[k] if parts.teacher_means.size else scenario.tau
+        gram = np.asarray(parts.means)[k] if parts.means.size else scenario.gram
+        check_gram(f"covariances.teacher_means (block {k + 1})", norm, tau, gram)
 
 
 def _check_fixed_vectors(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]]) -> None:

@@ -119,6 +119,8 @@ class Blocks(Part):
             array = getattr(self, name)
             if array.size and array.shape != shape:
                 raise bad_field(name, array, f"of shape {'x'.join(map(str, shape))}, not {array.shape}")
+        if self.means.size:
+            check_symmetric_psd("means", np.asarray(self.means))
         if self.moments.size:
             for name in ("teacher", "means", "teacher_means"):
                 value = getattr(self, name)
@@ -129,6 +131,8 @@ class Blocks(Part):
                 raise bad_field(
                     "teacher_variance", list(self.teacher_variance), f"{count} numbers, one per cluster, with moments"
                 )
+            squares = np.diagonal(np.asarray(self.moments), axis1=1, axis2=2)[:, :count].T * np.array(self.weights)
+            check_teacher_variance(self.teacher_variance, squares, values)
         elif self.teacher_variance:
             raise bad_field("teacher_variance", list(self.teacher_variance), "left out unless `moments` is given")
 
@@ -195,6 +199,9 @@ class Dense(Part):
                 raise bad_field(
                     "teacher_variance", list(self.teacher_variance), f"{count} numbers, one per cluster, with cross"
                 )
+            values, axes = np.linalg.eigh(matrices)
+            along = np.einsum("cij,ci->cj", axes, np.asarray(self.cross))
+            check_teacher_variance(self.teacher_variance, along**2 / dim, np.maximum(values, 0.0))
         elif self.teacher_variance:
             raise bad_field("teacher_variance", list(self.teacher_variance), "left out unless `cross` is given")
 
@@ -268,7 +275,9 @@ class Spiked(Part):
 
 
 def _as_covariances(value: Any) -> Any:
-    if isinstance(value, list | tuple) and value and all(isinstance(item, int | float) for item in value):
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
+    if isinstance(value, list | tuple) and value and all(isinstance(item, int | float | np.number) for item in value):
         return Isotropic(value)
     return value
 
@@ -289,8 +298,8 @@ class Dataset(Part):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 10))
     >>> s = gs.MixtureGLM.from_data(X, X[:, 0] + rng.standard_normal(200), ridge=1.0)
-    >>> type(s.covariances).__name__, s.covariances.inputs.shape
-    ('Dataset', (200, 10))
+    >>> s.dataset.inputs.shape
+    (200, 10)
     """
 
     if TYPE_CHECKING:
@@ -330,3 +339,20 @@ def check_symmetric_psd(name: str, matrices: NDArray[np.float64]) -> None:
     if smallest < -PSD_TOLERANCE:
         allowed = f"positive semidefinite (its smallest eigenvalue is {smallest * scale:.3g})"
         raise bad_field(name, FrozenArray(matrices), allowed)
+
+
+def check_teacher_variance(
+    variance: Sequence[float], squares: NDArray[np.float64], values: NDArray[np.float64]
+) -> None:
+    """Refuse variances rho_c of the teacher field below s_c Sigma_c^-1 s_c/d, what the inputs alone explain of it.
+
+    `squares` (K, k) are the squares of s_c/sqrt(d) along the axes of Sigma_c, `values` (K, k) the variances there.
+    """
+    tiny = 1e-10 * np.maximum(values.max(axis=1, keepdims=True), 1e-300)
+    explained = (squares / (values + tiny)).sum(axis=1)
+    if np.any(explained > np.array(variance) * (1 + 1e-6)):
+        raise bad_field(
+            "teacher_variance",
+            list(variance),
+            f"at least what the covariances with the inputs explain, {[float(f'{one:.6g}') for one in explained]}",
+        )

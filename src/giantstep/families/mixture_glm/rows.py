@@ -94,7 +94,8 @@ class DataTrial:
             "test_loss": loss_of(s.loss, s.huber_threshold)(y, z),
         }
         sizes = np.bincount(clusters, minlength=s.clusters).astype(float)
-        values: dict[str, Any] = {name: float(column.mean()) for name, column in columns.items()}
+        share = self._shares(clusters)
+        values: dict[str, Any] = {name: float(share @ column) for name, column in columns.items()}
         with np.errstate(invalid="ignore", divide="ignore"):
             for name, column in columns.items():
                 values[f"{name}_by_cluster"] = np.bincount(clusters, column, s.clusters) / sizes
@@ -102,9 +103,19 @@ class DataTrial:
 
     def margin_law(self, found: Fit, x: Array) -> Array:
         """Return the fraction of margins up to x among the rows that were not fitted."""
-        y, z, _ = self._held_out(found)
-        margins = np.sort(y * z if self.scenario.binary else y - z)
-        return np.searchsorted(margins, x, side="right") / len(margins)
+        y, z, clusters = self._held_out(found)
+        margins = y * z if self.scenario.binary else y - z
+        order = np.argsort(margins)
+        law = np.append(0.0, np.cumsum(self._shares(clusters)[order]))
+        return np.asarray(law[np.searchsorted(margins[order], x, side="right")])
+
+    def _shares(self, clusters: NDArray[np.intp]) -> Array:
+        """Return the weight of each tested row: all count alike, or as `test_weights` weighs their class."""
+        if not self.scenario.test_weights:
+            return np.full(len(clusters), 1 / len(clusters))
+        sizes = np.bincount(clusters, minlength=self.scenario.clusters)
+        with np.errstate(divide="ignore"):
+            return np.asarray((self.scenario.p_test / sizes)[clusters])
 
     def overlaps(self, found: Fit) -> dict[str, Array]:
         """Return q, m, h by class: variance, covariance with the label and mean of predictions of the other rows."""

@@ -256,6 +256,15 @@ class MixtureGLM(Scenario):
         "loureiro2021mixtures",
         "gerace2024gaussian",
     )
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "loureiro2021learning": {
+            "teacher_norm": "rho (gamma = k/d is absorbed in the teacher)",
+            "noise": "Delta",
+            "h": "-",
+        },
+        "loureiro2021mixtures": {"weights": "rho_k", "h": "m_k", "V": "V_k", "q": "q_k", "b": "b*", "noise": "-"},
+        "gerace2024gaussian": {"samples_per_dim": "alpha", "weights": "rho_c", "ridge": "lambda"},
+    }
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     weights: Numbers = field("p_c", "probability of each cluster; they sum to one", default=(1.0,))
@@ -477,6 +486,8 @@ class MixtureGLM(Scenario):
             raise bad_field("loss", self.loss, "square, huber or interpolate where labels are real numbers")
         if self.flip and not self.binary:
             raise bad_field("flip", self.flip, "0 where labels are real numbers")
+        if self.flip and self.data is not None:
+            raise bad_field("flip", self.flip, "0 with a dataset, whose labels are taken as they are")
         if self.noise and self.labels in ("logit", "cluster", "random"):
             raise bad_field("noise", self.noise, f'0 where labels="{self.labels}" (flip turns labels at random)')
 

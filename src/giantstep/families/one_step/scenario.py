@@ -23,7 +23,8 @@ class NoStep(Part):
     The rows w_j stay uniform on the unit sphere and independent of the target.
 
     >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=NoStep())
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    ...                step=NoStep())
     >>> round(gs.predict(s).test_error.item(), 4)
     0.2291
     """
@@ -90,8 +91,8 @@ class SmallStep(Part):
     ``update="rank-one"`` keeps the part c1 zeta_i X0^T r/n0 of the gradient only.
 
     >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="z", width_per_dim=2.0, samples_per_dim=4.0, ridge=0.2,
-    ...                second_layer="gaussian", step=SmallStep(rate=1.0, batch_per_dim=4.0))
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="z", width_per_dim=2.0, samples_per_dim=4.0,
+    ...                ridge=0.2, second_layer="gaussian", step=SmallStep(rate=1.0, batch_per_dim=4.0))
     >>> bool(gs.predict(s).test_error < gs.predict(s, step__rate=0.0).test_error)
     True
     """

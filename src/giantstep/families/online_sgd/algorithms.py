@@ -172,7 +172,7 @@ def as_algorithm(source: Any) -> Algorithm:
 
 def _try(user: Callable[..., Any]) -> None:
     """Refuse a callable that does not map fields (n, p) and labels (n,) to (n, p)."""
-    needed = "Field `algorithm` must be a callable F(l, y) that maps arrays (n, p) and (n,) to (n, p), but"
+    needed = "a callable F(l, y) must map arrays (n, p) and (n,) to (n, p), but"
     try:
         values = np.asarray(user(np.full((3, 1), 0.3), np.full(3, 0.2)))
     except Exception as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giantstep.families.online_sgd.closed_path import closed_path
+from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Engine, Forces
 from giantstep.gaussian import semidefinite_factor
 
@@ -20,39 +21,6 @@ ROUNDING = 1e-14
 _ODE_RTOL, _ODE_ATOL = 1e-8, 1e-11
 SAMPLED_STEPS = 64
 """Equal steps of the ODE where its moments are sampled."""
-
-
-@dataclass(frozen=True, eq=False)
-class Drive:
-    """What moves a batch of B points: the parameters of the update, shape (B,), and the constraint.
-
-    Attributes
-    ----------
-    pace : g = rate/p.
-    dim, batch, inner, noise : d, n_b, the inner rate, the label noise.
-    second_layer : a, shape (p,).
-    constraint : ``"none"``, ``"projected"`` or ``"spherical"``.
-    terms : ``"map"`` keeps all of E[F_j F_l |x|^2], ``"asymptotic"`` its leading term d chi_jl, and ``"published"``
-        drops the correction by 1/n_b to the squared drift as well.
-    classes : class of each neuron where neurons of a class stay equal; sampled moments are averaged over them.
-    """
-
-    pace: Floats
-    dim: Floats
-    batch: Floats
-    inner: Floats
-    noise: Floats
-    second_layer: Floats
-    constraint: str = "none"
-    terms: str = "map"
-    classes: NDArray[np.int64] | None = None
-
-    def take(self, places: Any) -> Drive:
-        """Return some of the points."""
-        pace, dim, batch, inner, noise = (
-            part[places] for part in (self.pace, self.dim, self.batch, self.inner, self.noise)
-        )
-        return Drive(pace, dim, batch, inner, noise, self.second_layer, self.constraint, self.terms, self.classes)
 
 
 def rows(M: Floats, Q: Floats) -> Floats:
@@ -164,20 +132,13 @@ def map_trajectory(
     engine: Engine, drive: Drive, M: Floats, Q: Floats, times: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Return the states at `times` (increasing), (B, times, ...); NaN from where a point diverged."""
-    from giantstep.families.online_sgd.single import single_step
-
     Ms = np.full((len(M), len(times), *M.shape[1:]), np.nan)
     Qs = np.full((len(M), len(times), *Q.shape[1:]), np.nan)
-    advance = single_step(engine, drive)
-    if advance is not None:
-        m, q, t = float(M[0, 0, 0]), float(Q[0, 0, 0]), 0
-        for place, time in enumerate(times.tolist()):
-            for _ in range(time - t):
-                m, q = advance(m, q)
-                if not q <= DIVERGED:
-                    return Ms, Qs
-            t = time
-            Ms[0, place], Qs[0, place] = m, q
+    path = closed_path(engine, drive, M, Q, DIVERGED)
+    if path is not None:
+        for place, updates in enumerate(np.diff(times, prepend=0).tolist()):
+            path.run(updates)
+            Ms[:, place], Qs[:, place] = path.state()
         return Ms, Qs
     alive = np.arange(len(M))
     place, t = 0, 0

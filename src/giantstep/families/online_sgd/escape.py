@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.families.online_sgd.dynamics import Drive, flow
+from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.moments import Engine, KinkEngine, NodeEngine, engine_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian.quadrature import gauss_legendre_panels

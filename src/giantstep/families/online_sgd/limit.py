@@ -22,7 +22,7 @@ from giantstep.families.online_sgd.dynamics import (
     rows,
 )
 from giantstep.families.online_sgd.escape import escape
-from giantstep.families.online_sgd.moments import SCRAMBLES, Engine, engine_for
+from giantstep.families.online_sgd.moments import COARSE, SCRAMBLES, Engine, engine_for
 from giantstep.families.online_sgd.phases import phases
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import is_random, starts
@@ -31,8 +31,6 @@ from giantstep.family import Answer
 Points = Mapping[str, NDArray[np.float64]]
 Floats = NDArray[np.float64]
 KEPT = 400
-WARN = 1e-2
-"""Difference to the coarser rule above which a warning is given (the error itself is far smaller)."""
 
 
 def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +126,7 @@ def _symmetric(engine: Engine, drive: Drive, batch: _Batch) -> Drive:
 
 def _facts(engines: list[Engine], error: float) -> tuple[dict[str, Any], list[str]]:
     facts = {"moments": engines[0].name, "moment_error": float(error)}
-    if error <= WARN or engines[0].sampled:
+    if error <= COARSE or engines[0].sampled:
         return facts, []
     return facts, [f"The Gaussian moments of two rules differ by {error:.1g}; raise `nodes` or take Sobol points."]
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.algorithms import CLIP, NAMED
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.tilted import TiltedMoments
 from giantstep.gaussian import JointRule, Plane, gauss_legendre_panels, joint_rule, normal_density, parse_expression
 from giantstep.gaussian.expression import Call, Expression, Node, Number
 from giantstep.gaussian.expression import roots as zeros_of
@@ -29,6 +30,8 @@ CHUNK = 1 << 20
 """Values of F held at a time."""
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)
 PANEL_NODES = 14
+COARSE = 1e-2
+"""Relative difference to a coarser rule above which a rule does not see its integrand (the error is far smaller)."""
 SCRAMBLES = 4
 """Independent sets of Sobol points, whose spread is the standard error of a limit computed by sampling."""
 
@@ -275,7 +278,6 @@ class ErfEngine:
         seen = self.output if scenario.known_algorithm is NAMED["squared"] else np.zeros(p)
         self.residual = np.concatenate([seen, weights])
         self.full = np.concatenate([self.output, weights])
-        self.rows, self.columns = np.tril_indices(p)
         self.padded = np.concatenate([self.teachers, np.zeros((len(terms), p))], axis=1)
 
     def _vectors(self, R: Floats) -> Floats:
@@ -285,52 +287,16 @@ class ErfEngine:
 
     def forces(self, R: Floats, inner: Floats, noise: Floats) -> Forces:
         """Return drift, chi and spread in closed form."""
-        p, e = self.p, self.residual
         V = self._vectors(R)
-        C = np.matmul(V, V.transpose(0, 2, 1))
-        variances = np.diagonal(C, axis1=1, axis2=2)
-        one = 1 + variances[:, :p]
-        ahead = C[:, :p]
-        root = np.sqrt(one[..., None] * (1 + variances[:, None, :]) - ahead * ahead)
-        pull = (2 / np.pi * self.amplitude) * e / root  # (B, p, n): E[dF_j/dv_u] before the tilt acts on v_j
-        G = pull.copy()
-        places = np.arange(p)
-        G[:, places, places] -= (pull * ahead).sum(axis=-1) / one
-        drift = np.matmul(G, V)
-        chi, spread = self._pairs(C, one, noise)
-        return Forces(drift, chi, spread + (self.k + p) * chi)
-
-    def _pairs(self, C: Floats, one: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return chi and 2 d chi[(1 + t) Omega]/dt at t = 0, by which E[F F |xi|^2] = r chi + that."""
-        p, e = self.p, self.residual
-        j, l = self.rows, self.columns
-        u, w = C[:, j, :], C[:, l, :]  # (B, pairs, n)
-        cross = C[:, j, l]
-        first, second = one[:, j], one[:, l]
-        weight = first * second - cross**2
-        left = (second[..., None] * u - cross[..., None] * w) / weight[..., None]
-        right = (first[..., None] * w - cross[..., None] * u) / weight[..., None]
-        S = C[:, None] - left[..., :, None] * u[..., None, :] - right[..., :, None] * w[..., None, :]
-        # the tilted covariances of l_j and l_l with everything are `left` and `right`
-        D = S - left[..., :, None] * left[..., None, :] - right[..., :, None] * right[..., None, :]  # dS/dt
-        s, ds = np.diagonal(S, axis1=2, axis2=3), np.diagonal(D, axis1=2, axis2=3)
-        inverse = 1 / np.sqrt(1 + s)
-        ratio = S * inverse[..., :, None] * inverse[..., None, :]
-        shrink = 0.5 * ds * inverse**2
-        slope = D * inverse[..., :, None] * inverse[..., None, :]
-        slope -= ratio * (shrink[..., :, None] + shrink[..., None, :])
-        slope /= np.sqrt(1 - ratio * ratio)
-        base = (2 / np.pi) * self.amplitude**2 / np.sqrt(weight)
-        mean = (2 / np.pi) * (np.arcsin(ratio) @ e) @ e + noise[:, None]
-        change = (2 / np.pi) * (slope @ e) @ e
-        bend = -0.5 * ((first - 1) * second + (second - 1) * first - 2 * cross**2) / weight
-        chi, more = base * mean, 2 * base * (change + bend * mean)
-        if p == 1:
-            return chi[..., None], more[..., None]
-        full, wide = np.empty((2, len(C), p, p))
-        full[:, j, l] = full[:, l, j] = chi
-        wide[:, j, l] = wide[:, l, j] = more
-        return full, wide
+        found = TiltedMoments(len(R), self.p, self.residual)
+        np.matmul(V, V.transpose(0, 2, 1), found.C)
+        found.update()
+        drift = (2 / np.pi * self.amplitude) * np.matmul(found.slopes, V)
+        base = (2 / np.pi * self.amplitude) ** 2 / found.root
+        mean = found.mean + np.pi / 2 * noise[:, None]
+        # E[F_j F_l |xi|^2] = r chi + 2 d chi[(1 + t) Omega]/dt at t = 0, in r = k + p dimensions
+        spread = base * ((self.k + self.p - 2 + found.trace) * mean + found.change)
+        return Forces(drift, (base * mean)[:, found.unpack], spread[:, found.unpack])
 
     def mse(self, R: Floats) -> Floats:
         """Return e^T I2 e."""
@@ -351,21 +317,37 @@ def engine_for(
 ) -> Engine:
     """Choose: closed forms, exact polynomials, pieces between kinks, product rules, Sobol points.
 
+    A force that is not affine in the label may jump where no rule knows of: rules that fail their own test at a typical
+    state give way to Sobol points.
+
     Parameters
     ----------
     kind : ``"auto"``, ``"tensor"`` or ``"sobol"``.
     nodes, points, scramble : of a product rule, of the Sobol points.
     """
-    activation, target = scenario.activation, scenario.target
-    algorithm = scenario.known_algorithm
+    activation, algorithm = scenario.activation, scenario.known_algorithm
     if kind == "auto":
         terms = _erf_terms(scenario)
         form = parse_expression(activation.expression).as_affine_of_known() if activation.expression else None
         plain = form is not None and form.function == "erf" and not (form.shift or form.constant or form.linear)
         if plain and form is not None and terms and algorithm.affine and scenario.constraint != "spherical":
             return ErfEngine(scenario, terms, form.factor, form.scale)
-        if scenario.width == 1 and activation.kinks:
-            return KinkEngine(scenario)
+    engine = _rule_engine(scenario, kind, nodes, points, scramble)
+    if kind != "auto" or algorithm.affine or engine.sampled:
+        return engine
+    p, k = scenario.width, scenario.directions
+    typical = np.concatenate([np.full((1, p, k), 0.3 / math.sqrt(k)), math.sqrt(0.91) * np.eye(p)[None]], axis=-1)
+    fields = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
+    if engine.error(typical, scenario.inner_rates(fields), fields["noise"]) <= COARSE:
+        return engine
+    return _rule_engine(scenario, "sobol", nodes, points, scramble)
+
+
+def _rule_engine(scenario: OnlineSGD, kind: str, nodes: int | None, points: int, scramble: int) -> Engine:
+    """Return pieces between kinks for one neuron, or nodes: polynomials exactly, product rules, Sobol points."""
+    activation, target, algorithm = scenario.activation, scenario.target, scenario.known_algorithm
+    if kind == "auto" and scenario.width == 1 and activation.kinks:
+        return KinkEngine(scenario)
     own = scenario.directions + scenario.width
     dims = own + int(scenario.noise > 0 and not algorithm.affine)
     degree = None

@@ -132,9 +132,16 @@ _TRAJECTORY = (
         compared=False,
     ),
 )
+_LATE = "half of its runs or more did not reach the cosine within `steps`"
 _RECOVERY = (
-    Variable("recovery_time", (), "T", "updates until some neuron's cosine reaches `threshold`: median over `runs`"),
-    Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension"),
+    Variable(
+        "recovery_time",
+        (),
+        "T",
+        "updates until some neuron's cosine reaches `threshold`: median over `runs`",
+        missing=_LATE,
+    ),
+    Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension", missing=_LATE),
     Variable(
         "escape_time",
         (),
@@ -208,6 +215,7 @@ class OnlineSGD(Scenario):
             "exponents of batch size, rate and time (single-index scaling), and the place of this run among them",
             _PHASES,
             plot=("theta",),
+            figure="giantstep.figures.online_sgd:phase_figure",
         ),
     }
     theories: ClassVar[Mapping[str, str]] = {

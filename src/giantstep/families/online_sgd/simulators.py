@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.families.online_sgd.dynamics import Drive
+from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import semidefinite_factor
 

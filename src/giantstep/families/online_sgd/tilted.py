@@ -1,8 +1,8 @@
 """Moments of erf networks from the covariance alone, in place: few array calls on tables made once.
 
 Of p students and further teachers, rows v_u of a Gaussian vector with covariance C (their scales absorbed, so that
-s(x) = erf(x/sqrt 2)), a residual sum_u e_u s(v_u) and the force F_j = s'(v_j) times it. Two factors s'(v_j) s'(v_l) tilt
-the Gaussian: with X the columns j, l of C and K = (1 + C_{jl,jl})^-1 the covariance becomes S = C - X K X^T, and
+s(x) = erf(x/sqrt 2)), a residual sum_u e_u s(v_u) and the force F_j = s'(v_j) times it. Two factors s'(v_j) s'(v_l)
+tilt the Gaussian: with X the columns j, l of C and K = (1 + C_{jl,jl})^-1 the covariance becomes S = C - X K X^T, and
 
     E[F_j F_l] ~ (det K)^(1/2) sum_uw e_u e_w arctan2(S_uw, sqrt((1 + S_uu)(1 + S_ww) - S_uw^2)).
 
@@ -68,39 +68,46 @@ class TiltedMoments:
         self._own = self.slopes.reshape(count, p * n)[:, :: n + 1]
         self.trace, self.root = np.empty((2, count, pairs))
         self.mean = self.change = np.empty((count, pairs))
+        K = self._K
+        self._first, self._second, self._cross = K[..., 0, 0], K[..., 1, 1], K[..., 0, 1]
+        self._tilted_first, self._tilted_second = self._first[:, :-1], self._second[:, :-1]
+        self._tilted_det, self._wide_det = self._det[:, :-1], self._det[..., None, None]
+        self._X_turned, self._Y_turned = self._X.swapaxes(-1, -2), self._Y.swapaxes(-1, -2)
+        self._ones_down, self._ones_right = self._ones[..., :, None], self._ones[..., None, :]
+        self._shrink_down, self._every_C = self._shrink[..., :, None], self.C[:, None]
+        self._squares = np.empty((count, every))
 
     def update(self) -> None:
         """Compute the moments of the covariances in `C`."""
-        X, Y, K, det, S, D, work, ones = (
-            self._X, self._Y, self._K, self._det, self._S, self._D, self._work, self._ones
-        )  # fmt: skip
+        X, Y, K, S, D, det, ones = self._X, self._Y, self._K, self._S, self._D, self._det, self._ones
+        spread, work = self._spread, self._work
         self._flat.take(self._columns, axis=1, out=X, mode="clip")
         self._flat.take(self._adjugate, axis=1, out=K, mode="clip")
         np.multiply(K, self._signs, K)
         np.add(K, self._eye, K)
-        np.multiply(K[..., 0, 0], K[..., 1, 1], det)
-        np.subtract(det, K[..., 0, 1] ** 2, det)
-        np.divide(K, det[..., None, None], K)
+        np.multiply(self._first, self._second, det)
+        np.multiply(self._cross, self._cross, self._squares)
+        np.subtract(det, self._squares, det)
+        np.divide(K, self._wide_det, K)
         np.matmul(X, K, Y)
-        np.matmul(Y, X.swapaxes(-1, -2), S)
-        np.subtract(self.C[:, None], S, S)
-        np.matmul(Y, Y.swapaxes(-1, -2), D)
+        np.matmul(Y, self._X_turned, S)
+        np.subtract(self._every_C, S, S)
+        np.matmul(Y, self._Y_turned, D)
         np.subtract(S, D, D)
         np.add(self._tilted_variances, 1.0, ones)
-        spread = self._spread
-        np.multiply(ones[..., :, None], ones[..., None, :], spread)
+        np.multiply(self._ones_down, self._ones_right, spread)
         np.multiply(S, S, work)
         np.subtract(spread, work, spread)
         np.sqrt(spread, spread)
         np.divide(self._variance_changes, ones, self._shrink)
-        np.multiply(S, self._shrink[..., None], work)
+        np.multiply(S, self._shrink_down, work)
         np.subtract(D, work, D)
         np.divide(D, spread, D)
         np.arctan2(S, spread, work)
         self.mean = self._angles @ self._weights
         self.change = self._changes @ self._doubled
-        np.add(K[:, :-1, 0, 0], K[:, :-1, 1, 1], self.trace)
-        np.sqrt(det[:, :-1], self.root)
+        np.add(self._tilted_first, self._tilted_second, self.trace)
+        np.sqrt(self._tilted_det, self.root)
         np.divide(self._residual, self._floor, self.slopes)
         np.multiply(self.slopes, self._students, self._pulled)
-        np.subtract(self._own, self._pulled.sum(axis=-1) / self._student_ones, self._own)
+        np.subtract(self._own, np.add.reduce(self._pulled, axis=-1) / self._student_ones, self._own)

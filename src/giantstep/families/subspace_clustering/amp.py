@@ -26,7 +26,7 @@ STARTS: tuple[str, ...] = ("spectral", "random", "thresholding", "informed")
 """Where the iteration may start."""
 _TRIVIAL = 1e-12
 """Overlap k |U|^2/n below which the iteration has collapsed onto the trivial fixed point."""
-_BLOCKS = 15
+BLOCKS = 15
 """Blocks of the Krylov space in which the leading singular vectors are found."""
 
 
@@ -336,7 +336,7 @@ def starting_point(
     turn = xp.linalg.qr(_normal(generator, (p, p)))[0]
     if start == "thresholding":
         kept = max(p + 1, round(sparsity * d))
-        columns = xp.argsort((X**2).sum(axis=0) - X.sum(axis=0) ** 2 / n)[-kept:]
+        columns = xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]
         left, _ = leading_vectors(X[:, columns], p, generator)
         U = 0.5 * math.sqrt(n / clusters) * (left @ turn)
     elif start == "spectral":
@@ -361,7 +361,7 @@ def leading_vectors(X: Array, count: int, generator: Any = None) -> tuple[Array,
     n, d = X.shape
     generator = _generator(xp) if generator is None else generator
     width = min(count + 2, n, d)
-    if min(n, d) <= 4 * _BLOCKS * width:
+    if min(n, d) <= 4 * BLOCKS * width:
         small = X @ X.T if n <= d else X.T @ X
         values, vectors = xp.linalg.eigh(small)
         values = xp.sqrt(xp.maximum(values[::-1][:count], 1e-300))
@@ -370,7 +370,7 @@ def leading_vectors(X: Array, count: int, generator: Any = None) -> tuple[Array,
         return left, _host(values)
     block = xp.linalg.qr(multiply(X, _normal(generator, (d, width)), xp))[0]
     basis = block
-    for _ in range(_BLOCKS - 1):
+    for _ in range(BLOCKS - 1):
         block = multiply(X, multiply(X.T, xp.ascontiguousarray(block), xp), xp)
         for _ in range(2):
             block = block - basis @ (basis.T @ block)

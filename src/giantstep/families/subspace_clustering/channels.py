@@ -261,7 +261,7 @@ def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: 
     if sparse.any():
         snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
         threshold = log_odds(rho[sparse]) + 0.5 * np.log1p(known) + 0.5 * rank * np.log1p(snr)
-        r, weights = _chi_nodes(known, threshold, 1, _COARSE)
+        r, weights = chi_nodes(known, threshold, 1, _COARSE)
         shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
         wide = np.broadcast_to(snr[:, None], r.shape)
         inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), _COARSE)
@@ -281,7 +281,7 @@ def informed_entropy(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: 
         threshold = log_odds(part) + 0.5 * np.log1p(mean) + 0.5 * rank * np.log1p(snr)
         both = []
         for known, scale in ((mean, snr), (mean / (1 + mean), snr / (1 + snr))):
-            r, weights = _chi_nodes(known, threshold, 1, _COARSE)
+            r, weights = chi_nodes(known, threshold, 1, _COARSE)
             shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
             wide = np.broadcast_to(scale[:, None], r.shape)
             inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank, _COARSE)
@@ -309,7 +309,7 @@ def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Flo
 _panel = functools.cache(np.polynomial.legendre.leggauss)
 
 
-def _chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE) -> tuple[Floats, Floats]:
+def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE) -> tuple[Floats, Floats]:
     """Return nodes r and weights, (B, N), of the law of r = sqrt(chi^2), fit for a sigmoid of scale r^2/2 - threshold.
 
     Gauss-Legendre panels, broken also where the sigmoid turns: at small sparsity it is a step.
@@ -334,7 +334,7 @@ def _sigmoid_means(
     means = np.empty((3, len(scale)))
     for first in range(0, len(scale), _CHUNK):
         piece = slice(first, first + _CHUNK)
-        r, weights = _chi_nodes(scale[piece], threshold[piece], rank + 2, order)
+        r, weights = chi_nodes(scale[piece], threshold[piece], rank + 2, order)
         t = 0.5 * r**2
         value = special.expit(scale[piece, None] * t - threshold[piece, None])
         means[0, piece] = (weights * value).sum(axis=1)
@@ -349,7 +349,7 @@ def _softplus_mean(scale: Floats, threshold: Floats, rank: int, order: int = _FI
     mean = np.empty(len(scale))
     for first in range(0, len(scale), _CHUNK):
         piece = slice(first, first + _CHUNK)
-        r, weights = _chi_nodes(scale[piece], threshold[piece], rank, order)
+        r, weights = chi_nodes(scale[piece], threshold[piece], rank, order)
         mean[piece] = (weights * np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])).sum(
             axis=1
         )

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
@@ -120,7 +121,7 @@ def turning_points(problems: Problems) -> Turning:
     (just below the critical sparsity the whole loop would fit between two points of the grid).
     """
     count, k = len(problems.alpha), problems.channel.clusters
-    starts = np.clip(1e-3 * k * np.minimum(problems.rho**2, 1e-2), _LOWEST, 1e-2)
+    starts = np.clip(1e-2 * _smallest_turn(k, problems.alpha, problems.rho), _LOWEST, 1e-2)
     x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), problems.grid, axis=1)
     every = np.arange(count)
     margin = _margins(problems, x)
@@ -162,6 +163,11 @@ def turning_points(problems: Problems) -> Turning:
             if lam[top] > onset[c]:
                 turning.a_algB[c], turning.lam_algB[c] = a[top], lam[top]
     return turning
+
+
+def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) -> Floats:
+    """Return an a that is of the order of the first maximum of lam(a): k rho^2/sqrt(alpha), and no further out."""
+    return np.asarray(0.1 * clusters * np.minimum(np.square(rho), 1e-2) / np.maximum(1.0, np.sqrt(alpha)))
 
 
 def _margins(problems: Problems, x: Floats) -> Floats:
@@ -308,7 +314,7 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
         return math.nan, math.nan, math.nan
 
     def smallest(rho: float) -> tuple[float, float]:
-        x = np.linspace(math.log(1e-2 * channel.clusters * min(rho**2, 1e-2)), math.log(20.0), 80)
+        x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
         for _ in range(8):
             one = Problems(channel, np.full(len(x), alpha), np.full(len(x), rho))
             margin = one.margin(np.exp(x)) / np.exp(np.minimum(x, 0.0))
@@ -318,10 +324,10 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
             x = np.linspace(x[place - 1], x[place + 1], 13)
         return float(margin.min()), float(x[margin.argmin()])
 
-    def below(x: Floats, index: NDArray[np.intp]) -> Floats:
-        return np.array([-smallest(math.exp(one))[0] for one in x])
+    def side(x: float) -> float:
+        return math.tanh(smallest(math.exp(x))[0])  # far from the end only the sign matters
 
-    rho = np.exp(crossing(below, np.array([math.log(1e-3)]), np.zeros(1)))
+    rho = np.array([math.exp(optimize.brentq(side, math.log(1e-9), 0.0, xtol=1e-11))])
     a = np.array([math.exp(smallest(float(rho[0]))[1])])
     one = Problems(channel, np.array([alpha]), rho)
     return float(rho[0]), float(channel.overlap(a)[0]), float(one.snr_of(a)[0] / one.threshold[0])

@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.amp import (
+    BLOCKS,
     AMPRun,
     Sweep,
     amp,
@@ -45,8 +46,7 @@ def trial(
     rows = []
     for snr, alpha, n in zip(points["snr"], points["samples_per_dim"], samples):
         generator = draws.generator(f"start {float(snr)!r} {float(alpha)!r}")
-        one = truth.observed(n, float(snr))
-        rows.append(_ANSWERS[what](one, settings, generator))
+        rows.append(_ANSWERS[what](truth.observed(n, float(snr)), settings, generator))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -62,8 +62,9 @@ def memory(scenario: SubspaceClustering, points: Points, what: str, dim: int, se
         raise bad_field(
             "dim", dim, f'large enough for {_rank(scenario)} active features (sparsity * dim), or instance="random"'
         )
-    krylov = 15 * (k + 1) * 3
-    return 8 * (2 * max(samples) * dim + (max(samples) + dim) * (6 * k + krylov))
+    krylov = BLOCKS * (k + 1) * 3
+    matrices = 3 if scenario.mean == "informative" else 2  # the spectral start needs a centred copy
+    return 8 * (matrices * max(samples) * dim + (max(samples) + dim) * (6 * k + krylov))
 
 
 def _samples(alpha: float, dim: int) -> int:
@@ -101,7 +102,8 @@ class Truth:
         means = cluster_directions(s.clusters, weights, s.mean)
         xp_means = type(self).on_device(self.noise, means)
         signal = (one.prefactor * xp_means) @ self.features.T  # (k, d)
-        one.X = self.noise[:n] + signal[type(self).on_device(self.noise, labels)]
+        one.X = signal[type(self).on_device(self.noise, labels)]
+        one.X += one.noise
         return one
 
     @staticmethod

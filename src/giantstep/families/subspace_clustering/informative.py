@@ -17,11 +17,11 @@ from scipy import special
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
     Floats,
+    chi_nodes,
     informed_entropy,
     informed_overlap,
     log_odds,
 )
-from giantstep.families.subspace_clustering.channels import _chi_nodes as chi_nodes
 from giantstep.families.subspace_clustering.curve import Problems, falling_root
 
 

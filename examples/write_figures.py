@@ -1,0 +1,80 @@
+"""Write examples/figures: one study for each published figure, taken from its recipe.
+
+    python examples/write_figures.py
+
+A recipe is rehearsed with verbs that write down what they are asked; the first study of its largest panel becomes the
+file, with at most 15 values of a grid. A figure of a real dataset has no file: its arrays do not belong into one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from giantstep.arrays import large_arrays
+from giantstep.explorer.presets import figure_preset
+from giantstep.figures.recipes import Recipe, list_figures
+from giantstep.study import Study
+from giantstep.studyfile import study_fields
+
+FOLDER = Path(__file__).parent / "figures"
+MOST_VALUES = 15
+
+
+def thinned(values: Any) -> Any:
+    """Return at most `MOST_VALUES` values of a list, the first and the last among them."""
+    if isinstance(values, str) or np.ndim(values) != 1 or len(values) <= MOST_VALUES:
+        return values
+    places = np.linspace(0, len(values) - 1, MOST_VALUES).round().astype(int)
+    return [float(f"{values[place]:.5g}") for place in places]
+
+
+def example(recipe: Recipe) -> str | None:
+    """Return the file of one figure, or nothing where it studies arrays."""
+    preset = figure_preset(recipe)
+    if preset.get("arrays") or not preset["studies"]:
+        return None
+    study = Study(**study_fields(_with_infinity(preset["studies"][0]), recipe.name))
+    if list(large_arrays(study.scenario)):
+        return None
+    study = replace(study, grid={name: thinned(values) for name, values in study.grid.items()})
+    experiment = {**study.experiment, "trials": min(study.experiment.get("trials", 10), 20)}
+    if "dim" not in type(study.scenario).model_fields:
+        experiment.setdefault("dim", 200)
+    else:
+        experiment.pop("dim", None)
+    if study.what == "spikes":  # they grow with the dimension: the limit needs one
+        study = replace(study, limit={"dim": experiment["dim"], **study.limit})
+    head = [
+        f"# {recipe.title} ({recipe.paper}).",
+        f"# One curve of the figure; `giantstep reproduce {recipe.name}` draws all of it.",
+        f"#   giantstep predict examples/figures/{recipe.name}.toml --plot {recipe.name}.png",
+    ]
+    return "\n".join(head) + "\n" + replace(study, experiment=experiment).to_toml()
+
+
+def _with_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_infinity(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_infinity(inner) for inner in value]
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value
+
+
+def main() -> None:
+    """Write the files, and remove those of figures that are gone."""
+    FOLDER.mkdir(exist_ok=True)
+    texts = {f"{recipe.name}.toml": example(recipe) for recipe in list_figures()}
+    for path in FOLDER.glob("*.toml"):
+        if not texts.get(path.name):
+            path.unlink()
+    for name, text in texts.items():
+        if text:
+            (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

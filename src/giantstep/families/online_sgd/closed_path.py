@@ -1,0 +1,188 @@
+"""Long trajectories of erf networks: the mean map advanced in place, without factors of Q and without checks.
+
+The covariance C of students and teachers is closed under the map: a student moves along students and teachers. One
+neuron and one direction are advanced in plain floats, far faster than arrays with one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import asin, nan, pi, sqrt
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.moments import Engine, ErfEngine
+from giantstep.families.online_sgd.tilted import TiltedMoments
+
+Floats = NDArray[np.float64]
+Step = Callable[[float, float], tuple[float, float]]
+
+
+class ClosedPath(Protocol):
+    """A trajectory of a batch of points."""
+
+    def run(self, updates: int) -> None:
+        """Advance by so many updates."""
+
+    def state(self) -> tuple[Floats, Floats]:
+        """Return (M, Q) of all points, and NaN where a squared norm has passed the limit."""
+
+
+def closed_path(engine: Engine, drive: Drive, M: Floats, Q: Floats, limit: float) -> ClosedPath | None:
+    """Return the trajectory that starts at (M, Q); None unless closed forms describe all target directions.
+
+    Parameters
+    ----------
+    limit : squared norm beyond which a point has diverged.
+    """
+    if not isinstance(engine, ErfEngine) or np.linalg.matrix_rank(engine.teachers) < engine.k:
+        return None
+    if len(M) == 1 and engine.p == engine.k == engine.teachers.size == 1:
+        return SinglePath(engine, drive, M, Q, limit)
+    return ErfPath(engine, drive, M, Q, limit)
+
+
+class ErfPath:
+    """Any width, number of directions and number of points."""
+
+    def __init__(self, engine: ErfEngine, drive: Drive, M: Floats, Q: Floats, limit: float) -> None:
+        p, n = engine.p, len(engine.residual)
+        self.student, self.directions = engine.student, np.linalg.pinv(engine.teachers).T
+        self.limit = limit * engine.student**2
+        self.found = TiltedMoments(len(M), p, engine.residual)
+        C = self.found.C
+        C[:, :p, :p] = engine.student**2 * Q
+        C[:, :p, p:] = engine.student * M @ engine.teachers.T
+        C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
+        C[:, p:, p:] = engine.teachers @ engine.teachers.T
+        self.students, self.across = C[:, :p, :p], C[:, :p, p:]
+        self.turned = C[:, p:, :p].transpose(0, 2, 1)
+        self.norms = np.einsum("bjj->bj", self.students)
+        self.peak = self.norms.copy()
+        step = engine.student * drive.pace[:, None] * drive.second_layer * (2 / np.pi * engine.amplitude)
+        self.step = step[..., None]
+        self.scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
+        self.kept = np.ones((len(M), 1, 1)) if drive.terms == "published" else 1 - 1 / drive.batch[:, None, None]
+        self.dim = drive.dim[:, None] - (2.0 if drive.terms == "map" else 0.0)
+        self.noise = np.pi / 2 * drive.noise[:, None]
+        self.exact, self.projected = drive.terms == "map", drive.constraint != "none"
+        self.move, self.moved = np.empty((2, len(M), p, n))
+        self.own, self.towards = self.moved[..., :p], self.moved[..., p:]
+        self.own_turned, self.move_turned = self.own.transpose(0, 2, 1), self.move.transpose(0, 2, 1)
+        self.square, self.extra = np.empty((2, len(M), p, p))
+        self.length, self.unit = np.empty((len(M), p)), 1 / engine.student**2
+        self.down, self.right = self.length[:, :, None], self.length[:, None, :]
+
+    def run(self, updates: int) -> None:
+        """Advance by so many updates."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(updates):
+                self._advance()
+
+    def _advance(self) -> None:
+        found, students, square, extra = self.found, self.students, self.square, self.extra
+        found.update()
+        np.multiply(found.slopes, self.step, self.move)
+        np.matmul(self.move, found.C, self.moved)
+        np.matmul(self.moved, self.move_turned, square)
+        spread = found.mean + self.noise
+        if self.exact:
+            spread *= found.trace + self.dim
+            spread += found.change
+        else:
+            spread *= self.dim
+        spread /= found.root
+        spread.take(found.unpack, axis=1, out=extra, mode="clip")
+        np.multiply(extra, self.scatter, extra)
+        np.multiply(square, self.kept, square)
+        np.add(square, extra, square)
+        np.add(square, self.own, square)
+        np.add(square, self.own_turned, square)
+        np.add(students, square, students)
+        np.add(self.across, self.towards, self.across)
+        if self.projected:
+            np.multiply(self.norms, self.unit, self.length)
+            np.sqrt(self.length, self.length)
+            np.divide(students, self.down, students)
+            np.divide(students, self.right, students)
+            np.divide(self.across, self.down, self.across)
+        else:
+            np.maximum(self.peak, self.norms, out=self.peak)
+        self.turned[...] = self.across
+
+    def state(self) -> tuple[Floats, Floats]:
+        """Return (M, Q) of all points, and NaN where a squared norm has passed the limit."""
+        fine = (self.peak.max(axis=1) <= self.limit) & np.isfinite(self.norms).all(axis=1)
+        keep = np.where(fine, 1.0, np.nan)[:, None, None]
+        return keep * self.across @ self.directions / self.student, keep * self.students / self.student**2
+
+
+class SinglePath:
+    """One neuron, one direction, one point."""
+
+    def __init__(self, engine: ErfEngine, drive: Drive, M: Floats, Q: Floats, limit: float) -> None:
+        self.advance, self.limit = single_step(engine, drive), limit
+        self.m, self.q = M.item(), Q.item()
+
+    def run(self, updates: int) -> None:
+        """Advance by so many updates, or until the squared norm has passed the limit."""
+        m, q, advance, limit = self.m, self.q, self.advance, self.limit
+        for _ in range(updates):
+            if not q <= limit:
+                m = q = nan
+                break
+            m, q = advance(m, q)
+        self.m, self.q = m, q
+
+    def state(self) -> tuple[Floats, Floats]:
+        """Return (M, Q), NaN where the squared norm has passed the limit."""
+        M, Q = (np.full((1, 1, 1), value if self.q <= self.limit else nan) for value in (self.m, self.q))
+        return M, Q
+
+
+def single_step(engine: ErfEngine, drive: Drive) -> Step:
+    """Return (m, q) -> (m, q) of the mean map for one erf neuron, one erf target and one point."""
+    beta, tau, amplitude = float(engine.student), float(engine.teachers[0, 0]), float(engine.amplitude)
+    e1, e2 = (float(part) for part in engine.residual)
+    step = float(drive.pace[0] * drive.second_layer[0])
+    scatter = step * step / float(drive.batch[0])
+    dim, noise = float(drive.dim[0]), float(drive.noise[0])
+    free, terms = drive.constraint == "none", drive.terms
+    c22 = tau * tau
+    pull, square = 2 / pi * amplitude, 2 / pi * amplitude**2
+
+    def advance(m: float, q: float) -> tuple[float, float]:
+        across = sqrt(q - m * m) if q > m * m else 0.0
+        c11, c12 = beta * beta * q, beta * tau * m
+        one, weight = 1 + c11, 1 + 2 * c11
+        own = pull * e1 / sqrt(weight)
+        other = pull * e2 / sqrt(one * (1 + c22) - c12 * c12)
+        own -= (own * c11 + other * c12) / one
+        drift_z, drift_l = own * beta * m + other * tau, own * beta * across
+        # covariances tilted by s'(l)^2, and their derivatives under Omega -> (1 + t) Omega
+        s11, s12, s22 = c11 / weight, c12 / weight, c22 - 2 * c12 * c12 / weight
+        d11, d12, d22 = s11 - 2 * s11 * s11, s12 - 2 * s11 * s12, s22 - 2 * s12 * s12
+        i1, i2 = 1 / (1 + s11), 1 / (1 + s22)
+        r11, r22, r12 = s11 * i1, s22 * i2, s12 * sqrt(i1 * i2)
+        mean = 2 / pi * (e1 * e1 * asin(r11) + e2 * e2 * asin(r22) + 2 * e1 * e2 * asin(r12)) + noise
+        base = square / sqrt(weight)
+        chi = base * mean
+        spread = dim * chi
+        if terms == "map":
+            h1, h2 = 0.5 * d11 * i1, 0.5 * d22 * i2
+            g11 = (d11 * i1 - 2 * r11 * h1) / sqrt(1 - r11 * r11)
+            g22 = (d22 * i2 - 2 * r22 * h2) / sqrt(1 - r22 * r22)
+            g12 = (d12 * sqrt(i1 * i2) - r12 * (h1 + h2)) / sqrt(1 - r12 * r12)
+            change = 2 / pi * (e1 * e1 * g11 + e2 * e2 * g22 + 2 * e1 * e2 * g12)
+            spread += 2 * base * (change - c11 / weight * mean)
+        if terms != "published":
+            spread -= drift_z * drift_z + drift_l * drift_l
+        m += step * drift_z
+        across += step * drift_l
+        q = m * m + across * across + scatter * spread
+        return (m, q) if free else (m / sqrt(q), 1.0)
+
+    return advance
