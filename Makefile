@@ -36,6 +36,7 @@ test: lint
 	$(PYTEST) -m "not slow"
 
 docs: $(DOCS_STAMP)
+	rm -rf docs/_build/html
 	$(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m sphinx -W -E --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 

@@ -29,6 +29,8 @@ exclude_patterns = ["_build", "gallery/*.rst", "gallery/*.txt", "gallery/*.md", 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
+smartquotes = False
+
 html_theme = "furo"
 html_title = "giantstep"
 html_static_path = ["_static"]

@@ -32,9 +32,15 @@ def _literal(text: str) -> nodes.literal:
     return nodes.literal(text, text)
 
 
+def _said(text: str) -> list[nodes.Node]:
+    """Return a text as nodes, with what stands between backticks as code."""
+    parts = text.split("`")
+    return [_literal(part) if number % 2 else nodes.Text(part) for number, part in enumerate(parts) if part]
+
+
 def _cell(content: str | nodes.Node) -> nodes.entry:
-    inside = nodes.paragraph("", "", nodes.Text(content) if isinstance(content, str) else content)
-    return nodes.entry("", inside)
+    inside = _said(content) if isinstance(content, str) else [content]
+    return nodes.entry("", nodes.paragraph("", "", *inside))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str | nodes.Node]]) -> nodes.table:
@@ -75,7 +81,10 @@ class Fields(FamilyDirective):
             for choice in field.get("choices", []):
                 if choice.get("fields"):
                     kind = f' (kind "{choice["kind"]}")' if "kind" in choice else ""
-                    out += [_title(f"{field['name']}: {choice['name']}{kind}"), nodes.paragraph("", choice["meaning"])]
+                    out += [
+                        _title(f"{field['name']}: {choice['name']}{kind}"),
+                        nodes.paragraph("", "", *_said(choice["meaning"])),
+                    ]
                     out.append(self.fields(choice["fields"]))
         return out
 
@@ -100,7 +109,7 @@ class Questions(FamilyDirective):
     def run(self) -> list[nodes.Node]:
         out: list[nodes.Node] = []
         for name, question in self.about()["questions"].items():
-            out += [_title(f'what="{name}"'), nodes.paragraph("", question["meaning"] + ".")]
+            out += [_title(f'what="{name}"'), nodes.paragraph("", "", *_said(question["meaning"] + "."))]
             rows = []
             for variable in question["variables"]:
                 dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""

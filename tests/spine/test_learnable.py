@@ -171,3 +171,22 @@ def test_giant_steps_of_the_experiment_confirm_the_verdict(target, activation):
     for row in verdict.hidden:
         assert np.all(np.abs(fitted["cosine"].values[-1] @ row) < 4 * error.max() + 0.01)
     assert cosine.shape == error.shape
+
+
+def test_the_experiment_beside_a_verdict():
+    """H3 at a larger rate: no direction in one pass, one with repetition; the lengths follow the verdict's constant."""
+    ends = {}
+    for algorithm in ("squared", "extragradient"):
+        verdict = gs.learnable("h3(z)", "relu", algorithm, rate=0.02)
+        ends[algorithm] = verdict.experiment(64, runs=32, seed=1)
+        assert "largest cosine" in ends[algorithm].attrs["text"]
+    assert "50 d samples" in ends["squared"].attrs["text"]
+    assert "52.56 d samples" in ends["extragradient"].attrs["text"]  # 1.2 times 0.1 over the initial speed
+    gap = float(ends["extragradient"].cosine[0] - ends["squared"].cosine[0])
+    error = float(np.hypot(ends["extragradient"].cosine_stderr[0], ends["squared"].cosine_stderr[0]))
+    assert gap > 3 * error
+
+
+def test_the_experiment_beside_giant_steps():
+    found = gs.learnable(EX2, "relu", "giant-steps").experiment(80, runs=4)
+    assert found.cosine.dims == ("direction",) and float(found.cosine.min()) > 0.2

@@ -106,3 +106,10 @@ def test_algorithms_may_vary_over_a_grid():
     result = gs.predict(gs.OnlineSGD.example(), algorithm=["squared", "correlation"], times=[5])
     assert result.algorithm.values.tolist() == ["squared", "correlation"]
     assert result.M.values[0] != result.M.values[1]
+
+
+def test_an_experiment_that_does_not_recover_says_so():
+    scenario = gs.OnlineSGD.example().replace(steps=1, initial_overlap=[[0.01]])
+    with pytest.warns(gs.GiantstepWarning):
+        result = gs.simulate(scenario, what="recovery", trials=2)
+    assert str(result.status.values).endswith("did not reach the cosine within `steps`")

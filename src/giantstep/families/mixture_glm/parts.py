@@ -298,7 +298,7 @@ class Dataset(Part):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 10))
     >>> s = gs.MixtureGLM.from_data(X, X[:, 0] + rng.standard_normal(200), ridge=1.0)
-    >>> s.dataset.inputs.shape
+    >>> s.data.inputs.shape
     (200, 10)
     """
 
