@@ -2,7 +2,8 @@
 
     python benchmarks/bench_dynamics.py
 
-Every line names the plain alternative measured in the same run and the ratio to it.
+Every line names the plain alternative measured in the same run and the ratio to it. Seconds are those of the processor
+(one thread), so that a busy machine does not change them.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ def hermite(p: int, **fields: object) -> gs.OnlineSGD:
 
 
 def seconds(call: Callable[[], object], least: float = 0.5) -> float:
-    """Return the time of one call, repeated until it is measurable."""
+    """Return the processor time of one call, repeated until it is measurable."""
     call()
-    count, start = 0, time.perf_counter()
-    while time.perf_counter() - start < least:
+    count, start = 0, time.process_time()
+    while time.process_time() - start < least:
         call()
         count += 1
-    return (time.perf_counter() - start) / count
+    return (time.process_time() - start) / count
 
 
 def map_rate(scenario: gs.OnlineSGD, steps: int, batch: int = 1, kind: str = "auto") -> float:

@@ -46,6 +46,8 @@ def example(recipe: Recipe) -> str | None:
         experiment.setdefault("dim", 200)
     else:
         experiment.pop("dim", None)
+    if study.what == "spectrum":  # a figure of edges alone asks for no density worth drawing
+        study = replace(study, settings={name: value for name, value in study.settings.items() if name != "x"})
     if study.what == "spikes":  # they grow with the dimension: the limit needs one
         study = replace(study, limit={"dim": experiment["dim"], **study.limit})
     head = [

@@ -3,7 +3,7 @@
 ``{update-rule} one-step``, ``{fields} one-step``, ``{questions} one-step``, ``{papers} one-step`` and
 ``{agreement} one-step``, the table that `make verify` measured. ``{public-names} NAMES`` documents public names,
 ``{benchmarks}`` what every benchmark printed when its result was stored, ``{stored-numbers} NAME`` and
-``{stored-text} NAME`` one file of those results.
+``{stored-text} NAME`` one file of those results, ``{published-figures}`` what `giantstep reproduce` can draw.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -125,23 +126,29 @@ class Questions(FamilyDirective):
         return out
 
 
+def _reference(bibtex: str) -> str:
+    """Return a BibTeX entry as a line of text."""
+    found = re.findall(r"(\w+)\s*=\s*\{(.*?)\},?\s*\n", bibtex, flags=re.S)
+    entry = {name: _without_tex(value) for name, value in found}
+    eprint = f"arXiv {entry['eprint']}" if "eprint" in entry else ""
+    where = entry.get("journal", entry.get("booktitle", ""))
+    parts = [entry.get("author", "").replace(" and ", "; "), entry["title"], where, eprint, entry.get("year", "")]
+    return ". ".join(part.rstrip(".") for part in parts if part) + "."
+
+
+def _without_tex(text: str) -> str:
+    accented = re.sub(r"\{?\\'\{?(\w)\}?\}?", lambda found: unicodedata.normalize("NFC", found[1] + "\u0301"), text)
+    accented = re.sub(r'\{?\\"\{?(\w)\}?\}?', lambda found: unicodedata.normalize("NFC", found[1] + "\u0308"), accented)
+    return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", accented))
+
+
 class Papers(FamilyDirective):
     """The papers behind a family; `giantstep cite` prints the same."""
 
     def run(self) -> list[nodes.Node]:
-        items = []
-        for paper in self.about()["papers"]:
-            entry = {key: value for key, value in re.findall(r"(\w+)\s*=\s*\{(.*?)\},?\s*\n", paper["bibtex"])}
-            where = entry.get("journal", entry.get("booktitle", ""))
-            eprint = f"arXiv {entry['eprint']}" if "eprint" in entry else ""
-            parts = [
-                entry.get("author", "").replace(" and ", ", "),
-                paper["title"],
-                where,
-                eprint,
-                entry.get("year", ""),
-            ]
-            items.append(nodes.list_item("", nodes.paragraph("", ". ".join(part for part in parts if part) + ".")))
+        items = [
+            nodes.list_item("", nodes.paragraph("", _reference(paper["bibtex"]))) for paper in self.about()["papers"]
+        ]
         return [nodes.bullet_list("", *items)]
 
 
@@ -178,8 +185,10 @@ class Benchmarks(Directive):
         out: list[nodes.Node] = []
         missing = []
         for program in sorted(BENCHMARKS.glob("bench_*.py")):
-            stored = BENCHMARKS / "results" / f"{program.stem}.txt"
-            if not stored.exists():
+            results = BENCHMARKS / "results"
+            places = (results / f"{program.stem}.txt", results / f"{program.stem.removeprefix('bench_')}.txt")
+            stored = next((place for place in places if place.exists()), None)
+            if stored is None:
                 missing.append(program.name)
                 continue
             out += [_title(_first_line(program)), nodes.paragraph("", "", _literal(f"benchmarks/{program.name}"))]
@@ -229,6 +238,29 @@ def _shown(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+class PublishedFigures(Directive):
+    """The figures that `giantstep reproduce` rebuilds, paper by paper, in the words of `giantstep figures`."""
+
+    def run(self) -> list[nodes.Node]:
+        from giantstep.figures.recipes import list_figures
+        from giantstep.references import BIBTEX
+
+        recipes = list_figures()
+        out: list[nodes.Node] = []
+        for paper in dict.fromkeys(recipe.paper for recipe in recipes):
+            rows = [
+                (
+                    _literal(recipe.name),
+                    f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}",
+                    recipe.parameters,
+                )
+                for recipe in recipes
+                if recipe.paper == paper
+            ]
+            out += [_title(_reference(BIBTEX[paper])), _table(("name", "what it shows", "parameters"), rows)]
+        return out
+
+
 class PublicNames(Directive):
     """The public names given, each with its docstring."""
 
@@ -271,6 +303,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("agreement", Agreement)
     app.add_directive("public-names", PublicNames)
     app.add_directive("benchmarks", Benchmarks)
+    app.add_directive("published-figures", PublishedFigures)
     app.add_directive("stored-numbers", StoredNumbers)
     app.add_directive("stored-text", StoredText)
     app.connect("autodoc-process-docstring", _plain_text, priority=100)

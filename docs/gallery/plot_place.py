@@ -31,7 +31,7 @@ print("k-means", round(adjusted_rand_score(truth, KMeans(2, n_init=10, random_st
 print("features:", np.flatnonzero(model.support_))
 
 # %%
-# Along the first principal component of all features the clusters are one; along that of the features found they part.
+# Along the first principal component of all features the clusters overlap; along that of the features found they part.
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
 for panel, columns, name in ((axes[0], slice(None), "all features"), (axes[1], model.support_, "features found")):
     chosen = scaled[:, columns]

@@ -96,6 +96,9 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
             low, high = xarray.align(low, high, join="outer")
             freedoms = _freedom(limit), _freedom(experiment)
             gap, z = _gap_and_z(low, high, low_error, high_error, freedoms, len(variable.dims))
+            if variable.counted:
+                unseen = (high == 0) & (high_error == 0) & (low * (freedoms[1] + 1) < 3)
+                z = z.where(~unseen, 0.0)
             data[name + "_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus limit")
             data[name + "_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")
     for name in ("converged", "status"):

@@ -23,7 +23,8 @@ class Variable:
     `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
     `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
     `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
-    otherwise `missing` says what a NaN means.
+    otherwise `missing` says what a NaN means. One with `counted=True` is a fraction of counted events: that no trial
+    saw one does not contradict a limit below three events in all trials.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Variable:
     compared: bool = True
     partial: bool = False
     missing: str = ""
+    counted: bool = False
 
 
 @dataclass(frozen=True)

@@ -480,7 +480,8 @@ def _giant_steps(h: Target, s: Function, a: tuple[float, ...]) -> Verdict:
     else:
         hard = next(stage for stage in stages if stage.order == worst)
         what = ", ".join(direction_text(row) for row in hard.directions)
-        reason = f"{what} has leap {worst} and one step needs a batch of order d^{worst} to see it"
+        has, it = ("has", "it") if len(hard.directions) == 1 else ("have", "them")
+        reason = f"{what} {has} leap {worst} and one step needs a batch of order d^{worst} to see {it}"
     if not found.complete:
         reason += "; " + _rest(s, facts, found.stages)
     return _verdict(h, s, "giant-steps", a, stages, found.complete, worst + (worst > 1), None, reason, data, view)

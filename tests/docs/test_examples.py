@@ -68,4 +68,6 @@ def test_the_examples_are_those_of_the_recipes():
     found.loader.exec_module(program)
     for recipe in list_figures()[::6]:
         text = program.example(recipe)
-        assert text is None or text == (EXAMPLES / "figures" / f"{recipe.name}.toml").read_text(), recipe.name
+        assert text is None or text == (EXAMPLES / "figures" / f"{recipe.name}.toml").read_text(), (
+            f"{recipe.name}: run {place}"
+        )

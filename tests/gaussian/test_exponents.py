@@ -105,6 +105,8 @@ def test_a_direction_the_target_does_not_depend_on_is_left_out():
     assert found.directions.shape == (1, 3)
     assert (found.information, found.generative) == (3, 1)
     assert "never finds" in found.caveats()[0]
+    both = gs.exponents("h3(z) + h4(z)", "relu").caveats()  # c_3 = 0, but c_4 C_4 is there: not never
+    assert both == ["relu has c_3 = 0 and one-pass SGD with it finds z through order 4 at best"]
 
 
 def test_symmetry_flags():

@@ -4,7 +4,8 @@ import xarray
 from scipy import special
 
 import giantstep as gs
-from giantstep.agreement import chance_line, normal_score, student_line
+from giantstep.agreement import chance_line, combine, normal_score, student_line
+from giantstep.family import Question, Variable
 
 from .toy import Toy
 
@@ -155,3 +156,17 @@ def test_agreement_refuses_one_sided_results():
         gs.agreement(gs.predict(Toy()))
     with pytest.raises(gs.InputError, match="allow"):
         gs.agreement(gs.compare(Toy(), dim=10)).passes(allow=-1)
+
+
+@pytest.mark.parametrize(("limit", "agrees"), [(4.6e-9, True), (0.5, False)])
+def test_an_event_that_no_trial_saw_contradicts_only_a_frequent_one(limit, agrees):
+    def side(value, **more):
+        data = {"seen": ((), value), "converged": ((), True), "status": ((), "")}
+        data |= {name: ((), error) for name, error in more.items()}
+        return xarray.Dataset(data, attrs={"trials": 40})
+
+    question = Question("?", (Variable("seen", (), "s", "fraction of an event", counted=True),))
+    exact = side(limit)
+    del exact.attrs["trials"]
+    both = combine(exact, side(0.0, seen_stderr=0.0), question)
+    assert (abs(float(both.seen_z)) < 3) is agrees

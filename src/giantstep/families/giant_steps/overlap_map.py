@@ -1,11 +1,9 @@
 """The exact map of overlaps of a giant step, for blocks of exchangeable neurons at finite or infinite width.
 
 Neurons of a block t share a_t, M_t = <w_i, w*>, q_t = |w_i|^2, and R_tt' = <w_i, w_j> for i != j. So lambda_i = u_t +
-sd_t e_i with
-u jointly Gaussian with z, cov u = R, and private e_i. Given (z, u) the neurons are independent, which makes every
-average over
-a network of any width an average over the shared space (z, u) of products of one-neuron averages. Terms with 1/p are
-exact.
+sd_t e_i with u jointly Gaussian with z, cov u = R, and private e_i. Given (z, u) the neurons are independent, which
+makes every average over a network of any width an average over the shared space (z, u) of products of one-neuron
+averages. Terms with 1/p are exact.
 """
 
 from __future__ import annotations

@@ -97,11 +97,9 @@ class GiantSteps(Scenario):
     """A few gradient steps of the first layer, each on a fresh batch of n = batch_per_dim * d^batch_exponent samples.
 
     f = (1/p) sum_j a_j s(w_j.x) with a fixed second layer a; y = h(z1..zk) + sqrt(noise) N(0,1), z_r = w*_r.x. The
-    limit is
-    d -> inf with p fixed, or p -> inf after it (``width=inf``). Neurons with equal a_j form a block: they stay
+    limit is d -> inf with p fixed, or p -> inf after it (``width=inf``). Neurons with equal a_j form a block: they stay
     exchangeable, and the exact map has one overlap M per block and direction, one squared norm per block, and one
-    overlap R
-    for every pair of blocks.
+    overlap R for every pair of blocks.
 
     >>> import giantstep as gs
     >>> s = gs.GiantSteps(target="(z1 + z1**2 + z2 - z2**2)/2", activation="relu", rate=2.0, batch_per_dim=1.0, steps=2)

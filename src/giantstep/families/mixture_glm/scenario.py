@@ -85,6 +85,7 @@ _BY_CLUSTER = (
         "P_c(y P<0)",
         "train_error in each cluster (NaN: no samples)",
         partial=True,
+        counted=True,
     ),
 )
 _OBSERVABLES = (
@@ -102,6 +103,7 @@ _OBSERVABLES = (
         (),
         "P(y P<0) or E(y - P)^2",
         "misclassified fraction of the training samples, or their mean squared error (real labels)",
+        counted=True,
     ),
 )
 _ERRORS = (

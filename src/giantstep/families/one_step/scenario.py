@@ -175,6 +175,7 @@ _ERRORS = (
         (),
         "sum (y - f)^2/n",
         "mean squared error on the n samples of the fit; with classes the fraction misclassified",
+        counted=True,
     ),
     Variable("objective", (), "loss/n", "loss plus penalty on the samples of the fit, per sample"),
     Variable("test_misclassified", (), "P(sign f != sign<w*,x>)", "fraction of fresh samples with the wrong sign"),
