@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_sigkill_of_a_worker_process(store, diary):
 
 @pytest.mark.timeout(120)
 def test_sigkill_of_a_worker_in_the_middle_of_its_answer(store, diary, monkeypatch):
-    monkeypatch.setattr("giantstep.sweep.engines._HEARTBEAT", 0.5)  # without one this waits for ever
+    monkeypatch.setattr(import_module("giantstep.sweep.engines"), "_HEARTBEAT", 0.5)  # without one this waits for ever
     faulty = Faulty(trouble=DIES_ANSWERING, since=1)
     result = gs.sweep(faulty, store=store, engine="processes", workers=1, dim=10, trials=2)
     assert len(diary()) == 2 + 1 and len(stored(store)) == 2
