@@ -35,6 +35,7 @@ def cluster(options: argparse.Namespace) -> Any:
         walltime=options.walltime,
         job_extra_directives=options.directive or [],
         worker_extra_args=["--lifetime", options.lifetime, "--lifetime-stagger", "2m"],
+        scheduler_options={"dashboard_address": ":0"},  # any free port: login nodes are shared
     )
     jobs.adapt(minimum_jobs=1, maximum_jobs=options.jobs)
     return jobs
