@@ -291,4 +291,6 @@ def with_infinity(value: Any) -> Any:
     """Return JSON data as TOML holds it: infinity has a word of its own there."""
     if isinstance(value, dict):
         return {name: with_infinity(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_infinity(inner) for inner in value]
     return float(value) if value in ("inf", "-inf") else value

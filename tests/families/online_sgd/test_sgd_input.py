@@ -53,8 +53,9 @@ def test_bad_fields(fields, message):
 
 
 def test_a_declared_jump_is_fine():
-    gs.OnlineSGD(rate=0.1, target=gs.Function(lambda z: (z > 0.3) * 1.0, kinks=[0.3]))
-    gs.OnlineSGD(rate=0.1, target="sign(z1 + z2)")
+    jump = gs.OnlineSGD(rate=0.1, target=gs.Function(lambda z: (z > 0.3) * 1.0, kinks=[0.3]))
+    plane = gs.OnlineSGD(rate=0.1, target="sign(z1 + z2)")
+    assert [scenario.target.directions for scenario in (jump, plane)] == [1, 2]
 
 
 @pytest.mark.parametrize(
