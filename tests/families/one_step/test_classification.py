@@ -119,3 +119,13 @@ def test_the_network_agrees(scenario, trials):
 def test_bad_input(change, said):
     with pytest.raises(gs.InputError, match=said):
         TANH.replace(change)
+
+
+def test_features_that_come_in_chunks_are_kept(monkeypatch):
+    """They arrive in a buffer that is used again; the same samples in many chunks must give the same classifier."""
+    scenario = TANH.replace(samples_per_dim=30.0)
+    whole = gs.simulate(scenario, dim=10, trials=1)
+    monkeypatch.setattr("giantstep.lab.seeds.chunk_rows", lambda device: 64)
+    parts = gs.simulate(scenario, dim=10, trials=1)
+    for name in ("norm", "objective", "train_error"):
+        assert parts[name].item() == pytest.approx(whole[name].item(), rel=1e-6)

@@ -107,6 +107,8 @@ def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Map
     if what == "errors":
         together = int(np.unique(points["ridge"], return_counts=True)[1].max())
         fitting = p * count + max(fitting + 3 * few * together, chunk * p + 3 * chunk * count)
+    if what == "errors" and scenario.loss != "square":  # all features at once, Newton's weighted copy, its matrices
+        fitting = 2 * most * p + 2 * p * p
     if settings.get("device", "cpu") != "cpu":
         fitting += 6 * min(p, most) ** 2 + 3 * chunk * p
     return 8 * max(building, weights + streaming + fitting)
@@ -413,12 +415,17 @@ def _classification(
 ) -> dict[str, NDArray[Any]]:
     """Fit b = a/sqrt(p) with a convex loss at every point, to optimality; penalty ridge*p/2 |b|^2."""
     xp, p = draws.xp, sizes.width
-    pieces = [(to_numpy(features), to_numpy(labels)) for features, labels in _training(network, sizes, draws)]
-    inputs, labels = np.concatenate([f for f, _ in pieces]), np.concatenate([y for _, y in pieces])
+    rows = int(sizes.samples.max())
+    inputs, labels, start = np.empty((rows, p)), np.empty(rows), 0
+    for features, some in _training(network, sizes, draws):  # the features are views of a buffer: copied at once
+        stop = start + len(some)
+        inputs[start:stop], labels[start:stop] = to_numpy(features), to_numpy(some)
+        start = stop
     labels[draws.uniform("flips", len(labels)) < network.flip] *= -1
     penalties = points["ridge"] * p
     fits = [fit(inputs[:size], labels[:size], loss, ridge=penalty) for size, penalty in zip(sizes.samples, penalties)]
-    values = _order_parameters(network, xp.asarray(np.stack([found.weights for found in fits], axis=1)), xp)
+    fitted = xp.asarray(np.stack([found.weights for found in fits], axis=1))
+    values = _order_parameters(network, fitted, xp)
     values["train_error"], values["objective"] = np.empty(len(fits)), np.empty(len(fits))
     for place, (found, size) in enumerate(zip(fits, sizes.samples)):
         margins = labels[:size] * (inputs[:size] @ found.weights)
@@ -426,9 +433,8 @@ def _classification(
         values["train_error"][place] = np.mean(margins < 0)
         values["objective"][place] = np.mean(losses) + 0.5 * penalties[place] * values["norm"][place] / size
     wrong, count = xp.zeros(len(fits)), int(settings.get("test_samples") or TEST_SAMPLES)
-    weights = xp.asarray(np.stack([found.weights for found in fits], axis=1))
     for features, signal, _ in _samples(network, "test", count, draws):
-        wrong += xp.sum(xp.sign(multiply(features, weights, xp)) != xp.sign(signal)[:, None], axis=0)
+        wrong += xp.sum(xp.sign(multiply(features, fitted, xp)) != xp.sign(signal)[:, None], axis=0)
     values["test_misclassified"] = to_numpy(wrong) / count
     values["test_error"] = (1 - 2 * network.flip) * values["test_misclassified"] + network.flip
     unsolved = np.array([not found.solved for found in fits])
