@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from giantstep._names import callable_module
 from giantstep.errors import InputError, bad_field
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -31,7 +32,7 @@ _ZERO = 1e-14
 """Absolute precision below which a number is zero."""
 
 
-def normal_score(t: ArrayLike, freedom: ArrayLike) -> NDArray[np.float64]:
+def normal_score(t: ArrayLike, freedom: ArrayLike) -> Floats:
     """Return the normal score with the tail probability of Student's t; infinite `freedom` returns `t`.
 
     >>> round(float(normal_score(2.776445, 4)), 3)   # the 97.5% point of Student's t
@@ -45,7 +46,7 @@ def normal_score(t: ArrayLike, freedom: ArrayLike) -> NDArray[np.float64]:
     return np.where(freedom > 0, np.copysign(score, t), np.nan)
 
 
-def _log_tail(t: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_tail(t: Floats, freedom: Floats) -> Floats:
     """Return log P(T > t) for t >= 0, also where the probability itself is too small for a float."""
     tail = special.stdtr(freedom, -t)
     # P(T > t) = I_x(a, 1/2)/2 with x = freedom/(freedom + t^2), a = freedom/2; leading term of its series
@@ -55,7 +56,7 @@ def _log_tail(t: NDArray[np.float64], freedom: NDArray[np.float64]) -> NDArray[n
     return np.where(tail > 1e-280, np.log(np.maximum(tail, 1e-300)), leading + series)
 
 
-def student_line(line: float, freedom: ArrayLike) -> NDArray[np.float64]:
+def student_line(line: float, freedom: ArrayLike) -> Floats:
     """Return the t that has the normal score `line`: the inverse of `normal_score`."""
     freedom = np.asarray(freedom, float)
     t = -special.stdtrit(np.where(np.isinf(freedom), 1e10, freedom), special.ndtr(-line))
@@ -154,7 +155,7 @@ def _gap_and_z(
     return gap, gap.copy(data=np.where((gap.values == 0) & np.isfinite(high_error.values), 0.0, score))
 
 
-def _with_spread(square: NDArray[np.float64], entries: tuple[int, ...]) -> NDArray[np.float64]:
+def _with_spread(square: Floats, entries: tuple[int, ...]) -> Floats:
     """Give entries without any spread, among others of the variable that have some, the smallest of theirs.
 
     A few trials that happen to count the same number of eigenvalues in one bin have not measured it exactly.

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError
+from giantstep.types import Array, Floats
 
 WRITTEN_OUT = 256
 """Arrays of at most this many numbers are written into a file; larger ones lie beside it."""
@@ -30,7 +31,7 @@ class FrozenArray:
     """
 
     __slots__ = ("_digest", "values")
-    values: NDArray[np.float64]
+    values: Floats
 
     def __init__(self, values: ArrayLike) -> None:
         numbers = np.array(values, dtype=np.float64) + 0.0  # minus zero is zero: the same content
@@ -38,7 +39,7 @@ class FrozenArray:
         self.values = numbers
         self._digest = ""
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.values, dtype=dtype) if copy or dtype is not None else self.values
 
     def __eq__(self, other: object) -> bool:
@@ -103,7 +104,7 @@ def _array_json(array: FrozenArray) -> Any:
     return {"npz": array.file, "shape": list(array.shape)}
 
 
-Array = Annotated[
+ArrayField = Annotated[
     FrozenArray,
     BeforeValidator(as_array),
     PlainSerializer(_array_json, when_used="json"),

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.family import Answer, Variable
-from giantstep.grid import Points
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import Request
+from giantstep.types import Array, Booleans, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -55,7 +54,7 @@ def solved(
 
 
 def collected(
-    answers: Sequence[tuple[NDArray[np.intp], Answer]], request: Request, settings: Mapping[str, Any]
+    answers: Sequence[tuple[Indices, Answer]], request: Request, settings: Mapping[str, Any]
 ) -> tuple[xarray.Dataset, Problems]:
     """Lay answers at places of the grid out as one table."""
     from giantstep.result import Table, merged, provenance
@@ -87,7 +86,7 @@ def _bare(points: Points) -> Points:
     return {**points, "dim": np.full_like(points["dim"], np.inf)}
 
 
-def _without_failed(variable: Variable, values: NDArray[Any], failed: NDArray[np.bool_]) -> NDArray[Any]:
+def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Array:
     """Blank the points that failed; a trajectory keeps what came before it diverged."""
     if not failed.any() or "time" in variable.dims:
         return values
@@ -97,7 +96,7 @@ def _without_failed(variable: Variable, values: NDArray[Any], failed: NDArray[np
     return values
 
 
-def _diagnostics(answer: Any, failed: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+def _diagnostics(answer: Any, failed: Booleans) -> dict[str, Array]:
     return {
         "converged": ~failed,
         "residual": np.asarray(answer.residual, dtype=np.float64),

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.family import Setting
 from giantstep.scenario import as_number, nearest
+from giantstep.types import Array
 
 
 def checked_number(name: str, value: Any, allowed: str, good: Callable[[float], bool], *, whole: bool = False) -> float:
@@ -62,7 +62,7 @@ def checked_setting(name: str, setting: Setting, value: Any) -> Any:
     return _number_list(name, value)
 
 
-def _number_list(name: str, value: Any) -> NDArray[Any]:
+def _number_list(name: str, value: Any) -> Array:
     entries = value if isinstance(value, list | tuple) else np.asarray(value).tolist()
     entries = entries if isinstance(entries, list | tuple) else [entries]
     found: list[complex] = []

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from giantstep.types import Array, Floats, Integers, Strings
 
 Engine = Literal["limit", "experiment"]
 
@@ -84,10 +83,10 @@ class Answer:
     attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes.
     """
 
-    values: dict[str, NDArray[Any]]
-    status: NDArray[np.str_]
-    residual: NDArray[np.float64]
-    iterations: NDArray[np.int64]
-    coords: dict[str, NDArray[Any]] = field(default_factory=dict)
+    values: dict[str, Array]
+    status: Strings
+    residual: Floats
+    iterations: Integers
+    coords: dict[str, Array] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
+from giantstep.types import Array
 
 if TYPE_CHECKING:
     import xarray
@@ -113,13 +113,13 @@ def from_json(text: str) -> xarray.Dataset:
     return xarray.Dataset(columns, coords, attrs=data["attrs"])
 
 
-def table(result: xarray.Dataset) -> dict[str, NDArray[Any]]:
+def table(result: xarray.Dataset) -> dict[str, Array]:
     """Return a result as columns of equal length: what the CSV holds."""
     own = [str(dim) for dim in result.dims]
     grid = [str(dim) for dim in result["converged"].dims] if "converged" in result else own
     row_dims = [*grid, *(dim for dim in _ROW_DIMS if dim in own and dim not in grid)]
     shape = tuple(result.sizes[dim] for dim in row_dims)
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Array] = {}
     for dim in row_dims:
         values = result[dim].values if dim in result.coords else np.arange(result.sizes[dim])
         columns[dim] = _spread(values, (dim,), row_dims, shape)
@@ -137,7 +137,7 @@ def table(result: xarray.Dataset) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _spread(values: NDArray[Any], dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]) -> NDArray[Any]:
+def _spread(values: Array, dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]) -> Array:
     order = [dims.index(dim) for dim in row_dims if dim in dims]
     own = [size if dim in dims else 1 for dim, size in zip(row_dims, shape)]
     return np.broadcast_to(np.asarray(values).transpose(order).reshape(own), shape).reshape(-1)
@@ -220,11 +220,11 @@ def _from_json_file(path: Path) -> xarray.Dataset:
     return from_json(path.read_text(encoding="utf-8"))
 
 
-def _kind(values: NDArray[Any]) -> str:
+def _kind(values: Array) -> str:
     return {"f": "float", "b": "bool", "i": "int", "u": "int"}.get(values.dtype.kind, "str")
 
 
-def _json_values(values: NDArray[Any]) -> Any:
+def _json_values(values: Array) -> Any:
     if values.dtype.kind != "f":
         return values.tolist() if values.dtype.kind in "biu" else values.astype(str).tolist()
     if np.isfinite(values).all():
@@ -236,7 +236,7 @@ def _json_values(values: NDArray[Any]) -> Any:
     return plain.tolist()
 
 
-def _from_json_values(values: Any, kind: str) -> NDArray[Any]:
+def _from_json_values(values: Any, kind: str) -> Array:
     if kind != "float":
         return np.array(values, dtype={"bool": bool, "int": np.int64, "str": str}[kind])
     return np.array(values, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity

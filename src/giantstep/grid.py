@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -19,8 +18,8 @@ from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function, Target
 from giantstep.scenario import Scenario, allowed_values, as_number, check_numbers, dotted, field, known_field
+from giantstep.types import Array, Floats, Indices, Points
 
-Points = dict[str, NDArray[np.float64]]
 """Dotted numeric field -> its value at each point, shape (B,)."""
 
 DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
@@ -38,7 +37,7 @@ class Batch(NamedTuple):
     """
 
     scenario: Scenario
-    places: NDArray[np.intp]
+    places: Indices
     points: Points
 
 
@@ -46,11 +45,11 @@ class Axis(NamedTuple):
     """The values of one field that varies: numbers, or names with a code for each place."""
 
     dims: tuple[str, ...]
-    values: NDArray[Any]
+    values: Array
     names: tuple[Any, ...] = ()
 
     @property
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Array:
         """The values as a coordinate: numbers, or the names as text."""
         return np.array([_label(name) for name in self.names])[self.values] if self.names else self.values
 
@@ -140,7 +139,7 @@ class Grid:
     def _lay_out(self, given: Mapping[str, Any]) -> None:
         """Find dimensions, lengths and coordinates, in the order given (``dim`` comes first)."""
         sizes: dict[str, int] = {}
-        self.coords: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+        self.coords: dict[str, tuple[tuple[str, ...], Array]] = {}
         for name, axis in self._axes.items():
             for dim, size in zip(axis.dims, axis.values.shape):
                 if sizes.setdefault(dim, size) != size:
@@ -171,7 +170,7 @@ class Grid:
             if dim in reserved:
                 raise InputError(f"A dimension of the grid cannot be called `{dim}`: the result has that name already.")
 
-    def flat(self, name: str) -> NDArray[Any]:
+    def flat(self, name: str) -> Array:
         """Return the values (or codes) of a field that varies at every point, shape (size,)."""
         axis = self._axes[name]
         order = [axis.dims.index(dim) for dim in self.dims if dim in axis.dims]
@@ -192,7 +191,7 @@ class Grid:
             index = np.flatnonzero(codes.reshape(-1) == code)
             yield Batch(scenario, index, self._points(scenario, index))
 
-    def _points(self, scenario: Scenario, index: NDArray[np.intp]) -> Points:
+    def _points(self, scenario: Scenario, index: Indices) -> Points:
         points = {name: np.full(len(index), value) for name, (value, _) in scenario.numeric_fields().items()}
         if not self.dim_is_field:
             points["dim"] = np.full(len(index), self.dim)
@@ -310,7 +309,7 @@ def _entries(name: str, value: Any) -> list[Any]:
     return entries
 
 
-def _numbers(name: str, info: FieldInfo, value: Any) -> NDArray[np.float64]:
+def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
     """Return a list of numbers as an array; text, true/false, lists inside it and empty ones are refused."""
     array = value.values if _is_data_array(value) else value
     if (
@@ -330,7 +329,7 @@ def _numbers(name: str, info: FieldInfo, value: Any) -> NDArray[np.float64]:
     return numbers.reshape(np.shape(array)) if array is not value else numbers
 
 
-def _dimensions(value: Any) -> NDArray[Any]:
+def _dimensions(value: Any) -> Array:
     numbers = _numbers("dim", DIM, value)
     check_numbers("dim", DIM, numbers)
     whole = np.isinf(numbers) | (numbers == np.round(numbers))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep._names import callable_module
 from giantstep.errors import InputError, bad_field
@@ -38,6 +37,7 @@ from giantstep.gaussian.staircase import (
     tidy,
 )
 from giantstep.gaussian.target import Target, as_target
+from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from giantstep.scenario import Scenario
 
-Floats = NDArray[np.float64]
 ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")
 ROUNDS = ("reused", "single-pass")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
-from numpy.typing import NDArray
 
 from giantstep.errors import GiantstepError
 from giantstep.family import Engine, Question, Variable
 from giantstep.grid import Grid
+from giantstep.types import Array, Indices
 
 if TYPE_CHECKING:
     from giantstep.scenario import Scenario
@@ -62,9 +62,9 @@ class Table:
     grid: Grid
     question: Question
     engine: Engine
-    pieces: dict[str, list[tuple[NDArray[np.intp], NDArray[Any]]]] = field(default_factory=dict)
-    diagnostics: dict[str, NDArray[Any]] = field(default_factory=dict)
-    coords: dict[str, NDArray[Any]] = field(default_factory=dict)
+    pieces: dict[str, list[tuple[Indices, Array]]] = field(default_factory=dict)
+    diagnostics: dict[str, Array] = field(default_factory=dict)
+    coords: dict[str, Array] = field(default_factory=dict)
 
     def variable(self, name: str) -> Variable:
         """Return the declaration of a variable this engine fills, or of the one a ``_stderr`` belongs to."""
@@ -73,7 +73,7 @@ class Table:
                 return variable
         raise GiantstepError(f"The family {self.grid.scenario.family} answered `{name}`, which it does not declare.")
 
-    def put(self, name: str, index: NDArray[np.intp], values: Any) -> None:
+    def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the places `index`; numbers or names."""
         array = np.asarray(values)
         if array.ndim == 0 or array.shape[0] != len(index) or np.iscomplexobj(array):
@@ -95,7 +95,7 @@ class Table:
                 if self.engine == "experiment":
                     self.put(variable.name + "_stderr", places, np.full((len(places), *own), np.nan))
 
-    def put_diagnostic(self, name: str, index: NDArray[np.intp], values: Any) -> None:
+    def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
         """Add one number or text per point."""
         array = np.asarray(values)
         if array.shape != index.shape:
@@ -121,7 +121,7 @@ class Table:
             if old is None or len(new) > len(old):
                 self.coords[dim] = new
 
-    def gathered(self, name: str) -> NDArray[Any]:
+    def gathered(self, name: str) -> Array:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
         own = (

@@ -22,13 +22,13 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import pydantic
 from annotated_types import Ge, Gt, Le, Lt
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from giantstep.errors import InputError, bad_field, structural
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
+from giantstep.types import Array, Floats
 
 _FAMILIES = {
     "giant-steps": "giantstep.families.giant_steps.scenario",
@@ -145,7 +145,7 @@ def _allows_infinity(info: FieldInfo) -> bool:
     return isinstance(extra, dict) and bool(extra.get("infinite"))
 
 
-def check_numbers(name: str, info: FieldInfo, values: NDArray[Any]) -> None:
+def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
     """Check an array of values of one numeric field against its bounds; the first bad one is named."""
     good = ~np.isnan(values)
     if not _allows_infinity(info):
@@ -255,38 +255,34 @@ class Scenario(BaseModel):
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
 
-    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+    def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check a whole grid, as arrays, for what single fields cannot say; raise `bad_field`."""
 
-    def limit(self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]) -> Answer:
+    def limit(self, points: Mapping[str, Floats], what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
         answer: Answer = self._engine("limit").limit(self, points, what, settings)
         return answer
 
     def trial(
         self,
-        points: Mapping[str, NDArray[np.float64]],
+        points: Mapping[str, Floats],
         what: str,
         dim: int,
         draws: Any,
         settings: Mapping[str, Any],
-    ) -> dict[str, NDArray[Any]]:
+    ) -> dict[str, Array]:
         """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
-        values: dict[str, NDArray[Any]] = self._engine("experiment").trial(self, points, what, dim, draws, settings)
+        values: dict[str, Array] = self._engine("experiment").trial(self, points, what, dim, draws, settings)
         return values
 
-    def memory(
-        self, points: Mapping[str, NDArray[np.float64]], what: str, dim: int, settings: Mapping[str, Any]
-    ) -> int:
+    def memory(self, points: Mapping[str, Floats], what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak, on its device."""
         if type(self).trial is not Scenario.trial:  # a family in one file, without engines beside it
             return 0
         estimate = getattr(self._engine("experiment"), "memory", None)
         return 0 if estimate is None else int(estimate(self, points, what, dim, settings))
 
-    def prepare(
-        self, points: Mapping[str, NDArray[np.float64]], what: str, settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def prepare(self, points: Mapping[str, Floats], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings with what both engines must share filled in (the ``x`` of a spectrum, say)."""
         if type(self).limit is not Scenario.limit:
             return dict(settings)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from giantstep.arrays import with_arrays
@@ -16,6 +15,7 @@ from giantstep.checks import checked_number, checked_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.scenario import dotted, from_content, nearest, walk_fields
 from giantstep.toml import read_toml, write_toml
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from giantstep.study import Study
@@ -88,7 +88,7 @@ def _is_range(value: Any) -> bool:
     return isinstance(value, Mapping) and "kind" not in value  # what has a kind is a part: a step, say
 
 
-def _range(name: str, table: Mapping[str, Any]) -> NDArray[np.float64]:
+def _range(name: str, table: Mapping[str, Any]) -> Floats:
     """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
     known_keys(name, table, ["start", "stop", "num", "scale"])
     missing = sorted(_RANGE - set(table))

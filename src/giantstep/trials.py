@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.family import Variable
-from giantstep.grid import Batch, Grid, Points, scenario_at
+from giantstep.grid import Batch, Grid, scenario_at
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario
+from giantstep.types import Array, Booleans, Floats, Indices, Points
 
 if TYPE_CHECKING:
     import xarray
@@ -42,9 +43,9 @@ class Outcome:
     asked : (B,) whether this trial was asked for at the point; None where it was at all.
     """
 
-    values: Mapping[str, NDArray[Any]]
+    values: Mapping[str, Array]
     reasons: NDArray[np.object_]
-    asked: NDArray[np.bool_] | None = None
+    asked: Booleans | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Group:
     """Points which one draw answers: they differ only in the shared fields of their family."""
 
     scenario: Scenario
-    places: NDArray[np.intp]
+    places: Indices
     points: Points
     dim: int
     bytes_needed: float = 0.0
@@ -252,7 +253,7 @@ def _put_group(group: Group, runs: Sequence[Outcome], keep_trials: bool, table: 
 
 
 def _not_numbers(
-    values: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable], count: int, trial: int
+    values: Mapping[str, Array], variables: Mapping[str, Variable], count: int, trial: int
 ) -> NDArray[np.object_]:
     """Return, for each point, which compared variable came out as NaN (others may leave room with NaN)."""
     reasons = np.full(count, "", dtype=object)
@@ -270,7 +271,7 @@ def _not_numbers(
     return reasons
 
 
-def _stacked(runs: Sequence[Any], count: int) -> NDArray[np.float64]:
+def _stacked(runs: Sequence[Any], count: int) -> Floats:
     """Return the trials of one variable as (trials, points, ...), NaN where one is shorter or missing."""
     arrays = [None if run is None else np.asarray(run, dtype=np.float64) for run in runs]
     shapes = [array.shape[1:] for array in arrays if array is not None]
@@ -282,9 +283,7 @@ def _stacked(runs: Sequence[Any], count: int) -> NDArray[np.float64]:
     return kept
 
 
-def mean_and_error(
-    kept: NDArray[np.float64], variable: Variable, asked: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_and_error(kept: Floats, variable: Variable, asked: Booleans) -> tuple[Floats, Floats]:
     """Return mean and standard error over the trials (trials, points, ...) that were `asked` for (trials, points).
 
     A trial that failed blanks a compared variable; others, where NaN is room (after the last outlier),
@@ -301,7 +300,7 @@ def mean_and_error(
     return mean, np.where(count > 1, error, np.nan)
 
 
-def _sum_in_order(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum_in_order(values: Floats) -> Floats:
     """Return the sum over the first axis, one by one, so that a point has the same bits alone and in a grid."""
-    total: NDArray[np.float64] = np.add.accumulate(values, axis=0)[-1]
+    total: Floats = np.add.accumulate(values, axis=0)[-1]
     return total

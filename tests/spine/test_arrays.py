@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.arrays import WRITTEN_OUT, Array, FrozenArray, as_array, with_arrays, write_arrays
+from giantstep.arrays import WRITTEN_OUT, ArrayField, FrozenArray, as_array, with_arrays, write_arrays
 from giantstep.scenario import Part, field
 
 
 class Holder(Part):
     """A part with an array, for these tests."""
 
-    table: Array = field("A", "an array")
+    table: ArrayField = field("A", "an array")
 
 
 def test_equality_is_that_of_the_content():

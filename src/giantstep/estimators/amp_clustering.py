@@ -8,7 +8,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.estimators.detection import FALSE_ALARM
 from giantstep.estimators.fitting import STARTS, Clusters, Options, fit_clusters
-from giantstep.estimators.matrices import Array, check_finite
+from giantstep.estimators.matrices import check_finite
+from giantstep.types import Array, Floats, Integers
 
 
 class AMPClustering(ClusterMixin, BaseEstimator):
@@ -170,17 +171,17 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             )
         return self
 
-    def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
+    def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> Integers:
         """Find the clusters and return the label of every sample."""
-        labels: NDArray[np.int64] = self.fit(X).labels_
+        labels: Integers = self.fit(X).labels_
         return labels
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Integers:
         """Return the most probable cluster of fresh samples."""
-        labels: NDArray[np.int64] = self.predict_proba(X).argmax(axis=1)
+        labels: Integers = self.predict_proba(X).argmax(axis=1)
         return labels
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the (n_samples, n_clusters_) posterior probabilities of the clusters of fresh samples."""
         check_is_fitted(self)
         matrix = self._matrix(X, reset=False)
@@ -188,15 +189,15 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             return np.ones((len(matrix), 1))
         return self._clusters.probabilities(matrix)[:, self._order]
 
-    def get_support(self, indices: bool = False) -> NDArray[Any]:
+    def get_support(self, indices: bool = False) -> Array:
         """Return the features that tell the clusters apart, as a mask or as their indices."""
         check_is_fitted(self)
         return np.flatnonzero(self.support_) if indices else self.support_
 
     # -- at the door -------------------------------------------------------------------------------------------
 
-    def _matrix(self, X: ArrayLike, reset: bool) -> Array:
-        matrix: Array = validate_data(
+    def _matrix(self, X: ArrayLike, reset: bool) -> Floats:
+        matrix: Floats = validate_data(
             self,
             X,
             reset=reset,
@@ -208,7 +209,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         check_finite(matrix)
         return matrix
 
-    def _options(self, matrix: Array) -> Options:
+    def _options(self, matrix: Floats) -> Options:
         if self.sparsity is not None and not (_is_real(self.sparsity) and 0 < self.sparsity <= 1):
             raise bad_field("sparsity", self.sparsity, "a number above 0 and at most 1, or None to learn it")
         if self.snr is not None and not (_is_real(self.snr) and 0 < self.snr < math.inf):
@@ -247,7 +248,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             raise bad_field("noise_level", self.noise_level, allowed)
         return level
 
-    def _numbers(self, matrix: Array) -> list[int]:
+    def _numbers(self, matrix: Floats) -> list[int]:
         """Return the numbers of clusters to try."""
         n, d = matrix.shape
         if isinstance(self.n_clusters, str) and self.n_clusters == "auto":
@@ -265,7 +266,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     # -- what is kept ------------------------------------------------------------------------------------------
 
-    def _keep(self, matrix: Array, found: Clusters | None) -> None:
+    def _keep(self, matrix: Floats, found: Clusters | None) -> None:
         n, d = matrix.shape
         run = None if found is None else found.run
         self.found_ = bool(found is not None and run is not None and found.p_value <= self.false_alarm)

@@ -19,18 +19,18 @@ test tells the columns from normal ones, the bound is taken on the data themselv
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import chdtrc, ndtri
 
-from giantstep.estimators.matrices import Array, Standardised
+from giantstep.estimators.matrices import Standardised
+from giantstep.types import Booleans, Floats
 
 FALSE_ALARM = 0.01
 """Chance with which clusters are claimed in noise, at most."""
 _FEWEST_ROWS, _STRANGE = 20, 1e-3
 
 
-def normal_scores(matrix: Array, rng: np.random.Generator | None = None) -> Array:
+def normal_scores(matrix: Floats, rng: np.random.Generator | None = None) -> Floats:
     """Return every column as normal scores of its ranks (Blom's formula for the mean order statistics of n normals).
 
     Ties share their mean score, or are broken at random where a generator is given.
@@ -54,7 +54,7 @@ def normal_scores(matrix: Array, rng: np.random.Generator | None = None) -> Arra
     return scores
 
 
-def looks_normal(matrix: Array) -> bool:
+def looks_normal(matrix: Floats) -> bool:
     """Tell whether skewness and kurtosis of the columns, of all together and of each, are those of normal samples.
 
     By the test of D'Agostino and Pearson at 0.1% each; never with fewer rows than it is good for.
@@ -67,7 +67,7 @@ def looks_normal(matrix: Array) -> bool:
     return bool(np.isfinite(squared).all() and min(chdtrc(2 * d, squared.sum()), d * chance.min()) > _STRANGE)
 
 
-def scored(matrix: Array, varies: NDArray[np.bool_], rng: np.random.Generator | None = None) -> Standardised:
+def scored(matrix: Floats, varies: Booleans, rng: np.random.Generator | None = None) -> Standardised:
     """Return the scores of the columns that vary as data of unit noise, or of at most unit noise with ties broken."""
     scores = normal_scores(matrix[:, varies], rng)
     count = scores.shape[1]

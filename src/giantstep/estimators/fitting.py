@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from giantstep.errors import InputError
 from giantstep.estimators.detection import looks_normal, scored
-from giantstep.estimators.matrices import Array, Standardised, standardised
+from giantstep.estimators.matrices import Standardised, standardised
 from giantstep.families.subspace_clustering.amp import (
     AMPRun,
     amp,
@@ -26,6 +25,7 @@ from giantstep.families.subspace_clustering.amp import (
     leading_vectors,
     spectral_snr,
 )
+from giantstep.types import Booleans, Floats
 
 EVIDENCE = 5.0
 """Log-evidence over normal noise below which columns are also given noise levels of their own."""
@@ -70,13 +70,13 @@ class Clusters:
     iterations: int
     p_value: float = 1.0
 
-    def probabilities(self, rows: Array) -> Array:
+    def probabilities(self, rows: Floats) -> Floats:
         """Return the (m, k) probabilities of the clusters of fresh rows, in the units of the data."""
         assert self.run is not None
-        probabilities: Array = assign(self.run, self.data.apply(rows))
+        probabilities: Floats = assign(self.run, self.data.apply(rows))
         return probabilities
 
-    def means(self) -> Array:
+    def means(self) -> Floats:
         """Return the (k, d) means of the clusters in the units of the data."""
         means = np.tile(self.data.mean, (self.n_clusters, 1))
         if self.run is not None:
@@ -84,7 +84,7 @@ class Clusters:
             means[:, varies] += self.data.noise[varies] * np.asarray(self.run.means).T
         return means
 
-    def activity(self) -> Array:
+    def activity(self) -> Floats:
         """Return the (d,) probabilities that features are active."""
         activity = np.zeros(len(self.data.mean))
         if self.run is not None:
@@ -112,7 +112,7 @@ class Options:
         return "snr" if self.snr is None else False
 
 
-def fit_clusters(matrix: Array, numbers: Sequence[int], options: Options, rng: np.random.Generator) -> Clusters:
+def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: np.random.Generator) -> Clusters:
     """Find clusters in a finite (n, d) matrix; of several `numbers` of clusters the one with the largest evidence.
 
     The numbers are tried in order; the search ends after two in a row without a larger evidence.
@@ -139,7 +139,7 @@ def fit_clusters(matrix: Array, numbers: Sequence[int], options: Options, rng: n
     return replace(best, data=kept, evidence_by_clusters=tried, p_value=chance)
 
 
-def _chance(matrix: Array, found: Clusters, options: Options, rng: np.random.Generator) -> float:
+def _chance(matrix: Floats, found: Clusters, options: Options, rng: np.random.Generator) -> float:
     """Return a bound on the chance that noise looks as clustered (see `detection`).
 
     Where the noise level is said to be common or known, the noise is taken to be normal.
@@ -187,7 +187,7 @@ def _best(data: Standardised, number: int, options: Options, rng: np.random.Gene
         return nothing
     fits = []
     for start in _starts(data, number, options, rng):
-        given: str | Array = start.name if start.assignments is None else start.assignments
+        given: str | Floats = start.name if start.assignments is None else start.assignments
         stage = _Stage(start.data, None, given, start.sparsity, start.snr)
         fits.append(_settled(data, number, options, stage, start.name, rng))
     best = max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
@@ -206,10 +206,10 @@ def _mostly_strong(clusters: Clusters) -> bool:
     return bool(np.mean(_share(clusters.run) > _STRONG * np.mean(matrix**2, axis=0)) > 0.25)
 
 
-def _share(run: AMPRun) -> Array:
+def _share(run: AMPRun) -> Floats:
     """Return the variance that the clusters make up in every column, in units of the noise."""
     overlaps = run.assignments.T @ run.assignments / len(run.assignments)
-    share: Array = np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
+    share: Floats = np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
     return share
 
 
@@ -219,7 +219,7 @@ class _Start:
     sparsity: float
     snr: float
     data: Standardised
-    assignments: Array | None = None
+    assignments: Floats | None = None
     """Assignments to start from; None: those that the name stands for."""
 
 
@@ -241,7 +241,7 @@ def _starts(data: Standardised, number: int, options: Options, rng: np.random.Ge
 
 
 def _kmeans(
-    data: Standardised, scores: Array, number: int, options: Options, rng: np.random.Generator
+    data: Standardised, scores: Floats, number: int, options: Options, rng: np.random.Generator
 ) -> _Start | None:
     """Return a start from k-means on the leading components, with noise levels from what they leave over.
 
@@ -296,8 +296,8 @@ class _Stage:
     """Where a run stands: data in units of the present noise levels, weights (None: equal), start and parameters."""
 
     data: Standardised
-    weights: Array | None
-    start: str | Array
+    weights: Floats | None
+    start: str | Floats
     sparsity: float
     snr: float
 
@@ -331,20 +331,20 @@ def _settled(
     return None
 
 
-def _sizes(run: AMPRun) -> Array:
+def _sizes(run: AMPRun) -> Floats:
     """Return the shares of the clusters, none of them empty."""
     n, k = run.posteriors.shape
-    sizes: Array = (run.posteriors.sum(axis=0) + 1) / (n + k)
+    sizes: Floats = (run.posteriors.sum(axis=0) + 1) / (n + k)
     return sizes / sizes.sum()
 
 
-def _moved(run: AMPRun, weights: Array) -> Array:
+def _moved(run: AMPRun, weights: Floats) -> Floats:
     """Return the assignments of a run in the coordinates that belong to other weights."""
-    assignments: Array = run.posteriors @ cluster_directions(len(weights), weights)
+    assignments: Floats = run.posteriors @ cluster_directions(len(weights), weights)
     return assignments
 
 
-def _passed(matrix: Array, number: int, options: Options, stage: _Stage, rng: np.random.Generator) -> AMPRun | None:
+def _passed(matrix: Floats, number: int, options: Options, stage: _Stage, rng: np.random.Generator) -> AMPRun | None:
     """Run message passing; what still swings widely after some hundred sweeps will not settle and is left there."""
     run, sweeps = None, 0
     start, sparsity, snr = stage.start, stage.sparsity, stage.snr
@@ -365,7 +365,7 @@ def _passed(matrix: Array, number: int, options: Options, stage: _Stage, rng: np
     return None if run is None else replace(run, iterations=sweeps)
 
 
-def _narrowed(data: Standardised, share: Array) -> tuple[Standardised, Array]:
+def _narrowed(data: Standardised, share: Floats) -> tuple[Standardised, Floats]:
     """Take the variance that clusters make up, in units of the noise, out of the noise levels where it is much."""
     variance = np.maximum(np.einsum("ij,ij->j", data.matrix, data.matrix) / len(data.matrix), 1e-300)
     taken = share * np.clip(share / (_STRONG * variance) - 1, 0, 1)  # all of it where it is twice that much
@@ -394,5 +394,5 @@ def _evidence(data: Standardised, now: Standardised, run: AMPRun, options: Optio
     explained = 0.5 * n * (variance - np.log(np.maximum(variance, 1e-300)) - level)
     price = 0.5 * math.log(n) + math.log(d) if data.common else 0.0  # of a level of its own, for one of d columns
     lowered = (now.noise != data.noise)[data.varies]
-    counted: NDArray[np.bool_] = (run.support > 0.5) | lowered
+    counted: Booleans = (run.support > 0.5) | lowered
     return float(run.log_evidence - np.maximum(explained - price, 0.0)[counted].sum())

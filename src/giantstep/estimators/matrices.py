@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from giantstep.errors import GiantstepWarning, InputError
-
-Array = NDArray[np.float64]
+from giantstep.types import Booleans, Floats
 
 TABLES = (".csv", ".tsv", ".txt")
 ARRAYS = (".npy", ".npz")
@@ -39,18 +37,18 @@ class Standardised:
     common : whether the columns have one (or a known) noise level, so that their variances say which are active.
     """
 
-    matrix: Array
-    mean: Array
-    noise: Array
-    varies: NDArray[np.bool_]
+    matrix: Floats
+    mean: Floats
+    noise: Floats
+    varies: Booleans
     common: bool
 
-    def apply(self, rows: Array) -> Array:
+    def apply(self, rows: Floats) -> Floats:
         """Bring other rows of the same columns to the same units."""
         return (rows[:, self.varies] - self.mean[self.varies]) / self.noise[self.varies]
 
 
-def check_finite(matrix: Array, name: str = "X") -> None:
+def check_finite(matrix: Floats, name: str = "X") -> None:
     """Refuse NaN and infinity in one sentence that says where the first one is."""
     if np.isfinite(matrix.sum()) or np.isfinite(matrix).all():  # the sum is finite nearly always, and cheap
         return
@@ -63,7 +61,7 @@ def check_finite(matrix: Array, name: str = "X") -> None:
     )
 
 
-def standardised(matrix: Array, noise_level: Any = "auto") -> Standardised:
+def standardised(matrix: Floats, noise_level: Any = "auto") -> Standardised:
     """Centre the columns and divide by the noise level.
 
     Parameters
@@ -97,7 +95,7 @@ def standardised(matrix: Array, noise_level: Any = "auto") -> Standardised:
     return Standardised(kept, mean, noise, varies, common)
 
 
-def _one_level(variance: Array, n: int) -> bool:
+def _one_level(variance: Floats, n: int) -> bool:
     """Tell whether the middle half of the columns could have the same noise level."""
     if len(variance) < 20 or n < 20:
         return False
@@ -105,7 +103,7 @@ def _one_level(variance: Array, n: int) -> bool:
     return bool(high - low < SPREAD * 1.349 * np.sqrt(2 / (n - 1)))
 
 
-def read_matrix(path: str | Path, transpose: bool = False) -> Array:
+def read_matrix(path: str | Path, transpose: bool = False) -> Floats:
     """Read a data matrix, rows = samples, from ``.csv``, ``.tsv``, ``.txt``, ``.npy``, ``.npz`` or ``.parquet``.
 
     A first line of names is recognised; columns that hold only text (names of samples) are left out with a
@@ -134,7 +132,7 @@ def read_matrix(path: str | Path, transpose: bool = False) -> Array:
     return np.ascontiguousarray(matrix)
 
 
-def _array(path: Path) -> Array:
+def _array(path: Path) -> Floats:
     loaded = np.load(path, allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
         with loaded:
@@ -148,7 +146,7 @@ def _array(path: Path) -> Array:
     return loaded.astype(np.float64)
 
 
-def _parquet(path: Path) -> Array:
+def _parquet(path: Path) -> Floats:
     try:
         import pandas  # type: ignore[import-untyped]
 
@@ -169,7 +167,7 @@ def _parquet(path: Path) -> Array:
     return np.column_stack(columns)
 
 
-def _table(path: Path) -> Array:
+def _table(path: Path) -> Floats:
     with path.open(encoding="utf-8-sig", newline="") as file:
         first = file.readline()
         separator = max(",;\t", key=first.count)
@@ -199,7 +197,7 @@ def _table(path: Path) -> Array:
     return np.column_stack(columns)
 
 
-def _column(file: str, name: str, cells: tuple[str, ...]) -> Array | None:
+def _column(file: str, name: str, cells: tuple[str, ...]) -> Floats | None:
     """Return a column of a table as numbers, NaN where a cell is missing; None where it is all text."""
     try:
         return np.array(cells, dtype=np.float64)

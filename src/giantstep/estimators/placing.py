@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from giantstep.errors import InputError, bad_field
 from giantstep.estimators.detection import FALSE_ALARM
 from giantstep.estimators.fitting import Options, fit_clusters
-from giantstep.estimators.matrices import Array, check_finite
+from giantstep.estimators.matrices import check_finite
 from giantstep.families.subspace_clustering.scenario import MOST_CLUSTERS, SubspaceClustering
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -216,7 +217,7 @@ def _theory(clusters: int, samples_per_dim: float, sparsity: float, snr: float) 
     }
 
 
-def _matrix(X: ArrayLike) -> Array:
+def _matrix(X: ArrayLike) -> Floats:
     if hasattr(X, "tocsr"):
         raise InputError("X is a sparse matrix, but a dense one is needed; X.toarray() makes one.")
     try:
@@ -229,7 +230,7 @@ def _matrix(X: ArrayLike) -> Array:
     return matrix
 
 
-def _numbers(n_clusters: int | str, matrix: Array) -> list[int]:
+def _numbers(n_clusters: int | str, matrix: Floats) -> list[int]:
     n, d = matrix.shape
     if isinstance(n_clusters, str) and n_clusters == "auto":
         return list(range(2, max(2, min(_MOST_TRIED, n - 1, d + 1)) + 1))

@@ -6,16 +6,16 @@ import difflib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.family import Question
 from giantstep.figures.labels import short_symbol, value_label
 from giantstep.result import DIAGNOSTICS
+from giantstep.types import Array, Booleans, Floats
 
 OWN_DIMS = ("block", "neuron", "direction", "cluster", "branch", "time", "x", "outlier", "z")
 FEW = 8
@@ -24,7 +24,6 @@ MOST = 60
 """Curves beyond which a figure shows nothing any more."""
 
 Kind = Literal["curves", "spectrum", "map", "table"]
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,10 @@ class Curve:
     label: str
     place: int
     """Which colour it has: curves of the two engines at the same point share one."""
-    x: NDArray[Any]
-    y: Array
-    error: Array | None
-    failed: NDArray[np.bool_]
+    x: Array
+    y: Floats
+    error: Floats | None
+    failed: Booleans
     point: dict[str, int] = field(default_factory=dict)
     """Its place along the dimensions that tell the curves apart."""
     named: bool = False
@@ -200,17 +199,17 @@ class Reading:
                 failed = self._failed(source, point, view, len(y))
                 yield Curve(source, label, place, x, y, bars, failed, point, named)
 
-    def _is_absent(self, name: str, source: str, y: Array) -> bool:
+    def _is_absent(self, name: str, source: str, y: Floats) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
         whole = self.data[name]
         whole = whole.sel(source=source) if "source" in whole.dims else whole
         return bool(np.all(np.isnan(whole.values.astype(float)))) and len(self.sources) > 1
 
-    def _numbers(self, array: xarray.DataArray, source: str, point: dict[str, int]) -> Array:
+    def _numbers(self, array: xarray.DataArray, source: str, point: dict[str, int]) -> Floats:
         chosen = array.sel(source=source) if "source" in array.dims else array
         return np.asarray(chosen.isel({k: v for k, v in point.items() if k in chosen.dims}).values, dtype=float)
 
-    def _failed(self, source: str, point: dict[str, int], view: View, length: int) -> NDArray[np.bool_]:
+    def _failed(self, source: str, point: dict[str, int], view: View, length: int) -> Booleans:
         converged = self.data.get("converged")
         if converged is None:
             return np.zeros(length, dtype=bool)

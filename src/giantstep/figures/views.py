@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import Curve, Reading, View
 from giantstep.figures.style import GREY, MARKERS, VERMILION, colours, is_geometric, plain_log_ticks
+from giantstep.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
@@ -116,7 +115,7 @@ def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: boo
     )
 
 
-def isolated(y: Array) -> NDArray[np.bool_]:
+def isolated(y: Floats) -> Booleans:
     """Tell which points have no neighbour, so that no line would show them.
 
     >>> isolated(np.array([1.0, np.nan, 2.0, np.nan, 3.0, 4.0]))
@@ -141,7 +140,7 @@ def _scales(axes: Axes, drawn: Sequence[Curve], log: str | None) -> None:
         plain_log_ticks(axes.yaxis)
 
 
-def _spans_decades(y: Array) -> bool:
+def _spans_decades(y: Floats) -> bool:
     y = y[np.isfinite(y)]
     return bool(y.size > 2 and np.all(y > 0) and np.log10(y.max() / y.min()) > DECADES)
 
@@ -253,13 +252,13 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
     key.show(MARKERS)
 
 
-def _without_zeros(y: Array) -> Array:
+def _without_zeros(y: Floats) -> Floats:
     """Leave out the flat zero outside the bulk, but for its first and last point."""
     zero = np.concatenate([[True], y == 0, [True]])
     return np.where(zero[1:-1] & zero[:-2] & zero[2:], np.nan, y)
 
 
-def histogram(x: Array, density: Array, bins: int = BINS) -> tuple[Array, Array]:
+def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     """Join the cells around `x` into about `bins` bars; the mass of each is kept.
 
     >>> edges, heights = histogram(np.array([0.5, 1.5, 2.5, 3.5]), np.array([1.0, 3.0, 0.0, 2.0]), bins=2)
@@ -283,7 +282,7 @@ def histogram(x: Array, density: Array, bins: int = BINS) -> tuple[Array, Array]
     return np.array(edges), np.diff(joined) / np.diff(edges)
 
 
-def _at(reading: Reading, name: str, curve: Curve) -> Array | None:
+def _at(reading: Reading, name: str, curve: Curve) -> Floats | None:
     if name not in reading.data:
         return None
     array = reading.data[name]
@@ -391,14 +390,14 @@ def _map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
         axes.spines[side].set_visible(True)
 
 
-def cell_edges(centres: Array) -> Array:
+def cell_edges(centres: Floats) -> Floats:
     """Return the edges of cells around centres, halfway in log where the centres are geometric.
 
     >>> cell_edges(np.array([1.0, 2.0, 3.0]))
     array([0.5, 1.5, 2.5, 3.5])
     """
     centres = np.asarray(centres, dtype=float)
-    forward: Callable[[Array], Array] = np.log if is_geometric(centres) else np.asarray
+    forward: Callable[[Floats], Floats] = np.log if is_geometric(centres) else np.asarray
     c = forward(centres)
     if len(c) == 1:
         return centres[0] + np.array([-0.5, 0.5])

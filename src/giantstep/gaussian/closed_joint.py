@@ -8,9 +8,8 @@ rows and columns of C by scale sqrt(2). Indices a, b, c, d are places in C.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 def erf_i2(C: Floats, a: int, b: int) -> Floats:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
@@ -31,8 +30,8 @@ from giantstep.gaussian.staircase import (
     unfolding_gram,
 )
 from giantstep.gaussian.target import Plane, Target, as_target
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 HERMITE_ORDERS = 8
 _ZERO = 1e-9
 _PROBE = np.random.default_rng(5).standard_normal((200, 6))

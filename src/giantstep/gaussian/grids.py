@@ -12,13 +12,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
-
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 MOST_POINTS = 5_000_000
 """Product rules with more points than this are refused."""

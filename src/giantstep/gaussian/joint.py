@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.primitives import namespace_of
 from giantstep.gaussian.target import Plane
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 NULL = 1e-12
 """Directions whose variance is below this share of the diagonal count as absent."""
 NEGLIGIBLE = 1e-16

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian.hermite import hermite_values, root_factorials
 from giantstep.gaussian.quadrature import normal_density
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 THRESHOLD = 1e-8
 _LEVELS = 97
 _REACH = 8.5

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian.functions import Function
 from giantstep.gaussian.grids import BOUND, Grid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 EXPONENT_CLIP = 2.0
 """The exponential loss is clipped where -y f passes this."""
 MOVED = ("extragradient", "sam", "two-step")

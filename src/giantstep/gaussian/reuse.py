@@ -21,15 +21,14 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from giantstep.errors import bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import hermite_values
 from giantstep.gaussian.target import Target, as_target
+from giantstep.types import Array, Floats
 
-Floats = NDArray[np.float64]
 Data = Literal["reused", "single-pass"]
 
 NODES = 2**18
@@ -215,8 +214,8 @@ def _points(target: Target) -> _Points:
 
 def _legendre(u: Floats) -> Floats:
     """Return the Legendre polynomials orthonormal on (0, 1), (DEGREE + 1, N)."""
-    values: NDArray[Any] = np.polynomial.legendre.legvander(2 * u - 1, DEGREE).T
-    result: NDArray[Any] = values * np.sqrt(2 * np.arange(DEGREE + 1) + 1)[:, None]
+    values: Array = np.polynomial.legendre.legvander(2 * u - 1, DEGREE).T
+    result: Array = values * np.sqrt(2 * np.arange(DEGREE + 1) + 1)[:, None]
     return result
 
 
@@ -260,7 +259,7 @@ def _degrees(count: int, highest: int) -> Iterator[tuple[int, ...]]:
 
 
 def _hermite_product(inside: Floats, degrees: tuple[int, ...]) -> Floats:
-    factor: NDArray[Any] = np.ones(len(inside))
+    factor: Array = np.ones(len(inside))
     for column, degree in enumerate(degrees):
         if degree:
             factor *= hermite_values(inside[:, column], degree)[degree]

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, Grid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_values
 from giantstep.gaussian.target import Plane, Target
-
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 TOLERANCE = 1e-7
 """A coefficient E[T q h_b] with normalised T, q and h_b counts as zero below this."""

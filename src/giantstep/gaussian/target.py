@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.expression import Call, Expression, Node, Number, Variable, parse_expression, rough_arguments
 from giantstep.gaussian.expression import roots as roots_of
 from giantstep.gaussian.functions import NAMES, Function
 from giantstep.gaussian.primitives import namespace_of
+from giantstep.types import Floats
 
 MOST_DIRECTIONS = 6
 _FINGERPRINT_NODES = 1.5 * np.sin(np.arange(1.0, 1 + 301 * MOST_DIRECTIONS).reshape(301, MOST_DIRECTIONS) ** 1.3)
@@ -303,7 +303,7 @@ def _variables(node: Node) -> Iterator[Variable]:
             yield from _variables(argument)
 
 
-def _affine(node: Node, k: int) -> tuple[NDArray[np.float64], float] | None:
+def _affine(node: Node, k: int) -> tuple[Floats, float] | None:
     """Return (v, c) where the node is <v, z> + c, else None."""
     if isinstance(node, Number):
         return np.zeros(k), node.value
@@ -329,7 +329,7 @@ def _affine(node: Node, k: int) -> tuple[NDArray[np.float64], float] | None:
     return (second[0] * first[1], second[1] * first[1]) if not np.any(first[0]) else None
 
 
-def _normalised(normal: NDArray[np.float64], offset: float) -> Plane | None:
+def _normalised(normal: Floats, offset: float) -> Plane | None:
     """Return the plane with |normal| = 1 and its first large entry positive, or None for a constant."""
     length = float(np.linalg.norm(normal))
     if length < 1e-12:

@@ -1,6 +1,5 @@
 """What experiments share: devices, seeds, memory, threads, streaming Gram matrices, ridge paths; nothing of papers."""
 
-from giantstep.lab.devices import Array as Array
 from giantstep.lab.devices import array_module as array_module
 from giantstep.lab.devices import namespace as namespace
 from giantstep.lab.devices import synchronize as synchronize

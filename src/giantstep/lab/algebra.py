@@ -16,14 +16,16 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from giantstep.lab.devices import Array
+from giantstep.types import DeviceArray
 
 _GEMM, _GEMV, _SYMV, _SYRK = get_blas_funcs(("gemm", "gemv", "symv", "syrk"), dtype=np.float64)
 _POTRF = get_lapack_funcs("potrf", dtype=np.float64)
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def multiply(left: Array, right: Array, xp: ModuleType, out: Array = None, add: bool = False) -> Array:
+def multiply(
+    left: DeviceArray, right: DeviceArray, xp: ModuleType, out: DeviceArray = None, add: bool = False
+) -> DeviceArray:
     """Return left @ right for matrices, written into or (`add`) added to a C-contiguous `out` where given."""
     if xp is np:
         if out is None:
@@ -40,17 +42,17 @@ def multiply(left: Array, right: Array, xp: ModuleType, out: Array = None, add: 
     return xp.matmul(left, right, out=out)
 
 
-def _as_fortran(matrix: Array) -> tuple[Array, int]:
+def _as_fortran(matrix: DeviceArray) -> tuple[DeviceArray, int]:
     """Return a Fortran-ordered view whose transpose (1) or itself (0) is matrix.T."""
     return (matrix, 1) if matrix.flags.f_contiguous else (matrix.T, 0)
 
 
-def column_sums(features: Array, labels: Array, xp: ModuleType) -> Array:
+def column_sums(features: DeviceArray, labels: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return F^T y."""
     return _GEMV(1.0, features.T, labels) if xp is np else labels @ features
 
 
-def add_gram(total: Array, features: Array, xp: ModuleType) -> None:
+def add_gram(total: DeviceArray, features: DeviceArray, xp: ModuleType) -> None:
     """Add F^T F to a Fortran-ordered matrix in place."""
     if xp is np:
         _SYRK(1.0, features.T, 1.0, total, lower=1, overwrite_c=1)
@@ -58,24 +60,24 @@ def add_gram(total: Array, features: Array, xp: ModuleType) -> None:
         total += features.T @ features
 
 
-def outer_gram(features: Array, xp: ModuleType) -> Array:
+def outer_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return F F^T."""
     return _SYRK(1.0, features.T, trans=1, lower=1) if xp is np else features @ features.T
 
 
-def symmetric_product(matrix: Array, vector: Array, xp: ModuleType) -> Array:
+def symmetric_product(matrix: DeviceArray, vector: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return a symmetric matrix times a vector."""
     return _SYMV(1.0, matrix, vector, lower=1) if xp is np else matrix @ vector
 
 
-def eigenvalues(matrix: Array, xp: ModuleType) -> Array:
+def eigenvalues(matrix: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return the eigenvalues of a symmetric matrix in increasing order."""
     if xp is np:
         return scipy.linalg.eigvalsh(matrix, lower=True, check_finite=False)
     return xp.linalg.eigvalsh(matrix)
 
 
-def eigenvectors(matrix: Array, xp: ModuleType) -> tuple[Array, Array]:
+def eigenvectors(matrix: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
     """Return the eigenvalues of a symmetric matrix in increasing order and its eigenvectors as columns."""
     if xp is np:
         values, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
@@ -84,7 +86,7 @@ def eigenvectors(matrix: Array, xp: ModuleType) -> tuple[Array, Array]:
     return values, vectors
 
 
-def leading_eigenvectors(matrix: Array, count: int, xp: ModuleType) -> tuple[Array, Array]:
+def leading_eigenvectors(matrix: DeviceArray, count: int, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
     """Return the `count` largest eigenvalues of a symmetric matrix, largest first, and the eigenvectors as columns."""
     if xp is np:
         places = (len(matrix) - count, len(matrix) - 1)
@@ -94,7 +96,7 @@ def leading_eigenvectors(matrix: Array, count: int, xp: ModuleType) -> tuple[Arr
     return values[::-1][:count], vectors[:, ::-1][:, :count]
 
 
-def cholesky(matrix: Array, shift: float, xp: ModuleType) -> Array | None:
+def cholesky(matrix: DeviceArray, shift: float, xp: ModuleType) -> DeviceArray | None:
     """Return the lower Cholesky factor of matrix + shift, None where it is not of full rank to rounding."""
     size = len(matrix)
     places = xp.arange(size)
@@ -122,7 +124,7 @@ def _failures_raise(xp: ModuleType) -> AbstractContextManager[Any]:
     return errors
 
 
-def solve_triangular(factor: Array, right: Array, transposed: bool, xp: ModuleType) -> Array:
+def solve_triangular(factor: DeviceArray, right: DeviceArray, transposed: bool, xp: ModuleType) -> DeviceArray:
     """Solve with a lower triangular factor or its transpose."""
     if xp is np:
         return scipy.linalg.solve_triangular(factor, right, trans=int(transposed), lower=True, check_finite=False)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
-
-Array: TypeAlias = Any
-"""An array of whichever namespace computes (NumPy or CuPy)."""
+from giantstep.types import Array, DeviceArray
 
 
 def device_index(device: str) -> int | None:
@@ -61,13 +57,13 @@ def _no_gpu(device: str, reason: str) -> InputError:
     return error
 
 
-def array_module(array: Array) -> ModuleType:
+def array_module(array: DeviceArray) -> ModuleType:
     """Return the namespace an array belongs to."""
     owner = type(array).__module__.partition(".")[0]
     return sys.modules["cupy"] if owner == "cupy" else np
 
 
-def to_numpy(array: Array) -> NDArray[Any]:
+def to_numpy(array: DeviceArray) -> Array:
     """Return the values as a NumPy array, copied from the device where need be."""
     return array.get() if array_module(array) is not np else np.asarray(array)
 

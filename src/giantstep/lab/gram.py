@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from giantstep.lab.algebra import add_gram, column_sums, outer_gram
-from giantstep.lab.devices import Array
+from giantstep.types import DeviceArray
 
 
 @dataclass
@@ -22,10 +22,10 @@ class Rows:
     """
 
     sizes: tuple[int, ...]
-    features: Array
-    labels: Array
+    features: DeviceArray
+    labels: DeviceArray
 
-    def kernel(self, xp: ModuleType) -> Array:
+    def kernel(self, xp: ModuleType) -> DeviceArray:
         """Return F F^T (n, n), lower triangle filled; its leading blocks serve the smaller sizes."""
         return outer_gram(self.features, xp)
 
@@ -38,13 +38,13 @@ class Gram:
     """
 
     size: int
-    matrix: Array
-    moment: Array
+    matrix: DeviceArray
+    moment: DeviceArray
     energy: float
 
 
 def accumulate(
-    blocks: Iterable[tuple[Array, Array]],
+    blocks: Iterable[tuple[DeviceArray, DeviceArray]],
     width: int,
     sizes: Sequence[int],
     xp: ModuleType,
@@ -94,7 +94,7 @@ def accumulate(
         yield sums
 
 
-def _add(sums: Gram, features: Array, labels: Array, xp: ModuleType) -> None:
+def _add(sums: Gram, features: DeviceArray, labels: DeviceArray, xp: ModuleType) -> None:
     add_gram(sums.matrix, features, xp)
     sums.moment += column_sums(features, labels, xp)
     sums.energy += float(labels @ labels)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.lab.algebra import cholesky, eigenvectors, multiply, solve_triangular, symmetric_product
-from giantstep.lab.devices import Array, to_numpy
+from giantstep.lab.devices import to_numpy
 from giantstep.lab.gram import Gram, Rows, accumulate
+from giantstep.types import DeviceArray, Floats, Integers
 
 EIGEN_PENALTIES = 24
 """More penalties than this at one sample size take one eigendecomposition (worth 25 Cholesky factors)."""
@@ -18,12 +18,12 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def ridge_path(
-    blocks: Iterable[tuple[Array, Array]],
+    blocks: Iterable[tuple[DeviceArray, DeviceArray]],
     width: int,
-    sizes: NDArray[np.int64],
-    penalties: NDArray[np.float64],
+    sizes: Integers,
+    penalties: Floats,
     xp: ModuleType,
-) -> tuple[Array, NDArray[np.float64]]:
+) -> tuple[DeviceArray, Floats]:
     """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
 
     Penalty 0 is the limit: the shortest of the solutions where there are several. With no more rows than
@@ -51,10 +51,10 @@ def ridge_path(
 
 def _fit_rows(
     rows: Rows,
-    sizes: NDArray[np.int64],
-    penalties: NDArray[np.float64],
-    coefficients: Array,
-    train: NDArray[np.float64],
+    sizes: Integers,
+    penalties: Floats,
+    coefficients: DeviceArray,
+    train: Floats,
     xp: ModuleType,
 ) -> None:
     few = np.flatnonzero(sizes <= rows.sizes[-1])
@@ -89,10 +89,10 @@ def _fit_rows(
 
 def _fit_gram(
     gram: Gram,
-    chosen: NDArray[np.int64],
-    penalties: NDArray[np.float64],
-    coefficients: Array,
-    train: NDArray[np.float64],
+    chosen: Integers,
+    penalties: Floats,
+    coefficients: DeviceArray,
+    train: Floats,
     xp: ModuleType,
 ) -> None:
     left = []

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.lab.devices import Array, namespace
+from giantstep.lab.devices import namespace
+from giantstep.types import DeviceArray
 
 
 def chunk_rows(device: str) -> int:
@@ -66,19 +67,19 @@ class Draws:
         bits = self.xp.random.Philox4x3210(seed=int(sequence.generate_state(1, np.uint64)[0]))
         return self.xp.random.Generator(bits)
 
-    def normal(self, stream: str, shape: int | tuple[int, ...], out: Array = None) -> Array:
+    def normal(self, stream: str, shape: int | tuple[int, ...], out: DeviceArray = None) -> DeviceArray:
         """Return the next standard normals of a stream, float64 (written into `out` where given)."""
         return self.generator(stream).standard_normal(shape, dtype=np.float64, out=out)
 
-    def uniform(self, stream: str, shape: int | tuple[int, ...]) -> Array:
+    def uniform(self, stream: str, shape: int | tuple[int, ...]) -> DeviceArray:
         """Return the next numbers of a stream, uniform on [0, 1), float64."""
         return self.generator(stream).random(shape, dtype=np.float64)
 
-    def signs(self, stream: str, shape: int | tuple[int, ...]) -> Array:
+    def signs(self, stream: str, shape: int | tuple[int, ...]) -> DeviceArray:
         """Return the next fair signs +1.0 and -1.0 of a stream."""
         return self.xp.where(self.uniform(stream, shape) < 0.5, -1.0, 1.0)
 
-    def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, Array]]:
+    def chunks(self, stream: str, rows: int, columns: int) -> Iterator[tuple[int, int, DeviceArray]]:
         """Yield (start, stop, array): standard normals row by row, `chunk` rows at a time.
 
         A chunk is always drawn in full, so the first rows are the same whatever `rows` is. The array is a

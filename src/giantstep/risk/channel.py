@@ -8,14 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian import normal_density
 from giantstep.gaussian.quadrature import legendre_rule
 from giantstep.risk.labels import BinaryLabels
 from giantstep.risk.losses import Loss
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices
 
 BOUND = 9.0
 """Standard deviations kept on both sides; beyond lies a probability of 2e-19."""
@@ -28,22 +26,22 @@ _BASE = np.linspace(-BOUND, BOUND, round(2 * BOUND / PANEL) + 1)
 class Nodes:
     """Quadrature nodes xi of all rows in one list, with their weights (the normal density included) and their rows."""
 
-    xi: Array
-    weights: Array
-    row: NDArray[np.intp]
+    xi: Floats
+    weights: Floats
+    row: Indices
     rows: int
 
-    def sums(self, *integrands: Array) -> tuple[Array, ...]:
+    def sums(self, *integrands: Floats) -> tuple[Floats, ...]:
         """Return the integral of each integrand over xi ~ N(0,1), one number per row."""
         return tuple(summed(self.row, self.weights * f, self.rows) for f in integrands)
 
 
-def summed(row: NDArray[np.intp], values: Array, rows: int) -> Array:
+def summed(row: Indices, values: Floats, rows: int) -> Floats:
     """Return the sum of the values of each row."""
     return np.bincount(row, values, minlength=rows).astype(np.float64, copy=False)
 
 
-def panel_nodes(edges: Array, nodes_per_panel: int = NODES) -> Nodes:
+def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> Nodes:
     """Return Gauss-Legendre nodes on [-9, 9] with the given edges (rows, n) beside the regular ones.
 
     Edges outside (or not finite) are left out.
@@ -71,14 +69,14 @@ class Rows:
     For label y the margin is y omega and the teacher field y nu, so that the label is always 1.
     """
 
-    mean: Array
-    scale: Array
-    tau: Array
-    slope: Array
-    variance: Array
-    flip: Array
+    mean: Floats
+    scale: Floats
+    tau: Floats
+    slope: Floats
+    variance: Floats
+    flip: Floats
 
-    def edges(self, kinks: Array, labels: BinaryLabels) -> Array:
+    def edges(self, kinks: Floats, labels: BinaryLabels) -> Floats:
         """Return kinks of the margin, and the step of the label where it is narrow, as places of xi (rows, n)."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             places = (kinks - self.mean[:, None]) / self.scale[:, None]
@@ -93,16 +91,16 @@ class Margins:
     """Quadrature of one set of rows: margins s and label weights Z, Z' at all nodes."""
 
     nodes: Nodes
-    s: Array
-    chance: Array
-    chance_slope: Array
+    s: Floats
+    chance: Floats
+    chance_slope: Floats
 
-    def expect(self, *values: Array) -> tuple[Array, ...]:
+    def expect(self, *values: Floats) -> tuple[Floats, ...]:
         """Return E[1(label) value(s)] of each, per row."""
         return self.nodes.sums(*(value * self.chance for value in values))
 
 
-def quadrature(rows: Rows, labels: BinaryLabels, kinks: Array, nodes_per_panel: int = NODES) -> Margins:
+def quadrature(rows: Rows, labels: BinaryLabels, kinks: Floats, nodes_per_panel: int = NODES) -> Margins:
     """Lay nodes for rows with the given kinks of the margin (rows, n), and weigh them with the label."""
     nodes = panel_nodes(rows.edges(kinks, labels), nodes_per_panel)
     row = nodes.row
@@ -115,14 +113,14 @@ def quadrature(rows: Rows, labels: BinaryLabels, kinks: Array, nodes_per_panel: 
 class ChannelMoments:
     """E g, E g^2, E dg/ds and E dg/dnu of the rows (the label's probability included, its sign not)."""
 
-    g: Array
-    g2: Array
-    slope: Array
-    along_teacher: Array
+    g: Floats
+    g2: Floats
+    slope: Floats
+    along_teacher: Floats
 
 
 def channel_moments(
-    rows: Rows, labels: BinaryLabels, loss: Loss, V: Array, nodes_per_panel: int = NODES
+    rows: Rows, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
 ) -> ChannelMoments:
     """Integrate the pull of the proximal map of strength V (rows,).
 

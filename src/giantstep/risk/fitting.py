@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.optimize import linprog, nnls
 
 from giantstep.errors import InputError
 from giantstep.lab import array_module, to_numpy
+from giantstep.types import Floats
 
-Array = NDArray[np.float64]
 Slopes = Callable[[Any], tuple[Any, Any, Any]]
 """Margins or predictions z -> the losses, their first and second derivatives."""
 
@@ -42,7 +41,7 @@ class Fit:
     problem : why there is no such estimator, or nothing.
     """
 
-    weights: Array
+    weights: Floats
     intercept: float
     gap: float
     problem: str = ""
@@ -153,12 +152,12 @@ def _least_squares(rows: Any, labels: Any, scale: Any, ridge: float, intercept: 
     return Fit(to_numpy(w), float(mean - centre @ w), gap)
 
 
-def _interpolate(rows: Array, labels: Array, intercept: bool) -> Fit:
+def _interpolate(rows: Floats, labels: Floats, intercept: bool) -> Fit:
     """Return the least norm that fits every label; with n > d there is none."""
     ones = np.ones(len(labels))
     centre, mean = _centred(rows, labels, ones, intercept)
     a, y = rows - centre, labels - mean
-    w: Array = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
+    w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
     missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
     problem = "no weights fit every label" if missed > 1e-8 else ""
     return Fit(w, float(mean - centre @ w), missed**2, problem)
@@ -274,7 +273,7 @@ def _line_search(problem: _Smooth, x: Any, z: Any, step: Any, objective: float, 
 # -- hinge and hard margin -----------------------------------------------------------------------------------
 
 
-def _hinge(signed: Array, labels: Array, scale: Array, ridge: float, intercept: bool) -> Fit:
+def _hinge(signed: Floats, labels: Floats, scale: Floats, ridge: float, intercept: bool) -> Fit:
     """Solve the dual in a, 0 <= a_i <= v_i, w = sum_i a_i y_i x_i/lambda, and polish it.
 
     With an intercept by sequential minimal optimisation (LIBSVM). Without one by coordinate descent (LIBLINEAR) or,
@@ -290,7 +289,7 @@ def _hinge(signed: Array, labels: Array, scale: Array, ridge: float, intercept: 
     return _finished(signed, labels, scale, ridge, _interior_point(signed, scale, ridge), 0.0, intercept)
 
 
-def _minimal_optimisation(rows: Array, labels: Array, scale: Array, ridge: float) -> tuple[Array, float]:
+def _minimal_optimisation(rows: Floats, labels: Floats, scale: Floats, ridge: float) -> tuple[Floats, float]:
     """Return the dual weights and the intercept by LIBSVM."""
     from sklearn.svm import SVC
 
@@ -301,7 +300,7 @@ def _minimal_optimisation(rows: Array, labels: Array, scale: Array, ridge: float
     return dual, float(model.intercept_[0])
 
 
-def _interior_point(signed: Array, scale: Array, ridge: float) -> Array:
+def _interior_point(signed: Floats, scale: Floats, ridge: float) -> Floats:
     """Minimise |sum_i a_i s_i|^2/(2 lambda) - sum_i a_i over 0 <= a <= v: Mehrotra's predictor and corrector."""
     n = len(signed)
     a, low, high = 0.5 * scale, np.ones(n), np.ones(n)
@@ -332,14 +331,14 @@ def _interior_point(signed: Array, scale: Array, ridge: float) -> Array:
 class _Newton:
     """Newton's equations of an interior-point step: a and its room, the multipliers of both, the slope still wrong."""
 
-    a: Array
-    room: Array
-    low: Array
-    high: Array
-    wrong: Array
-    solve: Callable[[Array], Array]
+    a: Floats
+    room: Floats
+    low: Floats
+    high: Floats
+    wrong: Floats
+    solve: Callable[[Floats], Floats]
 
-    def step(self, target: float, second_low: Array, second_high: Array) -> tuple[Array, Array, Array]:
+    def step(self, target: float, second_low: Floats, second_high: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the step towards products a low = room high = target, with the second-order terms given."""
         below = (target - second_low) / self.a - self.low
         above = (target - second_high) / self.room - self.high
@@ -347,7 +346,7 @@ class _Newton:
         return step, below - self.low / self.a * step, above + self.high / self.room * step
 
 
-def _shifted(signed: Array, diagonal: Array, ridge: float) -> Callable[[Array], Array]:
+def _shifted(signed: Floats, diagonal: Floats, ridge: float) -> Callable[[Floats], Floats]:
     """Return what solves (S S^T/lambda + diagonal) x = v, in the smaller of the two dimensions."""
     n, d = signed.shape
     if n <= d:
@@ -358,13 +357,15 @@ def _shifted(signed: Array, diagonal: Array, ridge: float) -> Callable[[Array], 
     return lambda v: v / diagonal - scaled @ linalg.cho_solve(small, scaled.T @ v, check_finite=False)
 
 
-def _reach(values: Array, step: Array) -> float:
+def _reach(values: Floats, step: Floats) -> float:
     """Return the largest length up to 1 at which values + length step are not negative."""
     falling = step < 0
     return float(min(1.0, (-values[falling] / step[falling]).min(initial=1.0)))
 
 
-def _finished(signed: Array, labels: Array, scale: Array, ridge: float, dual: Array, b: float, intercept: bool) -> Fit:
+def _finished(
+    signed: Floats, labels: Floats, scale: Floats, ridge: float, dual: Floats, b: float, intercept: bool
+) -> Fit:
     """Return the best of the solver's weights and of those polished with some margin for what counts as free."""
     w = signed.T @ dual / ridge
     best = Fit(w, b, _hinge_gap(signed, labels, scale, ridge, w, b, dual))
@@ -377,7 +378,7 @@ def _finished(signed: Array, labels: Array, scale: Array, ridge: float, dual: Ar
     return best
 
 
-def _hinge_dual(signed: Array, labels: Array, scale: Array, ridge: float) -> Array:
+def _hinge_dual(signed: Floats, labels: Floats, scale: Floats, ridge: float) -> Floats:
     """Return the dual weights by LIBLINEAR; it gives w, and the margins decide which of them are free."""
     import warnings
 
@@ -394,12 +395,12 @@ def _hinge_dual(signed: Array, labels: Array, scale: Array, ridge: float) -> Arr
     dual = np.where(margins < 1, scale, 0.0)
     if near.any():
         rest = ridge * w - signed[~near].T @ dual[~near]
-        found: Array = linalg.lstsq(signed[near].T, rest, check_finite=False)[0]
+        found: Floats = linalg.lstsq(signed[near].T, rest, check_finite=False)[0]
         dual[near] = np.clip(found, 0.0, scale[near])
     return dual
 
 
-def _hinge_gap(signed: Array, labels: Array, scale: Array, ridge: float, w: Array, b: float, dual: Array) -> float:
+def _hinge_gap(signed: Floats, labels: Floats, scale: Floats, ridge: float, w: Floats, b: float, dual: Floats) -> float:
     """Return (primal - dual)/primal at a feasible dual point; a broken sum_i a_i y_i = 0 counts with |b|."""
     feasible = np.clip(dual, 0.0, scale)
     back = signed.T @ feasible
@@ -410,7 +411,7 @@ def _hinge_gap(signed: Array, labels: Array, scale: Array, ridge: float, w: Arra
 
 
 def _polished_hinge(
-    signed: Array, labels: Array, scale: Array, ridge: float, dual: Array, margin: float, intercept: bool
+    signed: Floats, labels: Floats, scale: Floats, ridge: float, dual: Floats, margin: float, intercept: bool
 ) -> Fit | None:
     """Solve the optimality conditions for the free dual weights: margin 1 there, and sum_i a_i y_i = 0."""
     free = (dual > margin * scale) & (dual < (1 - margin) * scale)
@@ -426,7 +427,7 @@ def _polished_hinge(
         system = np.block([[system, y[:, None]], [y[None, :], np.zeros((1, 1))]])
         right = np.append(right, -(labels @ bound))
     try:
-        found: Array = linalg.solve(system, right, assume_a="sym", check_finite=False)
+        found: Floats = linalg.solve(system, right, assume_a="sym", check_finite=False)
     except linalg.LinAlgError:
         return None
     exact = bound.copy()
@@ -437,7 +438,7 @@ def _polished_hinge(
     return Fit(w, b, _hinge_gap(signed, labels, scale, ridge, w, b, exact))
 
 
-def _max_margin(signed: Array, labels: Array, intercept: bool) -> Fit:
+def _max_margin(signed: Floats, labels: Floats, intercept: bool) -> Fit:
     """Minimise |w|^2/2 with all margins at least 1: a least-distance programme, by non-negative least squares.
 
     An intercept enters as a long column (its penalty is 1e-8 of the others'), and the support vectors, once
@@ -482,7 +483,7 @@ def _max_margin(signed: Array, labels: Array, intercept: bool) -> Fit:
 # -- l1 ------------------------------------------------------------------------------------------------------
 
 
-def _elastic_net(rows: Array, labels: Array, scale: Array, ridge: float, l1: float, intercept: bool) -> Fit:
+def _elastic_net(rows: Floats, labels: Floats, scale: Floats, ridge: float, l1: float, intercept: bool) -> Fit:
     """Minimise the square loss with both penalties by coordinate descent, and solve exactly on its support."""
     centre, mean = _centred(rows, labels, scale, intercept)
     root = np.sqrt(scale)
@@ -500,7 +501,9 @@ def _elastic_net(rows: Array, labels: Array, scale: Array, ridge: float, l1: flo
     return Fit(best.weights, float(mean - centre @ best.weights), best.gap)
 
 
-def _coordinate_descent(a: Array, y: Array, ridge: float, l1: float, start: Array | None, tol: float = 1e-13) -> Array:
+def _coordinate_descent(
+    a: Floats, y: Floats, ridge: float, l1: float, start: Floats | None, tol: float = 1e-13
+) -> Floats:
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -516,11 +519,11 @@ def _coordinate_descent(a: Array, y: Array, ridge: float, l1: float, start: Arra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the gap says it, in numbers
         model.fit(np.asfortranarray(a), y)
-    found: Array = model.coef_
+    found: Floats = model.coef_
     return found
 
 
-def _elastic_net_gap(a: Array, y: Array, ridge: float, l1: float, w: Array) -> float:
+def _elastic_net_gap(a: Floats, y: Floats, ridge: float, l1: float, w: Floats) -> float:
     """Return the relative duality gap; the ridge is counted as more rows sqrt(lambda) of zero labels."""
     residual = y - a @ w
     square = residual @ residual + ridge * w @ w
@@ -531,7 +534,7 @@ def _elastic_net_gap(a: Array, y: Array, ridge: float, l1: float, w: Array) -> f
     return float((primal - lower) / max(primal, 1e-300))
 
 
-def _sparse_newton(rows: Array, slopes: Slopes, ridge: float, l1: float, intercept: bool) -> Fit:
+def _sparse_newton(rows: Floats, slopes: Slopes, ridge: float, l1: float, intercept: bool) -> Fit:
     """Minimise a smooth loss with an l1 penalty: quadratic models by coordinate descent, then Newton on the support."""
     n, d = rows.shape
     w, b = np.zeros(d), 0.0
@@ -561,7 +564,7 @@ def _sparse_newton(rows: Array, slopes: Slopes, ridge: float, l1: float, interce
 
 
 def _on_support(
-    rows: Array, slopes: Slopes, ridge: float, l1: float, intercept: bool, w: Array, b: float, value: float
+    rows: Floats, slopes: Slopes, ridge: float, l1: float, intercept: bool, w: Floats, b: float, value: float
 ) -> Fit:
     """Finish on the support with its signs held; the gap counts what the optimality conditions still miss."""
     support = np.abs(w) > 1e-10 * max(np.abs(w).max(), 1e-300)
@@ -577,11 +580,11 @@ def _on_support(
     return Fit(w, b, missed / max(abs(_value(slopes, rows, w, b, ridge, l1)), 1e-300))
 
 
-def _value(slopes: Slopes, rows: Array, w: Array, b: float, ridge: float, l1: float) -> float:
+def _value(slopes: Slopes, rows: Floats, w: Floats, b: float, ridge: float, l1: float) -> float:
     return float(slopes(rows @ w + b)[0].sum() + 0.5 * ridge * w @ w + l1 * np.abs(w).sum())
 
 
-def _sparse_hinge(signed: Array, labels: Array, scale: Array, ridge: float, l1: float, intercept: bool) -> Fit:
+def _sparse_hinge(signed: Floats, labels: Floats, scale: Floats, ridge: float, l1: float, intercept: bool) -> Fit:
     """Minimise the hinge loss with an l1 penalty as a linear programme in (w+, w-, b, slack)."""
     n, d = signed.shape
     if ridge > 0:

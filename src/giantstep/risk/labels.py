@@ -6,12 +6,10 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from giantstep.gaussian import gauss_legendre_panels, normal_density, trapezoid_rule
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 SPLIT_AT = 4.0
 """Variance above which the logistic-normal integral is split into a probit and a short-ranged rest."""
@@ -21,23 +19,23 @@ _HALF_LINE = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 class BinaryLabels(Protocol):
     """A law of labels 1 and -1 that is symmetric: P(-1 | nu) = P(1 | -nu)."""
 
-    def positive(self, mean: Array, variance: Array, flip: Array) -> tuple[Array, Array]:
+    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
         """Return P(y = 1) and its derivative with respect to the mean of the Gaussian teacher field."""
 
-    def width(self, variance: Array) -> Array:
+    def width(self, variance: Floats) -> Floats:
         """Return the range of the mean over which P(y = 1) changes."""
 
 
 class SignLabels:
     """sign(nu), turned with probability `flip`; noise inside the sign adds to the variance of nu."""
 
-    def positive(self, mean: Array, variance: Array, flip: Array) -> tuple[Array, Array]:
+    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
         """Return Phi(M/sqrt(v)) and its derivative, with flips."""
         scale = np.sqrt(np.maximum(variance, 1e-300))
         scaled = mean / scale
         return _flipped(ndtr(scaled), normal_density(scaled) / scale, flip)
 
-    def width(self, variance: Array) -> Array:
+    def width(self, variance: Floats) -> Floats:
         """Return sqrt(v)."""
         return np.sqrt(variance)
 
@@ -45,11 +43,11 @@ class SignLabels:
 class LogitLabels:
     """P(1) = 1/(1 + e^-nu), turned with probability `flip`."""
 
-    def positive(self, mean: Array, variance: Array, flip: Array) -> tuple[Array, Array]:
+    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
         """Return E sigmoid(M + sqrt(v) z) and its derivative, with flips."""
         return _flipped(*logistic_normal(mean, variance), flip)
 
-    def width(self, variance: Array) -> Array:
+    def width(self, variance: Floats) -> Floats:
         """Return about the larger of 1 and sqrt(v)."""
         return np.sqrt(variance + 1.0)
 
@@ -57,21 +55,21 @@ class LogitLabels:
 class GivenLabels:
     """Labels whose chances are given in place of the mean of a teacher field, turned with probability `flip`."""
 
-    def positive(self, mean: Array, variance: Array, flip: Array) -> tuple[Array, Array]:
+    def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
         """Return the chance; it depends on no teacher field."""
         return _flipped(mean, np.zeros(mean.shape), flip)
 
-    def width(self, variance: Array) -> Array:
+    def width(self, variance: Floats) -> Floats:
         """Return infinity: nothing changes."""
         return np.full(np.shape(variance), np.inf)
 
 
-def _flipped(chance: Array, slope: Array, flip: Array) -> tuple[Array, Array]:
+def _flipped(chance: Floats, slope: Floats, flip: Floats) -> tuple[Floats, Floats]:
     kept = 1 - 2 * flip
     return kept * chance + flip, kept * slope
 
 
-def logistic_normal(mean: Array, variance: Array) -> tuple[Array, Array]:
+def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Return E sigmoid(M + sqrt(v) z), z ~ N(0,1), and its derivative in M, to about 1e-14.
 
     For v < 4 by the trapezoidal rule, whose error falls like exp(-2 pi^2/(step sqrt(v))) since the sigmoid has its
@@ -103,6 +101,6 @@ def logistic_normal(mean: Array, variance: Array) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=1)
-def _half_line_rule() -> tuple[Array, Array, Array, Array]:
+def _half_line_rule() -> tuple[Floats, Floats, Floats, Floats]:
     nodes, weights = gauss_legendre_panels(np.array(_HALF_LINE), 20)
     return nodes, weights, expit(-nodes), expit(nodes) * expit(-nodes)

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices
 
 LAYERS = 4.0
 """Ratio of the edges that resolve the logarithmic boundary layers of the logistic proximal map."""
@@ -25,43 +24,43 @@ LAYERS = 4.0
 class Pull(NamedTuple):
     """The proximal point u, the pull g = (u - s)/V and its slope dg/ds."""
 
-    u: Array
-    g: Array
-    slope: Array
+    u: Floats
+    g: Floats
+    slope: Floats
 
 
 class Loss(ABC):
     """A convex loss of the margin u = y z, with V > 0 the strength of the proximal map."""
 
     @abstractmethod
-    def pull(self, s: Array, V: Array) -> Pull:
+    def pull(self, s: Floats, V: Floats) -> Pull:
         """Return the proximal point of s, the pull and its slope."""
 
     @abstractmethod
-    def value(self, u: Array) -> Array:
+    def value(self, u: Floats) -> Floats:
         """Return loss(u)."""
 
     @abstractmethod
-    def kinks(self, V: Array) -> Array:
+    def kinks(self, V: Floats) -> Floats:
         """Return the margins s (..., n) where the proximal map is not smooth at the scale of its panels."""
 
     @abstractmethod
-    def turning_point(self, V: Array) -> Array:
+    def turning_point(self, V: Floats) -> Floats:
         """Return the s at which u changes its sign: training samples below are misclassified."""
 
     @abstractmethod
-    def origin(self, u: Array, V: Array) -> tuple[Array, Array]:
+    def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return the s whose proximal point is u, and ds/du (NaN where only an atom, or nothing, maps there)."""
 
-    def atom(self, V: Array) -> tuple[Array, Array] | None:
+    def atom(self, V: Floats) -> tuple[Floats, Floats] | None:
         """Return the interval of s which is mapped onto u = 1, where there is one."""
         return None
 
-    def idle_above(self, V: Array) -> Array:
+    def idle_above(self, V: Floats) -> Floats:
         """Return the s above which a sample does not pull (infinity where all do)."""
         return np.full(np.shape(V), np.inf)
 
-    def at(self, row: NDArray[np.intp]) -> Loss:
+    def at(self, row: Indices) -> Loss:
         """Return the loss for nodes of the given rows, where its parameters are one number per row."""
         return self
 
@@ -69,7 +68,7 @@ class Loss(ABC):
 class Logistic(Loss):
     """log(1 + e^-u)."""
 
-    def pull(self, s: Array, V: Array) -> Pull:
+    def pull(self, s: Floats, V: Floats) -> Pull:
         """Return u with u - s = V/(1 + e^u), by Newton from a side where it converges monotonically."""
         s, V = np.broadcast_arrays(s, V)
         u = np.where(s + 0.5 * V > 0, np.maximum(s, 0.0), np.minimum(0.0, s + V))
@@ -83,11 +82,11 @@ class Logistic(Loss):
         p = g * expit(u)
         return Pull(u, g, -p / (1 + V * p))
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: Floats) -> Floats:
         """Return log(1 + e^-u)."""
         return np.logaddexp(0.0, -u)
 
-    def kinks(self, V: Array) -> Array:
+    def kinks(self, V: Floats) -> Floats:
         """Return edges 0, +-4^j around s = 0 and, for large V, around s = -V."""
         V = np.asarray(V, dtype=float)
         count = max(1, int(np.ceil(np.log(4 * (np.max(V[np.isfinite(V)], initial=0.0) + 16)) / np.log(LAYERS))))
@@ -99,11 +98,11 @@ class Logistic(Loss):
         far = np.where(V[..., None] > 8, near - V[..., None], np.inf)
         return np.concatenate([near, far], axis=-1)
 
-    def turning_point(self, V: Array) -> Array:
+    def turning_point(self, V: Floats) -> Floats:
         """Return -V/2."""
         return -0.5 * V
 
-    def origin(self, u: Array, V: Array) -> tuple[Array, Array]:
+    def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u - V/(1 + e^u) and its derivative."""
         g = expit(-u)
         return u - V * g, 1 + V * g * expit(u)
@@ -112,37 +111,37 @@ class Logistic(Loss):
 class Hinge(Loss):
     """max(1 - u, 0)."""
 
-    def pull(self, s: Array, V: Array) -> Pull:
+    def pull(self, s: Floats, V: Floats) -> Pull:
         """Return s above 1, 1 between 1 - V and 1, s + V below."""
         s, V = np.broadcast_arrays(s, V)
         g = np.clip((1 - s) / V, 0.0, 1.0)
         middle = (s < 1) & (s > 1 - V)
         return Pull(np.where(middle, 1.0, s + V * g), g, np.where(middle, -1 / V, 0.0))
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: Floats) -> Floats:
         """Return max(1 - u, 0)."""
         return np.maximum(1 - u, 0.0)
 
-    def kinks(self, V: Array) -> Array:
+    def kinks(self, V: Floats) -> Floats:
         """Return 1 and 1 - V."""
         V = np.asarray(V, dtype=float)
         return np.stack([np.ones_like(V), 1 - V], axis=-1)
 
-    def turning_point(self, V: Array) -> Array:
+    def turning_point(self, V: Floats) -> Floats:
         """Return -V."""
         return -np.asarray(V, dtype=float)
 
-    def origin(self, u: Array, V: Array) -> tuple[Array, Array]:
+    def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u - V below 1 and u above."""
         u, V = np.broadcast_arrays(u, V)
         return np.where(u < 1, u - V, u), np.ones(u.shape)
 
-    def atom(self, V: Array) -> tuple[Array, Array]:
+    def atom(self, V: Floats) -> tuple[Floats, Floats]:
         """Return (1 - V, 1)."""
         V = np.asarray(V, dtype=float)
         return 1 - V, np.ones_like(V)
 
-    def idle_above(self, V: Array) -> Array:
+    def idle_above(self, V: Floats) -> Floats:
         """Return 1."""
         return np.ones(np.shape(V))
 
@@ -150,33 +149,33 @@ class Hinge(Loss):
 class MaxMargin(Loss):
     """0 for u >= 1, infinite below: hard margin. V is the limit of ridge * V."""
 
-    def pull(self, s: Array, V: Array) -> Pull:
+    def pull(self, s: Floats, V: Floats) -> Pull:
         """Return max(s, 1)."""
         s, V = np.broadcast_arrays(s, V)
         return Pull(np.maximum(s, 1.0), np.maximum(1 - s, 0.0) / V, np.where(s < 1, -1 / V, 0.0))
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: Floats) -> Floats:
         """Return the hinge loss, which is 0 on the training samples."""
         return np.maximum(1 - u, 0.0)
 
-    def kinks(self, V: Array) -> Array:
+    def kinks(self, V: Floats) -> Floats:
         """Return 1."""
         return np.ones((*np.shape(V), 1))
 
-    def turning_point(self, V: Array) -> Array:
+    def turning_point(self, V: Floats) -> Floats:
         """Return minus infinity: nothing is misclassified."""
         return np.full(np.shape(V), -np.inf)
 
-    def origin(self, u: Array, V: Array) -> tuple[Array, Array]:
+    def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u above 1; nothing maps below."""
         u, V = np.broadcast_arrays(u, V)
         return np.where(u < 1, -np.inf, u), np.where(u < 1, 0.0, 1.0)
 
-    def atom(self, V: Array) -> tuple[Array, Array]:
+    def atom(self, V: Floats) -> tuple[Floats, Floats]:
         """Return (-inf, 1)."""
         return np.full(np.shape(V), -np.inf), np.ones(np.shape(V))
 
-    def idle_above(self, V: Array) -> Array:
+    def idle_above(self, V: Floats) -> Floats:
         """Return 1."""
         return np.ones(np.shape(V))
 
@@ -188,33 +187,33 @@ class Huber(Loss):
     `threshold` may be an array that broadcasts against s. The square loss is the limit of a large threshold.
     """
 
-    threshold: Array | float
+    threshold: Floats | float
 
-    def at(self, row: NDArray[np.intp]) -> Loss:
+    def at(self, row: Indices) -> Loss:
         """Return the loss with the thresholds of the given rows."""
         return Huber(self.threshold[row]) if isinstance(self.threshold, np.ndarray) else self
 
-    def pull(self, s: Array, V: Array) -> Pull:
+    def pull(self, s: Floats, V: Floats) -> Pull:
         """Return the clipped linear pull."""
         s, V = np.broadcast_arrays(s, V)
         linear = (1 - s) / (1 + V)
         g = np.clip(linear, -self.threshold, self.threshold)
         return Pull(s + V * g, g, np.where(np.abs(linear) < self.threshold, -1 / (1 + V), 0.0))
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: Floats) -> Floats:
         """Return the loss of the residual 1 - u."""
         return huber(1 - u, self.threshold)
 
-    def kinks(self, V: Array) -> Array:
+    def kinks(self, V: Floats) -> Floats:
         """Return the two places where the pull is clipped."""
         reach = np.asarray(self.threshold * (1 + np.asarray(V, dtype=float)))
         return np.stack([1 - reach, 1 + reach], axis=-1)
 
-    def turning_point(self, V: Array) -> Array:
+    def turning_point(self, V: Floats) -> Floats:
         """Return -V min(1, threshold)."""
         return -np.asarray(V * np.minimum(1.0, self.threshold))
 
-    def origin(self, u: Array, V: Array) -> tuple[Array, Array]:
+    def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u + V loss'(u) and its derivative."""
         residual = 1 - u
         inside = np.abs(residual) < self.threshold
@@ -227,16 +226,16 @@ class Square(Huber):
     def __init__(self) -> None:
         super().__init__(np.inf)
 
-    def kinks(self, V: Array) -> Array:
+    def kinks(self, V: Floats) -> Floats:
         """Return nothing."""
         return np.zeros((*np.shape(V), 0))
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: Floats) -> Floats:
         """Return (1 - u)^2/2."""
         return 0.5 * (1 - u) ** 2
 
 
-def huber(residual: Array, threshold: Array | float) -> Array:
+def huber(residual: Floats, threshold: Floats | float) -> Floats:
     """Return t^2/2 for |t| up to the threshold, then the tangent."""
     size = np.minimum(np.abs(residual), threshold)
     return size * (np.abs(residual) - 0.5 * size)

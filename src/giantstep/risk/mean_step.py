@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.solve import solve_each
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 FLOOR = 0.03
 """Least stiffness of a cluster, in units of alpha p_c/(1 + V_c): keeps the step defined where nothing responds."""
 
 
-def stiffness(V_hat: Array, V: Array, samples: Array) -> Array:
+def stiffness(V_hat: Floats, V: Floats, samples: Floats) -> Floats:
     """Return weights for the step: V_hat, or a little of alpha p_c/(1 + V_c) where it vanishes; samples = alpha p_c.
 
     Any positive weights leave the fixed point where it is.
@@ -22,8 +20,8 @@ def stiffness(V_hat: Array, V: Array, samples: Array) -> Array:
 
 
 def implicit_mean_step(
-    h_hat: Array, drift: Array, response: Array, weights: Array, intercept: bool
-) -> tuple[Array, Array]:
+    h_hat: Floats, drift: Floats, response: Floats, weights: Floats, intercept: bool
+) -> tuple[Floats, Floats]:
     """Return the correction delta of h_hat (B, K) and the change of the intercept (B,).
 
     Since d h_hat/d h = -V_hat exactly, the pull of the new means is h_hat + delta with delta = -weights (drift +

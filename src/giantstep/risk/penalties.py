@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from giantstep.gaussian import normal_density
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 class SoftThreshold(NamedTuple):
@@ -19,13 +17,13 @@ class SoftThreshold(NamedTuple):
     active : P(S != 0); first : E S; second : E S^2; absolute : E |S|.
     """
 
-    active: Array
-    first: Array
-    second: Array
-    absolute: Array
+    active: Floats
+    first: Floats
+    second: Floats
+    absolute: Floats
 
 
-def soft_threshold(mean: Array, variance: Array, threshold: Array) -> SoftThreshold:
+def soft_threshold(mean: Floats, variance: Floats, threshold: Floats) -> SoftThreshold:
     """Return the moments of the soft threshold; a threshold of 0 leaves the Gaussian as it is.
 
     >>> moments = soft_threshold(np.array([0.5]), np.array([2.0]), np.array([0.0]))

@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from giantstep.gaussian import normal_density
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 class Clipped(NamedTuple):
     """Moments of r ~ N(mean, scale^2) clipped to [-reach, reach], and of what is cut off."""
 
-    inside: Array
-    first: Array
-    second: Array
-    excess: Array
-    excess_squared: Array
+    inside: Floats
+    first: Floats
+    second: Floats
+    excess: Floats
+    excess_squared: Floats
 
 
-def clipped_moments(mean: Array, scale: Array, reach: Array) -> Clipped:
+def clipped_moments(mean: Floats, scale: Floats, reach: Floats) -> Clipped:
     """Return P(|r| < D), E clip(r), E clip(r)^2, E(|r| - D)_+ and E(|r| - D)_+^2, D = reach (may be infinite).
 
     >>> moments = clipped_moments(np.array([0.0]), np.array([1.0]), np.array([np.inf]))

@@ -6,15 +6,13 @@ Every point runs its own course, so its answer does not depend on its neighbours
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.solve.fixed_point import FixedPoint
 from giantstep.solve.linear import solve_each
+from giantstep.types import Array, Indices
 
-Array = NDArray[Any]
 Mapping = Callable[[Array, Array], Array]
 
 _DIFFERENCE = 1e-6
@@ -66,7 +64,7 @@ class _State:
         self.iterations = np.zeros(len(x), dtype=np.int64)
 
     @property
-    def open(self) -> NDArray[np.intp]:
+    def open(self) -> Indices:
         return np.flatnonzero(~(self.best < self.goal))
 
     def evaluate(self, x: Array, active: Array) -> tuple[Array, Array]:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from giantstep.types import Array, Floats, Integers
 
 
 @dataclass
@@ -20,8 +18,8 @@ class FixedPoint:
     """Solution of x = G(x) at each of B points: `x` (B, ...), `residual`, `iterations` (B,)."""
 
     x: Array
-    residual: NDArray[np.float64]
-    iterations: NDArray[np.int64]
+    residual: Floats
+    iterations: Integers
 
 
 def solve_fixed_point(

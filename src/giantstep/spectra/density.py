@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from giantstep.types import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -18,17 +17,17 @@ class Panels:
     1 - (1-s)^2 (at the right end), s in [0, 1].
     """
 
-    left: Array  # (P,)
-    right: Array  # (P,)
-    power: NDArray[np.int64]  # (P,), 0 linear, -1 square root at the left, +1 at the right
+    left: Floats  # (P,)
+    right: Floats  # (P,)
+    power: Integers  # (P,), 0 linear, -1 square root at the left, +1 at the right
     order: int
 
     @property
-    def _rule(self) -> tuple[Array, Array]:
+    def _rule(self) -> tuple[Floats, Floats]:
         nodes, weights = np.polynomial.legendre.leggauss(self.order)
         return (nodes + 1) / 2, weights / 2
 
-    def _place(self, s: Array, panel: NDArray[np.int64]) -> tuple[Array, Array]:
+    def _place(self, s: Floats, panel: Integers) -> tuple[Floats, Floats]:
         """Return x and dx/ds at s on the given panels."""
         power, width = self.power[panel], (self.right - self.left)[panel]
         w = np.where(power == 0, s, np.where(power < 0, s**2, 1 - (1 - s) ** 2))
@@ -36,24 +35,24 @@ class Panels:
         return self.left[panel] + width * w, width * slope
 
     @property
-    def nodes(self) -> Array:
+    def nodes(self) -> Floats:
         """The nodes (P, order), increasing."""
         s, _ = self._rule
         x, _ = self._place(s[None, :], np.arange(len(self.left))[:, None])
         return x
 
     @property
-    def weights(self) -> Array:
+    def weights(self) -> Floats:
         """Quadrature weights dx of the nodes (P, order)."""
         s, weights = self._rule
         _, slope = self._place(s[None, :], np.arange(len(self.left))[:, None])
         return weights * slope
 
-    def integral(self, values: Array) -> float:
+    def integral(self, values: Floats) -> float:
         """Return the integral of a function given at the nodes."""
         return float(np.sum(self.weights * values))
 
-    def roughness(self, density: Array) -> Array:
+    def roughness(self, density: Floats) -> Floats:
         """Return for each panel (P,) the mass that its polynomial may misplace: its last Legendre coefficients.
 
         It is large where the density is not smooth inside a panel, at the edges of a gap in the bulk, say.
@@ -64,7 +63,7 @@ class Panels:
         coefficients = np.linalg.solve(vandermonde, (density * slopes).T)
         return np.abs(coefficients[-2:]).sum(axis=0)
 
-    def split(self, which: NDArray[np.bool_]) -> tuple[Panels, NDArray[np.int64]]:
+    def split(self, which: Booleans) -> tuple[Panels, Integers]:
         """Halve the panels in `which` (in s); return the panels and, for each, its old place, or -1 if it is new."""
         halves = np.where(which, 2, 1)
         parent = np.repeat(np.arange(len(which)), halves)
@@ -77,7 +76,7 @@ class Panels:
         power[(fresh & ~second) & (power > 0) | second & (power < 0)] = 0
         return Panels(left, right, power, self.order), np.where(fresh, -1, parent)
 
-    def tail(self, density: Array, x: Array) -> Array:
+    def tail(self, density: Floats, x: Floats) -> Floats:
         """Return the mass above x of a density given at the nodes (P, order)."""
         s_nodes, weights = self._rule
         _, slopes = self._place(s_nodes[None, :], np.arange(len(self.left))[:, None])

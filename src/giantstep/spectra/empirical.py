@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 
-def kolmogorov_distance(eigenvalues: Array, cdf: Callable[[Array], Array]) -> float:
+def kolmogorov_distance(eigenvalues: Floats, cdf: Callable[[Floats], Floats]) -> float:
     """Return the largest difference between the empirical distribution of `eigenvalues` and `cdf`."""
     ordered = np.sort(np.ravel(eigenvalues))
     law = cdf(ordered)
@@ -18,7 +17,7 @@ def kolmogorov_distance(eigenvalues: Array, cdf: Callable[[Array], Array]) -> fl
     return float(max(np.max(np.abs(law - steps[1:])), np.max(np.abs(law - steps[:-1]))))
 
 
-def wasserstein_distance(eigenvalues: Array, cdf: Callable[[Array], Array], grid: Array) -> float:
+def wasserstein_distance(eigenvalues: Floats, cdf: Callable[[Floats], Floats], grid: Floats) -> float:
     """Return the integral over `grid` of |empirical distribution - cdf| (Wasserstein-1 on that interval)."""
     ordered = np.sort(np.ravel(eigenvalues))
     empirical = np.searchsorted(ordered, grid, side="right") / len(ordered)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.checks import checked_number
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine, Question
+from giantstep.types import Booleans, Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -67,7 +67,7 @@ def checked_refinement(refine: Mapping[str, float] | None, grid: Mapping[str, An
 
 def refined(
     result: xarray.Dataset, name: str, tolerance: float, question: Question, engine: Engine, whole: bool
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return new values of a field, in the middle of the intervals where a curve bends.
 
     A point bends by its distance from the straight line between its neighbours; both intervals beside it are halved
@@ -90,16 +90,14 @@ def refined(
     return middle[~np.isin(middle, x)]
 
 
-def _curves(variable: Any, name: str) -> NDArray[np.float64]:
+def _curves(variable: Any, name: str) -> Floats:
     """Return a variable as (values of the field, curves)."""
     averaged = variable.mean("trial") if "trial" in variable.dims else variable
     values = np.moveaxis(averaged.values, averaged.dims.index(name), 0)
     return values.reshape(len(values), -1)
 
 
-def _bends(
-    x: NDArray[np.float64], y: NDArray[np.float64], noise: NDArray[np.float64], tolerance: float
-) -> NDArray[np.bool_]:
+def _bends(x: Floats, y: Floats, noise: Floats, tolerance: float) -> Booleans:
     with np.errstate(invalid="ignore", divide="ignore"):
         weight = ((x[1:-1] - x[:-2]) / (x[2:] - x[:-2]))[:, None]
         distance = np.abs(y[1:-1] - (1 - weight) * y[:-2] - weight * y[2:])
@@ -109,7 +107,7 @@ def _bends(
         return ((distance > tolerance * scale) & (distance > 3 * error)).any(axis=1)
 
 
-def _is_geometric(x: NDArray[np.float64]) -> bool:
+def _is_geometric(x: Floats) -> bool:
     """Tell whether the values lie more evenly on a log scale."""
     if x[0] <= 0 or len(x) < 3:
         return False

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from giantstep.types import Array
 
 _LEVEL = 3
 _NAMES = "names"
@@ -40,7 +41,7 @@ def encoded(values: Mapping[str, Any]) -> bytes:
     return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), _LEVEL)
 
 
-def decoded(data: bytes) -> dict[str, NDArray[Any]]:
+def decoded(data: bytes) -> dict[str, Array]:
     """Return the arrays that `encoded` wrote; raise `Damaged` where the bytes are others."""
     try:
         content = zlib.decompress(data)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.family import Variable
@@ -19,6 +18,7 @@ from giantstep.scenario import families, family_class
 from giantstep.sweep.inspect import Entry, entries
 from giantstep.sweep.runner import padded
 from giantstep.trials import mean_and_error
+from giantstep.types import Array
 
 if TYPE_CHECKING:
     import xarray
@@ -99,10 +99,10 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _measured(entry: Entry) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+def _measured(entry: Entry) -> dict[str, tuple[tuple[str, ...], Array]]:
     """Return variable -> (its own dims, its value); the mean of an experiment and its standard error."""
     declared = _declared(entry)
-    measured: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+    measured: dict[str, tuple[tuple[str, ...], Array]] = {}
     for name in dict.fromkeys(name for row in entry.rows for name in row.values):
         kept = padded([row.values.get(name) for row in entry.rows])
         own = declared[name].dims if name in declared else tuple(f"{name}_{place}" for place in range(kept.ndim - 1))
@@ -124,7 +124,7 @@ def _declared(entry: Entry) -> dict[str, Variable]:
     return {**found, **{f"{name}_stderr": variable for name, variable in found.items()}}
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
+def _column(values: list[Any]) -> Array:
     """Return one column: numbers where all are, otherwise text."""
     numbers = [_number(value) for value in values]
     if all(number is not None for number in numbers):
@@ -140,9 +140,9 @@ def _number(value: Any) -> float | int | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def columns(result: xarray.Dataset) -> dict[str, NDArray[Any]]:
+def columns(result: xarray.Dataset) -> dict[str, Array]:
     """Return a Dataset over ``point`` as columns of equal length; other dims are written out, ``V2[1]``."""
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, Array] = {}
     for name, variable in result.data_vars.items():
         own = variable.shape[1:]
         for place in product(*map(range, own)):
@@ -152,7 +152,7 @@ def columns(result: xarray.Dataset) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _write_csv(table: Mapping[str, NDArray[Any]], path: Path) -> None:
+def _write_csv(table: Mapping[str, Array], path: Path) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
@@ -160,7 +160,7 @@ def _write_csv(table: Mapping[str, NDArray[Any]], path: Path) -> None:
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
 
 
-def _write_parquet(table: Mapping[str, NDArray[Any]], path: Path) -> None:
+def _write_parquet(table: Mapping[str, Array], path: Path) -> None:
     try:
         import pyarrow
         from pyarrow import parquet

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from giantstep.family import Engine
-from giantstep.grid import Points
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario
 from giantstep.trials import experiment_settings
+from giantstep.types import Points
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.progress import ProgressOption
 from giantstep.sweep.engines import Engine
@@ -19,6 +18,7 @@ from giantstep.sweep.keys import Ask, Point
 from giantstep.sweep.progress import SweepProgress
 from giantstep.sweep.store import Row, Store
 from giantstep.sweep.tasks import Draw, Solve, Task
+from giantstep.types import Array, Indices
 
 _log = logging.getLogger("giantstep")
 
@@ -32,7 +32,7 @@ class Job:
 
     points: tuple[Point, ...]
     trial: int
-    make: Callable[[NDArray[np.intp]], Draw | Solve]
+    make: Callable[[Indices], Draw | Solve]
 
     def task(self, rows: Sequence[int]) -> Task:
         """Return the task for some of the points."""
@@ -163,7 +163,7 @@ class Runner:
             self._engine = None
 
 
-def padded(arrays: Sequence[Any]) -> NDArray[Any]:
+def padded(arrays: Sequence[Any]) -> Array:
     """Return arrays of one variable as one, (B, ...), with NaN (no name) where one is shorter or None."""
     there = [np.asarray(array) for array in arrays if array is not None]
     names = there[0].dtype.kind in "UO"

@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from giantstep.errors import GiantstepError, InputError
 from giantstep.sweep.blobs import Damaged, checksum, decoded, encoded
 from giantstep.sweep.keys import Ask, Point
+from giantstep.types import Array
 
 VERSION = 1
 """Version of the tables."""
@@ -67,7 +66,7 @@ class Row:
 
     point: Point
     trial: int
-    values: Mapping[str, NDArray[Any]]
+    values: Mapping[str, Array]
     reason: str = ""
     detail: str = ""
     seconds: float = 0.0

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.grid import Points
 from giantstep.scenario import Scenario
 from giantstep.sweep.keys import Point
 from giantstep.sweep.store import Facts, Row
 from giantstep.trials import Draw
+from giantstep.types import Array, Points
 
 _LONGEST_DETAIL = 4000
 
@@ -86,7 +86,7 @@ def _some(work: Solve, part: slice) -> Solve:
 class Done:
     """What a task gave: values by variable (B, ...), and per point a reason where there are none."""
 
-    values: Mapping[str, NDArray[Any]]
+    values: Mapping[str, Array]
     reasons: NDArray[np.object_]
     seconds: float = 0.0
     facts: Facts | None = None
@@ -162,7 +162,7 @@ def _run(work: Draw | Solve, orders: Orders, start: float) -> Done:
     return Done(_checked(values, count), reasons, time.perf_counter() - start, facts)
 
 
-def _checked(values: dict[str, NDArray[Any]], count: int) -> dict[str, NDArray[Any]]:
+def _checked(values: dict[str, Array], count: int) -> dict[str, Array]:
     for name, value in values.items():
         if value.ndim == 0 or len(value) != count or value.dtype.kind not in "fiubUO":
             raise ValueError(f"the family answered `{name}` with {value.dtype} {value.shape}, not {count} numbers")

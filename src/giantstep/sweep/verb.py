@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep import batches, trials
 from giantstep.checks import check_flag, checked_whole
@@ -26,6 +25,7 @@ from giantstep.sweep.place import EngineOption, Place
 from giantstep.sweep.runner import Held, Job, Runner, padded
 from giantstep.sweep.store import Store
 from giantstep.sweep.tasks import Solve
+from giantstep.types import Array, Floats, Indices
 
 if TYPE_CHECKING:
     import xarray
@@ -183,13 +183,13 @@ def _starts(points: Sequence[Point]) -> range:
 def _solve(batch: Batch, points: tuple[Point, ...], start: int, what: str, settings: Mapping[str, Any]) -> Job:
     some = slice(start, start + LIMIT_BATCH)
 
-    def make(rows: NDArray[np.intp]) -> Solve:
+    def make(rows: Indices) -> Solve:
         return Solve(batch.scenario, {n: v[some][rows] for n, v in batch.points.items()}, what, settings)
 
     return Job(points[some], 0, make)
 
 
-def _answers(batch: Batch, points: Sequence[Point], held: Held) -> list[tuple[NDArray[np.intp], Answer]]:
+def _answers(batch: Batch, points: Sequence[Point], held: Held) -> list[tuple[Indices, Answer]]:
     """Return the results of one batch as answers: one for each batch they were once computed in."""
     rows = [held[point.digest, 0] for point in points]
     together: dict[int, list[int]] = {}
@@ -214,7 +214,7 @@ def _answers(batch: Batch, points: Sequence[Point], held: Held) -> list[tuple[ND
     return answers
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: padded([row.get(name) for row in rows]) for name in names}
 
@@ -260,13 +260,13 @@ def _draws(
 def _draw(
     group: trials.Group,
     points: Sequence[Point],
-    rows: NDArray[np.intp],
+    rows: Indices,
     trial: int,
     what: str,
     settings: Mapping[str, Any],
     experiment: Experiment,
 ) -> Job:
-    def make(some: NDArray[np.intp]) -> trials.Draw:
+    def make(some: Indices) -> trials.Draw:
         return group.draw(trial, what, settings, experiment, rows[some])
 
     return Job(tuple(points[row] for row in rows), trial, make)
@@ -302,7 +302,7 @@ def _more_trials(request: Request, counts: Mapping[str, int], held: Held, wishes
 
 def _more_points(
     result: xarray.Dataset, refinement: tuple[str, float] | None, request: Request, source: Any, most: int
-) -> tuple[str, NDArray[np.float64]] | None:
+) -> tuple[str, Floats] | None:
     """Return the field that is refined with its old and new values; None where the curve is fine."""
     if refinement is None:
         return None
@@ -317,7 +317,7 @@ def _more_points(
 
 
 def _with_values(
-    given: Any, fields: Mapping[str, Any], asking: Mapping[str, Any], name: str, values: NDArray[np.float64]
+    given: Any, fields: Mapping[str, Any], asking: Mapping[str, Any], name: str, values: Floats
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Put the values of one field where it was given: in the grid, as a keyword, or as `dim`."""
     if name == "dim" and asking["dim"] is not None:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from giantstep.families._skeleton.scenario import Skeleton
 from giantstep.lab import to_numpy
+from giantstep.types import Floats
 
 
 def trial(
     scenario: Skeleton,
-    points: Mapping[str, NDArray[np.float64]],
+    points: Mapping[str, Floats],
     what: str,
     dim: int,
     draws: Any,
     settings: Mapping[str, Any],
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Draw data once, diagonalise its Gram matrix once, and fit at every ridge."""
     xp, ridge, noise = draws.xp, draws.xp.asarray(points["ridge"]), points["noise"][0]
     samples = max(1, round(points["samples_per_dim"][0] * dim))
@@ -36,7 +34,7 @@ def trial(
 
 def memory(
     scenario: Skeleton,
-    points: Mapping[str, NDArray[np.float64]],
+    points: Mapping[str, Floats],
     what: str,
     dim: int,
     settings: Mapping[str, Any],

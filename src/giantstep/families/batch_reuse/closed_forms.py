@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.polynomial import polynomial as power_basis
-from numpy.typing import NDArray
 from scipy import special
 
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
@@ -24,8 +22,8 @@ from giantstep.families.batch_reuse.population import line_rule
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.gaussian import Target, gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.grids import hermite_rule
+from giantstep.types import Array, Floats
 
-Floats = NDArray[np.float64]
 _PHI0 = 1 / math.sqrt(2 * math.pi)
 _MOST_NODES, _STEP = 2**18, 0.02
 _NOISE_NODES = 24
@@ -217,7 +215,7 @@ def _series(scenario: BatchReuse, moments: LabelMoments, slopes: Floats, P: floa
     grid, weights = hermite_product(2, 8 * len(slopes))
     u, w = grid[0], P * grid[0] + eta * math.sqrt(cl) * grid[1]
     at_u = power_basis.polyval(u, slopes)
-    derivative: NDArray[Any] = slopes
+    derivative: Array = slopes
     total = np.zeros(scenario.target.directions)
     for m in range(len(slopes)):
         inner = float(weights @ (at_u**m * power_basis.polyval(w, derivative)))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.batch_reuse.gaussian_matrix import GaussianMatrix
 from giantstep.families.batch_reuse.network import forward, losses
@@ -15,9 +14,8 @@ from giantstep.families.batch_reuse.population import own_rule, population_loss
 from giantstep.families.batch_reuse.recursion import DIVERGED
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.lab import threads_for, to_numpy
+from giantstep.types import DeviceArray, Floats
 
-Array = Any
-Floats = NDArray[np.float64]
 RULE_NODES = 2**14
 """Points of the population loss, scrambled anew in every trial, so that their error is part of the spread."""
 
@@ -28,8 +26,8 @@ class Samples:
     def __init__(self, scenario: BatchReuse, n: int, dim: int, draws: Any, method: str) -> None:
         xp, k, p = draws.xp, scenario.target.directions, scenario.neurons
         fresh = scenario.data == "fresh"
-        self.times: Callable[[Array], Array]
-        self.transposed_times: Callable[[Array], Array]
+        self.times: Callable[[DeviceArray], DeviceArray]
+        self.transposed_times: Callable[[DeviceArray], DeviceArray]
         if method == "direct":
             X = draws.normal("inputs", (n, dim))
             self.times, self.transposed_times = (lambda v: v @ X.T), (lambda f: f @ X)
@@ -73,8 +71,8 @@ class Run:
     Q: Floats
     a: Floats
     train: Floats
-    weights: list[Array]
-    gradients: list[Array]
+    weights: list[DeviceArray]
+    gradients: list[DeviceArray]
 
     def kernels(self) -> dict[str, Floats]:
         """Return C and Cl, NaN for times after the run diverged."""
@@ -125,7 +123,7 @@ def _train(scenario: BatchReuse, dim: int, draws: Any, method: str, keep: bool) 
     return run
 
 
-def _start(overlap: Floats, gram: Floats, dim: int, draws: Any) -> Array:
+def _start(overlap: Floats, gram: Floats, dim: int, draws: Any) -> DeviceArray:
     """Return first-layer weights (p, d) whose order parameters are exactly those given."""
     xp, (p, k) = draws.xp, overlap.shape
     if dim < p + k:
@@ -141,8 +139,16 @@ def _start(overlap: Floats, gram: Floats, dim: int, draws: Any) -> Array:
 
 
 def _step(
-    scenario: BatchReuse, samples: Samples, W: Array, V: Array, a: Array, h: Array, t: int, rate: float, draws: Any
-) -> tuple[Array, Array, Array, float, Array]:
+    scenario: BatchReuse,
+    samples: Samples,
+    W: DeviceArray,
+    V: DeviceArray,
+    a: DeviceArray,
+    h: DeviceArray,
+    t: int,
+    rate: float,
+    draws: Any,
+) -> tuple[DeviceArray, DeviceArray, DeviceArray, float, DeviceArray]:
     """Return weights, velocity and second layer after step t, the training loss before it, and the gradients F."""
     xp, dim = draws.xp, W.shape[1]
     now = forward(scenario.activation, scenario.loss, a, h, samples.labels)
@@ -161,7 +167,7 @@ def _step(
     return W, V, a, float(now.loss.mean()), gradient
 
 
-def _mask(scenario: BatchReuse, samples: Samples, t: int, draws: Any) -> Array | None:
+def _mask(scenario: BatchReuse, samples: Samples, t: int, draws: Any) -> DeviceArray | None:
     if scenario.batches == 1:
         return None
     if scenario.data == "cycle":

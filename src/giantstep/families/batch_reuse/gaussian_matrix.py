@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-from giantstep.lab.devices import Array, to_numpy
+from giantstep.lab.devices import to_numpy
+from giantstep.types import DeviceArray
 
 _NOTHING_NEW = 1e-10
 """Length, relative to the vector's, below which a part outside the known directions is rounding."""
@@ -31,7 +32,7 @@ class GaussianMatrix:
         self,
         rows: int,
         columns: int,
-        normal: Callable[[tuple[int, int]], Array],
+        normal: Callable[[tuple[int, int]], DeviceArray],
         xp: ModuleType,
         right: int,
         left: int,
@@ -41,15 +42,15 @@ class GaussianMatrix:
         self._right = _Side(xp.empty((right, columns)), xp.empty((right, rows)))
         self._left = _Side(xp.empty((left, rows)), xp.empty((left, columns)))
 
-    def times(self, vectors: Array) -> Array:
+    def times(self, vectors: DeviceArray) -> DeviceArray:
         """Return X v for every row v of `vectors` (m, d), as rows (m, n)."""
         return self._product(vectors, self._right, self._left)
 
-    def transposed_times(self, vectors: Array) -> Array:
+    def transposed_times(self, vectors: DeviceArray) -> DeviceArray:
         """Return X^T f for every row f of `vectors` (m, n), as rows (m, d)."""
         return self._product(vectors, self._left, self._right)
 
-    def _product(self, vectors: Array, side: _Side, other: _Side) -> Array:
+    def _product(self, vectors: DeviceArray, side: _Side, other: _Side) -> DeviceArray:
         """Split vectors into the known directions and new ones, draw the products of the new ones."""
         xp = self._xp
         inside, new, coefficients = _split(vectors, side.directions, xp)
@@ -67,25 +68,25 @@ class GaussianMatrix:
 class _Side:
     """Orthonormal directions and the products of the matrix with them, in rows."""
 
-    def __init__(self, directions: Array, products: Array) -> None:
+    def __init__(self, directions: DeviceArray, products: DeviceArray) -> None:
         self.all_directions, self.all_products, self.count = directions, products, 0
 
     @property
-    def directions(self) -> Array:
+    def directions(self) -> DeviceArray:
         return self.all_directions[: self.count]
 
     @property
-    def products(self) -> Array:
+    def products(self) -> DeviceArray:
         return self.all_products[: self.count]
 
-    def append(self, directions: Array, products: Array) -> None:
+    def append(self, directions: DeviceArray, products: DeviceArray) -> None:
         last = self.count + len(directions)
         self.all_directions[self.count : last] = directions
         self.all_products[self.count : last] = products
         self.count = last
 
 
-def _split(vectors: Array, known: Array, xp: ModuleType) -> tuple[Array, Array, Array]:
+def _split(vectors: DeviceArray, known: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
     """Return (c, u, b) with vectors = c known + b u, the rows of u orthonormal and orthogonal to `known`."""
     sizes = xp.sqrt((vectors**2).sum(axis=1))
     inside = vectors @ known.T
@@ -97,7 +98,7 @@ def _split(vectors: Array, known: Array, xp: ModuleType) -> tuple[Array, Array, 
     return inside, basis, coefficients
 
 
-def _orthonormal(rows: Array, size: float, xp: ModuleType) -> tuple[Array, Array]:
+def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
     """Return orthonormal rows u and coefficients b with rows = b u; directions that are rounding are left out."""
     values, vectors = xp.linalg.eigh(rows @ rows.T)
     kept = to_numpy(values) > (_NOTHING_NEW * size) ** 2

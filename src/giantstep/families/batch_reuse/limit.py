@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.checks import checked_number
 from giantstep.errors import InputError, bad_field
@@ -18,8 +17,8 @@ from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory, threads_for
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 PointsOf = Mapping[str, Floats]
 
 GRID_COLUMNS = 4

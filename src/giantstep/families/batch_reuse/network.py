@@ -6,12 +6,12 @@ f(h) = sum_j a_j sigma(h_j). Arrays have the samples along the last axis, NumPy 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from giantstep.gaussian import Function
+from giantstep.types import DeviceArray
 
 Loss = Literal["square", "correlation"]
-Array = Any
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Forward:
     second_layer_gradient : (p, N), d loss/d a_j.
     """
 
-    loss: Array
-    gradient: Array
-    second_layer_gradient: Array
+    loss: DeviceArray
+    gradient: DeviceArray
+    second_layer_gradient: DeviceArray
 
 
-def forward(activation: Function, loss: Loss, a: Array, h: Array, y: Array) -> Forward:
+def forward(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y: DeviceArray) -> Forward:
     """Evaluate the network with second layer `a` (p,) at pre-activations h (p, N) and labels y (N,)."""
     hidden = activation(h)
     output = a @ hidden
@@ -39,13 +39,13 @@ def forward(activation: Function, loss: Loss, a: Array, h: Array, y: Array) -> F
     return Forward(values, error * (a[:, None] * activation.derivative(h)), error * hidden)
 
 
-def losses(activation: Function, loss: Loss, a: Array, h: Array, y: Array) -> Array:
+def losses(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y: DeviceArray) -> DeviceArray:
     """Return the (N,) losses alone."""
     output = a @ activation(h)
     return 0.5 * (output - y) ** 2 if loss == "square" else -y * output
 
 
-def hessian(activation: Function, loss: Loss, a: Array, h: Array, y: Array) -> Array:
+def hessian(activation: Function, loss: Loss, a: DeviceArray, h: DeviceArray, y: DeviceArray) -> DeviceArray:
     """Return H = dF/dh, (p, p, N), for an activation with two derivatives."""
     slope, curvature = activation.derivative(h), _second_derivative(activation, h)
     error = a @ activation(h) - y if loss == "square" else -y
@@ -60,7 +60,7 @@ def hessian(activation: Function, loss: Loss, a: Array, h: Array, y: Array) -> A
 _STEP = 2e-3
 
 
-def _second_derivative(activation: Function, h: Array) -> Array:
+def _second_derivative(activation: Function, h: DeviceArray) -> DeviceArray:
     """Return sigma'' from the exact sigma' by central differences of sixth order (relative error about 1e-12)."""
     total = 0.0 * h
     for offset, weight in ((1, 45.0), (2, -9.0), (3, 1.0)):

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 MaskKind = Literal["none", "cycle", "replacement"]
 
 WIDENED = 1.5

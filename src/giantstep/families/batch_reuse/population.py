@@ -13,7 +13,6 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from giantstep.families.batch_reuse.network import Loss
@@ -28,8 +27,8 @@ from giantstep.gaussian import (
     trapezoid_rule,
 )
 from giantstep.gaussian.closed_joint import erf_i2, relu_i2
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 _PANELS = 160
 """Panels of the one-dimensional rule over [-16, 16]: polynomial targets of high degree reach far out."""
 _TABLE_STEP, _TABLE_LEAST, _TABLE_MOST = 0.125, 129, 20001

@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.batch_reuse.network import Loss, forward, hessian, losses
 from giantstep.families.batch_reuse.points import Points, hermite_product
 from giantstep.gaussian import Function
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 Response = Literal["stein", "tangent"]
 
 DIVERGED = 1e8

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from giantstep.arrays import Array
+from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 _PSD = 1e-10
 _LIMIT: tuple[Engine, ...] = ("limit",)
 
@@ -150,8 +149,8 @@ class BatchReuse(Scenario):
     momentum: Number = field("beta", "heavy-ball momentum", default=0.0, ge=0, lt=1)
     constraint: Literal["none", "spherical"] = field("|w_j|", "lengths of the rows after a step", default="none")
     second_layer_rate: Number = field("eta_a", "step size of the second layer on the mean gradient", default=0.0, ge=0)
-    initial_overlap: Array | Literal["zero"] = field("M^0", "overlaps at the start (p x k)", default="zero")
-    initial_gram: Array | Literal["identity", "paired"] = field(
+    initial_overlap: ArrayField | Literal["zero"] = field("M^0", "overlaps at the start (p x k)", default="zero")
+    initial_gram: ArrayField | Literal["identity", "paired"] = field(
         "Q^0", "W W^T/d at the start (p x p); paired: w_j = w_{p+1-j}", default="identity"
     )
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import even_rule
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 _LEAST_SPREAD = 1e-9
 _TABLE = 1500
 _SPLINE = 7

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian import Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
 from giantstep.gaussian.staircase import complement, hermite_features, multi_indices, tidy
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 _OUTER = {1: 1 / 8, 2: 1 / 4}
 _INNER = {1: 64, 2: 40, 3: 24, 4: 16, 5: 12, 6: 10}
 _PIECE = {1: 32, 2: 20, 3: 14, 4: 10, 5: 8, 6: 6}

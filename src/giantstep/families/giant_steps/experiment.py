@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
 from giantstep.lab import ridge_path, to_numpy
+from giantstep.types import Floats, Indices, Points
 
-Points = Mapping[str, NDArray[np.float64]]
 TEST_SAMPLES, FIT_TEST_SAMPLES = 4000, 20_000
 _MOST_SAMPLES = 2**31
 
@@ -29,7 +28,7 @@ class _Trial:
     noise: float
     batch: int
     second_layer: Any
-    block: NDArray[np.intp]
+    block: Indices
     draws: Any
 
     @property
@@ -51,7 +50,7 @@ class _Trial:
 
 def trial(
     scenario: GiantSteps, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Run one trial at one point (no field is shared)."""
     point = {name: float(values[0]) for name, values in points.items()}
     run = _prepared(scenario, point, dim, draws)
@@ -151,7 +150,7 @@ def _cosines(run: _Trial, W: Any, G: Any) -> tuple[Any, Any]:
     return W[:, :k] / norm(W, axis=1)[:, None], steps[:, :k] / norm(G, axis=1)[:, None]
 
 
-def _by_block(run: _Trial, values: Any) -> NDArray[np.float64]:
+def _by_block(run: _Trial, values: Any) -> Floats:
     host = to_numpy(values)
     return np.array([host[run.block == t].mean(axis=0) for t in range(len(run.scenario.values))])
 

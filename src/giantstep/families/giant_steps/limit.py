@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import lower_bound
@@ -14,9 +13,8 @@ from giantstep.families.giant_steps.overlap_map import MOST_SINGLE, Network, Rep
 from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
 from giantstep.families.giant_steps.specialisation import check_order, orientation, statistics
 from giantstep.family import Answer
+from giantstep.types import Booleans, Floats, Points
 
-Points = Mapping[str, NDArray[np.float64]]
-Floats = NDArray[np.float64]
 _COARSE = 0.75
 _WORTH_A_STATUS = 1e-2
 _INACCURATE = "the quadrature is accurate only"
@@ -164,7 +162,7 @@ def _observed(
     }
 
 
-def _has_pairs(network: Network) -> NDArray[np.bool_]:
+def _has_pairs(network: Network) -> Booleans:
     """Whether there are two different neurons in two blocks: a single neuron has no other in its own."""
     return ~np.diag(network.counts == 1)
 

@@ -12,13 +12,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.giant_steps.averages import Averages, averages
 from giantstep.gaussian import Function, Plane, Target
 from giantstep.gaussian.grids import Grid, hermite_rule, product_grid
-
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 NULL = 1e-11
 """Directions of the shared space of less variance are left out."""

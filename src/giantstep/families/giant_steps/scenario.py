@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
+from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
 DIVERGED = 1e8
@@ -181,7 +181,7 @@ class GiantSteps(Scenario):
         if not any(self.values):
             raise bad_field("second_layer", list(self.values), "not zero everywhere")
 
-    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+    def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check every width of a grid."""
         for width in np.unique(points["width"]):
             self._check_width(float(width))
@@ -206,7 +206,7 @@ class GiantSteps(Scenario):
             return self.second_layer.values
         return tuple(dict.fromkeys(self.second_layer))
 
-    def fractions(self, width: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def fractions(self, width: float) -> tuple[Floats, Floats]:
         """Return the fraction of neurons in every block at a width, and their numbers (inf where the width is).
 
         A law at a finite width is rounded to whole neurons, the largest remainders up, at least one for each value.

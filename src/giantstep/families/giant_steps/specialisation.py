@@ -12,7 +12,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.gaussian import Function, Target
@@ -20,8 +19,8 @@ from giantstep.gaussian.exponents import relevant
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.staircase import hermite_features, multi_indices, rules
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.families.mixture_glm.parts import Dataset, Dense
 from giantstep.families.mixture_glm.scenario import MARGIN_LOSSES, MixtureGLM
+from giantstep.types import Floats
 
-Array = NDArray[np.float64]
 SCALES = ("columns", "global", "none")
 LARGEST = 1e100
 """Numbers above this are refused: their squares leave the range of floating point."""
@@ -25,8 +24,8 @@ FEW_VALUES = 10
 class Prepared:
     """Inputs (N, d) that are centred and scaled, labels (N), and whether they are classes 1 and -1."""
 
-    inputs: Array
-    labels: Array
+    inputs: Floats
+    labels: Floats
     classes: bool
 
 
@@ -138,7 +137,7 @@ def prepared(X: Any, y: Any, scale: str = "columns") -> Prepared:
     return Prepared(inputs, labels, classes)
 
 
-def _inputs(X: Any) -> tuple[Array, list[str]]:
+def _inputs(X: Any) -> tuple[Floats, list[str]]:
     """Return the numbers of a frame or an array and the names of its columns; text and missing values are refused."""
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else []
     if names:
@@ -182,7 +181,7 @@ def _missing(count: int, column: str, row: int) -> InputError:
     )
 
 
-def _labels(y: Any) -> tuple[Array, bool]:
+def _labels(y: Any) -> tuple[Floats, bool]:
     """Return labels as numbers, and whether they are two classes; which class is 1 is said unless it is plain."""
     if hasattr(y, "isna"):
         missing = np.asarray(y.isna())

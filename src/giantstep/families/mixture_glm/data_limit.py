@@ -6,13 +6,13 @@ import functools
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.ridge_curve import Predicted, RidgeCurve
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.family import Answer
+from giantstep.types import Floats
 
 OF_DATA = ("gcv", "plug-in")
 """Theories that read a dataset rather than Gaussians fitted to its classes."""
@@ -31,7 +31,7 @@ def chosen_theory(scenario: MixtureGLM, what: str, asked: str | None) -> str:
     return asked
 
 
-def with_data(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]], answer: Answer, theory: str) -> Answer:
+def with_data(scenario: MixtureGLM, points: Mapping[str, Floats], answer: Answer, theory: str) -> Answer:
     """Replace the squared errors, the norm and the objective of an answer by those of a theory of the dataset."""
     data = scenario.data
     if data is None:
@@ -47,7 +47,7 @@ def with_data(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]], a
         else:
             found.append(curve.transported(n, float(ridge)) if theory == "gcv" else curve.plugged(n, float(ridge)))
 
-    def column(name: str) -> NDArray[np.float64]:
+    def column(name: str) -> Floats:
         return np.array([np.nan if one is None else float(getattr(one, name)) for one in found])
 
     mse, train, norm = column("mse"), column("train"), column("norm")

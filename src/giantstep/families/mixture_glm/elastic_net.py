@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.fixed_point import Norms
 from giantstep.families.mixture_glm.hats import Hats
@@ -13,8 +12,7 @@ from giantstep.gaussian import normal_density
 from giantstep.risk import stiffness
 from giantstep.risk.penalties import SoftThreshold, soft_threshold
 from giantstep.solve import solve_each
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 _INNER_STEPS = 60
 
@@ -22,7 +20,7 @@ _INNER_STEPS = 60
 class ElasticNet:
     """The penalty ridge/2 |w|^2 + l1 |w|_1, covariances diagonal in the basis of the coordinates."""
 
-    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Array]:
+    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state and the size of the correction."""
         field = _Field(problem, hat)
         weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
@@ -59,15 +57,15 @@ class _Field:
         self.G = data.moments_at(problem.teacher_norm)
         self.fixed = _vectors(self.G) if data.law == "fixed" else None
 
-    def beta(self, h_hat: Array) -> Array:
+    def beta(self, h_hat: Floats) -> Floats:
         """Return (m_hat, h_hat)."""
         return np.concatenate([self.m_hat, h_hat], axis=1)
 
-    def _push(self, h_hat: Array) -> Array:
+    def _push(self, h_hat: Floats) -> Floats:
         """Return G_k beta, (B, k, 2K)."""
         return np.einsum("bkij,bj->bki", np.broadcast_to(self.G, (len(h_hat), *self.G.shape[1:])), self.beta(h_hat))
 
-    def thresholds(self, h_hat: Array) -> SoftThreshold:
+    def thresholds(self, h_hat: Floats) -> SoftThreshold:
         """Return the moments of the thresholded field in each block, (B, k)."""
         if self.fixed is not None:
             mean = np.einsum(
@@ -77,7 +75,7 @@ class _Field:
         signal = np.einsum("bki,bi->bk", self._push(h_hat), self.beta(h_hat))
         return soft_threshold(np.zeros_like(signal), self.noise + signal, self.l1)
 
-    def means(self, h_hat: Array, moments: SoftThreshold) -> Array:
+    def means(self, h_hat: Floats, moments: SoftThreshold) -> Floats:
         """Return (m, h), (B, 2K)."""
         if self.fixed is not None:
             return np.einsum(
@@ -87,7 +85,7 @@ class _Field:
             )
         return np.einsum("bk,bki->bi", self.pi * moments.active / self.offset, self._push(h_hat))
 
-    def response(self, h_hat: Array, moments: SoftThreshold) -> Array:
+    def response(self, h_hat: Floats, moments: SoftThreshold) -> Floats:
         """Return d h/d h_hat, (B, K, K)."""
         K = h_hat.shape[1]
         weight = self.pi * moments.active / self.offset
@@ -103,19 +101,19 @@ class _Field:
         return np.einsum("bk,bkij->bij", weight, G) + np.einsum("bk,bki,bkj->bij", bend, push, push)
 
 
-def _vectors(G: Array) -> Array:
+def _vectors(G: Floats) -> Floats:
     """Return f_k with f_k f_k^T = G_k; its sign plays no part."""
     values, vectors = np.linalg.eigh(G)
     return vectors[..., -1] * np.sqrt(np.maximum(values[..., -1:], 0.0))
 
 
-def _inner_step(field: _Field, hat: Hats, h_old: Array, weights: Array, intercept: bool) -> tuple[Array, Array]:
+def _inner_step(field: _Field, hat: Hats, h_old: Floats, weights: Floats, intercept: bool) -> tuple[Floats, Floats]:
     """Solve delta + weights (h(h_hat + delta) - h_old + db) = 0 [sum(h_hat + delta) = 0]: Newton with backtracking."""
     B, K = hat.h.shape
     size = K + 1 if intercept else K
     x = np.zeros((B, size))
 
-    def residual(x: Array) -> tuple[Array, SoftThreshold]:
+    def residual(x: Floats) -> tuple[Floats, SoftThreshold]:
         moments = field.thresholds(hat.h + x[:, :K])
         h = field.means(hat.h + x[:, :K], moments)[:, K:]
         shift = x[:, K:] if intercept else 0.0

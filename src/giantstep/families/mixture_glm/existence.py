@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.models import BlockModel, Mixture, check_gram, describe
 from giantstep.families.mixture_glm.parts import Blocks, Dense, Spiked
+from giantstep.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
 
-def check_existence(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]]) -> None:
+def check_existence(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
     """Refuse points whose teacher, penalty or sample size admits no estimator; raise `bad_field`."""
     _check_teacher(scenario, points)
     _check_fixed_vectors(scenario, points)
     _check_unpenalised(scenario, points)
 
 
-def _check_teacher(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]]) -> None:
+def _check_teacher(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
     parts, norms = scenario.covariances, np.unique(points["teacher_norm"])
     own_teacher = isinstance(parts, Dense) and (parts.teacher.size or parts.cross.size)
     own_teacher = own_teacher or (isinstance(parts, Blocks) and bool(parts.teacher or parts.moments.size))
@@ -56,7 +56,7 @@ def _check_blocks(scenario: MixtureGLM, parts: Blocks, norm: float) -> None:
         check_gram(f"covariances.teacher_means (block {k + 1})", norm, tau, gram)
 
 
-def _check_fixed_vectors(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]]) -> None:
+def _check_fixed_vectors(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
     data = describe(scenario).data
     if not np.any(points["l1"]) or not isinstance(data, BlockModel) or data.law != "fixed":
         return
@@ -73,7 +73,7 @@ def _check_spikes(scenario: MixtureGLM, parts: Spiked, norm: float) -> None:
     check_gram("covariances.teacher_alignment", norm, np.append(scenario.tau, omega), gram)
 
 
-def _check_unpenalised(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]]) -> None:
+def _check_unpenalised(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
     alpha, loss = points["samples_per_dim"], scenario.loss
     free = (points["ridge"] == 0) & (points["l1"] == 0)
     if not free.any():
@@ -100,7 +100,7 @@ def _check_unpenalised(scenario: MixtureGLM, points: Mapping[str, NDArray[np.flo
     _check_separable(scenario, points, free)
 
 
-def _check_separable(scenario: MixtureGLM, points: Mapping[str, NDArray[np.float64]], free: NDArray[np.bool_]) -> None:
+def _check_separable(scenario: MixtureGLM, points: Mapping[str, Floats], free: Booleans) -> None:
     from giantstep.families.mixture_glm.separability import closed_threshold
 
     for place in np.flatnonzero(free):

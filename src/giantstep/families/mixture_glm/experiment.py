@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.families.mixture_glm.overlaps import Fresh, Labels, loss_of
@@ -21,9 +20,7 @@ from giantstep.families.mixture_glm.rows import DataTrial, check_rows
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.lab import to_numpy
 from giantstep.risk.fitting import Fit, check_solvers, fit
-
-Points = Mapping[str, NDArray[np.float64]]
-Array = NDArray[np.float64]
+from giantstep.types import Array, Floats, Indices, Points
 
 ON_MARGIN = 1e-6
 """Training margins this close to 1 are on the margin."""
@@ -32,7 +29,7 @@ _NAMES = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
 
 def trial(
     scenario: MixtureGLM, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Draw samples once and fit them at every size and ridge; a fit that is not optimal is NaN."""
     samples = [sample_count(alpha, dim) for alpha in points["samples_per_dim"]]
     if scenario.data is not None:
@@ -85,7 +82,7 @@ class Drawn:
     rows: Any
     """(n, d) inputs over sqrt(d), on the device."""
     labels: Any
-    clusters: NDArray[np.intp]
+    clusters: Indices
     laws: list[Labels]
     references: dict[str, Drawn]
 
@@ -122,7 +119,7 @@ class Drawn:
             weights=weights, threshold=s.huber_threshold,
         )  # fmt: skip
 
-    def predictions(self, n: int, found: Fit) -> tuple[Array, Array]:
+    def predictions(self, n: int, found: Fit) -> tuple[Floats, Floats]:
         """Return labels and predictions of the first n samples."""
         rows = self.rows[:n]
         from giantstep.lab import array_module
@@ -152,12 +149,12 @@ class Drawn:
         totals: dict[str, Any] = {name: float(p @ value) for name, value in values.items()}
         return {**totals, **{f"{name}_by_cluster": value for name, value in values.items()}}
 
-    def margin_law(self, found: Fit, x: Array) -> Array:
+    def margin_law(self, found: Fit, x: Floats) -> Floats:
         """Return the law of the margin of fresh samples at x."""
         s = self.scenario
         return np.asarray(s.p_test @ np.stack([law.margin_law(x) for law in self.fresh(found)]))
 
-    def overlaps(self, found: Fit) -> dict[str, Array]:
+    def overlaps(self, found: Fit) -> dict[str, Floats]:
         """Return q, m, h of the fitted weights."""
         return self.population.overlaps(found.weights)
 

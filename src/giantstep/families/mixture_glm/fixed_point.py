@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.hats import Hats, hats
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.solve import solve_accelerated
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices, Integers
 
 TINY = 1e-40
 """Least V and q: weights of this size are none."""
@@ -21,9 +19,9 @@ TINY = 1e-40
 class Norms(NamedTuple):
     """|w|^2/d, |w|_1/d and the fraction of weights that are not zero, (B,)."""
 
-    squared: Array
-    absolute: Array
-    nonzero: Array
+    squared: Floats
+    absolute: Floats
+    nonzero: Floats
 
 
 class Solution(NamedTuple):
@@ -31,14 +29,14 @@ class Solution(NamedTuple):
 
     state: State
     norms: Norms
-    residual: Array
-    iterations: NDArray[np.int64]
+    residual: Floats
+    iterations: Integers
 
 
 class Prior(Protocol):
     """The prior side: what the penalty makes of the hats."""
 
-    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Array]:
+    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state, with the implicit mean step, and the size of that step's correction (B,)."""
 
     def norms(self, problem: Problem, state: State, hat: Hats) -> Norms:
@@ -48,7 +46,7 @@ class Prior(Protocol):
 class Quadratic:
     """The penalty ridge/2 |w|^2 in any representation."""
 
-    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Array]:
+    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state and the size of the correction."""
         K = problem.clusters
         response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
@@ -70,7 +68,7 @@ class Quadratic:
         return Norms(squared, np.full(problem.size, np.nan), np.ones(problem.size))
 
 
-def pack(problem: Problem, state: State) -> Array:
+def pack(problem: Problem, state: State) -> Floats:
     """Write a state in scale-free coordinates: log V, log q, m/sqrt(q), h/sqrt(q), b over 1 + the mean sqrt(q)."""
     V, q = np.maximum(state.V, TINY), np.maximum(state.q, TINY)  # a strong l1 penalty leaves no weights at all
     root = np.sqrt(q)
@@ -78,7 +76,7 @@ def pack(problem: Problem, state: State) -> Array:
     return np.concatenate([np.log(V), np.log(q), state.m / root, state.h / root, (state.b / scale)[:, None]], axis=1)
 
 
-def unpack(problem: Problem, x: Array) -> State:
+def unpack(problem: Problem, x: Floats) -> State:
     """Read a state from its scale-free coordinates."""
     V, q, m, h = np.split(x[:, :-1], 4, axis=1)
     V, q = np.exp(V), np.exp(q)
@@ -92,7 +90,7 @@ def solve(problem: Problem, prior: Prior, start: State | None = None, *, patient
     Without patience a point that neither mixing nor Newton solves is given up, rather than damped.
     """
 
-    def sweep(x: Array, active: NDArray[np.intp]) -> Array:
+    def sweep(x: Floats, active: Indices) -> Floats:
         part = problem.take(active)
         state = unpack(part, x)
         return pack(part, prior.update(part, state, hats(part, state))[0])

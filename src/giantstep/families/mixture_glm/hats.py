@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import channel_moments, summed
 from giantstep.risk.residuals import Clipped, clipped_moments
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices
 
 
 class Hats(NamedTuple):
     """V_hat, q_hat, m_hat, h_hat of each cluster, (B, K)."""
 
-    V: Array
-    q: Array
-    m: Array
-    h: Array
+    V: Floats
+    q: Floats
+    m: Floats
+    h: Floats
 
 
 def hats(problem: Problem, state: State) -> Hats:
@@ -31,7 +29,7 @@ def hats(problem: Problem, state: State) -> Hats:
     return Hats(-samples * omega * slope, samples * omega**2 * g2, samples * omega * along, samples * omega * g)
 
 
-def _square(problem: Problem, state: State) -> tuple[Array, Array, Array, Array]:
+def _square(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     """The square loss sees only moments of the labels."""
     y, mean = problem.moments(), state.h + state.b[:, None]
     k = 1 / (1 + problem.strength(state.V))
@@ -39,7 +37,7 @@ def _square(problem: Problem, state: State) -> tuple[Array, Array, Array, Array]
     return k * (y.y0 - mean), k**2 * mse, -k, k * y.y1
 
 
-def _binary(problem: Problem, state: State) -> tuple[Array, Array, Array, Array]:
+def _binary(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     B, K = problem.size, problem.clusters
     strength = np.repeat(problem.strength(state.V), 2)
     moments = channel_moments(problem.rows(state), problem.label_law(), problem.loss_of_rows(2), strength)
@@ -48,7 +46,7 @@ def _binary(problem: Problem, state: State) -> tuple[Array, Array, Array, Array]
     return g[..., 0] - g[..., 1], g2.sum(axis=-1), slope.sum(axis=-1), along.sum(axis=-1)
 
 
-def _real(problem: Problem, state: State) -> tuple[Array, Array, Array, Array]:
+def _real(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     """Huber's loss of a residual that is Gaussian given the teacher field, whatever the label's function of it."""
     B, K = problem.size, problem.clusters
     strength = problem.strength(state.V).ravel()
@@ -62,14 +60,14 @@ def _real(problem: Problem, state: State) -> tuple[Array, Array, Array, Array]:
     return g, g2, slope, along
 
 
-def residual_moments(problem: Problem, state: State, stretch: Array) -> tuple[Clipped, Array, Array, NDArray[np.intp]]:
+def residual_moments(problem: Problem, state: State, stretch: Floats) -> tuple[Clipped, Floats, Floats, Indices]:
     """Return moments of y - omega clipped at huber * stretch at teacher nodes, nu - tau, weights and rows there."""
     mean, scale, centred, weights, row = residual_law(problem, state)
     reach = (np.repeat(problem.huber, problem.clusters) * stretch)[row]
     return clipped_moments(mean, scale, reach), centred, weights, row
 
 
-def residual_law(problem: Problem, state: State) -> tuple[Array, Array, Array, Array, NDArray[np.intp]]:
+def residual_law(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats, Indices]:
     """Return mean and scale of y - omega given the teacher field at its nodes, nu - tau, weights and rows."""
     nu, y, weights, row = problem.teacher_nodes()
     rho, m = problem.rho.ravel()[row], state.m.ravel()[row]

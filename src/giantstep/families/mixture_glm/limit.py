@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError
 from giantstep.families.mixture_glm.data_limit import OF_DATA, chosen_theory, with_data
@@ -18,9 +17,7 @@ from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.solving import solved
 from giantstep.families.mixture_glm.thresholds import thresholds
 from giantstep.family import Answer
-
-Array = NDArray[np.float64]
-Points = Mapping[str, Array]
+from giantstep.types import Floats, Points, Strings
 
 AT_ONCE = 4096
 """Clusters of points that are solved together: bounds the memory of a large grid (some 100 kB for each)."""
@@ -63,7 +60,7 @@ def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[s
     return dict(settings)
 
 
-def _status(problem: Problem, solution: Solution, tolerance: float) -> NDArray[np.str_]:
+def _status(problem: Problem, solution: Solution, tolerance: float) -> Strings:
     reasons = []
     for residual, q, norm in zip(solution.residual, solution.state.q.max(axis=1), solution.norms.squared):
         reason = "" if residual <= tolerance else f"the fixed point was not reached (residual {residual:.1e})"
@@ -90,7 +87,7 @@ def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -
     return Answer(values, status, solution.residual, solution.iterations)
 
 
-def averages(scenario: MixtureGLM, found: Observables) -> dict[str, Array]:
+def averages(scenario: MixtureGLM, found: Observables) -> dict[str, Floats]:
     """Return the observables averaged over the clusters: by their weights in training, or in the test."""
     values = {}
     for name, part in found._asdict().items():
@@ -101,7 +98,7 @@ def averages(scenario: MixtureGLM, found: Observables) -> dict[str, Array]:
 
 def _order_parameters(
     scenario: MixtureGLM, problem: Problem, solution: Solution, found: Observables
-) -> dict[str, Array]:
+) -> dict[str, Floats]:
     state, norms, p = solution.state, solution.norms, scenario.p
     drawn = np.where(p > 0, 1.0, np.nan)
     by_cluster = {f"{name}_by_cluster": part for name, part in found._asdict().items()}
@@ -139,7 +136,7 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
     with np.errstate(all="ignore"):
         own = averages(scenario, observables(problem, solution.state, problem))
     residual, iterations = solution.residual.copy(), solution.iterations.copy()
-    gaps: dict[str, list[Array]] = {name: [] for name in own}
+    gaps: dict[str, list[Floats]] = {name: [] for name in own}
     for mixture in (problem.mixture.matched(), problem.mixture.within()):
         reference = problem.of_one_gaussian(mixture)
         other = solved(reference)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from giantstep.families.mixture_glm.hats import residual_law
@@ -15,17 +14,17 @@ from giantstep.families.mixture_glm.solving import solved
 from giantstep.gaussian import normal_density
 from giantstep.risk import Rows, quadrature, summed
 from giantstep.risk.labels import BinaryLabels
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
-Array = NDArray[np.float64]
 
 _PLACES = 161
 _RARE = 1e-4
 
 
-def margin_places(scenario: MixtureGLM, points: Mapping[str, Array]) -> Array:
+def margin_places(scenario: MixtureGLM, points: Mapping[str, Floats]) -> Floats:
     """Return evenly spaced margins that hold nearly all samples of all points."""
     problem = Problem.of(scenario, points)
     state = solved(problem).state
@@ -47,7 +46,7 @@ def margin_places(scenario: MixtureGLM, points: Mapping[str, Array]) -> Array:
     return np.linspace(x[inside][0], x[inside][-1], _PLACES) if inside.sum() > 1 else x
 
 
-def margin_laws(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> dict[str, Array]:
+def margin_laws(scenario: MixtureGLM, problem: Problem, state: State, x: Floats) -> dict[str, Floats]:
     """Return distribution functions and densities at x, the mass on the margin and the fraction that pulls."""
     order = np.argsort(x)
     back = np.argsort(order)
@@ -55,7 +54,7 @@ def margin_laws(scenario: MixtureGLM, problem: Problem, state: State, x: Array) 
     return {name: part[:, back] if part.ndim == 2 else part for name, part in laws.items()}
 
 
-def _classes(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> dict[str, Array]:
+def _classes(scenario: MixtureGLM, problem: Problem, state: State, x: Floats) -> dict[str, Floats]:
     rows, law, loss = problem.rows(state), problem.label_law(), problem.loss_of_rows(2)
     V = np.repeat(problem.strength(state.V), 2)
     size = (problem.size, problem.clusters * 2)
@@ -63,7 +62,7 @@ def _classes(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> 
     places = np.broadcast_to(x, (len(V), len(x)))
     wide = np.broadcast_to(V[:, None], places.shape)
 
-    def mixed(values: Array, p: Array) -> Array:
+    def mixed(values: Floats, p: Floats) -> Floats:
         return np.einsum("brx,r->bx", values.reshape(*size, -1), p)
 
     test_cdf, test_density = _law(rows, law, places)
@@ -93,13 +92,13 @@ def _classes(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> 
     }
 
 
-def _chance(rows: Rows, law: BinaryLabels) -> Array:
+def _chance(rows: Rows, law: BinaryLabels) -> Floats:
     """Return the probability of the label of each row."""
     whole, _ = _law(rows, law, np.full((len(rows.mean), 1), np.inf))
     return whole[:, 0]
 
 
-def _law(rows: Rows, law: BinaryLabels, places: Array) -> tuple[Array, Array]:
+def _law(rows: Rows, law: BinaryLabels, places: Floats) -> tuple[Floats, Floats]:
     """Return P(label, s <= place) and the density of s at places (rows, n), which increase along each row."""
     margins = quadrature(rows, law, places)
     count = places.shape[1]
@@ -122,7 +121,7 @@ def _law(rows: Rows, law: BinaryLabels, places: Array) -> tuple[Array, Array]:
     return cdf, np.where(np.isfinite(xi), density, 0.0)
 
 
-def _real(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> dict[str, Array]:
+def _real(scenario: MixtureGLM, problem: Problem, state: State, x: Floats) -> dict[str, Floats]:
     V = problem.strength(state.V).ravel()
     one = np.ones(problem.size)
     places = np.broadcast_to(x, (len(V), len(x)))
@@ -135,7 +134,7 @@ def _real(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> dic
         train_cdf, train_density = _residuals(problem, state, origin)
         train_density = train_density * np.where(np.abs(places) < threshold, 1 + V[:, None], 1.0)
 
-    def mixed(values: Array, p: Array) -> Array:
+    def mixed(values: Floats, p: Floats) -> Floats:
         return np.einsum("bcx,c->bx", values.reshape(problem.size, problem.clusters, -1), p)
 
     return {
@@ -148,7 +147,7 @@ def _real(scenario: MixtureGLM, problem: Problem, state: State, x: Array) -> dic
     }
 
 
-def _residuals(problem: Problem, state: State, places: Array) -> tuple[Array, Array]:
+def _residuals(problem: Problem, state: State, places: Floats) -> tuple[Floats, Floats]:
     """Return distribution function and density of y - omega at places (rows, n), in each cluster."""
     mean, scale, _, weights, row = residual_law(problem, state)
     cdf, density = np.empty(places.shape), np.empty(places.shape)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from giantstep.errors import bad_field
@@ -24,22 +23,21 @@ from giantstep.families.mixture_glm.parts import (
     Spiked,
     smallest_eigenvalue,
 )
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
-
-Array = NDArray[np.float64]
 
 
 class Response(NamedTuple):
     """What a representation supplies at given hats, for B points (see the module)."""
 
-    V: Array
-    R: Array
-    Q: Array
-    T: Array
-    R2: Array
-    t2: Array
+    V: Floats
+    R: Floats
+    Q: Floats
+    T: Floats
+    R2: Floats
+    t2: Floats
 
 
 class Representation(Protocol):
@@ -47,7 +45,7 @@ class Representation(Protocol):
 
     clusters: int
 
-    def response(self, ridge: Array, V_hat: Array, teacher_norm: Array) -> Response:
+    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> Response:
         """Return the response at the ridges (B,), the hats (B, K) and the teacher norms (B,)."""
 
 
@@ -65,12 +63,12 @@ class BlockModel:
     law : "gaussian" or "fixed" coordinates, for an l1 penalty.
     """
 
-    weights: Array
-    variances: Array
-    moments: Array
-    per_norm: Array
-    select: Array | None = None
-    spikes: Array | None = None
+    weights: Floats
+    variances: Floats
+    moments: Floats
+    per_norm: Floats
+    select: Floats | None = None
+    spikes: Floats | None = None
     law: str = "gaussian"
 
     @property
@@ -78,13 +76,13 @@ class BlockModel:
         """Number of clusters."""
         return len(self.variances)
 
-    def moments_at(self, teacher_norm: Array) -> Array:
+    def moments_at(self, teacher_norm: Floats) -> Floats:
         """Return the second moments G_k at B teacher norms, shape (B or 1, k, f, f)."""
         if not self.per_norm.any():
             return self.moments[None]
         return self.moments + teacher_norm[:, None, None, None] * self.per_norm
 
-    def response(self, ridge: Array, V_hat: Array, teacher_norm: Array) -> Response:
+    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> Response:
         """Return the response at the ridges (B,), the hats (B, K) and the teacher norms (B,)."""
         offsets = ridge[:, None] + V_hat @ self.variances  # A_k, (B, k)
         first = self.weights / offsets
@@ -108,7 +106,7 @@ class BlockModel:
         return Response(V, R, Q, T, R2, t2)
 
 
-def _averaged(weights: Array, moments: Array) -> Array:
+def _averaged(weights: Floats, moments: Floats) -> Floats:
     """Return sum_k weights[b, ..., k] moments[b or 0, k]."""
     if len(moments) == 1:
         flat = weights @ moments[0].reshape(moments.shape[1], -1)
@@ -132,24 +130,24 @@ class DenseModel:
     gram : (K, K) Gram matrix of random means.
     """
 
-    matrices: Array
-    columns: Array
+    matrices: Floats
+    columns: Floats
     teacher_at_random: bool
     means_at_random: bool
-    tau: Array
-    gram: Array
+    tau: Floats
+    gram: Floats
 
     @property
     def clusters(self) -> int:
         """Number of clusters."""
         return len(self.matrices)
 
-    def response(self, ridge: Array, V_hat: Array, teacher_norm: Array) -> Response:
+    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> Response:
         """Return the response at the ridges (B,), the hats (B, K) and the teacher norms (B,)."""
         points = [self._one(*point) for point in zip(ridge, V_hat, teacher_norm)]
         return Response(*(np.stack(part) for part in zip(*points)))
 
-    def _one(self, ridge: float, V_hat: Array, teacher_norm: float) -> Response:
+    def _one(self, ridge: float, V_hat: Floats, teacher_norm: float) -> Response:
         K, dim = self.matrices.shape[:2]
         A = np.tensordot(V_hat, self.matrices, 1)
         A[np.diag_indices(dim)] += ridge
@@ -186,7 +184,7 @@ class DenseModel:
         return Response(V, R, Q, T, R2, t2)
 
 
-def _inverse(A: Array) -> Array:
+def _inverse(A: Floats) -> Floats:
     """Return the inverse of a positive definite matrix, NaN where it is not."""
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
     factor, failed = potrf(A, lower=1)
@@ -210,14 +208,14 @@ class Mixture:
     data : the representation.
     """
 
-    p: Array
-    tau: Array
-    variance: Array
-    variance_per_norm: Array
-    trace: Array
+    p: Floats
+    tau: Floats
+    variance: Floats
+    variance_per_norm: Floats
+    trace: Floats
     data: BlockModel | DenseModel
 
-    def rho(self, teacher_norm: Array) -> Array:
+    def rho(self, teacher_norm: Floats) -> Floats:
         """Return the variances of the teacher field at B teacher norms, (B, K)."""
         return self.variance + teacher_norm[:, None] * self.variance_per_norm
 
@@ -264,7 +262,7 @@ class Mixture:
         )
 
 
-def _in_one_basis(mixture: Mixture) -> tuple[BlockModel, Array]:
+def _in_one_basis(mixture: Mixture) -> tuple[BlockModel, Floats]:
     """Return sum p_c Sigma_c as one cluster in blocks, with all columns of F, and F's selection among them."""
     data, p = mixture.data, mixture.p
     if isinstance(data, BlockModel):
@@ -310,7 +308,7 @@ def described(
     return mixture
 
 
-def _spread(sigma: Array, gram: Array, tau: Array) -> tuple[Array, Array]:
+def _spread(sigma: Floats, gram: Floats, tau: Floats) -> tuple[Floats, Floats]:
     """Return the moments of one block with variances (K,): teacher of norm 1 per unit, means of that Gram matrix."""
     K = len(sigma)
     moments, per_norm = np.zeros((2 * K, 2 * K)), np.zeros((2 * K, 2 * K))
@@ -321,14 +319,14 @@ def _spread(sigma: Array, gram: Array, tau: Array) -> tuple[Array, Array]:
     return moments, per_norm
 
 
-def _isotropic(parts: Isotropic, p: Array, gram: Array, tau: Array) -> Mixture:
+def _isotropic(parts: Isotropic, p: Floats, gram: Floats, tau: Floats) -> Mixture:
     sigma = np.array(parts.values)
     moments, per_norm = _spread(sigma, gram, tau)
     model = BlockModel(np.ones(1), sigma[:, None], moments[None], per_norm[None])
     return Mixture(p, tau, np.zeros(len(p)), sigma, sigma, model)
 
 
-def _blocks(parts: Blocks, p: Array, gram: Array, tau: Array) -> Mixture:
+def _blocks(parts: Blocks, p: Floats, gram: Floats, tau: Floats) -> Mixture:
     K, pi, sigma = parts.clusters, np.array(parts.weights), np.asarray(parts.values)
     trace = sigma @ pi
     if parts.moments.size:
@@ -350,7 +348,7 @@ def _blocks(parts: Blocks, p: Array, gram: Array, tau: Array) -> Mixture:
     return Mixture(p, tau, sigma @ (pi * teacher), np.zeros(K), trace, model)
 
 
-def _dense(parts: Dense, p: Array, gram: Array, tau: Array) -> Mixture:
+def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> Mixture:
     K, dim = parts.clusters, parts.dim
     matrices = np.asarray(parts.matrices)
     trace = parts.mean_eigenvalues
@@ -377,7 +375,7 @@ def _dense(parts: Dense, p: Array, gram: Array, tau: Array) -> Mixture:
     return Mixture(p, tau, variance, per_norm, trace, one)
 
 
-def _spiked(parts: Spiked, p: Array, gram: Array, tau: Array) -> Mixture:
+def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> Mixture:
     spikes = len(parts.strengths)
     strengths = np.array(parts.strengths)
     omega = np.array(parts.teacher_alignment or [0.0] * spikes)
@@ -401,7 +399,7 @@ def _spiked(parts: Spiked, p: Array, gram: Array, tau: Array) -> Mixture:
     return Mixture(p, tau, np.array([strengths @ omega**2]), trace, trace, model)
 
 
-def check_gram(name: str, teacher_norm: float, tau: Array, gram: Array) -> None:
+def check_gram(name: str, teacher_norm: float, tau: Floats, gram: Floats) -> None:
     """Refuse lengths and products of teacher and means that no vectors have."""
     matrix = np.block([[np.array([[teacher_norm]]), tau[None]], [tau[:, None], gram]])
     smallest = smallest_eigenvalue(matrix)

@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.hats import residual_moments
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import quadrature, summed
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices
 
 
 class Observables(NamedTuple):
     """Per point and cluster, (B, K)."""
 
-    test_error: Array
-    test_mse: Array
-    test_loss: Array
-    train_loss: Array
-    train_error: Array
+    test_error: Floats
+    test_mse: Floats
+    test_loss: Floats
+    train_loss: Floats
+    train_error: Floats
 
 
 def observables(problem: Problem, state: State, test: Problem) -> Observables:
@@ -41,7 +39,7 @@ def observables(problem: Problem, state: State, test: Problem) -> Observables:
     return Observables(mse, mse, 0.5 * mse, 0.5 * left, left)
 
 
-def _classes(problem: Problem, state: State, test: Problem, mse: Array) -> Observables:
+def _classes(problem: Problem, state: State, test: Problem, mse: Floats) -> Observables:
     shape = (problem.size, problem.clusters, 2)
     loss = problem.loss_of_rows(2)
     strength = np.repeat(problem.strength(state.V), 2)
@@ -70,7 +68,7 @@ def _classes(problem: Problem, state: State, test: Problem, mse: Array) -> Obser
     )
 
 
-def _huber(problem: Problem, state: State, test: Problem, mse: Array) -> Observables:
+def _huber(problem: Problem, state: State, test: Problem, mse: Floats) -> Observables:
     shape = (problem.size, problem.clusters)
     stretch = 1 + problem.strength(state.V).ravel()
     threshold = np.repeat(problem.huber, problem.clusters)
@@ -85,5 +83,5 @@ def _huber(problem: Problem, state: State, test: Problem, mse: Array) -> Observa
     return Observables(mse, mse, test_loss, train_loss, train_error)
 
 
-def _sums(weights: Array, values: Array, row: NDArray[np.intp], shape: tuple[int, int]) -> Array:
+def _sums(weights: Floats, values: Floats, row: Indices, shape: tuple[int, int]) -> Floats:
     return summed(row, weights * values, shape[0] * shape[1]).reshape(shape)

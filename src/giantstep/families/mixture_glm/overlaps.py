@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-Array = NDArray[np.float64]
+from giantstep.types import Floats
+
 _REACH, _PANEL = 9.0, 0.75
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _HERMITE, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(101)
@@ -46,7 +46,7 @@ class Labels:
         """Whether labels are 1 and -1."""
         return self.kind != "real"
 
-    def probability(self, mean: Array, variance: float) -> Array:
+    def probability(self, mean: Floats, variance: float) -> Floats:
         """Return P(y = 1) where the teacher field is N(mean, variance)."""
         if self.kind == "sign":
             spread = np.sqrt(variance + self.noise)
@@ -94,11 +94,11 @@ class Fresh:
     def _unexplained(self) -> float:
         return max(self.rho - self.m**2 / self.q, 0.0) if self.q > 0 else self.rho
 
-    def _up(self, prediction: Array) -> Array:
+    def _up(self, prediction: Floats) -> Floats:
         slope = self.m / self.q if self.q > 0 else 0.0
         return self.labels.probability(self.tau + slope * (prediction - self.mean), self._unexplained)
 
-    def _edges(self, *kinks: float) -> Array:
+    def _edges(self, *kinks: float) -> Floats:
         """Return panel ends for an integral over the prediction; steep label probabilities get panels of their own."""
         spread = np.sqrt(self.q)
         ends = self.mean + spread * np.arange(-_REACH, _REACH + _PANEL / 2, _PANEL)
@@ -122,7 +122,7 @@ class Fresh:
 
     # -- real labels: given the teacher field --------------------------------------------------------
 
-    def _residual(self) -> tuple[Array, Array, float]:
+    def _residual(self) -> tuple[Floats, Floats, float]:
         """Return weights, means and the deviation of y - prediction given the teacher field, node by node."""
         function = self.labels.function
         assert function is not None
@@ -164,7 +164,7 @@ class Fresh:
         weights, centre, spread = self._residual()
         return float(weights @ _mean_huber(centre, spread, threshold))
 
-    def margin_law(self, x: Array) -> Array:
+    def margin_law(self, x: Floats) -> Floats:
         """Return P(y prediction <= x) for classes, P(y - prediction <= x) for real labels."""
         if not self.labels.binary:
             weights, centre, spread = self._residual()
@@ -177,13 +177,13 @@ class Fresh:
         return self.average(lambda y, z: 1.0 * (y * z <= at), at, -at)
 
 
-def _composite(edges: Array) -> tuple[Array, Array]:
+def _composite(edges: Floats) -> tuple[Floats, Floats]:
     half = 0.5 * np.diff(edges)
     nodes = edges[:-1, None] + half[:, None] * (1 + _NODES)
     return nodes.ravel(), (half[:, None] * _WEIGHTS).ravel()
 
 
-def _mean_huber(centre: Array, spread: float, threshold: float) -> Array:
+def _mean_huber(centre: Floats, spread: float, threshold: float) -> Floats:
     """Return E of Huber's loss of N(centre, spread^2): the quadratic part less what its tails overshoot."""
     if spread == 0:
         clipped = np.clip(centre, -threshold, threshold)

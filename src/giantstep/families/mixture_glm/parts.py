@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Discriminator
 
-from giantstep.arrays import Array, FrozenArray
+from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
 from giantstep.scenario import Numbers, Part, field
+from giantstep.types import Floats
 
 EMPTY = FrozenArray([])
 PSD_TOLERANCE = 1e-9
 
 
-def smallest_eigenvalue(matrices: NDArray[np.float64]) -> float:
+def smallest_eigenvalue(matrices: Floats) -> float:
     """Return the smallest eigenvalue of symmetric matrices (..., n, n), relative to the largest entry (or 1)."""
     scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
     return float(np.linalg.eigvalsh(matrices).min(initial=math.inf)) / scale
@@ -49,7 +50,7 @@ class Isotropic(Part):
         return len(self.values)
 
     @property
-    def mean_eigenvalues(self) -> NDArray[np.float64]:
+    def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma_c/d of each cluster."""
         return np.array(self.values)
 
@@ -86,11 +87,15 @@ class Blocks(Part):
 
     kind: Literal["blocks"] = "blocks"
     weights: Numbers = field("pi_k", "fraction of the coordinates in each block; they sum to one")
-    values: Array = field("sigma_ck", "variance of cluster c in block k, one row for each cluster")
+    values: ArrayField = field("sigma_ck", "variance of cluster c in block k, one row for each cluster")
     teacher: Numbers = field("theta_k^2", "mean square of the teacher in each block", default=())
-    means: Array = field("M_k", "Gram matrix of the means in each block (blocks, K, K)", default=EMPTY)
-    teacher_means: Array = field("tau_kc", "products of teacher and means in each block (blocks, K)", default=EMPTY)
-    moments: Array = field("G_k", "second moments of (s_c, sqrt(d) mu_c) in each block (blocks, 2K, 2K)", default=EMPTY)
+    means: ArrayField = field("M_k", "Gram matrix of the means in each block (blocks, K, K)", default=EMPTY)
+    teacher_means: ArrayField = field(
+        "tau_kc", "products of teacher and means in each block (blocks, K)", default=EMPTY
+    )
+    moments: ArrayField = field(
+        "G_k", "second moments of (s_c, sqrt(d) mu_c) in each block (blocks, 2K, 2K)", default=EMPTY
+    )
     teacher_variance: Numbers = field(
         "rho_c", "variance of the teacher field in each cluster, with moments", default=()
     )
@@ -142,7 +147,7 @@ class Blocks(Part):
         return int(self.values.shape[0])
 
     @property
-    def mean_eigenvalues(self) -> NDArray[np.float64]:
+    def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma_c/d of each cluster."""
         return np.asarray(self.values) @ np.array(self.weights)
 
@@ -175,10 +180,10 @@ class Dense(Part):
         ) -> None: ...
 
     kind: Literal["dense"] = "dense"
-    matrices: Array = field("Sigma_c", "covariance matrix of each cluster (K, d, d)")
-    means: Array = field("mu_c", "mean of each cluster (K, d)", default=EMPTY)
-    teacher: Array = field("theta0", "teacher vector (d), norm about sqrt(d)", default=EMPTY)
-    cross: Array = field("s_c", "sqrt(d) times the covariance of teacher field and inputs (K, d)", default=EMPTY)
+    matrices: ArrayField = field("Sigma_c", "covariance matrix of each cluster (K, d, d)")
+    means: ArrayField = field("mu_c", "mean of each cluster (K, d)", default=EMPTY)
+    teacher: ArrayField = field("theta0", "teacher vector (d), norm about sqrt(d)", default=EMPTY)
+    cross: ArrayField = field("s_c", "sqrt(d) times the covariance of teacher field and inputs (K, d)", default=EMPTY)
     teacher_variance: Numbers = field("rho_c", "variance of the teacher field in each cluster, with cross", default=())
 
     def check(self) -> None:
@@ -216,7 +221,7 @@ class Dense(Part):
         return int(self.matrices.shape[1])
 
     @property
-    def mean_eigenvalues(self) -> NDArray[np.float64]:
+    def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma_c/d of each cluster."""
         return np.trace(np.asarray(self.matrices), axis1=1, axis2=2) / self.dim
 
@@ -269,7 +274,7 @@ class Spiked(Part):
         return 1
 
     @property
-    def mean_eigenvalues(self) -> NDArray[np.float64]:
+    def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma/d, to which finitely many spikes add nothing."""
         return np.array([np.dot(self.weights, self.values)])
 
@@ -306,8 +311,8 @@ class Dataset(Part):
 
         def __init__(self, inputs: ArrayLike, labels: ArrayLike) -> None: ...
 
-    inputs: Array = field("x_i", "one row for each sample (N, d)")
-    labels: Array = field("y_i", "label of each row (N)")
+    inputs: ArrayField = field("x_i", "one row for each sample (N, d)")
+    labels: ArrayField = field("y_i", "label of each row (N)")
 
     def check(self) -> None:
         """Check that every row has a label and that no column is constant."""
@@ -330,7 +335,7 @@ class Dataset(Part):
         return int(self.inputs.shape[0])
 
 
-def check_symmetric_psd(name: str, matrices: NDArray[np.float64]) -> None:
+def check_symmetric_psd(name: str, matrices: Floats) -> None:
     """Refuse matrices that are not symmetric or not positive semidefinite, to a relative 1e-9."""
     scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
     if np.abs(matrices - np.swapaxes(matrices, -1, -2)).max(initial=0.0) > PSD_TOLERANCE * scale:
@@ -341,9 +346,7 @@ def check_symmetric_psd(name: str, matrices: NDArray[np.float64]) -> None:
         raise bad_field(name, FrozenArray(matrices), allowed)
 
 
-def check_teacher_variance(
-    variance: Sequence[float], squares: NDArray[np.float64], values: NDArray[np.float64]
-) -> None:
+def check_teacher_variance(variance: Sequence[float], squares: Floats, values: Floats) -> None:
     """Refuse variances rho_c of the teacher field below s_c Sigma_c^-1 s_c/d, what the inputs alone explain of it.
 
     `squares` (K, k) are the squares of s_c/sqrt(d) along the axes of Sigma_c, `values` (K, k) the variances there.

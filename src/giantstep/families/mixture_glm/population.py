@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.overlaps import Labels
 from giantstep.families.mixture_glm.parts import Blocks, Dense, Spiked
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.gaussian import Function
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices
 
 
 @dataclass
@@ -34,27 +32,27 @@ class Population:
     rho, tau : (K,) variance and mean of the teacher field.
     """
 
-    p: Array
-    means: Array
-    variances: Array | None
-    matrices: Array | None
-    spikes: Array
-    teacher: Array | None
-    cross: Array
-    rho: Array
-    tau: Array
+    p: Floats
+    means: Floats
+    variances: Floats | None
+    matrices: Floats | None
+    spikes: Floats
+    teacher: Floats | None
+    cross: Floats
+    rho: Floats
+    tau: Floats
 
     @property
     def dim(self) -> int:
         """Dimension of the inputs."""
         return int(self.means.shape[1])
 
-    def covariance_times(self, c: int, vector: Array) -> Array:
+    def covariance_times(self, c: int, vector: Floats) -> Floats:
         """Return Sigma_c v."""
         own = self.matrices[c] @ vector if self.matrices is not None else _rows(self.variances)[c] * vector
         return own + self.spikes.T @ (self.spikes @ vector)
 
-    def overlaps(self, w: Array) -> dict[str, Array]:
+    def overlaps(self, w: Floats) -> dict[str, Floats]:
         """Return q_c, m_c, h_c of weights, each (K,)."""
         d, clusters = self.dim, range(len(self.p))
         return {
@@ -63,7 +61,7 @@ class Population:
             "h": self.means @ w / np.sqrt(d),
         }
 
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         """Return the covariances as (K, d, d) matrices."""
         own = self.matrices if self.matrices is not None else np.stack([np.diag(row) for row in _rows(self.variances)])
         return own + self.spikes.T @ self.spikes
@@ -83,8 +81,8 @@ class Population:
         """Return the centred Gaussian with the mean covariance of the clusters."""
         return self._single(np.zeros(self.dim), self.spikes, self.p @ self.cross, float(self.p @ self.rho), 0.0)
 
-    def _single(self, mean: Array, spikes: Array, cross: Array, rho: float, tau: float) -> Population:
-        def averaged(stack: Array | None) -> Array | None:
+    def _single(self, mean: Floats, spikes: Floats, cross: Floats, rho: float, tau: float) -> Population:
+        def averaged(stack: Floats | None) -> Floats | None:
             return None if stack is None else np.tensordot(self.p, stack, axes=1)[None]
 
         return replace(
@@ -94,7 +92,7 @@ class Population:
 
     # -- samples -------------------------------------------------------------------------------------
 
-    def sample(self, count: int, draws: Any, stream: str = "") -> tuple[Any, NDArray[np.intp], Any]:
+    def sample(self, count: int, draws: Any, stream: str = "") -> tuple[Any, Indices, Any]:
         """Draw inputs (n, d), their clusters and their teacher fields; the first rows do not depend on `count`."""
         xp = draws.xp
         places = np.cumsum(self.p)[:-1]
@@ -114,7 +112,7 @@ class Population:
         inputs += xp.asarray(self.means)[xp.asarray(clusters)]
         return inputs, clusters, self._fields(inputs, clusters, draws, stream)
 
-    def _fields(self, inputs: Any, clusters: NDArray[np.intp], draws: Any, stream: str) -> Any:
+    def _fields(self, inputs: Any, clusters: Indices, draws: Any, stream: str) -> Any:
         """Return nu: <theta0, x>/sqrt(d), or, where only covariances are known, its Gaussian law given x."""
         xp, root = draws.xp, np.sqrt(self.dim)
         if self.teacher is not None:
@@ -151,7 +149,7 @@ def _real(labels: str | Function) -> tuple[Callable[[Any], Any], tuple[float, ..
     return labels, tuple(float(kink) for kink in labels.kinks)
 
 
-def draw_labels(labels: list[Labels], fields: Any, clusters: NDArray[np.intp], draws: Any, stream: str = "") -> Any:
+def draw_labels(labels: list[Labels], fields: Any, clusters: Indices, draws: Any, stream: str = "") -> Any:
     """Draw the label of each sample given its teacher field and cluster."""
     xp, law, count = draws.xp, labels[0], len(clusters)
     if law.kind == "real":
@@ -176,7 +174,7 @@ def draw_labels(labels: list[Labels], fields: Any, clusters: NDArray[np.intp], d
     return values
 
 
-def _vector(draws: Any, stream: str, count: int, draw: Callable[[str, int], Any]) -> Array:
+def _vector(draws: Any, stream: str, count: int, draw: Callable[[str, int], Any]) -> Floats:
     """Draw numbers a chunk at a time, so that the first ones do not depend on how many are wanted."""
     from giantstep.lab import to_numpy
 
@@ -202,13 +200,13 @@ def populate(scenario: MixtureGLM, dim: int, draws: Any) -> Population:
     return _plain(scenario, vectors[0] * np.sqrt(dim), vectors[1:], variances, None)
 
 
-def joint_gram(scenario: MixtureGLM) -> Array:
+def joint_gram(scenario: MixtureGLM) -> Floats:
     """Return the Gram matrix of (theta0/sqrt(d), mu_1..mu_K)."""
     tau = scenario.tau[None, :]
     return np.block([[np.array([[scenario.teacher_norm]]), tau], [tau.T, scenario.gram]])
 
 
-def with_gram(gram: Array, normals: Array) -> Array:
+def with_gram(gram: Floats, normals: Floats) -> Floats:
     """Return vectors (r, d) with exactly this Gram matrix, in directions given by normals (d, r).
 
     With fewer dimensions than the matrix has rank, it is met on average only.
@@ -221,7 +219,7 @@ def with_gram(gram: Array, normals: Array) -> Array:
     return root @ frame.T
 
 
-def block_sizes(weights: Array, dim: int) -> NDArray[np.intp]:
+def block_sizes(weights: Floats, dim: int) -> Indices:
     """Return how many of d coordinates each block has: shares rounded so that they add up."""
     wanted = weights / weights.sum() * dim
     sizes = np.floor(wanted + 1e-9).astype(np.intp)
@@ -230,7 +228,7 @@ def block_sizes(weights: Array, dim: int) -> NDArray[np.intp]:
     return sizes
 
 
-def _normals(draws: Any, dim: int, count: int) -> Array:
+def _normals(draws: Any, dim: int, count: int) -> Floats:
     from giantstep.lab import to_numpy
 
     return to_numpy(draws.normal("vectors", (dim, count)))
@@ -238,10 +236,10 @@ def _normals(draws: Any, dim: int, count: int) -> Array:
 
 def _plain(
     scenario: MixtureGLM,
-    teacher: Array,
-    means: Array,
-    variances: Array | None,
-    matrices: Array | None,
+    teacher: Floats,
+    means: Floats,
+    variances: Floats | None,
+    matrices: Floats | None,
     spikes: Any = None,
 ) -> Population:
     dim = len(teacher)
@@ -279,7 +277,7 @@ def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Any) -> Popula
     )  # fmt: skip
 
 
-def _moments(scenario: MixtureGLM, parts: Blocks) -> list[Array]:
+def _moments(scenario: MixtureGLM, parts: Blocks) -> list[Floats]:
     """Return, for each block, the second moment of a coordinate of (theta0, sqrt(d) mu_1..mu_K)."""
     blocks, count = len(parts.weights), scenario.clusters
     teacher = np.array(parts.teacher) if parts.teacher else np.full(blocks, scenario.teacher_norm)
@@ -312,7 +310,7 @@ def _dense(scenario: MixtureGLM, parts: Dense, dim: int, draws: Any) -> Populati
     return _plain(scenario, vectors[0] * root, vectors[1:], None, matrices)
 
 
-def _completed(gram: Array, known: dict[int, Array], normals: Array) -> Array:
+def _completed(gram: Floats, known: dict[int, Floats], normals: Floats) -> Floats:
     """Return vectors with this Gram matrix of which some are known: the others lean on them as it says."""
     if not known:
         return with_gram(gram, normals)
@@ -344,12 +342,12 @@ def _spiked(scenario: MixtureGLM, parts: Spiked, dim: int, draws: Any) -> Popula
     return _plain(scenario, vectors[0], unit[:1], variances, None, spikes)
 
 
-def _rows(variances: Array | None) -> Array:
+def _rows(variances: Floats | None) -> Floats:
     assert variances is not None
     return variances
 
 
-def _root(matrix: Array) -> Array:
+def _root(matrix: Floats) -> Floats:
     """Return R with R^T R = Sigma, so that z R has covariance Sigma."""
     values, axes = np.linalg.eigh(matrix)
     return np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.models import Mixture, describe
 from giantstep.gaussian import Function, as_function
@@ -26,11 +25,11 @@ from giantstep.risk import (
     panel_nodes,
     summed,
 )
+from giantstep.types import Floats, Indices
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
-Array = NDArray[np.float64]
 
 _REAL = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 
@@ -39,22 +38,22 @@ _REAL = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 class Moments:
     """What the square loss sees of the labels, per point and cluster: E y, E[y (nu - tau)]/rho and E y^2, (B, K)."""
 
-    y0: Array
-    y1: Array
-    y2: Array
+    y0: Floats
+    y1: Floats
+    y2: Floats
 
 
 @dataclass(frozen=True)
 class State:
     """Order parameters V, q, m, h of each cluster (B, K) and the intercept b (B,)."""
 
-    V: Array
-    q: Array
-    m: Array
-    h: Array
-    b: Array
+    V: Floats
+    q: Floats
+    m: Floats
+    h: Floats
+    b: Floats
 
-    def take(self, places: NDArray[np.intp]) -> State:
+    def take(self, places: Indices) -> State:
         """Return the state of some points."""
         return State(*(part[places] for part in (self.V, self.q, self.m, self.h, self.b)))
 
@@ -76,20 +75,20 @@ class Problem:
 
     mixture: Mixture
     labels: str | Function
-    signs: Array
+    signs: Floats
     loss: str
     intercept: bool
-    omega: Array
-    alpha: Array
-    ridge: Array
-    l1: Array
-    noise: Array
-    flip: Array
-    huber: Array
-    teacher_norm: Array
+    omega: Floats
+    alpha: Floats
+    ridge: Floats
+    l1: Floats
+    noise: Floats
+    flip: Floats
+    huber: Floats
+    teacher_norm: Floats
 
     @classmethod
-    def of(cls, scenario: MixtureGLM, points: Mapping[str, Array]) -> Problem:
+    def of(cls, scenario: MixtureGLM, points: Mapping[str, Floats]) -> Problem:
         """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
         B = len(points["samples_per_dim"])
         rescaled = scenario.loss in ("interpolate", "maxmargin")
@@ -112,7 +111,7 @@ class Problem:
             points["teacher_norm"] if scenario.uses_teacher else np.zeros(B),  # a teacher nobody asks costs nothing
         )
 
-    def take(self, places: NDArray[np.intp]) -> Problem:
+    def take(self, places: Indices) -> Problem:
         """Return some of the points."""
         names = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
         return replace(self, **{name: getattr(self, name)[places] for name in names})
@@ -137,12 +136,12 @@ class Problem:
         return isinstance(self.labels, str)
 
     @property
-    def rho(self) -> Array:
+    def rho(self) -> Floats:
         """Variances of the teacher field, (B, K)."""
         return self.mixture.rho(self.teacher_norm)
 
     @property
-    def samples(self) -> Array:
+    def samples(self) -> Floats:
         """Samples of each cluster per dimension, alpha p_c, (B, K)."""
         return self.alpha[:, None] * self.mixture.p
 
@@ -155,7 +154,7 @@ class Problem:
         K = self.clusters
         return bool(np.any(response.R[:, K:, K:]))
 
-    def strength(self, V: Array) -> Array:
+    def strength(self, V: Floats) -> Floats:
         """Return the strength omega_c V_c of the proximal map of each cluster."""
         return self.omega * V
 
@@ -205,7 +204,7 @@ class Problem:
             np.repeat(self.flip, 2 * self.clusters),
         )
 
-    def teacher_nodes(self) -> tuple[Array, Array, Array, NDArray[np.intp]]:
+    def teacher_nodes(self) -> tuple[Floats, Floats, Floats, Indices]:
         """Return teacher fields nu, labels f(nu), weights and rows of a rule over N(tau_c, rho_c), real labels only."""
         assert isinstance(self.labels, Function)
         rho = self.rho.ravel()

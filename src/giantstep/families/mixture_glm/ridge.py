@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.fixed_point import Quadratic, Solution
 from giantstep.families.mixture_glm.hats import Hats
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
+from giantstep.types import Floats, Indices, Integers
 
-Array = NDArray[np.float64]
 
-
-def gain(problem: Problem, V: Array) -> Array:
+def gain(problem: Problem, V: Floats) -> Floats:
     """Return k_c = omega_c/(1 + omega_c V_c), the pull per residual; 1/V_c where the data are interpolated."""
     return 1 / V if problem.loss == "interpolate" else problem.omega / (1 + problem.omega * V)
 
@@ -22,7 +20,7 @@ def gain(problem: Problem, V: Array) -> Array:
 def solve_ridge(problem: Problem) -> Solution:
     """Solve the square loss (or its interpolating limit) at all points."""
 
-    def step(x: Array, active: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    def step(x: Floats, active: Indices) -> tuple[Floats, Floats, Floats]:
         part = problem.take(active)
         V = np.exp(x)
         k = gain(part, V)
@@ -38,7 +36,7 @@ def solve_ridge(problem: Problem) -> Solution:
         return _linear_part(problem, np.exp(found.x), found.residual, found.iterations)
 
 
-def _linear_part(problem: Problem, V: Array, residual: Array, iterations: NDArray[np.int64]) -> Solution:
+def _linear_part(problem: Problem, V: Floats, residual: Floats, iterations: Integers) -> Solution:
     K = problem.clusters
     y = problem.moments()
     k = gain(problem, V)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,13 @@ class RidgeCurve:
     labels : (N).
     """
 
-    def __init__(self, inputs: Array, labels: Array) -> None:
+    def __init__(self, inputs: Floats, labels: Floats) -> None:
         self.rows, self.dim = inputs.shape
         self._left, singular, _ = np.linalg.svd(inputs / np.sqrt(self.dim), full_matrices=False)
         keep = singular > 1e-10 * singular.max()
-        self.values: Array = singular[keep] ** 2
+        self.values: Floats = singular[keep] ** 2
         """Eigenvalues of X^T X/d that are not 0."""
-        self._along: Array = self._left[:, keep].T @ labels
+        self._along: Floats = self._left[:, keep].T @ labels
         self._square = float(labels @ labels)
 
     @property
@@ -100,7 +99,7 @@ class RidgeCurve:
     # -- the Gaussian covariate model ------------------------------------------------------------------
 
     @cached_property
-    def _model(self) -> tuple[Array, Array, float]:
+    def _model(self) -> tuple[Floats, Floats, float]:
         """Return eigenvalues of the covariance, squared correlations less their noise, and E y^2."""
         spectrum = self.values / self.alpha
         squares = self.dim * spectrum * self._along**2 / self.rows

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.overlaps import loss_of
 from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.risk.fitting import Fit, fit
+from giantstep.types import Floats, Indices
 
-Array = NDArray[np.float64]
 
-
-def check_sizes(data: Dataset, samples_per_dim: Array) -> None:
+def check_sizes(data: Dataset, samples_per_dim: Floats) -> None:
     """Refuse predictions for more rows than there are, or for none."""
     counts = np.round(samples_per_dim * data.dim)
     if np.any(counts > data.rows):
@@ -57,7 +55,7 @@ class DataTrial:
         self.clusters = self._classes(self.labels)
         self._count = 0
 
-    def _classes(self, labels: Array) -> NDArray[np.intp]:
+    def _classes(self, labels: Floats) -> Indices:
         """Return the cluster of each row: its class, where the model has one Gaussian for each class."""
         if self.scenario.labels != "cluster":
             return np.zeros(len(labels), dtype=np.intp)
@@ -76,11 +74,11 @@ class DataTrial:
             weights=weights, threshold=s.huber_threshold,
         )  # fmt: skip
 
-    def predictions(self, n: int, found: Fit) -> tuple[Array, Array]:
+    def predictions(self, n: int, found: Fit) -> tuple[Floats, Floats]:
         """Return labels and predictions of the fitted rows."""
         return self.labels[:n], self.rows[:n] @ found.weights + found.intercept
 
-    def _held_out(self, found: Fit) -> tuple[Array, Array, NDArray[np.intp]]:
+    def _held_out(self, found: Fit) -> tuple[Floats, Floats, Indices]:
         n = self._count
         return self.labels[n:], self.rows[n:] @ found.weights + found.intercept, self.clusters[n:]
 
@@ -101,7 +99,7 @@ class DataTrial:
                 values[f"{name}_by_cluster"] = np.bincount(clusters, column, s.clusters) / sizes
         return values
 
-    def margin_law(self, found: Fit, x: Array) -> Array:
+    def margin_law(self, found: Fit, x: Floats) -> Floats:
         """Return the fraction of margins up to x among the rows that were not fitted."""
         y, z, clusters = self._held_out(found)
         margins = y * z if self.scenario.binary else y - z
@@ -109,7 +107,7 @@ class DataTrial:
         law = np.append(0.0, np.cumsum(self._shares(clusters)[order]))
         return np.asarray(law[np.searchsorted(margins[order], x, side="right")])
 
-    def _shares(self, clusters: NDArray[np.intp]) -> Array:
+    def _shares(self, clusters: Indices) -> Floats:
         """Return the weight of each tested row: all count alike, or as `test_weights` weighs their class."""
         if not self.scenario.test_weights:
             return np.full(len(clusters), 1 / len(clusters))
@@ -117,7 +115,7 @@ class DataTrial:
         with np.errstate(divide="ignore"):
             return np.asarray((self.scenario.p_test / sizes)[clusters])
 
-    def overlaps(self, found: Fit) -> dict[str, Array]:
+    def overlaps(self, found: Fit) -> dict[str, Floats]:
         """Return q, m, h by class: variance, covariance with the label and mean of predictions of the other rows."""
         y, z, clusters = self._held_out(found)
         count = self.scenario.clusters
@@ -130,7 +128,7 @@ class DataTrial:
         return {"q": q, "m": m, "h": h}
 
 
-def _host(array: Any) -> Array:
+def _host(array: Any) -> Floats:
     from giantstep.lab import to_numpy
 
     return to_numpy(array)

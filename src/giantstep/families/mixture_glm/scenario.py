@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from giantstep.arrays import Array, FrozenArray
+from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
@@ -26,6 +25,7 @@ from giantstep.families.mixture_glm.parts import (
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
 from giantstep.scenario import Number, Numbers, Scenario, field
+from giantstep.types import Floats
 
 REAL_LABELS = ("linear", "phase", "square")
 """Names of labels that are real numbers (expressions are too)."""
@@ -271,7 +271,7 @@ class MixtureGLM(Scenario):
 
     weights: Numbers = field("p_c", "probability of each cluster; they sum to one", default=(1.0,))
     covariances: Covariances = field("Sigma_c", "covariance of each cluster (identity if left out)")
-    mean_gram: Array = field("M = <mu_c,mu_c'>", "Gram matrix of the means (0 if left out)", default=EMPTY)
+    mean_gram: ArrayField = field("M = <mu_c,mu_c'>", "Gram matrix of the means (0 if left out)", default=EMPTY)
     teacher_norm: Number = field("rho_theta = |theta0|^2/d", "squared length of the teacher", default=1.0, ge=0)
     teacher_means: Numbers = field(
         "tau_c = <mu_c,theta0>/sqrt(d)", "mean of the teacher field in each cluster (0 if left out)", default=()
@@ -311,22 +311,22 @@ class MixtureGLM(Scenario):
         return len(self.weights)
 
     @property
-    def p(self) -> NDArray[np.float64]:
+    def p(self) -> Floats:
         """Probabilities of the clusters in training, (K,)."""
         return np.array(self.weights)
 
     @property
-    def p_test(self) -> NDArray[np.float64]:
+    def p_test(self) -> Floats:
         """Probabilities of the clusters in the test, (K,)."""
         return np.array(self.test_weights or self.weights)
 
     @property
-    def omega(self) -> NDArray[np.float64]:
+    def omega(self) -> Floats:
         """Weights of the clusters in the sum of losses, (K,)."""
         return np.array(self.loss_weights) if self.loss_weights else np.ones(self.clusters)
 
     @property
-    def gram(self) -> NDArray[np.float64]:
+    def gram(self) -> Floats:
         """Gram matrix M of the means, (K, K)."""
         parts = self.covariances
         if isinstance(parts, Dense) and parts.means.size:
@@ -338,7 +338,7 @@ class MixtureGLM(Scenario):
         return np.asarray(self.mean_gram) if self.mean_gram.size else np.zeros((self.clusters, self.clusters))
 
     @property
-    def tau(self) -> NDArray[np.float64]:
+    def tau(self) -> Floats:
         """Means tau_c of the teacher field, (K,)."""
         parts = self.covariances
         if isinstance(parts, Dense) and parts.means.size and parts.teacher.size:
@@ -348,7 +348,7 @@ class MixtureGLM(Scenario):
         return np.array(self.teacher_means) if self.teacher_means else np.zeros(self.clusters)
 
     @property
-    def signs(self) -> NDArray[np.float64]:
+    def signs(self) -> Floats:
         """Labels y_c of the clusters where labels="cluster", (K,)."""
         return np.array(self.cluster_labels or ((1.0, -1.0) if self.clusters == 2 else ()))
 
@@ -504,7 +504,7 @@ class MixtureGLM(Scenario):
                         name, getattr(self, name), f'0 where loss="{self.loss}", which is the limit ridge -> 0'
                     )
 
-    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+    def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse, over a whole grid, penalties and sample sizes for which the estimator does not exist."""
         from giantstep.families.mixture_glm.existence import check_existence
 

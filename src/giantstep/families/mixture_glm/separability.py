@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
@@ -25,11 +24,11 @@ from giantstep.families.mixture_glm.parts import Blocks, Dense, Isotropic, Spike
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.gaussian import normal_density
 from giantstep.risk import BinaryLabels, GivenLabels, LogitLabels, SignLabels, panel_nodes
+from giantstep.types import Floats, Indices
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
-Array = NDArray[np.float64]
 
 _KAPPAS = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 32)])
 
@@ -49,15 +48,15 @@ class Geometry:
     intercept : whether the threshold may be shifted.
     """
 
-    p: Array
-    along: Array
-    across: Array
-    tau: Array
-    explained: Array
-    rest: Array
-    shift: Array
+    p: Floats
+    along: Floats
+    across: Floats
+    tau: Floats
+    explained: Floats
+    rest: Floats
+    shift: Floats
     labels: str
-    signs: Array
+    signs: Floats
     flip: float
     intercept: bool
 
@@ -66,7 +65,7 @@ class Geometry:
         """Whether the label is a sign of the teacher field without noise, separable at any number of samples."""
         return self.labels == "sign" and self.flip == 0 and bool(np.all(self.rest <= 1e-12 * self.explained))
 
-    def rule(self) -> tuple[Array, Array, Array, NDArray[np.intp]]:
+    def rule(self) -> tuple[Floats, Floats, Floats, Indices]:
         """Return places xi along the teacher, label y, weights and cluster of a rule over (c, xi, y)."""
         K = len(self.p)
         slope = np.sqrt(self.explained)
@@ -91,7 +90,7 @@ class Geometry:
         kept = weights > 0
         return xi[kept], label[kept], weights[kept], cluster[kept]
 
-    def directions(self, rule: tuple[Array, Array, Array, NDArray[np.intp]]) -> Array:
+    def directions(self, rule: tuple[Floats, Floats, Floats, Indices]) -> Floats:
         """Return y (xi + along, across, shift) at the nodes: the derivative of y t.x_par (and of the intercept)."""
         xi, y, _, c = rule
         columns = [(xi + self.along[c])[:, None], self.across[c]]
@@ -105,22 +104,22 @@ class Margin:
     """The minimum at one kappa: 1/alpha, the minimiser t (teacher, means, intercept), and the pulled fraction."""
 
     value: float
-    t: Array
+    t: Floats
     pulled: float
 
 
 def minimal_energy(
     geometry: Geometry,
     kappa: float,
-    rule: tuple[Array, Array, Array, NDArray[np.intp]],
-    start: Array | None = None,
+    rule: tuple[Floats, Floats, Floats, Indices],
+    start: Floats | None = None,
 ) -> Margin:
     """Minimise E[(kappa sqrt(1 + |t|^2) + Z - y t.x_par)_+^2] over t, which is convex."""
     weights, D = rule[2], geometry.directions(rule)
     across = slice(1, 1 + geometry.across.shape[1])
     inner = 1 + geometry.across.shape[1]  # the intercept has no length
 
-    def energy(t: Array) -> tuple[float, Array]:
+    def energy(t: Floats) -> tuple[float, Floats]:
         length = math.sqrt(1 + t[:inner] @ t[:inner])
         variance = 1 + t[across] @ t[across]
         scale = math.sqrt(variance)
@@ -172,7 +171,9 @@ def proxy(problem: Problem) -> Geometry:
     return _geometry(problem, along, far / mean_trace, rho, np.zeros(K), np.full(K, 1 / math.sqrt(mean_trace)))
 
 
-def _geometry(problem: Problem, along: Array, gram: Array, explained: Array, rest: Array, shift: Array) -> Geometry:
+def _geometry(
+    problem: Problem, along: Floats, gram: Floats, explained: Floats, rest: Floats, shift: Floats
+) -> Geometry:
     values, vectors = np.linalg.eigh(gram - np.outer(along, along))
     kept = values > 1e-12 * max(1.0, float(np.abs(gram).max(initial=0.0)))
     if problem.labels == "sign":
@@ -193,7 +194,7 @@ def _geometry(problem: Problem, along: Array, gram: Array, explained: Array, res
     )
 
 
-def proportional_scales(mixture: Mixture) -> Array | None:
+def proportional_scales(mixture: Mixture) -> Floats | None:
     """Return tr Sigma_c/d where all covariances are multiples of one that is not singular, else None."""
     data, trace = mixture.data, mixture.trace
     if np.any(trace <= 0):
@@ -277,7 +278,7 @@ class MarginStart:
         self.t = np.stack([margin.t for margin in margins])[::-1]
         self.pulled = np.array([margin.pulled for margin in margins])[::-1]
 
-    def state(self, alpha: Array) -> State:
+    def state(self, alpha: Floats) -> State:
         """Return the start at the sample sizes of a batch."""
         mixture, K = self.problem.mixture, self.problem.clusters
         wanted = 1 / alpha

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.mixture_glm.elastic_net import ElasticNet
 from giantstep.families.mixture_glm.fixed_point import Norms, Prior, Quadratic, Solution, solve
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.separability import MarginStart
-
-Array = NDArray[np.float64]
+from giantstep.types import Array, Booleans, Indices
 
 GOOD = 1e-9
 _PATH_START, _FIRST_STEP, _LEAST_STEP, _LEAST_FALL, _MOST_STEPS = 0.4, 0.2, 1e-3, 0.3, 40
@@ -25,7 +22,7 @@ _PATH_START, _FIRST_STEP, _LEAST_STEP, _LEAST_FALL, _MOST_STEPS = 0.4, 0.2, 1e-3
 def solved(problem: Problem) -> Solution:
     """Solve all points of a batch; the residual of a point that was not solved stays large."""
     sparse = problem.l1 > 0
-    groups: list[tuple[NDArray[np.bool_], Callable[[Problem], Solution]]] = [
+    groups: list[tuple[Booleans, Callable[[Problem], Solution]]] = [
         (~sparse, _without_l1),
         (sparse, lambda part: solve(part, ElasticNet())),
     ]
@@ -87,7 +84,7 @@ def _ahead(behind: tuple[float, State], here: tuple[float, State], alpha: float)
     return State(V, new.q * scale**2, new.m * scale, new.h * scale, new.b * scale.mean(axis=1))
 
 
-def _each_group(problem: Problem, groups: list[tuple[NDArray[np.bool_], Callable[[Problem], Solution]]]) -> Solution:
+def _each_group(problem: Problem, groups: list[tuple[Booleans, Callable[[Problem], Solution]]]) -> Solution:
     parts = []
     for chosen, solver in groups:
         places = np.flatnonzero(chosen)
@@ -98,10 +95,10 @@ def _each_group(problem: Problem, groups: list[tuple[NDArray[np.bool_], Callable
     return _placed(problem.size, parts)
 
 
-def _placed(size: int, parts: list[tuple[NDArray[np.intp], Solution]]) -> Solution:
+def _placed(size: int, parts: list[tuple[Indices, Solution]]) -> Solution:
     """Put the solutions of groups of points in their places."""
 
-    def column(pick: Callable[[Solution], NDArray[Any]]) -> NDArray[Any]:
+    def column(pick: Callable[[Solution], Array]) -> Array:
         first = pick(parts[0][1])
         out = np.empty((size, *first.shape[1:]), dtype=first.dtype)
         for places, solution in parts:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.fixed_point import Quadratic, Solution, solve
@@ -16,17 +15,17 @@ from giantstep.families.mixture_glm.problem import Problem
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, proxy
 from giantstep.families.mixture_glm.solving import GOOD, solved
 from giantstep.family import Answer
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
-Array = NDArray[np.float64]
 
 _FROM, _CLOSE, _OPEN = 0.37, 3e-4, 1e-6
 _STEPS = 80
 
 
-def thresholds(scenario: MixtureGLM, points: Mapping[str, Array], settings: Mapping[str, Any]) -> Answer:
+def thresholds(scenario: MixtureGLM, points: Mapping[str, Floats], settings: Mapping[str, Any]) -> Answer:
     """Return alpha_c and, below it, the margin kappa = 1/sqrt(|w|^2/d) of the max-margin weights."""
     if not scenario.binary:
         raise bad_field("labels", str(scenario.labels), "sign, logit, cluster or random where thresholds are asked for")
@@ -57,7 +56,7 @@ def hard_margin(problem: Problem) -> Problem:
     return replace(problem, loss="maxmargin", ridge=one, l1=0 * one, omega=np.ones(problem.clusters))
 
 
-def _thresholds(scenario: MixtureGLM, problem: Problem) -> Array:
+def _thresholds(scenario: MixtureGLM, problem: Problem) -> Floats:
     """Return alpha_c of every point; points that differ in the sample size only share it."""
     keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
     kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.one_step.first_order import (
     Equations,
@@ -34,8 +33,7 @@ from giantstep.families.one_step.model import Tables
 from giantstep.families.one_step.risk import least_squares, misclassified
 from giantstep.risk import Hinge, Logistic, Loss, Rows, SignLabels, channel_moments, quadrature, stiffness
 from giantstep.solve import solve_each
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Indices, Integers
 
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "hinge": Hinge()}
 CHUNK = 8
@@ -57,21 +55,21 @@ _RARE = 1e-13
 class Classifier:
     """The fitted classifier at B points; the letters are those of the notes, `identity` a self-test."""
 
-    test: Array
-    train: Array
-    objective: Array
-    misclassified: Array
-    norm: Array
-    theta: Array
-    t: Array
-    psi: Array
-    Q1: Array
-    Q2: Array
-    V1: Array
-    V2: Array
-    identity: Array
-    residual: Array
-    iterations: NDArray[np.int64]
+    test: Floats
+    train: Floats
+    objective: Floats
+    misclassified: Floats
+    norm: Floats
+    theta: Floats
+    t: Floats
+    psi: Floats
+    Q1: Floats
+    Q2: Floats
+    V1: Floats
+    V2: Floats
+    identity: Floats
+    residual: Floats
+    iterations: Integers
 
     @classmethod
     def join(cls, parts: list[Classifier]) -> Classifier:
@@ -84,11 +82,11 @@ class Classifier:
 class _State:
     """What is iterated: V, Q and c at the nodes (B, N), psi (B, k), and the R that starts the bulk."""
 
-    V: Array
-    Q: Array
-    c: Array
-    psi: Array
-    R: Array
+    V: Floats
+    Q: Floats
+    c: Floats
+    psi: Floats
+    R: Floats
 
     def take(self, index: Any) -> _State:
         return _State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
@@ -97,20 +95,20 @@ class _State:
         for name in self.__dataclass_fields__:
             getattr(self, name)[index] = getattr(part, name)
 
-    def coordinates(self) -> Array:
+    def coordinates(self) -> Floats:
         """Return log V and log Q at the nodes, c and psi over the root of Q in the middle, (B, 3 N + k)."""
         scale = np.sqrt(self.Q[:, self.Q.shape[1] // 2, None])
         return np.concatenate([np.log(self.V), np.log(self.Q), self.c / scale, self.psi / scale], axis=1)
 
     @classmethod
-    def at(cls, coordinates: Array, R: Array, nodes: int) -> _State:
+    def at(cls, coordinates: Floats, R: Floats, nodes: int) -> _State:
         """Return the state behind coordinates."""
         V, Q = np.exp(coordinates[:, :nodes]), np.exp(coordinates[:, nodes : 2 * nodes])
         rest = coordinates[:, 2 * nodes :] * np.sqrt(Q[:, nodes // 2, None])
         return cls(V, Q, rest[:, :nodes], rest[:, nodes:], R)
 
 
-def classify(equations: Equations, loss: str, flip: Array, inverse_dim: Array) -> Classifier:
+def classify(equations: Equations, loss: str, flip: Floats, inverse_dim: Floats) -> Classifier:
     """Fit the classifier at every point; the equations have (a, b) = (ridge, 1)."""
     equations = dataclasses.replace(equations, tables=_often(equations.tables))
     index = np.arange(len(equations.ratio))
@@ -129,7 +127,7 @@ def _often(tables: Tables) -> Tables:
 
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
-def _classify_chunk(equations: Equations, loss: Loss, flip: Array, inverse_dim: Array) -> Classifier:
+def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats) -> Classifier:
     count = len(equations.ratio)
     state = _start(equations)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
@@ -156,14 +154,14 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Array, inverse_dim: 
 class _Mixing:
     """Anderson's mixing of many points at once; a point that moves away forgets its past."""
 
-    def __init__(self, weights: Array, k: int) -> None:
+    def __init__(self, weights: Floats, k: int) -> None:
         count = len(weights)
         norm = np.maximum(weights, 1e-6) ** 0.5  # rare nodes follow the rest, but must settle too
         self.norm = np.concatenate([norm, norm, norm, np.ones((count, k))], axis=1)
         self.places = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
         self.steps = np.full_like(self.places, np.nan)
 
-    def next(self, here: _State, new: _State, active: NDArray[np.intp], now: Array, best: Array) -> _State:
+    def next(self, here: _State, new: _State, active: Indices, now: Floats, best: Floats) -> _State:
         """Return the next state of the points in `active`, from the last one and its image."""
         x, nodes = here.coordinates(), here.V.shape[1]
         image = new.coordinates()
@@ -197,13 +195,13 @@ def _start(equations: Equations) -> _State:
 class _Found:
     """What a sweep knows of its new state; `means` are theta, then t of every channel."""
 
-    means: Array
+    means: Floats
     response: Response
-    packed_Q: Array
-    moments: tuple[Array, Array, Array, Array]
+    packed_Q: Floats
+    moments: tuple[Floats, Floats, Floats, Floats]
 
 
-def _sweep(equations: Equations, loss: Loss, flip: Array, inverse_dim: Array, state: _State) -> tuple[_State, _Found]:
+def _sweep(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats, state: _State) -> tuple[_State, _Found]:
     """Return the next state: channel, hats, bulk, means."""
     tables, beta, k = equations.tables, equations.width, len(equations.pi)
     weights = equations.ratio[:, None] * tables.weights
@@ -239,7 +237,7 @@ def _sweep(equations: Equations, loss: Loss, flip: Array, inverse_dim: Array, st
     return new, _Found(means, response, packed_Q, moments)
 
 
-def _rows(equations: Equations, flip: Array, state: _State, label: int) -> Rows:
+def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Rows:
     """Return the margins of one label: a row for each point and node, in that order."""
     tables = equations.tables
     shape = state.V.shape
@@ -252,11 +250,11 @@ def _rows(equations: Equations, flip: Array, state: _State, label: int) -> Rows:
     return Rows(*(np.broadcast_to(column, shape).ravel() for column in columns))
 
 
-def _rho(gamma: Array) -> Array:
+def _rho(gamma: Floats) -> Floats:
     return np.sqrt(np.maximum(0.0, 1 - gamma**2))
 
 
-def _channel(equations: Equations, loss: Loss, flip: Array, state: _State) -> tuple[Array, Array, Array, Array]:
+def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats, Floats, Floats]:
     """Return E g, E g^2, -E dg/domega and E dg/dnu given kappa, both labels together (B, N)."""
     V, shape = state.V.ravel(), state.V.shape
     g, g2, slope, along = (np.zeros(shape) for _ in range(4))
@@ -269,7 +267,7 @@ def _channel(equations: Equations, loss: Loss, flip: Array, state: _State) -> tu
     return g, g2, slope, along
 
 
-def _distance(old: _State, new: _State) -> Array:
+def _distance(old: _State, new: _State) -> Floats:
     """Return how far a state is from its image: the largest change of a coordinate."""
     moved = np.abs(new.coordinates() - old.coordinates()).max(axis=1)
     return np.where(np.isfinite(moved), moved, np.inf)
@@ -278,11 +276,11 @@ def _distance(old: _State, new: _State) -> Array:
 def _observables(
     equations: Equations,
     loss: Loss,
-    flip: Array,
+    flip: Floats,
     state: _State,
     found: _Found,
-    residual: Array,
-    iterations: NDArray[np.int64],
+    residual: Floats,
+    iterations: Integers,
 ) -> Classifier:
     tables, r, ridge, k = equations.tables, equations.ratio, equations.a, len(equations.pi)
     weights = np.broadcast_to(tables.weights, state.V.shape)

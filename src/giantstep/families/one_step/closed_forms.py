@@ -16,27 +16,25 @@ from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian import Function
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 @dataclass(frozen=True)
 class Bulk:
     """Random-features bulk of B points at its effective ridge nu: traces t, tau1 and their derivatives in nu."""
 
-    ridge: Array  # lambda = ridge p/n
-    load: Array  # q = p/n
-    nu: Array
-    t: Array
-    dt: Array
-    tau: Array
-    dtau: Array
-    slope: Array  # 1 - gamma
+    ridge: Floats  # lambda = ridge p/n
+    load: Floats  # q = p/n
+    nu: Floats
+    t: Floats
+    dt: Floats
+    tau: Floats
+    dtau: Floats
+    slope: Floats  # 1 - gamma
 
-    def errors(self, V: Array, dV: Array) -> tuple[Array, Array, Array]:
+    def errors(self, V: Floats, dV: Floats) -> tuple[Floats, Floats, Floats]:
         """Return (test, train, objective) of the population risk V with derivative dV."""
         test = (V - self.nu * dV) / self.slope
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -44,7 +42,7 @@ class Bulk:
         return test, shrink**2 * test, shrink * V
 
 
-def random_features_bulk(activation: Function, samples: Array, width: Array, ridge: Array) -> Bulk:
+def random_features_bulk(activation: Function, samples: Floats, width: Floats, ridge: Floats) -> Bulk:
     """Solve lambda(nu) = lambda for every point by bisection and Newton; all arrays (B,), ratios per dimension."""
     c0, c1 = activation.hermite(1)
     rest = activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2
@@ -53,13 +51,13 @@ def random_features_bulk(activation: Function, samples: Array, width: Array, rid
     goal = ridge * q
     top = q * (c1**2 + rest)
 
-    def traces(nu: Array) -> tuple[Array, Array]:
+    def traces(nu: Floats) -> tuple[Floats, Floats]:
         x = nu + rest
         A, B = c1**2 * r * x, x + c1**2 * (1 - r)
         t = 2 / (B + np.sqrt(B**2 + 4 * A))
         return t, -(c1**2 * r * t**2 + t) / (2 * A * t + B)
 
-    def excess(nu: Array) -> Array:
+    def excess(nu: Floats) -> Floats:
         return nu * (1 - q * (1 - nu * traces(nu)[0])) - goal
 
     # lambda(nu) increases above its last zero; the bracket starts there because it is negative below
@@ -80,17 +78,17 @@ def random_features_bulk(activation: Function, samples: Array, width: Array, rid
 class Target:
     """What the closed forms need of the target: c_*k = E[g He_k]/k!, k = 0..K, and E y^2 (B,)."""
 
-    coefficients: Array
-    power: Array
+    coefficients: Floats
+    power: Floats
 
     @classmethod
-    def of(cls, target: Function, noise: Array, order: int) -> Target:
+    def of(cls, target: Function, noise: Floats, order: int) -> Target:
         """Read the coefficients up to `order` off a target function."""
         normalised = target.hermite(order) / np.sqrt([float(factorial(k)) for k in range(order + 1)])
         return cls(normalised, target.second_moment(np.zeros(1), np.ones(1))[0] + noise)
 
 
-def untrained(activation: Function, target: Target, bulk: Bulk) -> tuple[Array, Array]:
+def untrained(activation: Function, target: Target, bulk: Bulk) -> tuple[Floats, Floats]:
     """Return V and V' of random features (section 3); a constant is learnt for free where c0 is not 0."""
     c0, c1 = activation.hermite(1)
     free = target.coefficients[0] ** 2 if abs(c0) > 1e-12 else 0.0
@@ -98,7 +96,7 @@ def untrained(activation: Function, target: Target, bulk: Bulk) -> tuple[Array, 
     return target.power - free - weight * bulk.tau, -weight * bulk.dtau
 
 
-def small_step(activation: Function, target: Target, bulk: Bulk, eta: Array, power: Array) -> tuple[Array, Array]:
+def small_step(activation: Function, target: Target, bulk: Bulk, eta: Floats, power: Floats) -> tuple[Floats, Floats]:
     """Return V and V' after a step of size eta = O(1) (section 5).
 
     `power` is eta^2 b^2, b = |beta|, which may be negative where the initial output matters.
@@ -113,7 +111,7 @@ def small_step(activation: Function, target: Target, bulk: Bulk, eta: Array, pow
     return V - weight * up / down, dV - weight * (dup / down - up * ddown / down**2)
 
 
-def plateau(activation: Function, target: Target, bulk: Bulk, cosine: Array, degree: int) -> tuple[Array, Array]:
+def plateau(activation: Function, target: Target, bulk: Bulk, cosine: Floats, degree: int) -> tuple[Floats, Floats]:
     """Return V and V' where the spikes of degree 1..`degree` diverge: their monomials are fitted free (section 7)."""
     active = active_degrees(activation, degree)
     c1 = activation.hermite(1)[1]
@@ -129,7 +127,7 @@ def active_degrees(activation: Function, degree: int) -> list[int]:
     return [k for k in range(degree + 1) if abs(coefficients[k]) > 1e-10]
 
 
-def projected_power(target: Target, cosine: Array, degrees: list[int]) -> Array:
+def projected_power(target: Target, cosine: Floats, degrees: list[int]) -> Floats:
     """Return |P y|^2, the squared norm of the projection of y on the monomials kappa^k, k in `degrees`."""
     top = max(degrees, default=0)
     monomials = np.zeros((top + 1, len(degrees)))

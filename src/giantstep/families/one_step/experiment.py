@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.classification import LOSSES
@@ -33,11 +32,11 @@ from giantstep.families.one_step.spike_experiment import feature_spikes, weights
 from giantstep.families.one_step.steps import second_layer_law, step_size
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
-from giantstep.lab import Array, Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
+from giantstep.lab import Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
 from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
 from giantstep.risk.fitting import fit
+from giantstep.types import Array, Booleans, DeviceArray, Floats, Integers, Points
 
-Points = Mapping[str, NDArray[np.float64]]
 TEST_SAMPLES = 10_000
 _ZERO = 1e-11
 _ROW_BLOCK = 128
@@ -47,7 +46,7 @@ _COLUMNS = 1024
 
 def trial(
     scenario: OneStep, points: Points, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Run one trial: one draw of weights and data for all points.
 
     Parameters
@@ -118,7 +117,7 @@ def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Map
 class _Sizes:
     dim: int
     width: int
-    samples: NDArray[np.int64]
+    samples: Integers
 
 
 @dataclass(frozen=True)
@@ -132,13 +131,13 @@ class _Network:
     activation: Function
     target: Function
     noise: float
-    bulk: Array
-    weights: Array
+    bulk: DeviceArray
+    weights: DeviceArray
     blocks: list[slice]
     aim: tuple[float, float]
-    directions: Array
+    directions: DeviceArray
     same_sample: bool = False
-    second_layer: Array = None
+    second_layer: DeviceArray = None
     flip: float = 0.0
 
 
@@ -205,10 +204,10 @@ def _small_step(
     step: SmallStep | GrowingStep,
     points: Points,
     sizes: _Sizes,
-    initial: Array,
-    zeta: Array,
+    initial: DeviceArray,
+    zeta: DeviceArray,
     draws: Draws,
-) -> tuple[Array, tuple[Array, Array]]:
+) -> tuple[DeviceArray, tuple[DeviceArray, DeviceArray]]:
     """Take a small or growing step; return the weights and the spike as (size per neuron, X0^T r/n0)."""
     xp, activation, target = draws.xp, scenario.activation, scenario.target
     dim = np.array([float(sizes.dim)])
@@ -234,7 +233,7 @@ def _small_step(
     return initial + size[:, None] * gradient, (c1 * size, beta)
 
 
-def _directions(spike: Array, xp: Any) -> Array:
+def _directions(spike: DeviceArray, xp: Any) -> DeviceArray:
     """Return v along the spike and v_perp, the part of w* = e_1 across it, as orthonormal columns."""
     v = spike / xp.linalg.norm(spike)
     across = -v[0] * v
@@ -242,7 +241,9 @@ def _directions(spike: Array, xp: Any) -> Array:
     return xp.stack([v, across / xp.linalg.norm(across)], axis=1)
 
 
-def _by_neuron(name: str, value: float | tuple[float, ...], points: Points, blocks: list[slice], draws: Draws) -> Array:
+def _by_neuron(
+    name: str, value: float | tuple[float, ...], points: Points, blocks: list[slice], draws: Draws
+) -> DeviceArray:
     values = np.broadcast_to(_number(points, name) if isinstance(value, float) else value, len(blocks))
     return draws.xp.asarray(np.repeat(values, [block.stop - block.start for block in blocks]))
 
@@ -251,12 +252,12 @@ def batch_gradient(
     activation: Function,
     target: Function,
     noise: float,
-    weights: Array,
-    zeta: Array,
+    weights: DeviceArray,
+    zeta: DeviceArray,
     rows: int,
     draws: Draws,
     offset: float = 0.0,
-) -> tuple[Array, Array]:
+) -> tuple[DeviceArray, DeviceArray]:
     """Return (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w_i,x_mu>) x_mu on fresh samples (p, d), and X0^T (y - f0)/n0.
 
     f0(x) = offset + sum_j zeta_j sigma(<w_j,x>)/p is the network at the start and y = target(x_1) + noise.
@@ -279,8 +280,8 @@ def batch_gradient(
 
 
 def population_gradient(
-    activation: Function, target: Function, weights: Array, zeta: Array, xp: Any, kept: float = 1.0
-) -> Array:
+    activation: Function, target: Function, weights: DeviceArray, zeta: DeviceArray, xp: Any, kept: float = 1.0
+) -> DeviceArray:
     """Return E[(y - f0(x)) sigma'(<w_i,x>) x], (p, d): `batch_gradient` of an infinite batch, with E[y|x] = kept g.
 
     Exact at finite d, with w* = e_1. By Stein's lemma E[f(<a,x>) sigma'(<b,x>) x] is a E[f' sigma'] +
@@ -310,9 +311,7 @@ def population_gradient(
     return gradient
 
 
-def _pair_series(
-    outer: NDArray[np.float64], inner: NDArray[np.float64], overlap: Array, xp: Any
-) -> tuple[Array, Array]:
+def _pair_series(outer: Floats, inner: Floats, overlap: DeviceArray, xp: Any) -> tuple[DeviceArray, DeviceArray]:
     """Return E[f' sigma'] and E[f sigma''] at given overlaps, from Hermite coefficients of f and sigma."""
     j = np.arange(len(inner) - 2)
     slopes = (j + 1) * outer[1:-1] * inner[1:-1]
@@ -320,7 +319,7 @@ def _pair_series(
     return _polynomial(slopes, overlap, xp), _polynomial(curvatures, overlap, xp)
 
 
-def _polynomial(coefficients: NDArray[np.float64], x: Array, xp: Any) -> Array:
+def _polynomial(coefficients: Floats, x: DeviceArray, xp: Any) -> DeviceArray:
     total = xp.full(x.shape, float(coefficients[-1]))
     for coefficient in coefficients[-2::-1]:
         total *= x
@@ -342,14 +341,16 @@ def _noise(draws: Draws, stream: str, rows: int, variance: float) -> Iterator[An
         yield math.sqrt(variance) * chunk[:, 0]
 
 
-def _apply(function: Callable[..., Any], z: Array, out: Array, xp: Any) -> None:
+def _apply(function: Callable[..., Any], z: DeviceArray, out: DeviceArray, xp: Any) -> None:
     """Write function(z) into `out`, on the CPU a few rows at a time to keep intermediate arrays small."""
     rows = _ROW_BLOCK if xp is np else len(z)
     for start in range(0, len(z), rows):
         function(z[start : start + rows], out=out[start : start + rows])
 
 
-def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterator[tuple[Array, Array, Array]]:
+def _samples(
+    network: _Network, stream: str, rows: int, draws: Draws
+) -> Iterator[tuple[DeviceArray, DeviceArray, DeviceArray]]:
     """Yield (features (m, p), <w*,x> (m,), inputs (m, d)) of fresh samples; features and inputs are buffers' views."""
     p, d = network.weights.shape
     buffer = draws.xp.empty((min(draws.chunk, rows), p))
@@ -361,7 +362,7 @@ def _samples(network: _Network, stream: str, rows: int, draws: Draws) -> Iterato
         yield features, signal, inputs
 
 
-def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[Array, Array]]:
+def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[DeviceArray, DeviceArray]]:
     rows, stream = int(sizes.samples.max()), "train"
     if network.same_sample:  # the samples and labels of the gradient, drawn once more from the start of their streams
         draws, stream = Draws(draws.seed, draws.key, draws.trial, draws.device), "batch"
@@ -372,7 +373,7 @@ def _training(network: _Network, sizes: _Sizes, draws: Draws) -> Iterator[tuple[
 
 def _errors(
     network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Fit b = a/sqrt(p) at every point: f(x) = sum_i b_i sigma(<w_i,x>), penalty ridge*p."""
     xp, p = draws.xp, sizes.width
     penalties = points["ridge"] * p
@@ -394,7 +395,7 @@ def _errors(
     }
 
 
-def _order_parameters(network: _Network, fitted: Array, xp: Any) -> dict[str, NDArray[Any]]:
+def _order_parameters(network: _Network, fitted: DeviceArray, xp: Any) -> dict[str, Array]:
     """Return norm, theta, t, psi, Q1 and Q2 of the fits b = a/sqrt(p) (p, B)."""
     by_block = [fitted[block] for block in network.blocks]
     Q2 = np.stack([to_numpy(xp.sum(part * part, axis=0)) for part in by_block], axis=-1)
@@ -412,7 +413,7 @@ def _order_parameters(network: _Network, fitted: Array, xp: Any) -> dict[str, ND
 
 def _classification(
     loss: str, network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Fit b = a/sqrt(p) with a convex loss at every point, to optimality; penalty ridge*p/2 |b|^2."""
     xp, p = draws.xp, sizes.width
     rows = int(sizes.samples.max())
@@ -441,13 +442,13 @@ def _classification(
     return {name: np.where(_like(unsolved, array), np.nan, array) for name, array in values.items()}
 
 
-def _like(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[np.bool_]:
+def _like(mask: Booleans, array: Array) -> Booleans:
     return mask.reshape((-1,) + (1,) * (array.ndim - 1))
 
 
 def _along(
     network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Sort fresh samples by kappa = <v,x> into cells around the wanted places; average the error and the output."""
     xp, p = draws.xp, sizes.width
     fitted, train = ridge_path(_training(network, sizes, draws), p, sizes.samples, points["ridge"] * p, xp)
@@ -470,11 +471,11 @@ def _along(
 
 
 def _spectrum(
-    network: _Network, outliers: NDArray[np.int64], sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+    network: _Network, outliers: Integers, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, Array]:
     """Summarise the eigenvalues; how many of them lie above the bulk is what the limit says."""
     xp, p = draws.xp, sizes.width
-    found: dict[int, NDArray[np.float64]] = {}
+    found: dict[int, Floats] = {}
     for stage in accumulate(_training(network, sizes, draws), p, sizes.samples.tolist(), xp):
         if isinstance(stage, Rows):
             kernel = stage.kernel(xp)
@@ -491,7 +492,7 @@ def _spectrum(
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _summary(eigenvalues: NDArray[np.float64], p: int, above: int, x: NDArray[np.float64]) -> dict[str, Any]:
+def _summary(eigenvalues: Floats, p: int, above: int, x: Floats) -> dict[str, Any]:
     """Summarise the min(n, p) largest eigenvalues (increasing), of which `above` lie over the bulk."""
     above = min(above, len(eigenvalues) - 1)
     bulk = eigenvalues[: len(eigenvalues) - above]
@@ -513,7 +514,7 @@ def _summary(eigenvalues: NDArray[np.float64], p: int, above: int, x: NDArray[np
     }
 
 
-def _cells(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cells(x: Floats) -> Floats:
     """Return the midpoints between neighbours, with a first and last edge as far out as the next is in."""
     if len(x) < 2:
         return np.full(len(x) + 1, np.nan)
@@ -523,7 +524,7 @@ def _cells(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _resolvent(
     network: _Network, points: Points, sizes: _Sizes, draws: Draws, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     xp, p, count = draws.xp, sizes.width, len(network.blocks)
     z = np.asarray(settings["z"], dtype=complex)
     V2 = np.empty((len(sizes.samples), len(z), count), dtype=complex)
@@ -543,7 +544,7 @@ def _resolvent(
     return {f"{name}_{part}": getattr(value, part) for name, value in named.items() for part in ("real", "imag")}
 
 
-def _overlaps(network: _Network, vectors: Array, xp: Any) -> NDArray[np.float64]:
+def _overlaps(network: _Network, vectors: DeviceArray, xp: Any) -> Floats:
     """Return sum over i in q, j in q' of u_i u_j <b_i,b_j>, b the bulk rows, for every eigenvector u: (q, q', p)."""
     count, p = len(network.blocks), vectors.shape[1]
     result = np.empty((count, count, p))

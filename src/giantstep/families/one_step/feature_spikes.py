@@ -30,17 +30,15 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.scenario import OneStep
-from giantstep.families.one_step.steps import Points, choose_theory, spike_length, step_size
+from giantstep.families.one_step.steps import choose_theory, spike_length, step_size
 from giantstep.families.one_step.weights_spike import check_limit, check_step, remainder, whole_law
 from giantstep.family import Answer
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Integers, Points
 
 SPIKE_ROOM = 6
 """Singular values that an answer has room for."""
@@ -66,7 +64,7 @@ class FeatureBulk:
     width: float
     load: float
 
-    def spike(self, theta: Array) -> tuple[Array, Array, Array]:
+    def spike(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return rho, z and dz/dtheta^2 at theta^2 = `theta`."""
         c, q = self.c1**2, self.load
         gap = theta - c * self.width
@@ -144,7 +142,7 @@ def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> An
     return Answer(values, status.astype(str), nothing, nothing.astype(np.int64), coords, warnings, attrs)
 
 
-def spike_degrees(alignment: Array, norm_alignment: Array, degrees: NDArray[np.int64]) -> Array:
+def spike_degrees(alignment: Floats, norm_alignment: Floats, degrees: Integers) -> Floats:
     """Return the degree of largest alignment (..., spike); NaN without one, or where |x|^2 is the better name."""
     known = np.where(np.isnan(alignment), -1.0, alignment)
     largest = known.max(axis=-1)
@@ -152,7 +150,7 @@ def spike_degrees(alignment: Array, norm_alignment: Array, degrees: NDArray[np.i
     return np.where(named, degrees[known.argmax(axis=-1)], np.nan)
 
 
-def gram(scenario: OneStep, s: float, neurons: float, dim: float, added: float = 0.0) -> Array:
+def gram(scenario: OneStep, s: float, neurons: float, dim: float, added: float = 0.0) -> Floats:
     """Return the Gram matrix of u_0..u_7, u_chi at a finite dimension, (9, 9), where |w_i|^2 = 1 + added zeta_i^2."""
     zeta, pi = whole_law(scenario)
     c2 = scenario.activation.hermite(2)[2] / np.sqrt(2)
@@ -167,7 +165,7 @@ def gram(scenario: OneStep, s: float, neurons: float, dim: float, added: float =
     return np.asarray(matrix)
 
 
-def _coefficients(activation: Function, tau: Array) -> Array:
+def _coefficients(activation: Function, tau: Floats) -> Floats:
     """Return c_j(tau) = E[sigma(tau v) He_j(v)]/(j! tau^j), (8, len(tau)); the panels break at the kinks over tau."""
     regular = np.broadcast_to(np.linspace(-_BOUND, _BOUND, _PANELS + 1), (len(tau), _PANELS + 1))
     kinks = np.clip(np.asarray(activation.kinks)[None, :] / tau[:, None], -_BOUND, _BOUND)
@@ -179,7 +177,7 @@ def _coefficients(activation: Function, tau: Array) -> Array:
     return moments / (np.sqrt(_FACTORIALS)[:, None] * tau**j)
 
 
-def hermite_functions(x: Any, degrees: NDArray[np.int64], xp: Any) -> list[Any]:
+def hermite_functions(x: Any, degrees: Integers, xp: Any) -> list[Any]:
     """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
     table = [xp.ones_like(x), x]
     for j in range(1, int(max(degrees))):
@@ -187,7 +185,7 @@ def hermite_functions(x: Any, degrees: NDArray[np.int64], xp: Any) -> list[Any]:
     return [table[j] for j in degrees]
 
 
-def _eigenpairs(matrix: Array, learnt: float) -> tuple[Array, Array]:
+def _eigenpairs(matrix: Floats, learnt: float) -> tuple[Floats, Floats]:
     """Return theta^2, largest first, and the eigenvectors, after what F0 has along kappa joined u_1."""
     matrix = matrix.copy()
     matrix[1, 1] += learnt
@@ -195,7 +193,7 @@ def _eigenpairs(matrix: Array, learnt: float) -> tuple[Array, Array]:
     return strength[::-1], vectors[:, ::-1]
 
 
-def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[Array, Array]:
+def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[Floats, Floats]:
     """Return the eigenpairs of a small step as d -> inf, power = eta^2 |beta|^2.
 
     Only u_1, u_chi and the norms of Gaussian rows keep a finite length. Where c_0 is not 0, u_0 is infinitely long and
@@ -229,7 +227,7 @@ def prepare(scenario: OneStep, what: str, settings: Mapping[str, Any]) -> dict[s
     return {**settings, "degree": checked_degrees(settings.get("degree"))} if what == "spikes" else dict(settings)
 
 
-def checked_degrees(degree: Any) -> NDArray[np.int64]:
+def checked_degrees(degree: Any) -> Integers:
     """Return the degrees asked for, or 0 to 4."""
     if degree is None:
         return DEGREES

@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.gaussian import Function, expectation, gauss_legendre_panels
 from giantstep.solve import solve_each
-
-Array = NDArray[Any]
+from giantstep.types import Array
 
 PANELS, PANEL_NODES = 12, 8
 

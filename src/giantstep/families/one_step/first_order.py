@@ -26,14 +26,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.one_step import finite_batch
 from giantstep.families.one_step.finite_batch import Batch
 from giantstep.families.one_step.model import Tables
 from giantstep.solve import solve_each, solve_fixed_point
-
-Array = NDArray[Any]
+from giantstep.types import Array, Floats, Integers
 
 PACKED_BLOCKS = 8
 CHUNK = 64
@@ -47,47 +45,47 @@ class Equations:
     """The first-order equations of B points with k blocks: functions of kappa, sizes and the pair (a, b)."""
 
     tables: Tables
-    pi: NDArray[np.float64]
-    ratio: NDArray[np.float64]  # r = n/p, (B,)
-    width: NDArray[np.float64]  # beta = p/d, (B,)
+    pi: Floats
+    ratio: Floats  # r = n/p, (B,)
+    width: Floats  # beta = p/d, (B,)
     a: Array  # (B,)
-    b: NDArray[np.float64]  # (B,)
+    b: Floats  # (B,)
     batch: Batch | None = None
     """The finite batch whose anisotropy the bulk carries; None for an isotropic bulk."""
 
     @cached_property
-    def ladder(self) -> NDArray[np.float64]:
+    def ladder(self) -> Floats:
         """The matrices l of the batch at its nodes (B, J, M, M)."""
         assert self.batch is not None
         return self.batch.ladder()
 
     @cached_property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Integers:
         """Row indices of the packed upper triangle."""
         return np.triu_indices(len(self.pi))[0]
 
     @cached_property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Integers:
         """Column indices of the packed upper triangle."""
         return np.triu_indices(len(self.pi))[1]
 
     @cached_property
-    def multiplicity(self) -> NDArray[np.float64]:
+    def multiplicity(self) -> Floats:
         """Multiplicity c of each packed coordinate: 2 for q < q', else 1."""
         return np.concatenate([np.where(self.rows == self.columns, 1.0, 2.0), np.ones(len(self.pi))])
 
     @cached_property
-    def features(self) -> NDArray[np.float64]:
+    def features(self) -> Floats:
         """The packed functions m (B or 1, K, N)."""
         mu1 = self.tables.mu1
         return np.concatenate([mu1[:, self.rows] * mu1[:, self.columns], self.tables.mu2], axis=1)
 
     @cached_property
-    def block_width(self) -> NDArray[np.float64]:
+    def block_width(self) -> Floats:
         """beta_q = pi_q beta, (B, k)."""
         return self.width[:, None] * self.pi
 
-    def take(self, index: NDArray[np.int64]) -> Equations:
+    def take(self, index: Integers) -> Equations:
         """Return the equations of the points in `index`."""
         part = Equations(
             self.tables.take(index),
@@ -146,7 +144,7 @@ class Response:
         """Concatenate chunks of points."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
-    def transfer(self, block_width: NDArray[np.float64]) -> Array:
+    def transfer(self, block_width: Floats) -> Array:
         """Return the matrix I - diag(R^2/beta_q) (g o g) whose inverse carries a change of D to a change of R."""
         return np.eye(self.R.shape[1]) - (self.R**2 / block_width)[:, :, None] * self.g**2
 
@@ -168,9 +166,7 @@ def respond(equations: Equations, V: Array, R: Array, gm: Array | None = None, m
     return Response(R, np.empty((len(R), 0, 0)), S, Vh1, D, gm)
 
 
-def isotropic_response(
-    Vh1: Array, D: Array, block_width: NDArray[np.float64], start: Array, max_steps: int = 40
-) -> Response:
+def isotropic_response(Vh1: Array, D: Array, block_width: Floats, start: Array, max_steps: int = 40) -> Response:
     """Solve R_q = beta_q/(D_q + g_qq) by Newton, warm-started; each point stops on its own."""
     k = D.shape[1]
     eye = np.eye(k)
@@ -204,8 +200,8 @@ class FirstOrder:
     equations: Equations
     V: Array
     response: Response
-    residual: NDArray[np.float64]
-    iterations: NDArray[np.int64]
+    residual: Floats
+    iterations: Integers
 
     @property
     def denominator(self) -> Array:
@@ -222,7 +218,7 @@ class FirstOrder:
         """R w/(b + V)^2 (B, N)."""
         return self.node_weights / self.denominator
 
-    def take(self, index: NDArray[np.int64]) -> FirstOrder:
+    def take(self, index: Integers) -> FirstOrder:
         """Return the solution of the points in `index`."""
         return FirstOrder(
             self.equations.take(index),
@@ -337,7 +333,7 @@ def starting_response(equations: Equations) -> tuple[Array, Array]:
 
 def _solve_chunk(
     equations: Equations, start: FirstOrder | None, packed: bool, probe: bool
-) -> tuple[Array, Response, NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Array, Response, Floats, Integers]:
     if start is None:
         V, R = starting_response(equations)
         gm = None if equations.batch is None else respond(equations, V, R).gm
@@ -357,7 +353,7 @@ def _solve_chunk(
             response.put(lost, respond(part.take(lost), V[lost], response.R[lost]))
         return response
 
-    def step(V: Array, active: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+    def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
         part = equations if len(active) == len(equations.ratio) else equations.take(active)
         response = answer(part, V, active)
         plain = variance_function(part, response)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step import spectrum as spectra
@@ -45,9 +44,7 @@ from giantstep.families.one_step.steps import (
 )
 from giantstep.families.one_step.weights_spike import weights
 from giantstep.family import Answer
-
-Array = NDArray[np.float64]
-Points = Mapping[str, Array]
+from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
 
 IDENTITY_TOLERANCE = 1e-6
 RARE_INPUT = 3.5
@@ -238,7 +235,7 @@ def _classification(scenario: OneStep, points: Points, models: Models, settings:
     return gather.answer()
 
 
-def _classifier_status(model: SpikedModel, points: Points, found: Classifier, tolerance: float) -> NDArray[np.str_]:
+def _classifier_status(model: SpikedModel, points: Points, found: Classifier, tolerance: float) -> Strings:
     reasons = np.full(len(found.test), "", dtype=object)
     for place in range(len(found.test)):
         if np.min(np.abs(model.s[place])) < 1e-9:
@@ -256,7 +253,7 @@ def _classifier_status(model: SpikedModel, points: Points, found: Classifier, to
     return reasons
 
 
-def _forget_rows(values: dict[str, Array], points: Points) -> None:
+def _forget_rows(values: dict[str, Floats], points: Points) -> None:
     """Drop what refers to single rows where the spike is correlated with them: the equality is one in law only."""
     correlated = points["step.initial_output"] == 1
     for name in ("t", "psi", "Q1", "V1"):
@@ -282,7 +279,7 @@ def _along(scenario: OneStep, points: Points, models: Models, settings: Mapping[
     return answer
 
 
-def places_along(kappa: Any) -> Array:
+def places_along(kappa: Any) -> Floats:
     """Return the checked places along kappa; between -3 and 3 if left open."""
     if kappa is None:
         return np.arange(-12, 13) / 4
@@ -292,7 +289,9 @@ def places_along(kappa: Any) -> Array:
     return places
 
 
-def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk, scale: Array) -> dict[str, Array]:
+def _values(
+    scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk, scale: Floats
+) -> dict[str, Floats]:
     response, width = first.response, equations.width
     with np.errstate(divide="ignore", invalid="ignore"):
         V1 = response.S / (width * equations.b)[:, None, None]
@@ -318,7 +317,7 @@ def _values(scenario: OneStep, equations: Equations, first: FirstOrder, found: R
     }
 
 
-def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Risk, tolerance: float) -> NDArray[np.str_]:
+def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Risk, tolerance: float) -> Strings:
     reasons = []
     vanishing = np.min(np.abs(model.s), axis=1) < 1e-9
     for place in range(len(found.test)):
@@ -344,7 +343,7 @@ def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Risk, 
     return np.array(reasons, dtype=object)
 
 
-def _rare_inputs_matter(model: SpikedModel, equations: Equations, found: Risk, inverse_dim: Array) -> NDArray[np.bool_]:
+def _rare_inputs_matter(model: SpikedModel, equations: Equations, found: Risk, inverse_dim: Floats) -> Booleans:
     """Tell where dropping the rare |kappa| > 3.5 changes the test error by more than 1% (section 12 of the notes)."""
     suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(model.u != 0, axis=1))
     matter = np.zeros(len(found.test), dtype=bool)
@@ -364,12 +363,12 @@ class _Gatherer:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.values: dict[str, Array] = {}
+        self.values: dict[str, Floats] = {}
         self.status = np.full(count, "", dtype=object)
         self.residual = np.full(count, np.nan)
         self.iterations = np.zeros(count, dtype=np.int64)
 
-    def put_answer(self, index: NDArray[np.int64], answer: Answer) -> None:
+    def put_answer(self, index: Integers, answer: Answer) -> None:
         for name, array in answer.values.items():
             self.values.setdefault(name, np.full((self.count, *array.shape[1:]), np.nan))[index] = array
         self.status[index], self.residual[index] = answer.status, answer.residual
@@ -377,9 +376,9 @@ class _Gatherer:
 
     def put(
         self,
-        index: NDArray[np.int64],
-        values: dict[str, Array],
-        status: NDArray[Any],
+        index: Integers,
+        values: dict[str, Floats],
+        status: Array,
         first: FirstOrder | Classifier,
     ) -> None:
         for name, array in values.items():

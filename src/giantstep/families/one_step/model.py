@@ -12,12 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.one_step.finite_batch import Batch
 from giantstep.gaussian import Function, gauss_legendre_panels
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Integers
 
 BOUND = 9.0
 NODES_PER_PANEL = 20
@@ -34,13 +32,13 @@ class SpikedModel:
     channel_slope = 1 and channel_curvature = 0.
     """
 
-    pi: Array  # (k,)
-    u: Array  # (M, k)
-    s: Array  # (M, k)
-    gamma: Array  # (M,)
-    noise: Array  # (M,)
-    channel_slope: Array  # (M, k)
-    channel_curvature: Array  # (M, k)
+    pi: Floats  # (k,)
+    u: Floats  # (M, k)
+    s: Floats  # (M, k)
+    gamma: Floats  # (M,)
+    noise: Floats  # (M,)
+    channel_slope: Floats  # (M, k)
+    channel_curvature: Floats  # (M, k)
     batch: Batch | None = None
     """The finite batch behind an anisotropic bulk; s_q is then the norm of the bulk rows."""
     gaussian_rows: bool = False
@@ -51,13 +49,13 @@ class SpikedModel:
     def __len__(self) -> int:
         return len(self.gamma)
 
-    def take(self, index: NDArray[np.int64]) -> SpikedModel:
+    def take(self, index: Integers) -> SpikedModel:
         """Return the parameter sets listed in `index`."""
         batch = None if self.batch is None else self.batch.take(index)
         rows = {name: getattr(self, name)[index] for name in _ROWS}
         return dataclasses.replace(self, **rows, batch=batch)
 
-    def distinct(self) -> tuple[SpikedModel, NDArray[np.int64]]:
+    def distinct(self) -> tuple[SpikedModel, Integers]:
         """Return the distinct parameter sets and, for each of the M sets, which of them it is."""
         columns = [getattr(self, name).reshape(len(self), -1) for name in _ROWS]
         if self.batch is not None:
@@ -79,20 +77,20 @@ class Tables:
     is E sigma' (the notes' mub1), and the channels are kappa mub1 and mub2/2.
     """
 
-    nodes: Array
-    weights: Array
-    mu0: Array
-    mu1: Array
-    mu2: Array
-    channel: Array
-    omega: Array
-    stretch: Array
-    h: Array
-    h1: Array
-    hh: Array
-    gamma: Array
+    nodes: Floats
+    weights: Floats
+    mu0: Floats
+    mu1: Floats
+    mu2: Floats
+    channel: Floats
+    omega: Floats
+    stretch: Floats
+    h: Floats
+    h1: Floats
+    hh: Floats
+    gamma: Floats
 
-    def take(self, index: NDArray[np.int64]) -> Tables:
+    def take(self, index: Integers) -> Tables:
         """Return the tables listed in `index`; a single table is kept single, to be broadcast."""
         if len(self.weights) == 1:
             return self
@@ -101,7 +99,7 @@ class Tables:
 
 def tabulate(
     activation: Function, target: Function, model: SpikedModel, order: int = NODES_PER_PANEL
-) -> Iterator[tuple[NDArray[np.int64], Tables]]:
+) -> Iterator[tuple[Integers, Tables]]:
     """Yield (which parameter sets, their tables), grouped by the number of nodes that their kappa rule needs.
 
     `order` is the number of nodes on a panel.
@@ -119,7 +117,9 @@ def tabulate(
         yield index, _tables(activation, target, model.take(index), rho[index], edges, order)
 
 
-def _tables(activation: Function, target: Function, model: SpikedModel, rho: Array, edges: Array, order: int) -> Tables:
+def _tables(
+    activation: Function, target: Function, model: SpikedModel, rho: Floats, edges: Floats, order: int
+) -> Tables:
     nodes, weights = gauss_legendre_panels(edges, order)
     weights = weights * np.exp(-(nodes**2) / 2)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -154,7 +154,7 @@ def _tables(activation: Function, target: Function, model: SpikedModel, rho: Arr
     )
 
 
-def _panel_edges(target: Function, gamma: Array, level: int) -> Array:
+def _panel_edges(target: Function, gamma: Floats, level: int) -> Floats:
     """Return the panel edges (M, E): width at most 1, graded by halves towards 0 and towards the target's kinks."""
     graded = 2.0 ** -np.arange(1, level + 1)
     fixed = np.concatenate([np.arange(-BOUND, BOUND + 1), graded, -graded])

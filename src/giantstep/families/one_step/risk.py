@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.one_step.finite_batch import Tangents, signal_covariance
 from giantstep.families.one_step.first_order import (
@@ -20,8 +19,7 @@ from giantstep.families.one_step.first_order import (
 )
 from giantstep.families.one_step.model import Tables
 from giantstep.solve import solve_each
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Integers
 
 CHUNK = 64
 
@@ -30,23 +28,23 @@ CHUNK = 64
 class Risk:
     """Errors and order parameters of B points; the letters are those of the notes."""
 
-    test: Array
-    train: Array
-    objective: Array
-    misclassified: Array
-    norm: Array
-    null: Array
-    theta: Array
-    t: Array
-    psi: Array
-    Q1: Array
-    Q2: Array
-    identity: Array
-    along: Array
+    test: Floats
+    train: Floats
+    objective: Floats
+    misclassified: Floats
+    norm: Floats
+    null: Floats
+    theta: Floats
+    t: Floats
+    psi: Floats
+    Q1: Floats
+    Q2: Floats
+    identity: Floats
+    along: Floats
     """RES and c interpolated to the wanted places along kappa, (B, 2, K)."""
 
     @classmethod
-    def join(cls, parts: list[Risk], index: NDArray[np.int64], count: int, k: int, places: int) -> Risk:
+    def join(cls, parts: list[Risk], index: Integers, count: int, k: int, places: int) -> Risk:
         """Put chunks of points into their places among `count`; NaN elsewhere."""
         shapes = {"theta": (k,), "t": (k,), "psi": (k,), "Q1": (k, k), "Q2": (k,), "along": (2, places)}
         whole = cls(**{name: np.full((count, *shapes.get(name, ())), np.nan) for name in cls.__dataclass_fields__})
@@ -55,7 +53,7 @@ class Risk:
         return whole
 
 
-def risk(first: FirstOrder, inverse_dim: Array, *, packed: bool | None = None, kappa: Array | None = None) -> Risk:
+def risk(first: FirstOrder, inverse_dim: Floats, *, packed: bool | None = None, kappa: Floats | None = None) -> Risk:
     """Return the errors at each point; `inverse_dim` is 1/d of the finite-size option (0 in the limit).
 
     `kappa` asks for the error and the mean output at these places along the learnt direction.
@@ -75,7 +73,7 @@ def risk(first: FirstOrder, inverse_dim: Array, *, packed: bool | None = None, k
     return Risk.join(parts, index, len(first.V), len(first.equations.pi), len(kappa))
 
 
-def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool, kappa: Array) -> Risk:
+def _risk_chunk(first: FirstOrder, inverse_dim: Floats, packed: bool, kappa: Floats) -> Risk:
     equations, response = first.equations, first.response
     tables, beta = equations.tables, equations.width
     a, b, r = equations.a, equations.b, equations.ratio
@@ -156,7 +154,7 @@ def _risk_chunk(first: FirstOrder, inverse_dim: Array, packed: bool, kappa: Arra
     )
 
 
-def _interpolated(nodes: Array, values: Array, places: Array) -> Array:
+def _interpolated(nodes: Floats, values: Floats, places: Floats) -> Floats:
     """Interpolate (B, 2, N) values from the nodes of each point to `places` by cubic splines."""
     if not places.size:
         return np.empty((*values.shape[:2], 0))
@@ -169,7 +167,7 @@ def _interpolated(nodes: Array, values: Array, places: Array) -> Array:
     return out
 
 
-def _means(first: FirstOrder, inverse_dim: Array) -> tuple[Array, Array, Array]:
+def _means(first: FirstOrder, inverse_dim: Floats) -> tuple[Floats, Floats, Floats]:
     """Solve (4.2) for theta and t (all channels), columns scaled by sqrt(R omega); return c(kappa) as well.
 
     At a finite dimension the inputs are stretched by chi/sqrt(2 d), chi ~ N(0, 1), which every mean follows as s nu: a
@@ -194,8 +192,8 @@ def _means(first: FirstOrder, inverse_dim: Array) -> tuple[Array, Array, Array]:
 
 
 def least_squares(
-    weights: Array, wanted: Array, functions: Array, penalty: Array, source: Array, spurious: Array | None = None
-) -> tuple[Array, Array]:
+    weights: Floats, wanted: Floats, functions: Floats, penalty: Floats, source: Floats, spurious: Floats | None = None
+) -> tuple[Floats, Floats]:
     """Minimise sum weights (wanted - x.functions)^2 + |penalty x - source|^2; return x and c = x.functions at nodes.
 
     `spurious` functions, if any, add sum weights (x.spurious)^2. By SVD of the design matrix: the mean functions mu0_q
@@ -222,7 +220,7 @@ def least_squares(
     return (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], c
 
 
-def batch_channels(first: FirstOrder) -> tuple[Array, Array, Array]:
+def batch_channels(first: FirstOrder) -> tuple[Floats, Floats, Floats]:
     """Return the functions T of (t, psi, y) after a finite batch (B, 3k, N), a factor C, and C^T T.
 
     The prior P' = (I - P Vh1_tt)^-1 P = sign(R) C C^T makes (t, psi, y) = C x with the penalty |x|^2 in (6.8).
@@ -243,7 +241,7 @@ def batch_channels(first: FirstOrder) -> tuple[Array, Array, Array]:
     return T, C, np.swapaxes(C, 1, 2) @ T
 
 
-def _batch_means(first: FirstOrder, inverse_dim: Array, psih: Array) -> tuple[Array, Array, Array, Array, Array]:
+def _batch_means(first: FirstOrder, inverse_dim: Floats, psih: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Solve (6.8) for theta, t, psi (and y) after a finite batch; return c(kappa) and P^-1 (t, psi, y) as well."""
     tables, R, Vh1 = first.equations.tables, first.response.R, first.response.Vh1
     count, k = R.shape
@@ -264,8 +262,8 @@ def _batch_means(first: FirstOrder, inverse_dim: Array, psih: Array) -> tuple[Ar
 
 
 def _signal_push(
-    first: FirstOrder, tangents: Tangents, theta: Array, t: Array, dual: Array, inverse_dim: Array
-) -> Array:
+    first: FirstOrder, tangents: Tangents, theta: Floats, t: Floats, dual: Floats, inverse_dim: Floats
+) -> Floats:
     """Return dE of section 6.3 in packed coordinates: dual^T dP dual + t^T dVh1 t + sum theta^2 dR/(d R^2).
 
     dP along each packed direction by a complex step, with the known motion of (gm, R).
@@ -276,7 +274,7 @@ def _signal_push(
     h = 1e-20
     points = np.repeat(np.arange(count), directions)
 
-    def moved(value: Array, change: Array) -> Array:
+    def moved(value: Floats, change: Floats) -> Floats:
         shape = (count, directions, *value.shape[1:])
         return (value[:, None] + 1j * h * np.broadcast_to(change, shape)).reshape(count * directions, *value.shape[1:])
 
@@ -293,7 +291,7 @@ def _signal_push(
     return push / equations.multiplicity
 
 
-def misclassified(tables: Tables, c: Array, along: Array, variance: Array) -> Array:
+def misclassified(tables: Tables, c: Floats, along: Floats, variance: Floats) -> Floats:
     """Return P(sign f != sign <w*, x>), equation (4.8)."""
     from scipy.special import ndtr
 
@@ -310,7 +308,7 @@ def misclassified(tables: Tables, c: Array, along: Array, variance: Array) -> Ar
     return np.sum(tables.weights * np.where(np.isfinite(error), error, 0.5), axis=1)
 
 
-def opposite_signs(x: Array, y: Array, correlation: Array) -> Array:
+def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
     """Return P(sign X != sign Y) for unit normals of means x, y: Owen's formula, in which a zero counts as +0."""
     from scipy.special import owens_t
 

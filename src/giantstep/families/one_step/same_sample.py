@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.one_step.closed_forms import random_features_bulk
@@ -27,9 +26,7 @@ from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep
 from giantstep.families.one_step.steps import residual_power, second_layer_law, step_size
 from giantstep.family import Answer
 from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
-
-Array = NDArray[np.float64]
-Points = Mapping[str, Array]
+from giantstep.types import Array, Floats, Points
 
 ORDER = 7
 """J, the highest degree of the features h_j(kappa)."""
@@ -101,8 +98,8 @@ def _radius_matters(scenario: OneStep) -> bool:
 class _Moments:
     """Second moments of (y, c1 kappa*, c1 l, h_0(kappa), ...): M (B, J+4, J+4), and with r/sqrt(E r^2): m (B, J+4)."""
 
-    M: Array
-    m: Array
+    M: Floats
+    m: Floats
 
 
 def _second_moments(scenario: OneStep, points: Points, order: int) -> tuple[_Moments, _Moments]:
@@ -119,7 +116,7 @@ def _second_moments(scenario: OneStep, points: Points, order: int) -> tuple[_Mom
 
 def _moments_of(
     scenario: OneStep, phi: float, noise: float, power: float, leak: float, order: int
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     zeta, pi = second_layer_law(scenario)
     c0, c1 = scenario.activation.hermite(1)
     g1 = scenario.target.hermite(1)[1]
@@ -139,19 +136,19 @@ def _moments_of(
 
 
 @lru_cache(maxsize=1)
-def _gauss() -> tuple[Array, Array]:
+def _gauss() -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSS_NODES)
     return nodes, weights / weights.sum()
 
 
-def _panels(kinks: tuple[float, ...]) -> tuple[Array, Array]:
+def _panels(kinks: tuple[float, ...]) -> tuple[Floats, Floats]:
     """Return nodes and weights for E f(z) of a function with these kinks, polynomially growing."""
     inside = [kink for kink in kinks if abs(kink) < BOUND]
     nodes, weights = gauss_legendre_panels(np.unique([*np.linspace(-BOUND, BOUND, 14), *inside]))
     return nodes, weights * normal_density(nodes)
 
 
-def _right_vectors(scenario: OneStep, points: Points, strength: Array, order: int) -> Array:
+def _right_vectors(scenario: OneStep, points: Points, strength: Floats, order: int) -> Floats:
     """Return G = U^T U of section 6, (B, J+1, J+1).
 
     Column j of U is (s zeta/tau)^j E[sigma(tau v) h_j(v)] over the neurons, tau^2 = 1 + s^2 zeta^2.
@@ -169,7 +166,7 @@ def _right_vectors(scenario: OneStep, points: Points, strength: Array, order: in
     return G
 
 
-def _stretched(activation: Function, tau: Array, order: int) -> Array:
+def _stretched(activation: Function, tau: Floats, order: int) -> Floats:
     """Return E[sigma(tau v) h_j(v)], (J+1, K), with panels that break at the stretched kinks."""
     inside = np.array([kink for kink in activation.kinks if abs(kink) < BOUND])
     edges = np.broadcast_to(np.linspace(-BOUND, BOUND, 27), (len(tau), 27))
@@ -178,7 +175,7 @@ def _stretched(activation: Function, tau: Array, order: int) -> Array:
     return np.einsum("kv,jkv->jk", values, hermite_values(v, order))
 
 
-def _errors(activation: Function, points: Points, sample: _Moments, clean: _Moments, G: Array) -> dict[str, Array]:
+def _errors(activation: Function, points: Points, sample: _Moments, clean: _Moments, G: Floats) -> dict[str, Floats]:
     bulk = random_features_bulk(activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"])
     fit = _fit(activation, points, sample, G, bulk.nu)
     step = DERIVATIVE_STEP
@@ -199,15 +196,15 @@ def _errors(activation: Function, points: Points, sample: _Moments, clean: _Mome
 class _Fit:
     """The deterministic part of the fit at the effective ridge nu (arrays over points, complex where nu is)."""
 
-    residual: NDArray[Any]  # v = (1, -coefficients), (B, J+4)
-    remainder: NDArray[Any]  # what the fitted weights add outside the features, beta_Omega
-    across: NDArray[Any]  # error across the direction of r in sample space
-    along: NDArray[Any]  # error along it
-    own: NDArray[Any]  # A_y omega_y^2: variance that the error along r leaves in the bulk
-    objective: NDArray[Any]
+    residual: Array  # v = (1, -coefficients), (B, J+4)
+    remainder: Array  # what the fitted weights add outside the features, beta_Omega
+    across: Array  # error across the direction of r in sample space
+    along: Array  # error along it
+    own: Array  # A_y omega_y^2: variance that the error along r leaves in the bulk
+    objective: Array
 
 
-def _fit(activation: Function, points: Points, sample: _Moments, G: Array, nu: NDArray[Any]) -> _Fit:
+def _fit(activation: Function, points: Points, sample: _Moments, G: Floats, nu: Array) -> _Fit:
     c0, c1 = activation.hermite(1)
     rest = max(float(activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2), 0.0)
     r = points["width_per_dim"]
@@ -234,7 +231,7 @@ def _fit(activation: Function, points: Points, sample: _Moments, G: Array, nu: N
     return _Fit(v, remainder, across, along, q * rest * (t + nu * dt) * ratio**2, objective)
 
 
-def _block(tau: NDArray[Any], G: Array, t: NDArray[Any]) -> NDArray[Any]:
+def _block(tau: Array, G: Floats, t: Array) -> Array:
     """Return diag(tau, tau, G t), (B, J+3, J+3)."""
     size = G.shape[1] + 2
     T = np.zeros((len(tau), size, size), dtype=tau.dtype)
@@ -243,7 +240,7 @@ def _block(tau: NDArray[Any], G: Array, t: NDArray[Any]) -> NDArray[Any]:
     return T
 
 
-def _quadratic(v: NDArray[Any], M: NDArray[Any]) -> NDArray[Any]:
+def _quadratic(v: Array, M: Array) -> Array:
     """Return v^T M v for every point."""
-    value: NDArray[Any] = np.einsum("bi,bij,bj->b", v, M, v)
+    value: Array = np.einsum("bi,bij,bj->b", v, M, v)
     return value

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Question, Setting, Variable
 from giantstep.scenario import Expression, Integer, Number, Numbers, Part, Scenario, field
+from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary as Vocabulary
 
 
@@ -508,7 +508,7 @@ class OneStep(Scenario):
             if abs(power - 1) > 1e-9:
                 raise bad_field("step.initial_output", 1, f"0 where E zeta^2 is not 1 (it is {power:.4g} here)")
 
-    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+    def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse the ridgeless fit exactly at the interpolation threshold, where the error diverges."""
         ridge, samples, width = (points[name] for name in ("ridge", "samples_per_dim", "width_per_dim"))
         if np.any((ridge == 0) & (samples == width)):

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.finite_batch import Batch
@@ -26,7 +25,6 @@ from giantstep.families.one_step.risk import batch_channels
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.steps import (
     Models,
-    Points,
     at_finite_size,
     bulk_row_scale,
     choose_theory,
@@ -36,8 +34,7 @@ from giantstep.families.one_step.steps import (
 from giantstep.family import Answer
 from giantstep.gaussian import Function
 from giantstep.spectra import Panels, bulk_panels, march_to_edge
-
-Array = NDArray[Any]
+from giantstep.types import Array, Booleans, Integers, Points
 
 RELATIVE_HEIGHT = 1e-7
 """Im z/x at which the density is read; outside the bulk it leaves a density of about this size."""
@@ -67,7 +64,7 @@ class Bulk:
     row_scale: Array
     """What turns rows w0_i into bulk rows in V1, see `steps.bulk_row_scale`."""
 
-    def equations(self, a: NDArray[Any], b: NDArray[Any]) -> Equations:
+    def equations(self, a: Array, b: Array) -> Equations:
         """Return the first-order equations at the given (a, b), all of this point."""
         count = len(a)
         batch = None if self.batch is None else self.batch.take(np.zeros(count, dtype=np.int64))
@@ -83,7 +80,7 @@ class Bulk:
 
     # -- complex z -------------------------------------------------------------------------------------------------
 
-    def solve(self, z: NDArray[Any]) -> FirstOrder:
+    def solve(self, z: Array) -> FirstOrder:
         """Solve at complex z (Im z > 0) on the branch with Im R_q > 0: a few by continuation, the others from these."""
         order = np.argsort(z.real)
         coarse = order[np.unique(np.linspace(0, len(z) - 1, min(len(z), COARSE)).astype(int))]
@@ -103,13 +100,13 @@ class Bulk:
         return found
 
     @staticmethod
-    def _put(into: FirstOrder, index: NDArray[np.int64], part: FirstOrder) -> None:
+    def _put(into: FirstOrder, index: Integers, part: FirstOrder) -> None:
         into.V[index] = part.V
         into.residual[index] = part.residual
         into.iterations[index] = part.iterations
         into.response.put(index, part.response)
 
-    def _from_neighbours(self, z: NDArray[Any], found: FirstOrder, before: NDArray[np.int64]) -> FirstOrder:
+    def _from_neighbours(self, z: Array, found: FirstOrder, before: Integers) -> FirstOrder:
         equations = self.equations(-z, np.ones(len(z)))
         part = solve_first_order(equations, found.take(before))
         lost = np.flatnonzero(~_physical(part))
@@ -117,7 +114,7 @@ class Bulk:
             self._put(part, lost, self._descend(z[lost]))
         return part
 
-    def _descend(self, z: NDArray[Any], stages: int = 12) -> FirstOrder:
+    def _descend(self, z: Array, stages: int = 12) -> FirstOrder:
         """Continue from large Im z, where Newton started at Vh = 0 cannot miss, down to z."""
         top = np.maximum(2.0, 3 * self.mean + np.abs(z))
         part = None
@@ -328,7 +325,7 @@ class _Spikes:
         return np.linalg.eigvalsh(0.5 * (eliminated + eliminated.T))[::-1]
 
 
-def _physical(found: FirstOrder) -> NDArray[np.bool_]:
+def _physical(found: FirstOrder) -> Booleans:
     return (found.residual < 1e-8) & np.all(found.response.R.imag > 0, axis=1)
 
 
@@ -463,7 +460,7 @@ def _checked_x(x: Any) -> Array:
     return values
 
 
-def _checked_z(z: Any) -> NDArray[Any]:
+def _checked_z(z: Any) -> Array:
     try:
         values = np.atleast_1d(np.asarray(z, dtype=complex))
     except (TypeError, ValueError):
@@ -475,10 +472,10 @@ def _checked_z(z: Any) -> NDArray[Any]:
     return values
 
 
-_COUNTED: dict[Any, NDArray[np.int64]] = {}
+_COUNTED: dict[Any, Integers] = {}
 
 
-def outlier_counts(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> NDArray[np.int64]:
+def outlier_counts(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Integers:
     """Return how many eigenvalues the limit places above the bulk at each point, for the dimension of the point.
 
     The last answers are kept, because every trial of an experiment asks the same.
@@ -492,7 +489,7 @@ def outlier_counts(scenario: OneStep, points: Points, settings: Mapping[str, Any
 
 
 @np.errstate(all="ignore")
-def _count_outliers(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> NDArray[np.int64]:
+def _count_outliers(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Integers:
     models, _ = choose_theory(scenario, points, settings.get("theory"))
     found = bulks(scenario, at_finite_size(points), models)
     dims = points["dim"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.one_step.feature_spikes import SPIKE_ROOM, hermite_functions, spike_degrees
 from giantstep.gaussian import Function
-from giantstep.lab import Array, Draws, Rows, accumulate, to_numpy
+from giantstep.lab import Draws, Rows, accumulate, to_numpy
 from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
+from giantstep.types import DeviceArray, Floats, Integers
 
 
-def weights_spike(weights: Array, second_layer: Array, draws: Draws, count: int) -> dict[str, NDArray[np.float64]]:
+def weights_spike(weights: DeviceArray, second_layer: DeviceArray, draws: Draws, count: int) -> dict[str, Floats]:
     """Return the largest singular value of the weights (p, d) and where its vectors point, the same for `count` points.
 
     The target direction is e_1; the singular vectors are those of the largest singular value, inside the bulk or not.
@@ -39,12 +39,12 @@ def weights_spike(weights: Array, second_layer: Array, draws: Draws, count: int)
 
 def feature_spikes(
     activation: Function,
-    weights: Array,
-    learnt: Array,
-    samples: NDArray[np.int64],
-    degrees: NDArray[np.int64],
+    weights: DeviceArray,
+    learnt: DeviceArray,
+    samples: Integers,
+    degrees: Integers,
     draws: Draws,
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Return the largest singular values of F/sqrt(n) on the fit sample, and their left vectors' overlaps.
 
     Parameters
@@ -77,8 +77,8 @@ def feature_spikes(
 
 
 def _features_and_functions(
-    activation: Function, weights: Array, learnt: Array, rows: int, degrees: NDArray[np.int64], draws: Draws
-) -> Iterator[tuple[Array, Array]]:
+    activation: Function, weights: DeviceArray, learnt: DeviceArray, rows: int, degrees: Integers, draws: Draws
+) -> Iterator[tuple[DeviceArray, DeviceArray]]:
     """Yield [F, h_j(kappa), chi] (m, p + J + 1), whose Gram matrix holds all that is wanted, and no labels."""
     xp, (p, d) = draws.xp, weights.shape
     buffer = xp.empty((min(draws.chunk, rows), p + len(degrees) + 1))

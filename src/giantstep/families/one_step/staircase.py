@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step import closed_forms
 from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep
 from giantstep.families.one_step.steps import second_layer_law, spike_power, step_size
 from giantstep.family import Answer
-
-Array = NDArray[np.float64]
-Points = Mapping[str, Array]
+from giantstep.types import Floats, Integers, Points
 
 
 def closed_form_errors(scenario: OneStep, points: Points) -> Answer:
@@ -47,7 +42,7 @@ def closed_form_errors(scenario: OneStep, points: Points) -> Answer:
     return Answer(values, status, np.zeros(len(test)), np.zeros(len(test), dtype=np.int64))
 
 
-def spike_degrees(scenario: OneStep, points: Points) -> NDArray[np.int64]:
+def spike_degrees(scenario: OneStep, points: Points) -> Integers:
     """Return how many degrees of spikes diverge at each point: 0 for a small step."""
     if isinstance(scenario.step, SmallStep):
         return np.zeros(len(points["ridge"]), dtype=np.int64)
@@ -65,7 +60,7 @@ def spike_degrees(scenario: OneStep, points: Points) -> NDArray[np.int64]:
 
 def _population_risk(
     scenario: OneStep, points: Points, target: closed_forms.Target, bulk: closed_forms.Bulk, degree: int
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     zeta, pi = second_layer_law(scenario)
     activation = scenario.activation
     if degree == 0:

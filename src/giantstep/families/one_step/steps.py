@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.finite_batch import batch_statistics
@@ -22,10 +21,9 @@ from giantstep.families.one_step.scenario import (
     Vocabulary,
 )
 from giantstep.gaussian import expectation
+from giantstep.types import Floats, Integers, Points
 
-Array = NDArray[np.float64]
-Points = Mapping[str, Array]
-Models = list[tuple[str, NDArray[np.int64]]]
+Models = list[tuple[str, Integers]]
 """Which theory answers which points."""
 
 GAUSSIAN_NODES = 80
@@ -33,7 +31,7 @@ FEEDBACK = "feedback"
 """The entry of the points that lengthens the spike by `feedback`."""
 
 
-def second_layer_law(scenario: OneStep) -> tuple[Array, Array]:
+def second_layer_law(scenario: OneStep) -> tuple[Floats, Floats]:
     """Return the values zeta_q and probabilities pi_q; a Gaussian law becomes the Gauss-Hermite nodes that matter."""
     if isinstance(scenario.second_layer, Vocabulary):
         return np.array(scenario.second_layer.values), np.array(scenario.second_layer.probabilities)
@@ -68,7 +66,7 @@ def choose_theory(scenario: OneStep, points: Points, wanted: str | None) -> tupl
 
 
 def _small_step_theory(
-    scenario: OneStep, points: Points, wanted: str | None, everything: NDArray[np.int64]
+    scenario: OneStep, points: Points, wanted: str | None, everything: Integers
 ) -> tuple[Models, list[str]]:
     """Choose for a small or growing step: exact for the rank-one update, and for every update without dim."""
     assert isinstance(scenario.step, SmallStep | GrowingStep)
@@ -102,7 +100,7 @@ def _outside_exact_batch(scenario: OneStep) -> str:
     return ""
 
 
-def at_finite_size(points: Points) -> dict[str, Array]:
+def at_finite_size(points: Points) -> dict[str, Floats]:
     """Return the points with the ratios that n = round(alpha d) and p = round(beta d) really have at a finite dim."""
     changed = dict(points)
     dim = points["dim"]
@@ -115,7 +113,7 @@ def at_finite_size(points: Points) -> dict[str, Array]:
 
 def grouped_tables(
     scenario: OneStep, points: Points, models: Models, order: int = NODES_PER_PANEL
-) -> Iterator[tuple[NDArray[np.int64], SpikedModel, Tables]]:
+) -> Iterator[tuple[Integers, SpikedModel, Tables]]:
     """Yield (points, their models, their tables), tabulating each distinct parameter set once."""
     for theory, index in models:
         model = spiked_model(scenario, {name: values[index] for name, values in points.items()}, theory)
@@ -153,14 +151,14 @@ def _spiked_model(scenario: OneStep, points: Points, theory: str) -> SpikedModel
     return _after_gradient(scenario, points, zeta, pi, theory)
 
 
-def step_size(scenario: OneStep, points: Points) -> Array:
+def step_size(scenario: OneStep, points: Points) -> Floats:
     """Return eta of a small or growing step: rate, or rate * n0^exponent."""
     if isinstance(scenario.step, GrowingStep):
         return points["step.rate"] * (points["step.batch_per_dim"] * points["dim"]) ** points["step.exponent"]
     return points["step.rate"]
 
 
-def residual_power(scenario: OneStep, points: Points) -> Array:
+def residual_power(scenario: OneStep, points: Points) -> Floats:
     """Return E r^2 of the residuals r of a small or growing step."""
     zeta, pi = second_layer_law(scenario)
     power = scenario.target.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
@@ -171,7 +169,7 @@ def residual_power(scenario: OneStep, points: Points) -> Array:
     return np.where(points["step.initial_output"] == 1, power + variance, constant)
 
 
-def spike_power(scenario: OneStep, points: Points, eta: Array) -> Array:
+def spike_power(scenario: OneStep, points: Points, eta: Floats) -> Floats:
     """Return eta^2 b^2, b the length of beta = X0^T r/n0 as the equations see it (section 2 of the notes on steps).
 
     With initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length, which may
@@ -183,12 +181,12 @@ def spike_power(scenario: OneStep, points: Points, eta: Array) -> Array:
     return eta**2 * (plain + f0 * c1**2) - 2 * f0 * eta
 
 
-def spike_length(scenario: OneStep, points: Points, eta: Array) -> Array:
+def spike_length(scenario: OneStep, points: Points, eta: Floats) -> Floats:
     """Return b^2 itself, for eta different from 0."""
     return spike_power(scenario, points, eta) / eta**2
 
 
-def _after_small_step(scenario: OneStep, points: Points, zeta: Array, pi: Array, theory: str) -> SpikedModel:
+def _after_small_step(scenario: OneStep, points: Points, zeta: Floats, pi: Floats, theory: str) -> SpikedModel:
     """Return the model of a small or growing step at a finite dimension (section 9 of the notes on step sizes)."""
     assert isinstance(scenario.step, SmallStep | GrowingStep)
     activation = scenario.activation
@@ -208,13 +206,13 @@ def _after_small_step(scenario: OneStep, points: Points, zeta: Array, pi: Array,
     return SpikedModel(pi, u, s, gamma, points["noise"], ones, 0 * ones, stretched=True)
 
 
-def bulk_row_scale(model: SpikedModel, points: Points) -> Array:
+def bulk_row_scale(model: SpikedModel, points: Points) -> Floats:
     """Return s_q where rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic), else 1."""
     finite = np.isfinite(points.get("step.batch_per_dim", np.array([np.inf])))[:, None]
     return np.where(finite & (model.batch is None), model.s, 1.0)
 
 
-def feedback(scenario: OneStep, points: Points) -> Array:
+def feedback(scenario: OneStep, points: Points) -> Floats:
     """Return what the initial output f0 adds to |E (y - f0) x|^2 at a finite dimension, of order 1/p (large batch).
 
     f0 is m + c1 <w, x> with w = sum_j zeta_j w0_j/p, so the spike gets a part along w, which is correlated with
@@ -229,7 +227,7 @@ def feedback(scenario: OneStep, points: Points) -> Array:
         return np.where(known, (np.sum(pi * zeta**2) * c1**2 - 2 / rate) / width, 0.0)
 
 
-def _after_gradient(scenario: OneStep, points: Points, zeta: Array, pi: Array, theory: str) -> SpikedModel:
+def _after_gradient(scenario: OneStep, points: Points, zeta: Floats, pi: Floats, theory: str) -> SpikedModel:
     """Return the model of a maximal step: section 5.2 (exact, large batch) or 5.1 (isotropic, any batch)."""
     assert isinstance(scenario.step, MaximalStep)
     activation, target = scenario.activation, scenario.target

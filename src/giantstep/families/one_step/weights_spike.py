@@ -20,15 +20,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep, Vocabulary
-from giantstep.families.one_step.steps import Points, residual_power, second_layer_law, step_size
+from giantstep.families.one_step.steps import residual_power, second_layer_law, step_size
 from giantstep.family import Answer
 from giantstep.gaussian import expectation
-
-Array = NDArray[np.float64]
+from giantstep.types import Floats, Points
 
 GAUSSIAN_NODES = 60
 LEFT_OUT = 0.02
@@ -75,7 +73,7 @@ def weights(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> A
     return Answer(values, solved, np.zeros(count), np.zeros(count, dtype=np.int64), warnings=warnings, attrs=attrs)
 
 
-def whole_law(scenario: OneStep) -> tuple[Array, Array]:
+def whole_law(scenario: OneStep) -> tuple[Floats, Floats]:
     """Return values and probabilities of the second layer; a Gaussian one becomes all its Gauss-Hermite nodes."""
     if isinstance(scenario.second_layer, Vocabulary):
         return second_layer_law(scenario)
@@ -98,7 +96,7 @@ def check_limit(scenario: OneStep, points: Points, what: str) -> None:
         )
 
 
-def remainder(scenario: OneStep, points: Points) -> Array:
+def remainder(scenario: OneStep, points: Points) -> Floats:
     """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
     assert isinstance(scenario.step, SmallStep | GrowingStep)
     eta = step_size(scenario, points)

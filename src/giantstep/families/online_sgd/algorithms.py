@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function
 from giantstep.gaussian.primitives import namespace_of
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 Force = Callable[["Network", Any, Any, Any, Any], Any]
 CLIP = 2.0
 """The exponential loss is clipped at exp(2), as its authors do."""

@@ -11,13 +11,12 @@ from math import asin, nan, pi, sqrt
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Engine, ErfEngine
 from giantstep.families.online_sgd.tilted import TiltedMoments
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 Step = Callable[[float, float], tuple[float, float]]
 
 

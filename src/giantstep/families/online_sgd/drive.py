@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
+from giantstep.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +31,7 @@ class Drive:
     second_layer: Floats
     constraint: str = "none"
     terms: str = "map"
-    classes: NDArray[np.int64] | None = None
+    classes: Integers | None = None
 
     def take(self, places: Any) -> Drive:
         """Return some of the points."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.closed_path import closed_path
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Engine, Forces
 from giantstep.gaussian import semidefinite_factor
+from giantstep.types import Booleans, Floats, Integers
 
-Floats = NDArray[np.float64]
 DIVERGED = 1e6
 """A neuron of larger squared norm has diverged."""
 DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
@@ -56,7 +55,7 @@ def map_step(engine: Engine, drive: Drive, M: Floats, Q: Floats) -> tuple[Floats
     return M / length[..., None], Q / (length[:, :, None] * length[:, None, :])
 
 
-def class_averages(M: Floats, Q: Floats, classes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def class_averages(M: Floats, Q: Floats, classes: Integers) -> tuple[Floats, Floats]:
     """Average (M, Q) over permutations of neurons within their classes."""
     member = np.equal.outer(classes, np.unique(classes)).astype(float)
     count = member.sum(axis=0)
@@ -71,7 +70,7 @@ def class_averages(M: Floats, Q: Floats, classes: NDArray[np.int64]) -> tuple[Fl
     return member @ (member.T @ M / count[:, None]), full
 
 
-def equal_neurons(second_layer: Floats, M: Floats, Q: Floats) -> NDArray[np.int64] | None:
+def equal_neurons(second_layer: Floats, M: Floats, Q: Floats) -> Integers | None:
     """Return the class of each neuron (equal second layer) where all of a class start alike, else None."""
     classes = np.unique(second_layer, return_inverse=True)[1].astype(np.int64)
     if len(np.unique(classes)) == len(classes):
@@ -123,14 +122,12 @@ def best_cosine(M: Floats, Q: Floats, frame: Floats) -> Floats:
     return np.asarray((np.abs(M @ frame) / norm[..., None]).max(axis=(1, 2)))
 
 
-def has_diverged(Q: Floats) -> NDArray[np.bool_]:
+def has_diverged(Q: Floats) -> Booleans:
     """Tell which states are beyond hope."""
     return np.asarray(~(np.diagonal(Q, axis1=1, axis2=2).max(axis=1) <= DIVERGED))
 
 
-def map_trajectory(
-    engine: Engine, drive: Drive, M: Floats, Q: Floats, times: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
+def map_trajectory(engine: Engine, drive: Drive, M: Floats, Q: Floats, times: Integers) -> tuple[Floats, Floats]:
     """Return the states at `times` (increasing), (B, times, ...); NaN from where a point diverged."""
     Ms = np.full((len(M), len(times), *M.shape[1:]), np.nan)
     Qs = np.full((len(M), len(times), *Q.shape[1:]), np.nan)
@@ -235,9 +232,7 @@ def _runge_kutta(engine: Engine, drive: Drive, M: Floats, Q: Floats, step: float
         )
 
 
-def ode_trajectory(
-    engine: Engine, drive: Drive, M: Floats, Q: Floats, times: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
+def ode_trajectory(engine: Engine, drive: Drive, M: Floats, Q: Floats, times: Integers) -> tuple[Floats, Floats]:
     """Return the states of the ODE at `times`, each point with its own adaptive steps; NaN from where one diverged."""
     p, k = M.shape[1:]
     Ms = np.full((len(M), len(times), p, k), np.nan)

@@ -8,19 +8,15 @@ grows out of its noise as m_inf exp(r t), m_inf = m_0 + sqrt(Dm/2r) N. Then the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.moments import Engine, KinkEngine, NodeEngine, engine_for
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian.quadrature import gauss_legendre_panels
+from giantstep.types import Floats, Points
 
-Floats = NDArray[np.float64]
-Points = Mapping[str, Floats]
 SMALL = 1e-5
 DEEP = -20.0
 """log m from which the drift is linear."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.dynamics import DIVERGED
 from giantstep.families.online_sgd.limit import averaged, drive_of, frame_of, observables
@@ -15,16 +14,15 @@ from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS
 from giantstep.families.online_sgd.start import starts
 from giantstep.lab import to_numpy
+from giantstep.types import Array, Points
 
-Points = Mapping[str, NDArray[np.float64]]
-Floats = NDArray[np.float64]
 MOST_NODES = 20_000
 """Rules with more nodes are replaced by Sobol points when the error of a measured state is wanted."""
 
 
 def trial(
     scenario: OnlineSGD, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Run once (or `runs` times at once) at every point; they share the samples and differ in their rates."""
     if what == "phases":
         return {}
@@ -41,7 +39,7 @@ def trial(
 
 def _trajectory(
     scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: Any, runs: int
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     times, count = settings["time"], len(points["rate"])
     p, k = scenario.width, scenario.directions
     Ms, Qs = np.full((count, runs, len(times), p, k), np.nan), np.full((count, runs, len(times), p, p), np.nan)
@@ -66,7 +64,7 @@ def _trajectory(
 
 def _recovery(
     scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: Any, runs: int, xp: Any
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     count, most = len(points["rate"]), int(points["steps"].max())
     frame, threshold = xp.asarray(frame_of(scenario)), settings["threshold"]
     found = xp.full((count, runs), xp.inf)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.checks import checked_number
 from giantstep.errors import bad_field
@@ -27,9 +26,8 @@ from giantstep.families.online_sgd.phases import phases
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import is_random, starts
 from giantstep.family import Answer
+from giantstep.types import Array, Floats, Integers, Points
 
-Points = Mapping[str, NDArray[np.float64]]
-Floats = NDArray[np.float64]
 KEPT = 400
 
 
@@ -51,7 +49,7 @@ def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[st
     return settings
 
 
-def kept_times(wanted: Any, steps: int) -> NDArray[np.int64]:
+def kept_times(wanted: Any, steps: int) -> Integers:
     """Return the updates that are kept: those asked for, or at most 400, denser early."""
     if wanted is None:
         return np.unique(np.round(steps * np.linspace(0, 1, KEPT) ** 2)).astype(np.int64)
@@ -139,7 +137,7 @@ def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
     drive = _symmetric(engines[0], drive, batch)
     move = ode_trajectory if theory == "ode" else map_trajectory
     found = [observables(scenario, e, *move(e, drive, batch.M, batch.Q, times)) for e in engines]
-    values: dict[str, NDArray[Any]] = {}
+    values: dict[str, Array] = {}
     for name in found[0]:
         replicas = np.stack([batch.mean(name, one[name]) for one in found])
         values[name] = replicas.mean(axis=0)

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.algorithms import CLIP, NAMED
 from giantstep.families.online_sgd.scenario import OnlineSGD
@@ -24,8 +23,8 @@ from giantstep.gaussian import JointRule, Plane, gauss_legendre_panels, joint_ru
 from giantstep.gaussian.expression import Call, Expression, Node, Number
 from giantstep.gaussian.expression import roots as zeros_of
 from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 CHUNK = 1 << 20
 """Values of F held at a time."""
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)

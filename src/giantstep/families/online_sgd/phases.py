@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.family import Answer
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 SAME = 0.05
 """Exponents closer than this count as equal when a regime is named."""
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError, bad_field
@@ -15,6 +14,7 @@ from giantstep.family import Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
+from giantstep.types import Floats
 
 STARTS = ("zero", "random", "gaussian")
 GRAMS = ("orthogonal", "random")
@@ -288,7 +288,7 @@ class OnlineSGD(Scenario):
         return Network(self.activation, np.array(self.second_layer))
 
     @property
-    def whitening(self) -> NDArray[np.float64]:
+    def whitening(self) -> Floats:
         """C with C C^T = P: z = C zeta for independent zeta."""
         if isinstance(self.target_gram, str):
             return np.eye(self.directions)
@@ -391,7 +391,7 @@ class OnlineSGD(Scenario):
         if self.algorithm == "extragradient" and self.inner_rate < 0:
             raise bad_field("inner_rate", self.inner_rate, "at least 0 for extragradient (below 0 is sam)")
 
-    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+    def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check dimension, batch and inner rate against width and algorithm."""
         p, k = self.width, self.directions
         least = 2 * p + k
@@ -415,7 +415,7 @@ class OnlineSGD(Scenario):
                 bad = float(points["inner_rate"][sign * points["inner_rate"] > 0][0])
                 raise bad_field("inner_rate", bad, f"at {'most' if sign > 0 else 'least'} 0 for {name}")
 
-    def inner_rates(self, points: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    def inner_rates(self, points: Mapping[str, Floats]) -> Floats:
         """Return the inner rate at every point: inner_rate, or (rate/p) d for two steps on one sample."""
         if self.algorithm == "two-step":
             return np.asarray(points["rate"] / self.width * points["dim"])

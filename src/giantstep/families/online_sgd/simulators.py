@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import semidefinite_factor
+from giantstep.types import Floats
 
-Floats = NDArray[np.float64]
 BLOCK = 1 << 16
 """Normals drawn at a time; a constant of the code, part of what a seed means."""
 ROWS = 2048

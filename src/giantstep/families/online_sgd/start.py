@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.lab import Draws
-
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 class Starts(NamedTuple):

@@ -13,9 +13,8 @@ untilted covariance is carried along as one more pair with X = 0: the drift need
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 
 class TiltedMoments:

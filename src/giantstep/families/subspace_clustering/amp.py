@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.lab.algebra import multiply
-from giantstep.lab.devices import Array, array_module
+from giantstep.lab.devices import array_module
+from giantstep.types import DeviceArray, Floats
 
 Start = Literal["spectral", "random", "thresholding", "informed"]
 STARTS: tuple[str, ...] = ("spectral", "random", "thresholding", "informed")
@@ -35,13 +35,13 @@ class Sweep:
     """What the hook `observe` of `amp` sees after every iteration (arrays of the device, not copies)."""
 
     iteration: int
-    posteriors: Array
+    posteriors: DeviceArray
     """(n, k) probabilities of the clusters."""
-    assignments: Array
+    assignments: DeviceArray
     """(n, p) posterior means U of the assignments, in the coordinates of `directions`."""
-    features: Array
+    features: DeviceArray
     """(d, p) posterior means V of the features, prefactor included."""
-    support: Array
+    support: DeviceArray
     """(d,) probability that a feature is active."""
     change: float
     """|U - U_old|^2/|U|^2."""
@@ -68,14 +68,14 @@ class AMPRun:
     sparsity, snr : the values used in the last sweep (learnt ones, where they were learnt).
     """
 
-    posteriors: Array
-    means: Array
-    support: Array
-    assignments: Array
-    features: Array
-    precision: Array
-    directions: Array
-    weights: Array
+    posteriors: DeviceArray
+    means: DeviceArray
+    support: DeviceArray
+    assignments: DeviceArray
+    features: DeviceArray
+    precision: DeviceArray
+    directions: DeviceArray
+    weights: DeviceArray
     outcome: str
     iterations: int
     change: float
@@ -89,21 +89,21 @@ class AMPRun:
         return self.outcome in ("converged", "trivial")
 
     @property
-    def labels(self) -> Array:
+    def labels(self) -> DeviceArray:
         """(n,) most probable cluster of each row, from 0."""
         return self.posteriors.argmax(axis=1)
 
 
 def amp(
-    X: Array,
+    X: DeviceArray,
     *,
     clusters: int,
     sparsity: float,
     snr: float,
-    weights: Sequence[float] | NDArray[np.float64] | None = None,
+    weights: Sequence[float] | Floats | None = None,
     mean: Literal["centred", "informative"] = "centred",
-    start: str | Array = "spectral",
-    truth: Array | None = None,
+    start: str | DeviceArray = "spectral",
+    truth: DeviceArray | None = None,
     overlap: float = 0.6,
     max_iterations: int = 400,
     tolerance: float = 1e-9,
@@ -247,7 +247,7 @@ def amp(
     )  # fmt: skip
 
 
-def assign(run: AMPRun, X: Array) -> Array:
+def assign(run: AMPRun, X: DeviceArray) -> DeviceArray:
     """Return the (m, k) probabilities of the clusters of fresh rows, from what a run has learnt.
 
     A fresh row has no part in V, so that its field is x V without an Onsager term: as accurate as on the data.
@@ -260,7 +260,7 @@ def assign(run: AMPRun, X: Array) -> Array:
     return posteriors / posteriors.sum(axis=1, keepdims=True)
 
 
-def helmert(clusters: int) -> NDArray[np.float64]:
+def helmert(clusters: int) -> Floats:
     """Return a (k, k-1) orthonormal basis of the vectors that sum to zero (Helmert's, first column (1, -1, 0...)).
 
     >>> helmert(2).round(3).tolist()
@@ -273,7 +273,7 @@ def helmert(clusters: int) -> NDArray[np.float64]:
     return Q
 
 
-def cluster_weights(clusters: int, weights: Sequence[float] | NDArray[np.float64] | None) -> NDArray[np.float64]:
+def cluster_weights(clusters: int, weights: Sequence[float] | Floats | None) -> Floats:
     """Return checked prior probabilities of the clusters, equal ones for None or an empty list."""
     if weights is None or len(weights) == 0:
         return np.full(clusters, 1 / clusters)
@@ -287,7 +287,7 @@ def cluster_weights(clusters: int, weights: Sequence[float] | NDArray[np.float64
     return w
 
 
-def cluster_directions(clusters: int, weights: NDArray[np.float64], mean: str = "centred") -> NDArray[np.float64]:
+def cluster_directions(clusters: int, weights: Floats, mean: str = "centred") -> Floats:
     """Return the places q_c of the clusters: row c is Q^T(e_c - weights), or e_c where the mean is informative."""
     if mean == "informative":
         return np.eye(clusters)
@@ -296,18 +296,18 @@ def cluster_directions(clusters: int, weights: NDArray[np.float64], mean: str = 
 
 
 def starting_point(
-    X: Array,
+    X: DeviceArray,
     start: str,
     *,
     clusters: int,
     sparsity: float,
     snr: float,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     mean: str = "centred",
-    truth: Array | None = None,
+    truth: DeviceArray | None = None,
     overlap: float = 0.6,
     generator: Any = None,
-) -> Array:
+) -> DeviceArray:
     """Return the (n, p) assignments U0 at which `amp` starts, by name (see `amp`).
 
     ``spectral``: sqrt(q n/k) times the leading left singular vectors, turned at random, q their predicted squared
@@ -351,7 +351,7 @@ def starting_point(
     return middle + U @ xp.asarray(helmert(clusters)).T if mean == "informative" else U
 
 
-def leading_vectors(X: Array, count: int, generator: Any = None) -> tuple[Array, NDArray[np.float64]]:
+def leading_vectors(X: DeviceArray, count: int, generator: Any = None) -> tuple[DeviceArray, Floats]:
     """Return the leading `count` left singular vectors, (n, count), and singular values of a matrix.
 
     They are found in a block Krylov space of 15 blocks (30 products with X); just above the edge of the bulk, where
@@ -382,7 +382,7 @@ def leading_vectors(X: Array, count: int, generator: Any = None) -> tuple[Array,
     return left, _host(xp.sqrt(xp.maximum(values[::-1][:count], 0.0)))
 
 
-def spectral_snr(singular_values: NDArray[np.float64], clusters: int, samples: int, dim: int) -> float:
+def spectral_snr(singular_values: Floats, clusters: int, samples: int, dim: int) -> float:
     """Return the snr that the mean of the leading k-1 squared singular values suggests, a start for learning it.
 
     y = mean sigma^2/d = (1 + t)(alpha + t)/t with t = snr alpha/k; just above the threshold where y is in the bulk.
@@ -394,7 +394,7 @@ def spectral_snr(singular_values: NDArray[np.float64], clusters: int, samples: i
     return clusters * strength / alpha
 
 
-def _informed_snr(overlap: float, weights: NDArray[np.float64]) -> float:
+def _informed_snr(overlap: float, weights: Floats) -> float:
     """Return the SNR a of the field about the truth at which the overlap is m_u = `overlap`."""
     from giantstep.families.subspace_clustering.channels import assignment_channel
 
@@ -406,7 +406,7 @@ def _informed_snr(overlap: float, weights: NDArray[np.float64]) -> float:
     return unequal_clusters(tuple(weights.tolist()))[0].start_snr(overlap)
 
 
-def _narrow(matrix: Array, right: Array, xp: ModuleType) -> Array:
+def _narrow(matrix: DeviceArray, right: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return matrix @ right; with up to four columns, one by one, which BLAS does up to five times faster."""
     if xp is not np or right.shape[1] > 4:
         return multiply(matrix, xp.ascontiguousarray(right), xp)
@@ -416,7 +416,9 @@ def _narrow(matrix: Array, right: Array, xp: ModuleType) -> Array:
     return out.T
 
 
-def _learnt(rho: float, tau: float, support: Array, mu: Array, S: Array, p: int) -> tuple[float, float]:
+def _learnt(
+    rho: float, tau: float, support: DeviceArray, mu: DeviceArray, S: DeviceArray, p: int
+) -> tuple[float, float]:
     """Return sparsity and slab variance after half a step (in their logarithms) of expectation-maximisation."""
     active = float(support.sum())
     spread = float((support * (mu**2).sum(axis=1)).sum() + support.sum() * S.trace()) / (p * max(active, 1e-300))
@@ -425,7 +427,7 @@ def _learnt(rho: float, tau: float, support: Array, mu: Array, S: Array, p: int)
 
 
 def _check(
-    X: Array,
+    X: DeviceArray,
     clusters: int,
     sparsity: float,
     snr: float,
@@ -457,7 +459,7 @@ def _check(
         raise bad_field("mean", mean, '"centred" or "informative"')
 
 
-def _own_start(start: Array, shape: tuple[int, int], xp: ModuleType) -> Array:
+def _own_start(start: DeviceArray, shape: tuple[int, int], xp: ModuleType) -> DeviceArray:
     U = xp.array(start, dtype=np.float64)
     if U.shape != shape or not bool(xp.isfinite(U).all()):
         raise bad_field("start", f"array {U.shape}", f"one of {', '.join(STARTS)} or {shape[0]} x {shape[1]} numbers")
@@ -468,10 +470,10 @@ def _generator(xp: ModuleType) -> Any:
     return xp.random.default_rng(0)
 
 
-def _normal(generator: Any, shape: tuple[int, ...]) -> Array:
+def _normal(generator: Any, shape: tuple[int, ...]) -> DeviceArray:
     return generator.standard_normal(shape, dtype=np.float64)
 
 
-def _host(array: Array) -> NDArray[np.float64]:
-    host: NDArray[np.float64] = array.get() if array_module(array) is not np else np.asarray(array)
+def _host(array: DeviceArray) -> Floats:
+    host: Floats = array.get() if array_module(array) is not np else np.asarray(array)
     return host

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from giantstep.errors import bad_field
-
-Floats = NDArray[np.float64]
+from giantstep.types import Floats
 
 _LOWEST, _HIGHEST, _DEGREE = 1e-6, 400.0, 170
 """Range and degree of the interpolants in log a; series below, saturated above."""

@@ -18,15 +18,10 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-from giantstep.families.subspace_clustering.channels import (
-    AssignmentChannel,
-    Floats,
-    features_entropy,
-    features_overlap,
-)
+from giantstep.families.subspace_clustering.channels import AssignmentChannel, features_entropy, features_overlap
+from giantstep.types import Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0
 _ABOVE = 1 + 1e-14
@@ -43,7 +38,7 @@ class Problems:
     grid: ClassVar[int] = 160
     """Points in log a on which turning points of lam(a) are looked for."""
 
-    def at(self, index: NDArray[np.intp]) -> Problems:
+    def at(self, index: Indices) -> Problems:
         """Return the problems at some places (an index may repeat)."""
         return Problems(self.channel, self.alpha[index], self.rho[index])
 
@@ -70,7 +65,7 @@ class Problems:
         low = 0.5 * (y + np.sqrt(y**2 + 4 * y))
         high = 0.5 * (y + np.sqrt(y**2 + 4 * y / self.rho))
 
-        def excess(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
             m, slope = features_overlap(np.exp(x), self.rho[index], self.channel.rank)
             return np.log(y[index]) - x - np.log(m), -1 - slope
 
@@ -111,7 +106,7 @@ class Turning:
     lam_dyn: Floats
     a_algB: Floats
     lam_algB: Floats
-    first_order: NDArray[np.bool_]
+    first_order: Booleans
 
 
 def turning_points(problems: Problems) -> Turning:
@@ -143,7 +138,7 @@ def turning_points(problems: Problems) -> Turning:
     sign = np.where(falls[where], 1.0, -1.0)
     owners = problems.at(where[0])
 
-    def signed(y: Floats, index: NDArray[np.intp]) -> Floats:
+    def signed(y: Floats, index: Indices) -> Floats:
         return sign[index] * owners.at(index).margin(np.exp(y))
 
     a = np.exp(crossing(signed, low, high)) if len(low) else np.empty(0)
@@ -186,7 +181,7 @@ def _zoom(x: Floats, margin: Floats) -> Floats:
     return np.asarray(low + (high - low) * inside)
 
 
-def _merge(old: Floats, new: Floats, rows: NDArray[np.intp]) -> Floats:
+def _merge(old: Floats, new: Floats, rows: Indices) -> Floats:
     """Append the new columns to their rows; other rows repeat their last value."""
     wide = np.repeat(old[:, -1:], new.shape[1], axis=1)
     wide[rows] = new
@@ -228,9 +223,7 @@ def _below_onset(problems: Problems, lam: Floats) -> Floats:
     return np.clip(1e-3 * _onset(problems, lam), 1e-14, 1e-3)
 
 
-def _on_piece(
-    problems: Problems, lam: Floats, low: Floats, high: Floats, exists: NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
+def _on_piece(problems: Problems, lam: Floats, low: Floats, high: Floats, exists: Booleans) -> tuple[Floats, Floats]:
     """Return the root of log(lam m_v) = log a between `low` and `high` where the piece `exists`, else zero."""
     a, residual = np.zeros(len(lam)), np.zeros(len(lam))
     here = np.flatnonzero(exists)
@@ -238,7 +231,7 @@ def _on_piece(
         return a, residual
     some, snr = problems.at(here), lam[here]
 
-    def excess(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
         new, slope = some.at(index).map(np.exp(x), snr[index])
         return np.log(new) - x, slope - 1
 
@@ -262,10 +255,10 @@ class Thresholds:
     m_dyn: Floats
     m_jump: Floats
     m_algB: Floats
-    first_order: NDArray[np.bool_]
+    first_order: Booleans
     residual: Floats
 
-    def at(self, index: NDArray[np.intp]) -> Thresholds:
+    def at(self, index: Indices) -> Thresholds:
         """Return those at some places."""
         return Thresholds(*(getattr(self, each.name)[index] for each in fields(self)))
 
@@ -284,7 +277,7 @@ def thresholds(problems: Problems, turning: Turning | None = None) -> Thresholds
         turns = Turning(*(getattr(turning, each.name)[here] for each in fields(turning)))
         rate = 0.5 * some.alpha * some.channel.variance * some.channel.rank
 
-        def gain(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        def gain(x: Floats, index: Indices) -> tuple[Floats, Floats]:
             lam, own = np.exp(x), some.at(index)
             own_turns = Turning(*(getattr(turns, each.name)[index] for each in fields(turns)))
             up, down = upper_branch(own, own_turns, lam)[0], lower_piece(own, own_turns, lam)[0]
@@ -333,7 +326,7 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
     return float(rho[0]), float(channel.overlap(a)[0]), float(one.snr_of(a)[0] / one.threshold[0])
 
 
-Sloped = Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]]
+Sloped = Callable[[Floats, Indices], tuple[Floats, Floats]]
 
 
 def falling_root(function: Sloped, low: Floats, high: Floats, *, steps: int = 100) -> tuple[Floats, Floats]:
@@ -365,7 +358,7 @@ def falling_root(function: Sloped, low: Floats, high: Floats, *, steps: int = 10
     return x, left
 
 
-def crossing(function: Callable[[Floats, NDArray[np.intp]], Floats], low: Floats, high: Floats) -> Floats:
+def crossing(function: Callable[[Floats, Indices], Floats], low: Floats, high: Floats) -> Floats:
     """Return where functions fall from positive (at `low`) to not positive (at `high`), by guarded regula falsi."""
     index = np.arange(len(low))
     low, high = low.copy(), high.copy()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
@@ -25,15 +24,15 @@ from giantstep.families.subspace_clustering.amp import (
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
 from giantstep.lab import array_module, to_numpy
+from giantstep.types import Array, Booleans, Floats, Indices, Points
 
-Points = Mapping[str, NDArray[np.float64]]
 _TURNS = 3
 """Random turns of the start that are tried for three or more clusters of unequal sizes."""
 
 
 def trial(
     scenario: SubspaceClustering, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Run AMP once at every point; they share the noise, the features and the labels.
 
     Points differ in the strength of the signal and in the number of rows. A run that stops at `max_iterations` keeps
@@ -83,8 +82,8 @@ class Truth:
     noise: Any
     features: Any
     """(d, p) rows of V in the coordinates of the assignments, V^T V = rho d for a balanced instance."""
-    labels: NDArray[np.intp]
-    active: NDArray[np.bool_]
+    labels: Indices
+    active: Booleans
     snr: float = 0.0
     X: Any = None
 
@@ -107,7 +106,7 @@ class Truth:
         return one
 
     @staticmethod
-    def on_device(like: Any, array: NDArray[Any]) -> Any:
+    def on_device(like: Any, array: Array) -> Any:
         """Return an array on the device of another."""
         return array_module(like).asarray(array)
 
@@ -192,7 +191,7 @@ def _rivals(truth: Truth, settings: Mapping[str, Any], generator: Any) -> dict[s
     return {"accuracy": accuracies}
 
 
-def _orders(weights: NDArray[np.float64], sizes: NDArray[np.float64]) -> list[NDArray[np.intp]]:
+def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
     """Return orders in which found clusters may belong to the weights: all that differ for up to four, else by size.
 
     By size means the order of the sizes and its exchanges of two.
@@ -241,7 +240,7 @@ def _trajectory(truth: Truth, settings: Mapping[str, Any], generator: Any) -> di
     return {name: [one[name] for one in history] for name in names}
 
 
-def _probabilities(U: Any, directions: Any, weights: NDArray[np.float64]) -> Any:
+def _probabilities(U: Any, directions: Any, weights: Floats) -> Any:
     """Return the probabilities P with P @ directions = U (they sum to one)."""
     like = Truth.on_device(U, np.ones((len(weights), 1)))
     xp = array_module(U)

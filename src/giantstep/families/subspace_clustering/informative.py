@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
-    Floats,
     chi_nodes,
     informed_entropy,
     informed_overlap,
     log_odds,
 )
 from giantstep.families.subspace_clustering.curve import Problems, falling_root
+from giantstep.types import Floats, Indices
 
 
 @dataclass
@@ -39,7 +38,7 @@ class InformedProblems(Problems):
         plain = Problems(channel, rows[:, 0].copy(), rows[:, 1].copy())
         return cls(channel, alpha, rho, onset(plain)[place.reshape(-1)])
 
-    def at(self, index: NDArray[np.intp]) -> InformedProblems:
+    def at(self, index: Indices) -> InformedProblems:
         """Return the problems at some places (an index may repeat)."""
         return InformedProblems(self.channel, self.alpha[index], self.rho[index], self.onset[index])
 
@@ -60,7 +59,7 @@ class InformedProblems(Problems):
         m_u = self.channel.overlap(a)
         centred = Problems(self.channel, self.alpha, self.rho).snr_of(a)
 
-        def excess(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
             own, lam = self.at(index), np.exp(x)
             m_v, by_b, by_mean = informed_overlap(
                 own.features_snr(m_u[index], lam), known(own, lam), own.rho, own.channel.rank
@@ -97,7 +96,7 @@ def known(problems: Problems, lam: Floats) -> Floats:
 def onset(problems: Problems) -> Floats:
     """Return the snr at which zero overlap loses stability: (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L) = 1."""
 
-    def excess(x: Floats, index: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
         some, lam, tiny = problems.at(index), np.exp(x), np.full(len(x), 1e-9)
         m_v, _, by_mean = informed_overlap(tiny, known(some, lam), some.rho, some.channel.rank)
         gain = np.log(some.alpha * some.channel.variance**2 * lam**2 * m_v / tiny / some.rho)

@@ -13,7 +13,6 @@ from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering import informative
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
-    Floats,
     assignment_channel,
     features_overlap,
     informed_overlap,
@@ -33,8 +32,8 @@ from giantstep.families.subspace_clustering.rivals import pca_accuracy
 from giantstep.families.subspace_clustering.scenario import ALGORITHMS, BRANCHES, PHASES, SubspaceClustering
 from giantstep.families.subspace_clustering.unequal import strongest, unequal_clusters
 from giantstep.family import Answer
+from giantstep.types import Array, Floats, Indices, Points
 
-Points = Mapping[str, NDArray[np.float64]]
 _SAME = 1e-7
 """Relative difference of the SNR a below which two branches are one (rounding at a spinodal is its square root)."""
 _SAME_SAMPLED, _SETTLED = 1e-4, 2e-6
@@ -96,7 +95,7 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
     return answer
 
 
-def _by_clusters(points: Points) -> Iterator[tuple[NDArray[np.intp], int]]:
+def _by_clusters(points: Points) -> Iterator[tuple[Indices, int]]:
     clusters = np.asarray(points["clusters"])
     for k in np.unique(clusters):
         yield np.flatnonzero(clusters == k), int(k)
@@ -107,12 +106,10 @@ def channel_of(scenario: SubspaceClustering, clusters: int) -> AssignmentChannel
     return assignment_channel(clusters, scenario.weights[0] if len(scenario.weights) == 2 else None)
 
 
-Solved = tuple[dict[str, NDArray[Any]], Floats, NDArray[np.object_]]
+Solved = tuple[dict[str, Array], Floats, NDArray[np.object_]]
 
 
-def _problems(
-    scenario: SubspaceClustering, channel: AssignmentChannel, points: Points
-) -> tuple[Problems, NDArray[np.intp]]:
+def _problems(scenario: SubspaceClustering, channel: AssignmentChannel, points: Points) -> tuple[Problems, Indices]:
     """Return the different (alpha, rho) among the points, and which of them each point has."""
     rows = np.stack([points["samples_per_dim"], points["sparsity"]], axis=1)
     unique, place = np.unique(rows, axis=0, return_inverse=True)
@@ -258,7 +255,7 @@ def _unequal_overlaps(scenario: SubspaceClustering, points: Points, settings: Ma
     best = np.where((mean[-1, :, 1] >= mean[-1, :, 0]) | same, 1, 0)
     third = np.where(best == 1, found[..., 1], found[..., 0])
     every = np.concatenate([found, third[..., None]], axis=-1)
-    values: dict[str, NDArray[Any]] = dict(zip(names, every.mean(axis=1)))
+    values: dict[str, Array] = dict(zip(names, every.mean(axis=1)))
     if len(sets) > 1:
         errors = every.std(axis=1, ddof=1) / np.sqrt(len(sets))
         values |= {f"{name}_stderr": error for name, error in zip(names, errors)}
@@ -273,7 +270,7 @@ def _unequal_overlaps(scenario: SubspaceClustering, points: Points, settings: Ma
 def _unequal_rivals(scenario: SubspaceClustering, points: Points, settings: Mapping[str, Any]) -> Solved:
     values, change, reasons = _unequal_overlaps(scenario, points, settings)
     missing = np.full(len(change), np.nan)
-    answers: dict[str, NDArray[Any]] = {
+    answers: dict[str, Array] = {
         name: np.stack([values[name][:, 0], missing, values[name][:, 2]], axis=1)
         for name in ("accuracy", "accuracy_stderr")
         if name in values
@@ -296,7 +293,7 @@ def _unequal_trajectory(scenario: SubspaceClustering, points: Points, settings: 
                     M_v, M_u, _, accuracy = nodes.step(M_u, lam, alpha, rho)
                 now = {**nodes.measured(M_u, M_v, rho), "accuracy": accuracy}
                 found[:, which, place, step] = [now[name] for name in names]
-    values: dict[str, NDArray[Any]] = dict(zip(names, found.mean(axis=1)))
+    values: dict[str, Array] = dict(zip(names, found.mean(axis=1)))
     if len(sets) > 1:
         errors = found.std(axis=1, ddof=1) / np.sqrt(len(sets))
         values |= {f"{name}_stderr": error for name, error in zip(names, errors)}
@@ -307,7 +304,7 @@ def _unequal_thresholds(scenario: SubspaceClustering, points: Points, settings: 
     """Answer with the linear stability of zero overlap; the curve of fixed points has no single parameter here."""
     count, names = len(points["snr"]), ("dyn", "it", "jump", "algB")
     missing = np.full(count, np.nan)
-    values: dict[str, NDArray[Any]] = {f"lam_{name}": missing for name in names}
+    values: dict[str, Array] = {f"lam_{name}": missing for name in names}
     values |= {f"ratio_{name}": missing for name in names} | {f"m_{name}": missing for name in names if name != "it"}
     values["lam_alg"] = 1 / (strongest(scenario.weights) * np.sqrt(points["samples_per_dim"]))
     values["transition"] = np.full(count, "")

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import InputError, bad_field
-from giantstep.families.subspace_clustering.channels import AssignmentChannel, Floats
+from giantstep.families.subspace_clustering.channels import AssignmentChannel
+from giantstep.types import Floats, Integers
 
-Labels = NDArray[np.int64]
+Labels = Integers
 _BISECTIONS, _SWEEPS = 18, 40
 
 

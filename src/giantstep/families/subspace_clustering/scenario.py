@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giantstep.errors import bad_field
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import Integer, Number, Numbers, Scenario, field
+from giantstep.types import Floats
 
 BRANCHES = ("uninformed", "informed", "bayes")
 """What AMP reaches without knowledge, with knowledge of the truth, and what is optimal."""
@@ -186,7 +186,7 @@ class SubspaceClustering(Scenario):
         if self.mean == "informative":
             raise bad_field("weights", list(self.weights), 'left out (equal) where mean="informative"')
 
-    def check_points(self, points: Mapping[str, NDArray[np.float64]]) -> None:
+    def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse other numbers of clusters than there are weights."""
         if self.weights and np.any(points["clusters"] != len(self.weights)):
             raise bad_field("clusters", points["clusters"].max(), f"{len(self.weights)}, as there are weights")

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from giantstep.families.subspace_clustering.amp import cluster_directions
-from giantstep.families.subspace_clustering.channels import Floats, log_odds
+from giantstep.families.subspace_clustering.channels import log_odds
+from giantstep.types import Floats
 
 _SIDE, _EDGE, _END = 96, 8001, 8.0
 """Nodes of the product rule in each of two dimensions, of the rule for kinks, and the end of both."""
@@ -187,7 +187,7 @@ def strongest(weights: Sequence[float]) -> float:
     return float(np.linalg.eigvalsh((places * w[:, None]).T @ places)[-1])
 
 
-def _spectrum(A: Floats) -> tuple[Floats, NDArray[np.float64]]:
+def _spectrum(A: Floats) -> tuple[Floats, Floats]:
     b, basis = np.linalg.eigh(0.5 * (A + A.T))
     return np.maximum(b, 0.0), basis
 
