@@ -153,9 +153,9 @@ def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
 
 def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
-    from giantstep.families.one_step import finite_batch, first_order
     from giantstep.families.one_step.limit import risk_equations
     from giantstep.families.one_step.steps import grouped_tables
+    from giantstep.readout import batch_bulk, first_order
 
     points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()} | {"dim": np.array([np.inf])}
     _, model, tables = next(iter(grouped_tables(s, points, [("exact", np.array([0]))])))
@@ -167,10 +167,10 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     for sweep in range(1, 5000):
         Vh1, D = first_order.hats(equations, V)
         for _ in range(15):
-            bulk = finite_batch.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
+            bulk = batch_bulk.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
             R = equations.block_width / (D + (1 - bulk.N[:, range(k), range(k)]) / R)
             gm = bulk.image
-        S = finite_batch.bulk_response(bulk, k)
+        S = batch_bulk.bulk_response(bulk, k)
         response = first_order.Response(R, np.empty((1, 0, 0)), S, Vh1, D, gm)
         new = first_order.variance_function(equations, response)
         change = np.max(np.abs(new - V) / (equations.b + V))

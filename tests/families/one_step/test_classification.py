@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.one_step import classification
+from giantstep.readout import classes
 
 TANH = gs.OneStep(
     activation="tanh",
@@ -45,7 +45,7 @@ def test_reference_values_hinge():
 
 def test_more_nodes_change_nothing(monkeypatch):
     few = gs.predict(TANH, ridge=[1e-3, 10.0])
-    monkeypatch.setattr(classification, "NODES", 20)
+    monkeypatch.setattr(classes, "NODES", 20)
     many = gs.predict(TANH, ridge=[1e-3, 10.0])
     for name in ("test_error", "train_error", "objective", "norm"):
         np.testing.assert_allclose(few[name], many[name], rtol=1e-7)

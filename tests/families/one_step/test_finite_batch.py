@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.one_step import finite_batch, first_order, risk
+from giantstep.families.one_step.batch import residual_rule
 from giantstep.families.one_step.limit import risk_equations
 from giantstep.families.one_step.steps import grouped_tables
+from giantstep.readout import batch_bulk, errors, first_order
 
 
 def points_of(scenario, dim=np.inf, **fields):
@@ -112,7 +113,7 @@ def test_a_point_does_not_depend_on_its_batch():
 
 def test_label_noise_is_carried_to_one_dimension_exactly():
     target = gs.Function("relu")
-    nodes, weights, moments = finite_batch.residual_rule(target, 0.3, 0.1)
+    nodes, weights, moments = residual_rule(target, 0.3, 0.1)
     rng = np.polynomial.hermite_e.hermegauss(60)
     s = np.linspace(-9, 9, 20001)
     w = np.exp(-(s**2) / 2)
@@ -144,9 +145,9 @@ def test_tangents_are_derivatives_of_the_inner_solution(row):
         else:
             scale = np.max(np.abs(D))
             D[:, direction - pairs] += size * scale
-        gm, R = finite_batch.solve_bulk(batch, ladder, Vh1, D, equations.block_width, response.gm, response.R)
-        bulk = finite_batch.Bulk.at(batch, ladder, gm, R, Vh1)
-        S = finite_batch.bulk_response(bulk, R.shape[1])
+        gm, R = batch_bulk.solve_bulk(batch, ladder, Vh1, D, equations.block_width, response.gm, response.R)
+        bulk = batch_bulk.Bulk.at(batch, ladder, gm, R, Vh1)
+        S = batch_bulk.bulk_response(bulk, R.shape[1])
         return np.concatenate([S[:, equations.rows, equations.columns], R], axis=1)[0] / equations.width[0], scale
 
     for direction in range(tangents.matrix.shape[1]):
@@ -232,5 +233,5 @@ def test_risk_is_not_computed_where_the_first_order_failed():
     _, model, tables = next(iter(grouped_tables(s, points, [("exact", np.arange(2))])))
     first = first_order.solve_first_order(risk_equations(tables, model, points))
     first.residual[0] = np.inf
-    found = risk.risk(first, np.zeros(2))
+    found = errors.risk(first, np.zeros(2))
     assert np.isnan(found.test[0]) and found.test[1] == pytest.approx(0.37408632, abs=6e-9)

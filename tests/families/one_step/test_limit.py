@@ -24,11 +24,11 @@ from second_route import (
 )
 
 import giantstep as gs
-from giantstep.families.one_step.first_order import solve_first_order
 from giantstep.families.one_step.limit import risk_equations
-from giantstep.families.one_step.risk import opposite_signs, risk
 from giantstep.families.one_step.steps import grouped_tables
 from giantstep.family import Answer
+from giantstep.readout.errors import opposite_signs, risk
+from giantstep.readout.first_order import solve_first_order
 
 FOUR = gs.Vocabulary([1, -0.5, 1.5, -2], [0.7, 0.1, 0.1, 0.1])
 

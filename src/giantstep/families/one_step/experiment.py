@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.classification import LOSSES
 from giantstep.families.one_step.feature_spikes import checked_degrees
 from giantstep.families.one_step.same_sample import check_question
 from giantstep.families.one_step.scenario import (
@@ -34,6 +33,7 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
 from giantstep.lab import Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
 from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
+from giantstep.readout.classes import LOSSES
 from giantstep.risk.fitting import fit
 from giantstep.types import Array, Booleans, DeviceArray, Floats, Integers, Points
 

@@ -10,23 +10,14 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step import spectrum as spectra
-from giantstep.families.one_step.classification import GOOD_ENOUGH, Classifier, classify
 from giantstep.families.one_step.feature_spikes import prepare as prepare_spikes
 from giantstep.families.one_step.feature_spikes import spikes
-from giantstep.families.one_step.first_order import (
-    PACKED_BLOCKS,
-    Equations,
-    FirstOrder,
-    solve_first_order,
-)
 from giantstep.families.one_step.model import (
     BOUND,
     KERNEL_NODES_PER_PANEL,
     NODES_PER_PANEL,
     SpikedModel,
-    Tables,
 )
-from giantstep.families.one_step.risk import Risk, risk
 from giantstep.families.one_step.same_sample import same_sample_limit
 from giantstep.families.one_step.scenario import GrowingStep, MaximalStep, OneStep, PlantedSpike, SmallStep
 from giantstep.families.one_step.staircase import closed_form_errors
@@ -44,6 +35,15 @@ from giantstep.families.one_step.steps import (
 )
 from giantstep.families.one_step.weights_spike import weights
 from giantstep.family import Answer
+from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify
+from giantstep.readout.errors import Risk, risk
+from giantstep.readout.features import Tables
+from giantstep.readout.first_order import (
+    PACKED_BLOCKS,
+    Equations,
+    FirstOrder,
+    solve_first_order,
+)
 from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
 
 IDENTITY_TOLERANCE = 1e-6

@@ -10,18 +10,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.finite_batch import Batch
-from giantstep.families.one_step.first_order import (
-    PACKED_BLOCKS,
-    Equations,
-    FirstOrder,
-    kernel,
-    packed_coupling,
-    response_matrix,
-    solve_first_order,
-)
-from giantstep.families.one_step.model import KERNEL_NODES_PER_PANEL, Tables
-from giantstep.families.one_step.risk import batch_channels
+from giantstep.families.one_step.model import KERNEL_NODES_PER_PANEL
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.steps import (
     Models,
@@ -33,6 +22,18 @@ from giantstep.families.one_step.steps import (
 )
 from giantstep.family import Answer
 from giantstep.gaussian import Function
+from giantstep.readout.batch_bulk import Batch
+from giantstep.readout.errors import batch_channels
+from giantstep.readout.features import Tables
+from giantstep.readout.first_order import (
+    PACKED_BLOCKS,
+    Equations,
+    FirstOrder,
+    kernel,
+    packed_coupling,
+    response_matrix,
+    solve_first_order,
+)
 from giantstep.spectra import Panels, bulk_panels, march_to_edge
 from giantstep.types import Array, Booleans, Integers, Points
 

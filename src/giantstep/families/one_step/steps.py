@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.finite_batch import batch_statistics
-from giantstep.families.one_step.first_order import PACKED_BLOCKS
-from giantstep.families.one_step.model import NODES_PER_PANEL, SpikedModel, Tables, tabulate
+from giantstep.families.one_step.batch import batch_statistics
+from giantstep.families.one_step.model import NODES_PER_PANEL, SpikedModel, tabulate
 from giantstep.families.one_step.scenario import (
     GrowingStep,
     MaximalStep,
@@ -21,6 +20,8 @@ from giantstep.families.one_step.scenario import (
     Vocabulary,
 )
 from giantstep.gaussian import expectation
+from giantstep.readout.features import Tables
+from giantstep.readout.first_order import PACKED_BLOCKS
 from giantstep.types import Floats, Integers, Points
 
 Models = list[tuple[str, Integers]]

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.families.one_step.finite_batch import Tangents, signal_covariance
-from giantstep.families.one_step.first_order import (
+from giantstep.readout.batch_bulk import Tangents, signal_covariance
+from giantstep.readout.features import Tables
+from giantstep.readout.first_order import (
     BATCH_CHUNK,
     KERNEL_CHUNK,
     PACKED_BLOCKS,
@@ -17,7 +18,6 @@ from giantstep.families.one_step.first_order import (
     packed_coupling,
     response_matrix,
 )
-from giantstep.families.one_step.model import Tables
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Integers
 

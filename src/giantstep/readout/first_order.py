@@ -15,7 +15,7 @@ with q <= q', so for few blocks it is packed into K coordinates; for many blocks
 Newton's equation is solved at the nodes themselves with the symmetric kernel of (3.5).
 
 After a step on a finite batch the rows of the bulk are anisotropic: (3.2)-(3.4) are replaced by (6.2)-(6.4), see
-`finite_batch`.
+`batch_bulk`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step import finite_batch
-from giantstep.families.one_step.finite_batch import Batch
-from giantstep.families.one_step.model import Tables
+from giantstep.readout import batch_bulk
+from giantstep.readout.batch_bulk import Batch
+from giantstep.readout.features import Tables
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
 
@@ -160,9 +160,9 @@ def respond(equations: Equations, V: Array, R: Array, gm: Array | None = None, m
         gm = np.zeros((len(R), size, size), R.dtype)
         gm[:, range(k, size), range(k, size)] = 0.5
         gm[:, :k, :k] = 0.5 * np.sqrt(np.abs(R))[:, :, None] * Vh1 * np.sqrt(np.abs(R))[:, None, :]
-    gm, R = finite_batch.solve_bulk(equations.batch, equations.ladder, Vh1, D, equations.block_width, gm, R, max_steps)
-    bulk = finite_batch.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
-    S = finite_batch.bulk_response(bulk, k)
+    gm, R = batch_bulk.solve_bulk(equations.batch, equations.ladder, Vh1, D, equations.block_width, gm, R, max_steps)
+    bulk = batch_bulk.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
+    S = batch_bulk.bulk_response(bulk, k)
     return Response(R, np.empty((len(R), 0, 0)), S, Vh1, D, gm)
 
 
@@ -270,11 +270,11 @@ def response_matrix(equations: Equations, response: Response) -> Array:
     return out / beta[:, None, None]
 
 
-def batch_tangents(equations: Equations, response: Response) -> finite_batch.Tangents:
+def batch_tangents(equations: Equations, response: Response) -> batch_bulk.Tangents:
     """Return how (gm, R) of a finite batch move with Vh1 and D."""
     assert equations.batch is not None
-    bulk = finite_batch.Bulk.at(equations.batch, equations.ladder, response.gm, response.R, response.Vh1)
-    return finite_batch.tangents(
+    bulk = batch_bulk.Bulk.at(equations.batch, equations.ladder, response.gm, response.R, response.Vh1)
+    return batch_bulk.tangents(
         equations.batch, bulk, response.R, response.D, equations.rows, equations.columns, equations.width
     )
 

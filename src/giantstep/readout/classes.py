@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step.first_order import (
+from giantstep.readout.errors import least_squares, misclassified
+from giantstep.readout.features import Tables
+from giantstep.readout.first_order import (
     Equations,
     Response,
     isotropic_response,
@@ -29,8 +31,6 @@ from giantstep.families.one_step.first_order import (
     starting_response,
     variance_function,
 )
-from giantstep.families.one_step.model import Tables
-from giantstep.families.one_step.risk import least_squares, misclassified
 from giantstep.risk import Hinge, Logistic, Loss, Rows, SignLabels, channel_moments, quadrature, stiffness
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers

@@ -1,0 +1,105 @@
+"""What a gradient step on a finite batch leaves behind: averages over the batch (spiked_features, section 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from giantstep.gaussian import Function, expectation, gauss_legendre_panels
+from giantstep.readout.batch_bulk import Batch
+from giantstep.types import Array
+
+PANELS, PANEL_NODES = 12, 8
+
+
+def residual_rule(target: Function, offset: float, noise: float) -> tuple[Array, Array, Array]:
+    """Return nodes rho (J,), weights (3, J) of 1, s, s^2 and the moments E rho^j, j = 0..4.
+
+    rho = g(s) + sqrt(noise) eps - offset. The two-dimensional rule in (s, eps) is carried over to panels in rho by
+    local interpolation, which integrates polynomials of degree 7 on each panel exactly.
+    """
+    edges = np.unique(np.concatenate([np.arange(-9.0, 10.0), [k for k in target.kinks if abs(k) < 9]]))
+    s, w = gauss_legendre_panels(edges[None], 12)
+    s, w = s[0], w[0] * np.exp(-(s[0] ** 2) / 2)
+    w /= w.sum()
+    eps, w_eps = np.polynomial.hermite_e.hermegauss(40) if noise > 0 else (np.zeros(1), np.ones(1))
+    w_eps = w_eps / w_eps.sum()
+    rho = (target(s)[:, None] + np.sqrt(noise) * eps[None] - offset).ravel()
+    weight = (w[:, None] * w_eps).ravel()
+    keep = weight > 1e-22
+    rho, weight, s = rho[keep], weight[keep], np.repeat(s, len(eps))[keep]
+    moments = np.array([np.sum(weight * rho**j) for j in range(5)])
+    scale = np.sqrt(moments[2])
+    t = np.arcsinh(rho / scale)
+    cuts = np.linspace(t.min(), t.max() + 1e-12, PANELS + 1)
+    legendre, _ = np.polynomial.legendre.leggauss(PANEL_NODES)
+    panel = np.clip(np.searchsorted(cuts, t, side="right") - 1, 0, PANELS - 1)
+    left, right = np.sinh(cuts[:-1]) * scale, np.sinh(cuts[1:]) * scale
+    nodes = 0.5 * (left + right)[:, None] + 0.5 * (right - left)[:, None] * legendre
+    local = (2 * rho - left[panel] - right[panel]) / np.maximum((right - left)[panel], 1e-300)
+    basis = _lagrange(legendre, local)  # (points, nodes of the panel)
+    weights = np.zeros((3, PANELS, PANEL_NODES))
+    for power in range(3):
+        np.add.at(weights[power], panel, (weight * s**power)[:, None] * basis)
+    return nodes.ravel(), weights.reshape(3, -1), moments
+
+
+def _lagrange(nodes: Array, x: Array) -> Array:
+    vandermonde = np.polynomial.legendre.legvander(nodes, len(nodes) - 1)
+    return np.linalg.solve(vandermonde.T, np.polynomial.legendre.legvander(x, len(nodes) - 1).T).T
+
+
+def batch_statistics(
+    activation: Function, target: Function, offset: float, e: Array, alpha0: Array, noise: Array
+) -> Batch:
+    """Return the batch of every point: e = eta zeta_q (B, k), `offset` the output m of the network at the start."""
+    c = activation.hermite(3) * np.sqrt([1.0, 1.0, 2.0, 6.0])
+    even = activation.parity != "odd"
+    c1, c2, c3 = c[1], (c[2] if even else 0.0), (0.0 if even else c[3])
+
+    def mean(function: Any) -> float:
+        value, _ = expectation(function, kinks=activation.kinks)
+        return float(value)
+
+    def remainder(z: Array) -> Array:
+        return activation.derivative(z) - c1 - c2 * z
+
+    v, k3, k4 = (mean(lambda z, j=j: remainder(z) ** j) for j in (2, 3, 4))
+    a2, a3 = mean(lambda z: z**2 * remainder(z) ** 2), mean(lambda z: z * remainder(z) ** 3)
+    e3, b2 = mean(lambda z: z**3 * remainder(z)), mean(lambda z: (z**2 - 1) * remainder(z) ** 2)
+
+    distinct, which = np.unique(noise, return_inverse=True)
+    rules = [residual_rule(target, offset, value) for value in distinct]
+    nodes = np.stack([rule[0] for rule in rules])[which]
+    weights = np.stack([rule[1] for rule in rules])[which]
+    M1, M2, M3, M4 = (np.array([rule[2][j] for rule in rules])[which][:, None] for j in (1, 2, 3, 4))
+    a0 = alpha0[:, None]
+    q = e * c2
+    g1 = target.hermite(1)[1]
+    G = np.sqrt(g1**2 + M2 / a0)
+    K2 = 1 + 2 * q * M1 + q**2 * (M1**2 + M2 / a0)
+    norm = K2 + e**2 * v * M2 / a0
+    fourth = e**4 * (2 * M2**2 * v**2 / a0**2 + M4 * (k4 - v**2) / a0**3)
+    if even:
+        f1, f2, f3, f4 = M1, M2 / a0, M3 / a0**2, M4 / a0**3
+        F2, F3 = f2 + f1**2, f3 + 3 * f2 * f1 + f1**3
+        F4 = f4 + 4 * f3 * f1 + 2 * f2**2 + 6 * f2 * f1**2 + f1**4
+        rho, w = nodes[:, :, None], weights[:, 0, :, None]
+        kr = 1 + q[:, None] * (rho / a0[:, None] + M1[:, None])
+        dk = 2 * q[:, None] * rho / a0[:, None] + q[:, None] ** 2 * (
+            rho**2 / a0[:, None] ** 2 + 2 * rho * M1[:, None] / a0[:, None]
+        )
+        spread = (
+            2 * ((1 + 4 * q * f1 + 6 * q**2 * F2 + 4 * q**3 * F3 + q**4 * F4) - K2**2)
+            + 4 * e**2 / a0 * (a2 * np.sum(w * rho**2 * kr**2, axis=1) + v * q**2 * M2**2 / a0)
+            + fourth
+            + 4 * e * e3 * np.sum(w * rho * kr * dk, axis=1)
+            + 2 * e**2 * b2 / a0 * np.sum(w * rho**2 * dk, axis=1)
+            + 4 * e**3 * a3 / a0**2 * np.sum(w * rho**3 * kr, axis=1)
+        )
+        mg = mh = np.zeros_like(e)
+    else:
+        mg, mh = 2 * e * c3, e**3 * k3 / a0**2
+        spread = 4 * e**2 * (c3**2 * G**2 + M2 * (a2 - c3**2) / a0) + fourth
+    return Batch(even, alpha0, q, e**2 * v / a0, nodes, weights, g1 / G[:, 0], G[:, 0], mg, mh, spread, norm)

@@ -1,0 +1,1 @@
+"""Ridge and convex read-outs of features that are Gaussian given kappa."""
