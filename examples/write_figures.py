@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.describe import with_infinity
 from giantstep.explorer.presets import figure_preset
 from giantstep.figures.recipes import Recipe, list_figures
+from giantstep.jsondata import with_infinity
 from giantstep.study import Study
 from giantstep.studyfile import study_fields
 

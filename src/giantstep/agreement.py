@@ -212,9 +212,9 @@ class Agreement:
 
     def to_dict(self, allow: float = 0.0) -> dict[str, Any]:
         """Return the report as strict JSON data (None for NaN, "inf" for infinity)."""
-        from giantstep.result import plain
+        from giantstep.jsondata import json_data
 
-        rows = [{**plain(asdict(row)), "passes": row.passes(allow)} for row in self.rows]
+        rows = [{**json_data(asdict(row)), "passes": row.passes(allow)} for row in self.rows]
         return {"trials": self.trials, "allow": allow, "passes": self.passes(allow), "variables": rows}
 
     def table(self, allow: float = 0.0) -> str:

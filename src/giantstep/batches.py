@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("giantstep")
 
 
-def solved(
+def solve_limit(
     request: Request, settings: Mapping[str, Any], progress: ProgressOption, *, bare: bool = False
 ) -> tuple[xarray.Dataset, Problems]:
     """Return the limit at every point of the grid, and what went wrong.
@@ -39,9 +39,9 @@ def solved(
     with Progress(progress, grid.size, "limit") as bar:
         for batch in grid.batches():
             points = _bare(batch.points) if bare and not grid.dim_is_field else batch.points
-            answers.append((batch.places, batch.scenario.limit(points, request.what, own_settings)))
-            bar.advance(len(batch.places))
-    result, problems = collected(answers, request, settings)
+            answers.append((batch.index, batch.scenario.limit(points, request.what, own_settings)))
+            bar.advance(len(batch.index))
+    result, problems = collect_answers(answers, request, settings)
     _log.debug(
         "limit of %s, %s: %d of %d points solved in %.3g s",
         grid.scenario.family,
@@ -53,31 +53,31 @@ def solved(
     return result, problems
 
 
-def collected(
+def collect_answers(
     answers: Sequence[tuple[Indices, Answer]], request: Request, settings: Mapping[str, Any]
 ) -> tuple[xarray.Dataset, Problems]:
-    """Lay answers at places of the grid out as one table."""
-    from giantstep.result import Table, merged, provenance
+    """Lay answers at points of the grid out as one table."""
+    from giantstep.result import Table, merge_facts, provenance
 
     grid, question = request.grid, request.question
     table = Table(grid, question, "limit")
     problems = Problems("limit", grid.size)
-    for places, answer in answers:
+    for index, answer in answers:
         status = np.asarray(answer.status)
         failed = status != ""
         for name, values in answer.values.items():
             column = _without_failed(table.variable(name), np.asarray(values), failed)
-            table.put(name, places, column)
+            table.put(name, index, column)
         table.put_coords(answer.coords)
         for name, column in _diagnostics(answer, failed).items():
-            table.put_diagnostic(name, places, column)
+            table.put_diagnostic(name, index, column)
         problems.reasons += [str(reason) for reason in status[failed]]
         problems.remarks += answer.warnings
     if not table.pieces:
         table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
-    facts = merged([answer.attrs for _, answer in answers])
+    facts = merge_facts([answer.attrs for _, answer in answers])
     attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 

@@ -16,7 +16,7 @@ from giantstep.scenario import as_number, nearest
 from giantstep.types import Array
 
 
-def checked_number(name: str, value: Any, allowed: str, good: Callable[[float], bool], *, whole: bool = False) -> float:
+def check_number(name: str, value: Any, allowed: str, good: Callable[[float], bool], *, whole: bool = False) -> float:
     """Return a number which is `good` (and whole); else raise with what is `allowed`, in words."""
     try:
         number = as_number(value)
@@ -27,12 +27,12 @@ def checked_number(name: str, value: Any, allowed: str, good: Callable[[float], 
     return number
 
 
-def checked_whole(name: str, value: Any, allowed: str, least: int, most: float = math.inf) -> int:
+def check_whole(name: str, value: Any, allowed: str, least: int, most: float = math.inf) -> int:
     """Return a whole number between two bounds, exactly, however large."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         whole = int(value)
     else:
-        whole = int(checked_number(name, value, allowed, math.isfinite, whole=True))
+        whole = int(check_number(name, value, allowed, math.isfinite, whole=True))
     if not least <= whole <= most:
         raise bad_field(name, value, allowed)
     return whole
@@ -44,7 +44,7 @@ def check_flag(name: str, value: Any) -> None:
         raise bad_field(name, value, "True or False")
 
 
-def checked_setting(name: str, setting: Setting, value: Any) -> Any:
+def check_setting(name: str, setting: Setting, value: Any) -> Any:
     """Check a setting of a question at the door and return it (lists of numbers as an array)."""
     if setting.choices:
         if not isinstance(value, str) or value not in setting.choices:
@@ -56,9 +56,9 @@ def checked_setting(name: str, setting: Setting, value: Any) -> Any:
             raise bad_field(name, value, "true or false" if kind is bool else "a text")
         return value
     if isinstance(setting.default, int):
-        return checked_whole(name, value, "a whole number at least 1", 1)
+        return check_whole(name, value, "a whole number at least 1", 1)
     if not (np.ndim(value) or _is_complex(value)):
-        return checked_number(name, value, "a number", lambda number: True)
+        return check_number(name, value, "a number", lambda number: True)
     return _number_list(name, value)
 
 

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from pydantic.fields import FieldInfo
 from giantstep.arrays import FrozenArray
 from giantstep.family import Question, Setting, Variable
 from giantstep.gaussian import Function, Target
+from giantstep.jsondata import json_data, with_infinity
 from giantstep.references import BIBTEX
 from giantstep.scenario import allowed_values, family_class
 from giantstep.toml import write_toml
@@ -183,13 +183,9 @@ def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
     if isinstance(value, Function | Target):
         return value.expression
-    if isinstance(value, FrozenArray):
-        return value.values.tolist()
-    return list(value) if isinstance(value, tuple) else value
+    return json_data(value.values if isinstance(value, FrozenArray) else value)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -285,12 +281,3 @@ def _toml(value: Any) -> str:
     if value is None:
         return "none"
     return write_toml({"table": {"value": with_infinity(value)}}).partition("value = ")[2].rstrip()
-
-
-def with_infinity(value: Any) -> Any:
-    """Return JSON data as TOML holds it: infinity has a word of its own there."""
-    if isinstance(value, dict):
-        return {name: with_infinity(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [with_infinity(inner) for inner in value]
-    return float(value) if value in ("inf", "-inf") else value

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.errors import InputError
+from giantstep.jsondata import float_array, json_array
 from giantstep.types import Array
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
         raise InputError(f"A result is saved as {', '.join(_WRITERS)}, but the file is called {Path(path).name!r}.")
     if not hasattr(result, "data_vars"):
         raise InputError(f"save takes a result, not a {type(result).__name__}.")
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         _WRITERS[suffix](result, temporary)
 
 
@@ -79,7 +80,7 @@ def load(path: str | Path) -> xarray.Dataset:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in one move."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
@@ -91,7 +92,7 @@ def to_json(result: xarray.Dataset) -> str:
     ``attrs`` is the provenance.
     """
     variables = {str(name): variable for name, variable in result.variables.items()}
-    data: dict[str, Any] = {name: _json_values(variable.values) for name, variable in variables.items()}
+    data: dict[str, Any] = {name: json_array(variable.values) for name, variable in variables.items()}
     data["dims"] = {name: list(map(str, variable.dims)) for name, variable in variables.items()}
     data["dtypes"] = {name: _kind(variable.values) for name, variable in variables.items()}
     data["about"] = {name: dict(variable.attrs) for name, variable in variables.items() if variable.attrs}
@@ -224,26 +225,14 @@ def _kind(values: Array) -> str:
     return {"f": "float", "b": "bool", "i": "int", "u": "int"}.get(values.dtype.kind, "str")
 
 
-def _json_values(values: Array) -> Any:
-    if values.dtype.kind != "f":
-        return values.tolist() if values.dtype.kind in "biu" else values.astype(str).tolist()
-    if np.isfinite(values).all():
-        return values.tolist()
-    plain = values.astype(object)
-    plain[np.isnan(values)] = None
-    plain[np.isposinf(values)] = "inf"
-    plain[np.isneginf(values)] = "-inf"
-    return plain.tolist()
-
-
 def _from_json_values(values: Any, kind: str) -> Array:
     if kind != "float":
         return np.array(values, dtype={"bool": bool, "int": np.int64, "str": str}[kind])
-    return np.array(values, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity
+    return float_array(values)
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` which takes its place once everything is written."""
     goal = Path(path)
     if not goal.parent.is_dir():

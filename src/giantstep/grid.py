@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from pydantic.fields import FieldInfo
 from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function, Target
-from giantstep.scenario import Scenario, allowed_values, as_number, check_numbers, dotted, field, known_field
+from giantstep.scenario import Scenario, allowed_values, as_number, check_numbers, dotted_names, field, known_field
 from giantstep.types import Array, Floats, Indices, Points
 
 """Dotted numeric field -> its value at each point, shape (B,)."""
@@ -26,18 +27,19 @@ DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
 """Declaration of the setting ``dim``, for scenarios whose theory does not depend on the dimension."""
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True)
+class Batch:
     """Points which differ in numbers only: one call of the limit answers them all.
 
     Attributes
     ----------
     scenario : the scenario with every name that varies set to the one of this batch.
-    places : (B,) places in the flattened grid.
+    index : (B,) positions in the flattened grid.
     points : every numeric field, and ``dim``, as (B,) arrays.
     """
 
     scenario: Scenario
-    places: Indices
+    index: Indices
     points: Points
 
 
@@ -71,7 +73,7 @@ class Grid:
     """
 
     def __init__(self, scenario: Scenario, fields: Mapping[str, Any] | None = None, /, *, dim: Any = None) -> None:
-        wanted = dotted(fields or {})
+        wanted = dotted_names(fields or {})
         self.dim_is_field = "dim" in type(scenario).model_fields
         if dim is not None:
             if "dim" in wanted:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.checks import check_flag, checked_number, checked_setting, checked_whole
+from giantstep.checks import check_flag, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine, Question
 from giantstep.grid import Grid
-from giantstep.scenario import Scenario, dotted, known_field, nearest
+from giantstep.scenario import Scenario, dotted_names, known_field, nearest
 
 LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
@@ -48,19 +48,19 @@ class Request:
         fields, self.given = _split(scenario, self.question, {**(grid or {})}, keywords)
         self.settings = {name: setting.default for name, setting in self.question.settings.items()}
         for name, value in self.given.items():
-            self.given[name] = self.settings[name] = checked_setting(name, self.question.settings[name], value)
+            self.given[name] = self.settings[name] = check_setting(name, self.question.settings[name], value)
         if dim is None and "dim" not in type(scenario).model_fields:
             dim = fields.pop("dim", None)
         self.grid = Grid(scenario, fields, dim=dim)
         own = [dim for variable in self.question.variables for dim in variable.dims]
         self.grid.check_names([*RESERVED, *own, *(variable.name for variable in self.question.variables)])
-        self.theory = checked_theory(scenario, theory)
-        self.tolerance = checked_number(
+        self.theory = check_theory(scenario, theory)
+        self.tolerance = check_number(
             "tolerance", tolerance, "a number above 0 and below 1", lambda value: 0 < value < 1
         )
-        self.seed = checked_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        self.seed = check_whole("seed", seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
 
-    def prepared(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
+    def prepare(self, device: str = "cpu", trials: int | None = None) -> dict[str, Any]:
         """Return the settings with what both engines share (the ``x`` of a spectrum) chosen, once.
 
         A comparison tells the limit how many `trials` the experiment has, so that both may start alike.
@@ -96,8 +96,8 @@ class Experiment:
     def __post_init__(self) -> None:
         from giantstep.lab.devices import device_index
 
-        trials = checked_whole("trials", self.trials, "a whole number at least 1", 1)
-        seed = checked_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
+        trials = check_whole("trials", self.trials, "a whole number at least 1", 1)
+        seed = check_whole("seed", self.seed, "a whole number from 0 to 2**64 - 1", 0, 2**64 - 1)
         object.__setattr__(self, "trials", trials)
         object.__setattr__(self, "seed", seed)
         device_index(self.device)
@@ -119,7 +119,7 @@ def question_name(scenario: Scenario, what: str | None) -> str:
     return what
 
 
-def checked_theory(scenario: Scenario, theory: str | None) -> str | None:
+def check_theory(scenario: Scenario, theory: str | None) -> str | None:
     """Return the name of a theory of the scenario; None lets the family choose."""
     names = list(scenario.theories)
     if theory is not None and theory not in names:
@@ -131,8 +131,8 @@ def _split(
     scenario: Scenario, question: Question, grid: Mapping[str, Any], keywords: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split keywords into fields of the scenario and settings of the question; anything else is refused."""
-    names = dotted({name: value for name, value in keywords.items() if name not in question.settings})
-    fields = dotted(grid)
+    names = dotted_names({name: value for name, value in keywords.items() if name not in question.settings})
+    fields = dotted_names(grid)
     for name in names:
         if name in fields:
             raise InputError(f"Field `{name}` is given twice.")

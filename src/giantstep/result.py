@@ -17,6 +17,8 @@ import xarray
 from giantstep.errors import GiantstepError
 from giantstep.family import Engine, Question, Variable
 from giantstep.grid import Grid
+from giantstep.jsondata import LONGEST, json_data
+from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -46,9 +48,6 @@ PROVENANCE = (
     "papers",
 )
 """Attributes every result has."""
-
-_LONGEST_SETTING = 1000
-"""Entries of an array in the settings that are written out; the coordinate holds the rest."""
 
 
 @dataclass
@@ -121,20 +120,14 @@ class Table:
             if old is None or len(new) > len(old):
                 self.coords[dim] = new
 
-    def gathered(self, name: str) -> Array:
+    def gather(self, name: str) -> Array:
         """Return all values of a variable, shape (points, ...), NaN (no name) where nothing was put."""
         pieces = self.pieces[name]
-        own = (
-            tuple(int(size) for size in np.max([values.shape[1:] for _, values in pieces], axis=0))
-            if pieces[0][1].ndim > 1
-            else ()
-        )
-        names = pieces[0][1].dtype == object
-        full = np.full((self.grid.size, *own), "" if names else np.nan, dtype=object if names else np.float64)
+        own = largest_shape([values.shape[1:] for _, values in pieces])
+        full = blank_array((self.grid.size, *own), like=pieces[0][1])
         for index, values in pieces:
-            room: Any = tuple(map(slice, values.shape[1:]))
-            full[(index, *room)] = values
-        return full.astype(str) if names else full
+            full[corner(index, values.shape[1:])] = values
+        return full.astype(str) if full.dtype == object else full
 
     def dataset(
         self, scenario: Scenario, *, trials_kept: bool, settings: Mapping[str, Any], attrs: Mapping[str, Any]
@@ -149,7 +142,7 @@ class Table:
                     continue
                 kept = trials_kept and name == variable.name
                 dims = (("trial",) if kept else ()) + variable.dims
-                values = self.gathered(name)
+                values = self.gather(name)
                 if values.ndim != 1 + len(dims):
                     raise GiantstepError(
                         f"The {self.engine} answered `{name}` with {values.ndim - 1} own dims, not {dims}."
@@ -231,7 +224,7 @@ def provenance(
         "what": what,
         "engine": engine,
         "scenario": json.dumps(scenario.content(), allow_nan=False),
-        "settings": json.dumps(plain(settings), allow_nan=False),
+        "settings": json.dumps(json_data(settings, LONGEST), allow_nan=False),
         "formula_version": scenario.formula_version,
         "papers": ", ".join(scenario.papers),
     }
@@ -245,25 +238,10 @@ def _attribute(value: Any) -> str | int | float:
         return int(value)
     if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    return json.dumps(plain(value), allow_nan=False)
+    return json.dumps(json_data(value, LONGEST), allow_nan=False)
 
 
-def plain(value: Any) -> Any:
-    """Return strict JSON data: null for NaN, "inf" for infinity; long arrays are summed up."""
-    if isinstance(value, np.generic) or (hasattr(value, "ndim") and value.ndim == 0):
-        value = value.item()
-    if isinstance(value, Mapping):
-        return {str(name): plain(inner) for name, inner in value.items()}
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
-        if len(value) > _LONGEST_SETTING:
-            return {"first": plain(value[0]), "last": plain(value[-1]), "num": len(value)}
-        return [plain(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
-
-
-def merged(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_facts(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the facts of several batches as one: equal ones once, different ones side by side."""
     facts: dict[str, Any] = {}
     for name in dict.fromkeys(name for answer in answers for name in answer):

@@ -28,6 +28,7 @@ from pydantic.fields import FieldInfo
 from giantstep.errors import InputError, bad_field, structural
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
+from giantstep.jsondata import json_number
 from giantstep.types import Array, Floats
 
 _FAMILIES = {
@@ -77,13 +78,7 @@ def _as_numbers(value: Any) -> tuple[float, ...]:
     return numbers
 
 
-def _json_number(value: float) -> float | str:
-    return ("inf" if value > 0 else "-inf") if math.isinf(value) else value
-
-
-_FLOAT_JSON = PlainSerializer(_json_number, when_used="json")
-
-Number = Annotated[float, BeforeValidator(as_number), _FLOAT_JSON]
+Number = Annotated[float, BeforeValidator(as_number), PlainSerializer(json_number, when_used="json")]
 """A real number; `field(..., infinite=True)` lets infinity in."""
 Integer = Annotated[int, BeforeValidator(_as_integer)]
 """A whole number."""
@@ -330,7 +325,7 @@ class Scenario(BaseModel):
     def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
         """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``."""
         content = _python_content(self)
-        wanted = dotted({**(changes or {}), **fields})
+        wanted = dotted_names({**(changes or {}), **fields})
         for name in sorted(wanted, key=lambda name: name.count(".")):  # a part first, then what lies inside it
             *parents, last = name.split(".")
             place = content
@@ -414,7 +409,7 @@ def family_class(name: str) -> type[Scenario]:
     return _REGISTRY[name]
 
 
-def dotted(fields: Mapping[str, Any]) -> dict[str, Any]:
+def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Write keyword names with dots: ``step__rate`` is ``step.rate``."""
     return {name.replace("__", "."): value for name, value in fields.items()}
 

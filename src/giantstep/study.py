@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.batches import solved
+from giantstep.batches import solve_limit
 from giantstep.checks import check_flag
 from giantstep.errors import InputError
 from giantstep.family import Engine
@@ -25,12 +25,12 @@ from giantstep.request import (
     LIMIT_SETTINGS,
     Experiment,
     Request,
-    checked_theory,
+    check_theory,
     question_name,
 )
-from giantstep.scenario import Scenario, dotted
+from giantstep.scenario import Scenario, dotted_names
 from giantstep.studyfile import known_keys, read_study, study_text
-from giantstep.trials import Watch, check_room, grouped, measured
+from giantstep.trials import Watch, check_group_memory, group_points, run_trials
 
 if TYPE_CHECKING:
     import xarray
@@ -84,7 +84,7 @@ def predict(
     """
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     check_flag("strict", strict)
-    result, problems = solved(request, request.prepared(), progress)
+    result, problems = solve_limit(request, request.prepare(), progress)
     problems.refuse(strict)
     warn(problems)
     return result
@@ -138,10 +138,10 @@ def simulate(
     request = Request(scenario, grid, fields, what=what, dim=dim)
     experiment = Experiment(trials, seed, device, keep_trials, paired)
     check_flag("strict", strict)
-    groups = grouped(request.grid)
-    settings = request.prepared(device=device)
-    check_room(groups, request, settings, experiment)
-    result, problems = measured(groups, request, settings, experiment, progress)
+    groups = group_points(request.grid)
+    settings = request.prepare(device=device)
+    check_group_memory(groups, request, settings, experiment)
+    result, problems = run_trials(groups, request, settings, experiment, progress)
     problems.refuse(strict)
     warn(problems)
     return result
@@ -199,12 +199,12 @@ def compare(
     check_flag("strict", strict)
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     experiment = Experiment(trials, seed, device, False, paired)
-    groups = grouped(request.grid)
-    settings = request.prepared(device=device, trials=trials)
-    check_room(groups, request, settings, experiment)
-    low, unsolved = solved(request, settings, progress, bare=not finite_size)
+    groups = group_points(request.grid)
+    settings = request.prepare(device=device, trials=trials)
+    check_group_memory(groups, request, settings, experiment)
+    low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     unsolved.refuse(strict)
-    high, unmeasured = measured(groups, request, settings, experiment, progress, watch)
+    high, unmeasured = run_trials(groups, request, settings, experiment, progress, watch)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
     result = combine(low, high, request.question)
@@ -259,7 +259,7 @@ class Study:
         request = Request(self.scenario, self.grid, self._question_settings(), what=self.what, dim=None)
         for table in (self.limit, self.experiment):
             Grid(request.grid.scenario, {}, dim=table.get("dim"))
-        checked_theory(self.scenario, self.limit.get("theory"))
+        check_theory(self.scenario, self.limit.get("theory"))
         general = {"tolerance": self.limit.get("tolerance", 1e-10), "seed": self.limit.get("seed", 0)}
         Request(self.scenario, {}, {}, what=None, dim=None, **general)
         for name in ("finite_size", "strict"):
@@ -310,8 +310,8 @@ class Study:
         return what
 
     def _grid(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        replaced = dotted(overrides)
-        return {name: value for name, value in dotted(self.grid).items() if name not in replaced}
+        replaced = dotted_names(overrides)
+        return {name: value for name, value in dotted_names(self.grid).items() if name not in replaced}
 
     def _question_settings(self) -> dict[str, Any]:
         tables = (self.limit, self.experiment)

@@ -11,9 +11,10 @@ import numpy as np
 from pydantic import BaseModel
 
 from giantstep.arrays import with_arrays
-from giantstep.checks import checked_number, checked_whole
+from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field
-from giantstep.scenario import dotted, from_content, nearest, walk_fields
+from giantstep.jsondata import with_infinity
+from giantstep.scenario import dotted_names, from_content, nearest, walk_fields
 from giantstep.toml import read_toml, write_toml
 from giantstep.types import Floats
 
@@ -52,11 +53,11 @@ def study_text(study: Study, *, comments: bool = False) -> str:
         if getattr(value, "expression", "") is None:
             raise InputError(f"Field `{name}` is a Python callable ({value.name!r}) and cannot be written to a file.")
     tables: dict[str, Any] = {} if study.what is None else {"what": study.what}
-    tables["scenario"] = _with_infinity(scenario.content())
+    tables["scenario"] = with_infinity(scenario.content())
     for name in _SECTIONS[1:]:
         table = {key: value for key, value in getattr(study, name).items() if key not in parts}
         if table:
-            tables[name] = {key: _for_file(key, value) for key, value in dotted(table).items()}
+            tables[name] = {key: _for_file(key, value) for key, value in dotted_names(table).items()}
     said = {f"scenario.{leaf}": info.description or "" for leaf, _, info in walk_fields(scenario)}
     return write_toml(tables, said if comments else None)
 
@@ -95,9 +96,9 @@ def _range(name: str, table: Mapping[str, Any]) -> Floats:
     if missing:
         raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")
     finite = "a finite number"
-    start, stop = (checked_number(f"{name}.{end}", table[end], finite, math.isfinite) for end in ("start", "stop"))
+    start, stop = (check_number(f"{name}.{end}", table[end], finite, math.isfinite) for end in ("start", "stop"))
     count = "a whole number from 1 to 10,000,000"
-    num = checked_whole(f"{name}.num", table["num"], count, 1, 10_000_000)
+    num = check_whole(f"{name}.num", table["num"], count, 1, 10_000_000)
     scale = table.get("scale", "linear")
     if scale not in ("linear", "log"):
         raise bad_field(f"{name}.scale", scale, '"linear" or "log"')
@@ -125,10 +126,3 @@ def _for_file(name: str, value: Any) -> Any:
         if min(start, stop) > 0 and np.array_equal(value, np.geomspace(start, stop, num)):
             return {"start": start, "stop": stop, "num": num, "scale": "log"}
     return getattr(value, "expression", value)
-
-
-def _with_infinity(content: Any) -> Any:
-    """Return JSON data as TOML holds it: infinity has a word of its own there; what is None is left out."""
-    if isinstance(content, dict):
-        return {name: _with_infinity(value) for name, value in content.items() if value is not None}
-    return float(content) if content in ("inf", "-inf") else content

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -50,7 +49,7 @@ def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = N
     sections = {name: value for name, value in tables.items() if isinstance(value, Mapping)}
     parts = ["".join(_line(name, value, said.get(name)) for name, value in plain.items())] if plain else []
     for section, content in sections.items():
-        lines = [_line(name, value, said.get(f"{section}.{name}")) for name, value in content.items()]
+        lines = [_line(name, value, said.get(f"{section}.{name}")) for name, value in _without_none(content).items()]
         parts.append(f"[{_key(section)}]\n" + "".join(lines))
     return "\n".join(parts)
 
@@ -58,6 +57,11 @@ def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = N
 def _line(name: str, value: Any, comment: str | None) -> str:
     text = f"{_key(name)} = {_value(value)}"
     return f"{text}  # {comment}\n" if comment else f"{text}\n"
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is None: TOML has no word for it."""
+    return {name: value for name, value in table.items() if value is not None}
 
 
 def _key(name: str) -> str:
@@ -73,13 +77,13 @@ def _value(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else ("nan" if math.isnan(value) else "inf" if value > 0 else "-inf")
+        return repr(value)
     if isinstance(value, complex):
         return json.dumps(str(value))
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in value.items())
+        inside = ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in _without_none(value).items())
         return f"{{ {inside} }}" if inside else "{}"
     if hasattr(value, "tolist"):
         value = value.tolist()

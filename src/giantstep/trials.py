@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from giantstep.errors import InputError
 from giantstep.family import Variable
 from giantstep.grid import Batch, Grid, scenario_at
+from giantstep.padding import pad_stack
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import Experiment, Request
@@ -85,7 +86,7 @@ class Group:
     """Points which one draw answers: they differ only in the shared fields of their family."""
 
     scenario: Scenario
-    places: Indices
+    index: Indices
     points: Points
     dim: int
     bytes_needed: float = 0.0
@@ -114,7 +115,7 @@ class Group:
         )
 
 
-def grouped(grid: Grid) -> list[Group]:
+def group_points(grid: Grid) -> list[Group]:
     """Return the points of a grid by draws; every one must have a dimension."""
     return [group for batch in grid.batches() for group in _groups(batch)]
 
@@ -127,7 +128,7 @@ def _groups(batch: Batch) -> Iterator[Group]:
         places = np.flatnonzero(codes.reshape(-1) == code)
         points = {name: values[places] for name, values in batch.points.items()}
         one = scenario_at(batch.scenario, points, 0)
-        yield Group(one, batch.places[places], points, _dim(points["dim"][0], one))
+        yield Group(one, batch.index[places], points, _dim(points["dim"][0], one))
 
 
 def _dim(value: float, scenario: Scenario) -> int:
@@ -139,7 +140,7 @@ def _dim(value: float, scenario: Scenario) -> int:
     return int(value)
 
 
-def check_room(
+def check_group_memory(
     groups: Sequence[Group],
     request: Request,
     settings: Mapping[str, Any],
@@ -155,7 +156,7 @@ def check_room(
         check_memory(at_once * group.bytes_needed, experiment.device)
 
 
-def measured(
+def run_trials(
     groups: Sequence[Group],
     request: Request,
     settings: Mapping[str, Any],
@@ -167,14 +168,14 @@ def measured(
 
     Parameters
     ----------
-    groups : the points, as `grouped` and `check_room` left them.
+    groups : the points, as `group_points` and `check_group_memory` left them.
     request : what is asked.
     settings : the prepared settings of the question.
     watch : called after every trial with a function that returns what was measured so far, as a result.
     """
 
     def so_far() -> xarray.Dataset:
-        return collected(groups, outcomes, request, settings, experiment)[0]
+        return collect_outcomes(groups, outcomes, request, settings, experiment)[0]
 
     start = time.perf_counter()
     own_settings = experiment_settings(request, settings)
@@ -187,7 +188,7 @@ def measured(
                 bar.advance()
                 if watch is not None:
                     watch(so_far)
-    result, problems = collected(groups, outcomes, request, settings, experiment)
+    result, problems = collect_outcomes(groups, outcomes, request, settings, experiment)
     _log.debug(
         "experiment of %s, %s: %d of %d points measured, %d draws of %d trials on %s, in %.3g s",
         request.grid.scenario.family,
@@ -207,7 +208,7 @@ def experiment_settings(request: Request, settings: Mapping[str, Any]) -> dict[s
     return {name: value for name, value in request.for_engine("experiment", settings).items() if name != "device"}
 
 
-def collected(
+def collect_outcomes(
     groups: Sequence[Group],
     outcomes: Sequence[Sequence[Outcome]],
     request: Request,
@@ -232,7 +233,7 @@ def collected(
 
 
 def _put_group(group: Group, runs: Sequence[Outcome], keep_trials: bool, table: Table, problems: Problems) -> None:
-    count = len(group.places)
+    count = len(group.index)
     everywhere = np.ones(count, dtype=bool)
     asked = np.stack([everywhere if run.asked is None else run.asked for run in runs])
     status = np.full(count, "", dtype=object)
@@ -242,13 +243,13 @@ def _put_group(group: Group, runs: Sequence[Outcome], keep_trials: bool, table: 
         done += wanted & (run.reasons == "")
     for name in dict.fromkeys(name for run in runs for name in run.values):
         variable = table.variable(name)
-        kept = _stacked([run.values.get(name) for run in runs], count)
+        kept = pad_stack([run.values.get(name) for run in runs])
         mean, stderr = mean_and_error(kept, variable, asked)
-        table.put(name, group.places, np.moveaxis(kept, 0, 1) if keep_trials else mean)
-        table.put(name + "_stderr", group.places, stderr)
-    table.put_diagnostic("converged", group.places, status == "")
-    table.put_diagnostic("status", group.places, status)
-    table.put_diagnostic("trials_done", group.places, done)
+        table.put(name, group.index, np.moveaxis(kept, 0, 1) if keep_trials else mean)
+        table.put(name + "_stderr", group.index, stderr)
+    table.put_diagnostic("converged", group.index, status == "")
+    table.put_diagnostic("status", group.index, status)
+    table.put_diagnostic("trials_done", group.index, done)
     problems.reasons += [reason for reason in status if reason]
 
 
@@ -269,18 +270,6 @@ def _not_numbers(
                     if reasons[point].endswith(f"{name} is not a number"):
                         reasons[point] += f" from step {first[point]} on"
     return reasons
-
-
-def _stacked(runs: Sequence[Any], count: int) -> Floats:
-    """Return the trials of one variable as (trials, points, ...), NaN where one is shorter or missing."""
-    arrays = [None if run is None else np.asarray(run, dtype=np.float64) for run in runs]
-    shapes = [array.shape[1:] for array in arrays if array is not None]
-    own = tuple(map(max, zip(*shapes))) if shapes[0] else ()
-    kept = np.full((len(runs), count, *own), np.nan)
-    for trial, array in enumerate(arrays):
-        if array is not None:
-            kept[trial][tuple(map(slice, array.shape))] = array
-    return kept
 
 
 def mean_and_error(kept: Floats, variable: Variable, asked: Booleans) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giantstep.checks import checked_number
+from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
 from giantstep.result import DIAGNOSTICS
 from giantstep.scenario import Scenario
@@ -50,8 +50,8 @@ def best_ridge(
         raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
     if "ridge" not in scenario.numeric_fields():
         raise InputError(f"{type(scenario).__name__} has no field `ridge`.")
-    low = checked_number("low", low, "a number above 0", lambda value: 0 < value < np.inf)
-    high = checked_number("high", high, f"a number above low={low:g}", lambda value: low < value < np.inf)
+    low = check_number("low", low, "a number above 0", lambda value: 0 < value < np.inf)
+    high = check_number("high", high, f"a number above low={low:g}", lambda value: low < value < np.inf)
     left, right = np.log(low), np.log(high)
     best = BestRidge(np.nan, np.inf)
     for _ in range(_ROUNDS):

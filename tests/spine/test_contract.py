@@ -20,7 +20,7 @@ from giantstep.grid import Grid
 from giantstep.lab import threads
 from giantstep.progress import Progress
 from giantstep.scenario import Integer, field
-from giantstep.trials import grouped
+from giantstep.trials import group_points
 
 from .toy import Toy
 
@@ -153,7 +153,7 @@ def test_a_callable_means_what_its_expression_means():
 
 def test_the_seed_knows_a_callable_by_its_values():
     def key(function):
-        return grouped(Grid(Toy(shape=function), dim=10))[0].key(paired=False)
+        return group_points(Grid(Toy(shape=function), dim=10))[0].key(paired=False)
 
     assert key(lambda z: np.tanh(z)) == key(lambda z: np.tanh(1.0 * z))
     assert key(lambda z: np.tanh(z)) != key(lambda z: np.tanh(1.5 * z))

@@ -61,7 +61,7 @@ def test_names_vary_and_split_the_batches():
     grid = Grid(Toy(), {"shape": ["relu", "tanh", "relu"], "level": [1, 3]})
     batches = list(grid.batches())
     assert [batch.scenario.shape.name for batch in batches] == ["relu", "tanh"]
-    assert [batch.places.tolist() for batch in batches] == [[0, 1, 4, 5], [2, 3]]
+    assert [batch.index.tolist() for batch in batches] == [[0, 1, 4, 5], [2, 3]]
     assert grid.coords["shape"][1].tolist() == ["relu", "tanh", "relu"]
 
 
@@ -153,5 +153,5 @@ def test_many_points_are_cheap():
     start = time.perf_counter()
     grid = Grid(Toy(), {"level": np.linspace(3, 5, 400), "offset": list(np.linspace(0, 1, 250))})
     [batch] = grid.batches()
-    assert len(batch.places) == 100_000
+    assert len(batch.index) == 100_000
     assert time.perf_counter() - start < 0.5

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json as json_module
-import math
 from typing import Annotated, Any
 
 import typer
+
+from giantstep.jsondata import json_data
 
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
@@ -76,13 +77,4 @@ def _numbers(text: str) -> list[float]:
 
 
 def _strict(data: dict[str, Any]) -> str:
-    return json_module.dumps(_plain(data), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """Write NaN as null: what was not computed."""
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return json_module.dumps(json_data(data), allow_nan=False)

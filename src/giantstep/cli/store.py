@@ -135,7 +135,7 @@ def _text(entry: Entry, in_full: bool) -> str:
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    from giantstep.result import plain
+    from giantstep.jsondata import LONGEST, json_data
 
     return {
         "key": entry.point.digest,
@@ -144,14 +144,14 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "source": entry.ask.source,
         "settings": entry.ask.settings,
         "scenario": json_module.loads(entry.point.scenario),
-        "dim": plain(entry.point.dim),
+        "dim": json_data(entry.point.dim),
         "results": [
             {
                 "trial": row.trial,
                 "reason": row.reason,
                 "detail": row.detail,
                 "seconds": row.seconds,
-                "values": plain({name: array.tolist() for name, array in row.values.items()}),
+                "values": json_data({name: array.tolist() for name, array in row.values.items()}, LONGEST),
             }
             for row in entry.rows
         ],

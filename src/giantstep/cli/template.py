@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from giantstep.describe import describe, with_infinity
+from giantstep.describe import describe
+from giantstep.jsondata import with_infinity
 from giantstep.toml import write_toml
 
 _COMMENT_COLUMN = 32

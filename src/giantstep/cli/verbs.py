@@ -191,9 +191,9 @@ def _json(result: xarray.Dataset, report: dict[str, Any] | None) -> str:
     import json
 
     from giantstep.files import to_json
-    from giantstep.result import plain
+    from giantstep.jsondata import json_data
 
     text = to_json(result)
     if report is None:
         return text
-    return json.dumps({**json.loads(text), "agreement": plain(report)}, allow_nan=False)
+    return json.dumps({**json.loads(text), "agreement": json_data(report)}, allow_nan=False)

@@ -127,9 +127,9 @@ class Placement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data, null for what was not computed."""
-        from giantstep.result import plain
+        from giantstep.jsondata import json_data
 
-        values: dict[str, Any] = plain({**asdict(self), "sentence": self.sentence()})
+        values: dict[str, Any] = json_data({**asdict(self), "sentence": self.sentence()})
         return values
 
     def plot(self, path: str | Path | None = None) -> Figure:

@@ -7,7 +7,6 @@ with the right dimensions. A recipe that cannot go on with ones has still said w
 from __future__ import annotations
 
 import logging
-import math
 import signal
 import threading
 import warnings
@@ -22,6 +21,7 @@ from giantstep import study as verbs
 from giantstep.arrays import large_arrays
 from giantstep.errors import InputError
 from giantstep.figures.recipes import Bench, Recipe, list_figures
+from giantstep.jsondata import json_data
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Request, question_name
 from giantstep.scenario import families, family_class
 from giantstep.study import Study
@@ -264,17 +264,8 @@ def study_tables(study: Study) -> dict[str, Any]:
     """Return a study as the tables of its TOML file, in strict JSON data; what has no place in a file raises."""
     from giantstep.toml import read_toml
 
-    tables: dict[str, Any] = _as_json(read_toml(study.to_toml()))
+    tables: dict[str, Any] = json_data(read_toml(study.to_toml()))
     return tables
-
-
-def _as_json(value: Any) -> Any:
-    """Return TOML data as JSON holds it: infinity is a text there."""
-    if isinstance(value, dict):
-        return {name: _as_json(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_as_json(inner) for inner in value]
-    return ("inf" if value > 0 else "-inf") if isinstance(value, float) and math.isinf(value) else value
 
 
 def _why(error: Exception) -> str:

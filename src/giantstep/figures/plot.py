@@ -175,11 +175,11 @@ def checked_path(path: str | Path) -> Path:
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Save a figure so that the file is there whole or not at all."""
-    from giantstep.files import replacing
+    from giantstep.files import atomic_write
 
     target = checked_path(path)
     kind = target.suffix.lower().removeprefix(".")
     # the date would make equal figures differ
     metadata = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
-    with replacing(target) as temporary, style():
+    with atomic_write(target) as temporary, style():
         figure.savefig(temporary, format=kind, metadata=metadata)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from giantstep.agreement import Agreement
+from giantstep.jsondata import json_data
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,7 @@ class Report:
 
     def to_json(self) -> str:
         """Return the report as strict JSON."""
-        from giantstep.result import plain
-
-        return json.dumps(plain(self.to_dict()), indent=2, allow_nan=False) + "\n"
+        return json.dumps(json_data(self.to_dict()), indent=2, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
         size = "quick (small) sizes" if self.quick else "full sizes"

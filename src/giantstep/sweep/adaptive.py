@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.checks import checked_number
+from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine, Question
 from giantstep.types import Booleans, Floats
@@ -28,7 +28,7 @@ def checked_wishes(until: Mapping[str, float] | None, question: Question) -> dic
         if name not in names:
             raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
     positive = "a number above 0"
-    return {name: checked_number(f"until.{name}", wish, positive, lambda w: w > 0) for name, wish in until.items()}
+    return {name: check_number(f"until.{name}", wish, positive, lambda w: w > 0) for name, wish in until.items()}
 
 
 def trials_needed(done: int, most: int, errors: Sequence[tuple[float, float]]) -> int:
@@ -58,7 +58,7 @@ def checked_refinement(refine: Mapping[str, float] | None, grid: Mapping[str, An
     ((name, tolerance),) = refine.items()
     name = name.replace("__", ".")
     allowed = "a number above 0 and below 1"
-    tolerance = checked_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
+    tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
     values = np.asarray(grid.get(name))
     if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
         raise InputError(f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it.")

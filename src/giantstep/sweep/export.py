@@ -14,9 +14,9 @@ import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.family import Variable
+from giantstep.padding import blank_array, pad_stack
 from giantstep.scenario import families, family_class
 from giantstep.sweep.inspect import Entry, entries
-from giantstep.sweep.runner import padded
 from giantstep.trials import mean_and_error
 from giantstep.types import Array
 
@@ -28,13 +28,13 @@ FORMATS = (".csv", ".nc", ".parquet")
 
 def export(path: str | Path, out: str | Path) -> int:
     """Write a store as CSV, NetCDF or Parquet, one row per point; return the number of rows."""
-    from giantstep.files import replacing
+    from giantstep.files import atomic_write
 
     suffix = Path(out).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"A store is exported as {', '.join(FORMATS)}, but the file is called {Path(out).name!r}.")
     result = dataset(entries(path))
-    with replacing(out) as temporary:
+    with atomic_write(out) as temporary:
         if suffix == ".nc":
             result.to_netcdf(temporary, engine="h5netcdf")
         elif suffix == ".csv":
@@ -54,16 +54,16 @@ def dataset(found: Iterable[Entry]) -> xarray.Dataset:
         dims.update({name: own for name, (own, _) in measured.items()})
     lengths: dict[str, int] = {}
     data: dict[str, Any] = {}
-    stacked = {name: padded([m[name][1] if name in m else None for _, m in lines]) for name in dims if name not in data}
+    stacked = {
+        name: pad_stack([m[name][1] if name in m else None for _, m in lines]) for name in dims if name not in data
+    }
     for name, values in stacked.items():
         for dim, length in zip(dims[name], values.shape[1:]):
             lengths[dim] = max(lengths.get(dim, 0), length)
     for name in dict.fromkeys(name for labels, _ in lines for name in labels):
         data[name] = ("point", _column([labels.get(name) for labels, _ in lines]))
     for name, values in stacked.items():
-        full = np.full((len(lines), *(lengths[dim] for dim in dims[name])), np.nan, dtype=values.dtype)
-        if values.dtype == object:
-            full[...] = ""
+        full = blank_array((len(lines), *(lengths[dim] for dim in dims[name])), like=values)
         full[tuple(map(slice, values.shape))] = values
         data[name] = (("point", *dims[name]), full.astype(str) if full.dtype == object else full)
     return xarray.Dataset(data, attrs={"title": "results of giantstep sweep, one row per point"})
@@ -104,7 +104,7 @@ def _measured(entry: Entry) -> dict[str, tuple[tuple[str, ...], Array]]:
     declared = _declared(entry)
     measured: dict[str, tuple[tuple[str, ...], Array]] = {}
     for name in dict.fromkeys(name for row in entry.rows for name in row.values):
-        kept = padded([row.values.get(name) for row in entry.rows])
+        kept = pad_stack([row.values.get(name) for row in entry.rows])
         own = declared[name].dims if name in declared else tuple(f"{name}_{place}" for place in range(kept.ndim - 1))
         if entry.ask.source == "limit":
             measured[name] = own, kept[0]

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from giantstep.checks import checked_number, checked_whole
+from giantstep.checks import check_number, check_whole
 from giantstep.errors import bad_field
 from giantstep.sweep.engines import Engine, InProcess, OnDask, OnExecutor, Processes, dask_engine
 from giantstep.sweep.tasks import Orders
@@ -64,7 +64,7 @@ class Place:
     ) -> Place:
         """Return the options, or raise `InputError` with the one that cannot be."""
         whole = "a whole number at least 1"
-        wanted = None if workers is None else checked_whole("workers", workers, whole, 1)
+        wanted = None if workers is None else check_whole("workers", workers, whole, 1)
         if engine is None:
             engine = "dask" if scheduler is not None else "processes" if (wanted or 1) > 1 else "local"
         named = isinstance(engine, str)
@@ -81,16 +81,16 @@ class Place:
         count = wanted or (1 if engine == "local" else getattr(engine, "_max_workers", None) or usable_cores())
         elsewhere = scheduler is not None or not named
         if threads is not None:
-            threads = checked_whole("threads", threads, whole, 1)
+            threads = check_whole("threads", threads, whole, 1)
         elif engine != "local":
             threads = 1 if elsewhere else thread_share(count)
         above = "a number above 0"
         if memory is not None:
-            memory = 2**30 * checked_number("memory", memory, above, lambda value: 0 < value < math.inf)
+            memory = 2**30 * check_number("memory", memory, above, lambda value: 0 < value < math.inf)
             if engine == "local" or elsewhere:
                 raise bad_field("memory", memory, "left out but for worker processes and local Dask clusters")
         if time_limit is not None:
-            time_limit = checked_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
+            time_limit = check_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
         return cls(engine, count, scheduler, Orders(threads, time_limit), None if memory is None else int(memory))
 
     def trials_here(self, device: str) -> int:

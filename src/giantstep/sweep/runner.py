@@ -8,7 +8,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from giantstep.sweep.keys import Ask, Point
 from giantstep.sweep.progress import SweepProgress
 from giantstep.sweep.store import Row, Store
 from giantstep.sweep.tasks import Draw, Solve, Task
-from giantstep.types import Array, Indices
+from giantstep.types import Indices
 
 _log = logging.getLogger("giantstep")
 
@@ -161,18 +160,3 @@ class Runner:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-
-
-def padded(arrays: Sequence[Any]) -> Array:
-    """Return arrays of one variable as one, (B, ...), with NaN (no name) where one is shorter or None."""
-    there = [np.asarray(array) for array in arrays if array is not None]
-    names = there[0].dtype.kind in "UO"
-    if len(there) == len(arrays) and len({array.shape for array in there}) == 1:
-        return np.stack(there).astype(object) if names else np.array(there, dtype=np.float64)
-    shape = tuple(map(max, zip(*(array.shape for array in there)))) if there[0].ndim else ()
-    full = np.full((len(arrays), *shape), "" if names else np.nan, dtype=object if names else np.float64)
-    for place, array in enumerate(arrays):
-        if array is not None:
-            room: Any = tuple(map(slice, np.shape(array)))
-            full[(place, *room)] = array
-    return full

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from giantstep.errors import GiantstepError, InputError
+from giantstep.jsondata import LONGEST, json_data
 from giantstep.sweep.blobs import Damaged, checksum, decoded, encoded
 from giantstep.sweep.keys import Ask, Point
 from giantstep.types import Array
@@ -348,6 +349,4 @@ def _joined_complex(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    from giantstep.result import plain
-
-    return plain(value)
+    return json_data(value, LONGEST)

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import batches, trials
-from giantstep.checks import check_flag, checked_whole
+from giantstep.checks import check_flag, check_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Answer
 from giantstep.grid import Batch
+from giantstep.padding import pad_stack
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Experiment, Request
-from giantstep.scenario import Scenario, dotted
+from giantstep.scenario import Scenario, dotted_names
 from giantstep.sweep.adaptive import checked_refinement, checked_wishes, refined, trials_needed
 from giantstep.sweep.keys import Point, asked, points_of
 from giantstep.sweep.place import EngineOption, Place
-from giantstep.sweep.runner import Held, Job, Runner, padded
+from giantstep.sweep.runner import Held, Job, Runner
 from giantstep.sweep.store import Store
 from giantstep.sweep.tasks import Solve
 from giantstep.types import Array, Floats, Indices
@@ -123,17 +124,17 @@ def sweep(
     asking: dict[str, Any] = {"what": what, "dim": dim}
     if source == "limit":
         asking |= {"theory": theory, "tolerance": tolerance, "seed": seed}
-    given = {**dotted(grid or {})} if isinstance(grid, Mapping | None) else grid
+    given = {**dotted_names(grid or {})} if isinstance(grid, Mapping | None) else grid
     request = Request(scenario, given, fields, **asking)
     experiment = Experiment(trials, seed, device, keep_trials, paired)
     wishes = Wishes(
         checked_wishes(until, request.question),
-        20 * experiment.trials if most_trials is None else checked_whole("most_trials", most_trials, whole, 1),
+        20 * experiment.trials if most_trials is None else check_whole("most_trials", most_trials, whole, 1),
     )
     if source == "limit" and until is not None:
         raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
-    refinement = checked_refinement(refine, {**(given or {}), **dotted(fields), "dim": dim})
-    most_points = checked_whole("most_points", most_points, whole, 1)
+    refinement = checked_refinement(refine, {**(given or {}), **dotted_names(fields), "dim": dim})
+    most_points = check_whole("most_points", most_points, whole, 1)
     place = Place.checked(engine, workers, scheduler, threads, memory, time_limit)
     with Store(store) as kept:
         runner = Runner(kept, place.open, retry, progress)
@@ -166,14 +167,14 @@ def sweep(
 
 
 def _limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Problems]:
-    settings = request.prepared()
+    settings = request.prepare()
     own = request.for_engine("limit", settings)
     ask = asked(request, settings, None)
     named = [(batch, tuple(points_of(ask, batch.scenario, batch.points))) for batch in request.grid.batches()]
     jobs = [_solve(batch, points, start, request.what, own) for batch, points in named for start in _starts(points)]
     held = runner.fill(ask, jobs)
     answers = [part for batch, points in named for part in _answers(batch, points, held)]
-    return batches.collected(answers, request, settings)
+    return batches.collect_answers(answers, request, settings)
 
 
 def _starts(points: Sequence[Point]) -> range:
@@ -210,21 +211,21 @@ def _answers(batch: Batch, points: Sequence[Point], held: Held) -> list[tuple[In
         if facts is not None:
             answer.coords, answer.attrs = dict(facts.coords), dict(facts.attrs)
             answer.warnings = list(facts.warnings)
-        answers.append((batch.places[places], answer))
+        answers.append((batch.index[places], answer))
     return answers
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
     names = dict.fromkeys(name for row in rows for name in row)
-    return {name: padded([row.get(name) for row in rows]) for name in names}
+    return {name: pad_stack([row.get(name) for row in rows]) for name in names}
 
 
 def _experiment(
     request: Request, experiment: Experiment, wishes: Wishes, runner: Runner, place: Place
 ) -> tuple[xarray.Dataset, Problems]:
-    groups = trials.grouped(request.grid)
-    settings = request.prepared(device=experiment.device)
-    trials.check_room(groups, request, settings, experiment, place.trials_here(experiment.device))
+    groups = trials.group_points(request.grid)
+    settings = request.prepare(device=experiment.device)
+    trials.check_group_memory(groups, request, settings, experiment, place.trials_here(experiment.device))
     own = trials.experiment_settings(request, settings)
     ask = asked(request, settings, experiment)
     named = [(group, tuple(points_of(ask, group.scenario, group.points))) for group in groups]
@@ -238,7 +239,7 @@ def _experiment(
         counts = more
     most = max(counts.values())
     outcomes = [[_outcome(points, trial, counts, held) for trial in range(most)] for _, points in named]
-    return trials.collected(groups, outcomes, request, settings, replace(experiment, trials=most))
+    return trials.collect_outcomes(groups, outcomes, request, settings, replace(experiment, trials=most))
 
 
 def _draws(
@@ -292,7 +293,7 @@ def _more_trials(request: Request, counts: Mapping[str, int], held: Held, wishes
         for name, variable in variables.items():
             kept = [row.values.get(name) for row in rows]
             if all(array is not None for array in kept):
-                stacked = padded(kept)[:, None]
+                stacked = pad_stack(kept)[:, None]
                 error = trials.mean_and_error(stacked, variable, np.ones((done, 1), dtype=bool))[1]
                 errors.append((float(np.max(error)), wishes.until[name]))
         failed = any(row.reason for row in rows)
@@ -322,7 +323,7 @@ def _with_values(
     """Put the values of one field where it was given: in the grid, as a keyword, or as `dim`."""
     if name == "dim" and asking["dim"] is not None:
         return dict(given or {}), dict(fields), {**asking, "dim": values}
-    if name in dotted(given or {}):
+    if name in dotted_names(given or {}):
         return {**given, name: values}, dict(fields), dict(asking)
     keyword = next(field for field in fields if field.replace("__", ".") == name)
     return dict(given or {}), {**fields, keyword: values}, dict(asking)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.checks import checked_number
+from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.closed_forms import two_steps
 from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, Points, grid_points, sobol_points
@@ -17,6 +17,7 @@ from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory, threads_for
+from giantstep.padding import pad_stack
 from giantstep.types import Floats
 
 PointsOf = Mapping[str, Floats]
@@ -38,7 +39,7 @@ def prepare(scenario: BatchReuse, points: PointsOf, what: str, settings: Mapping
     if nodes & (nodes - 1) and settings["points"] == "sobol":
         raise bad_field("nodes", nodes, "a power of two (2**16, say)")
     if settings["accuracy"] is not None:
-        settings["accuracy"] = checked_number("accuracy", settings["accuracy"], "a number above 0", lambda v: v > 0)
+        settings["accuracy"] = check_number("accuracy", settings["accuracy"], "a number above 0", lambda v: v > 0)
     if settings["response"] == "tangent" and scenario.activation.kinks:
         raise bad_field(
             "response",
@@ -69,7 +70,7 @@ def limit(scenario: BatchReuse, points: PointsOf, what: str, settings: Mapping[s
         answer.iterations[place] = chosen[place].steps
         answer.residual[place] = values.pop("residual", 0.0)
         solved[place] = values
-    answer.values = {name: _padded([solved[place][name] for place in range(size)]) for name in solved[0]}
+    answer.values = {name: pad_stack([solved[place][name] for place in range(size)]) for name in solved[0]}
     answer.status = answer.status.astype(str)
     answer.coords = _coords(scenario, what, settings)
     if settings["points"] == "sobol":
@@ -79,15 +80,6 @@ def limit(scenario: BatchReuse, points: PointsOf, what: str, settings: Mapping[s
             "points_seed": settings["seed"],
         }
     return answer
-
-
-def _padded(values: Sequence[Floats]) -> Floats:
-    """Stack arrays of different lengths, NaN where one is shorter (fewer steps)."""
-    full = np.full((len(values), *np.max([value.shape for value in values], axis=0)), np.nan)
-    for place, value in enumerate(values):
-        room: Any = (place, *map(slice, value.shape))
-        full[room] = value
-    return full
 
 
 def _coords(scenario: BatchReuse, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.checks import checked_number
+from giantstep.checks import check_number
 from giantstep.errors import bad_field
 from giantstep.families.online_sgd.dynamics import (
     DIVERGED_REASON,
@@ -37,12 +37,12 @@ def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[st
     if what == "trajectory":
         settings["time"] = kept_times(settings["times"], int(points["steps"].max()))
     if what == "recovery":
-        settings["threshold"] = checked_number(
+        settings["threshold"] = check_number(
             "threshold", settings["threshold"], "a number above 0 and below 1", lambda value: 0 < value < 1
         )
     if settings.get("nodes") is not None:
         settings["nodes"] = int(
-            checked_number(
+            check_number(
                 "nodes", settings["nodes"], "a whole number from 2 to 200", lambda n: 2 <= n <= 200, whole=True
             )
         )

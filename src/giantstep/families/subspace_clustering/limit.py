@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.checks import checked_number
+from giantstep.checks import check_number
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering import informative
 from giantstep.families.subspace_clustering.channels import (
@@ -46,7 +46,7 @@ def prepare(scenario: SubspaceClustering, points: Points, what: str, settings: M
     """Check the settings, and say which branch and which times the experiment answers with."""
     settings = dict(settings)
     if "overlap" in settings:
-        settings["overlap"] = checked_number(
+        settings["overlap"] = check_number(
             "overlap", settings["overlap"], "a number above 0 and below 1", lambda value: 0 < value < 1
         )
     if what == "overlaps":

@@ -1,0 +1,67 @@
+"""Data as strict JSON holds it: "inf" and "-inf" for infinity, null for NaN; and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from giantstep.types import Array, Floats
+
+LONGEST = 1000
+"""Entries of a list that are written out where it only says how something was made."""
+
+
+def json_number(value: float) -> float | str | None:
+    """Return a number as JSON holds it.
+
+    >>> json_number(0.5), json_number(-math.inf), json_number(math.nan)
+    (0.5, '-inf', None)
+    """
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def json_data(value: Any, longest: float = math.inf) -> Any:
+    """Return nested data as JSON holds it; lists of more than `longest` entries are summed up."""
+    if isinstance(value, np.generic) or (hasattr(value, "ndim") and value.ndim == 0):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return {str(name): json_data(inner, longest) for name, inner in value.items()}
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        if len(value) > longest:
+            return {"first": json_data(value[0], longest), "last": json_data(value[-1], longest), "num": len(value)}
+        return [json_data(inner, longest) for inner in value]
+    if isinstance(value, float):
+        return json_number(value)
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def json_array(values: Array) -> Any:
+    """Return an array of numbers, names or flags as JSON holds it."""
+    if values.dtype.kind != "f":
+        return values.tolist() if values.dtype.kind in "biu" else values.astype(str).tolist()
+    if np.isfinite(values).all():
+        return values.tolist()
+    data = values.astype(object)
+    data[np.isnan(values)] = None
+    data[np.isposinf(values)] = "inf"
+    data[np.isneginf(values)] = "-inf"
+    return data.tolist()
+
+
+def float_array(data: Any) -> Floats:
+    """Return the array of numbers that `json_array` wrote."""
+    return np.array(data, dtype=object).astype(np.float64)  # None becomes NaN, "inf" infinity
+
+
+def with_infinity(data: Any) -> Any:
+    """Return JSON data with infinity as a number."""
+    if isinstance(data, dict):
+        return {name: with_infinity(inner) for name, inner in data.items()}
+    if isinstance(data, list):
+        return [with_infinity(inner) for inner in data]
+    return float(data) if data in ("inf", "-inf") else data

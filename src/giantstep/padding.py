@@ -1,0 +1,45 @@
+"""Arrays of one variable that differ in length, laid into one: NaN (of names: no name) where one is shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from giantstep.types import Array
+
+
+def blank_array(shape: Sequence[int], like: Array) -> Array:
+    """Return an array of NaN, or of empty names where `like` holds names."""
+    names = like.dtype.kind in "UO"
+    return np.full(shape, "" if names else np.nan, dtype=object if names else np.float64)
+
+
+def largest_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape into which all of them fit."""
+    return tuple(map(max, zip(*shapes)))
+
+
+def corner(index: Any, shape: Sequence[int]) -> Any:
+    """Return where an array of that shape goes at `index` of an array that has room for more."""
+    return (index, *map(slice, shape))
+
+
+def pad_stack(arrays: Sequence[Any]) -> Array:
+    """Return arrays of one variable as one, (B, ...), blank where one is shorter or None.
+
+    >>> pad_stack([[1.0, 2.0], None, [3.0]])
+    array([[ 1.,  2.],
+           [nan, nan],
+           [ 3., nan]])
+    """
+    known = [np.asarray(array) for array in arrays if array is not None]
+    shapes = {array.shape for array in known}
+    if len(known) == len(arrays) and len(shapes) == 1:
+        return np.stack(known).astype(object if known[0].dtype.kind in "UO" else np.float64)
+    full = blank_array((len(arrays), *largest_shape(list(shapes))), known[0])
+    for index, array in enumerate(arrays):
+        if array is not None:
+            full[corner(index, np.shape(array))] = array
+    return full
