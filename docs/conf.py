@@ -24,6 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx-mathjax-offline",
     "families",
+    "theory_links",
 ]
 exclude_patterns = ["_build", "gallery/*.rst", "gallery/*.txt", "gallery/*.md", "**/sg_execution_times.rst"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
