@@ -1,4 +1,4 @@
-"""Reference values of the notes on batch reuse: scenarios C1 to C9 with their trajectories."""
+"""Reference values of batch_reuse_dmft section 8: scenarios C1 to C9 with their trajectories."""
 
 import giantstep as gs
 

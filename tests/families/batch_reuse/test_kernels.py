@@ -33,14 +33,14 @@ def test_redrawn_noise_fails_at_two_times(monkeypatch):
     assert report.failures(allow=0.01) == ["C", "Cl"]
 
 
-def test_the_reference_value_of_the_notes():
+def test_the_reference_value():
     r = gs.predict(C1, what="kernels", scrambles=8, steps=3)
     assert agrees(r, "Cl", np.s_[2, 2, 0], [0.34701, -0.17615], 2e-5) and float(r.Cl_stderr.max()) < 2e-3
 
 
 def test_kernels_fit_the_trajectory():
-    one = {"nodes": 2**10, "scrambles": 1}
-    kernels, trajectory = gs.predict(C3, what="kernels", **one), gs.predict(C3, **one)
+    settings = {"nodes": 2**10, "scrambles": 1}
+    kernels, trajectory = gs.predict(C3, what="kernels", **settings), gs.predict(C3, **settings)
     same_time = np.einsum("ttij->tij", kernels.C.values)
     M = trajectory.M.values
     np.testing.assert_allclose(same_time + M @ M.transpose(0, 2, 1), trajectory.Q, atol=1e-12)

@@ -46,8 +46,8 @@ def test_it_is_the_mean_over_fresh_samples(activation, target, loss):
     h = z @ M.T + rng.standard_normal((200_000, 2)) @ root.T
     f, y = sigma(h) @ a, g(z) + 0.5 * rng.standard_normal(200_000)
     values = (f - y) ** 2 / 2 if loss == "square" else -f * y
-    found = population_loss(sigma, loss, own_rule(g, 2**14, 0), 0.25, a, M, Q)
-    assert abs(found - values.mean()) < 4.5 * values.std() / 200_000**0.5
+    loss_of_theory = population_loss(sigma, loss, own_rule(g, 2**14, 0), 0.25, a, M, Q)
+    assert abs(loss_of_theory - values.mean()) < 4.5 * values.std() / 200_000**0.5
 
 
 def test_a_neuron_on_the_target_has_no_spread():

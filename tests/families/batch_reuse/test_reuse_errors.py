@@ -42,14 +42,14 @@ def test_the_points_beat_plain_monte_carlo():
     """He3: at 2^12 points the scatter of M2 is at least 20 times that of plain Monte Carlo (measured: about 80)."""
     scenario = C2.replace(steps=2)
     process, layout = process_of(scenario), layout_of(scenario)
-    found = {}
+    spread = {}
     for name, make in (
         ("plain", lambda seed: plain_points(layout, 2**12, seed)),
         ("sobol", lambda seed: sobol_points(layout, 2**12, 0, seed)),
     ):
         runs = [recursion.run(process, points, labels_of(scenario, points)) for points in map(make, range(40))]
-        found[name] = np.std([float(run.M[2, 0, 0]) for run in runs])
-    assert found["plain"] > 20 * found["sobol"]
+        spread[name] = np.std([float(run.M[2, 0, 0]) for run in runs])
+    assert spread["plain"] > 20 * spread["sobol"]
 
 
 def test_points_have_exact_first_and_second_moments():

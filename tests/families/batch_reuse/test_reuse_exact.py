@@ -1,4 +1,4 @@
-"""Cases the theory of batch reuse answers exactly, and invariances it must have (T1 to T9 of the notes)."""
+"""Cases with an exact answer, and invariances of the theory: T1 to T9 of batch_reuse_dmft section 8."""
 
 from fractions import Fraction
 from itertools import zip_longest

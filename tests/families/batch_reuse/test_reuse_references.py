@@ -1,4 +1,4 @@
-"""The trajectories C1 to C9 of the notes, within errors; the published code's redrawn noise fails."""
+"""The trajectories C1 to C9 of batch_reuse_dmft section 8, within errors; the published code's redrawn noise fails."""
 
 import numpy as np
 import pytest
@@ -21,10 +21,10 @@ def signed(scenario, result, direction=3):
 
 def test_c1_the_authors_case():
     r = gs.predict(c.C1, scrambles=8)
-    for place, wanted in ((FIRST, c.C1_M1), (SECOND, c.C1_M2)):
-        assert agrees(r, "M", place, wanted, 2e-5)
-    for place, wanted in ((FIRST, c.C1_Q11), (SECOND, c.C1_Q12)):
-        assert agrees(r, "Q", place, wanted, 5e-5)
+    for entries, wanted in ((FIRST, c.C1_M1), (SECOND, c.C1_M2)):
+        assert agrees(r, "M", entries, wanted, 2e-5)
+    for entries, wanted in ((FIRST, c.C1_Q11), (SECOND, c.C1_Q12)):
+        assert agrees(r, "Q", entries, wanted, 5e-5)
     assert agrees(r, "train_loss", np.s_[:-1], c.C1_TRAIN, 1e-5)
     assert agrees(r, "population_loss", np.s_[:], c.C1_POPULATION, 1e-5)
     assert r.M_stderr.values.max() < 2e-3 * abs(r.M.values).max()  # an error of 1% in M is five standard errors

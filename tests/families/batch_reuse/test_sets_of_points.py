@@ -13,7 +13,7 @@ def test_keeping_points_changes_no_number(monkeypatch):
     kept = gs.predict(C3, grid, nodes=2**10)
     drawn = []
     once = limit.sobol_points
-    monkeypatch.setattr(limit, "sobol_points", lambda *place: drawn.append(place) or once(*place))
+    monkeypatch.setattr(limit, "sobol_points", lambda *asked: drawn.append(asked) or once(*asked))
     gs.predict(C3, grid, nodes=2**10)
     assert len(drawn) == 8  # two layouts of four scrambles: points with the same number of steps share them
     monkeypatch.setattr(limit, "KEPT_BYTES", 0)

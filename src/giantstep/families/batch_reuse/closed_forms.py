@@ -1,7 +1,7 @@
 """The first two steps in closed form, where they are known: a second route to the limit, without any recursion.
 
 All start from M = 0, Q = I, on one reused batch, without momentum, constraint or training of the second layer. With
-c1 = E[y h*], ybar = E y and s2 = E y^2 (labels with noise), the first step is
+c1 = E[y h*], ybar = E y and s2 = E y^2 (labels with noise), batch_reuse_dmft (4.1) is
 
     M^1_j = eta alpha a_j E[sigma'] c1 ,   P^1 = (1 - eta decay) I - eta Lam ,   Q^1 = P^1 P^1T + eta^2 Cl + M^1 M^1T ,
 
@@ -11,6 +11,7 @@ and h^1 = M^1 h* + P^1 u + eta Cl^{1/2} xi - eta F(u, y) with u, xi standard nor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,11 +32,10 @@ _NOISE_NODES = 24
 
 @dataclass(frozen=True)
 class TwoSteps:
-    """What is known in closed form: M (3, p, k) and Q (3, p, p), NaN where not; `name` says which formula."""
+    """What is known in closed form: M (3, p, k) and Q (3, p, p), NaN where not."""
 
     M: Floats
     Q: Floats
-    name: str
 
 
 def two_steps(scenario: BatchReuse) -> TwoSteps | None:
@@ -45,11 +45,12 @@ def two_steps(scenario: BatchReuse) -> TwoSteps | None:
     single = scenario.data == "reused" or (scenario.data in ("cycle", "replacement") and scenario.batches == 1)
     if not (plain and single and not np.any(overlap) and np.array_equal(gram, np.eye(scenario.neurons))):
         return None
-    for form in (_relu, _linear_derivative, _polynomial):
-        found = form(scenario)
-        if found is not None:
-            return found
-    return None
+    if scenario.activation.expression == "relu(z)":
+        return _relu(scenario)
+    if scenario.activation.polynomial is None or scenario.loss != "correlation":
+        return None
+    slopes = power_basis.polyder(scenario.activation.polynomial)
+    return _linear_derivative(scenario, slopes) if len(slopes) <= 2 else _polynomial(scenario, slopes)
 
 
 class LabelMoments:
@@ -91,119 +92,109 @@ def _target_nodes(target: Target) -> tuple[Floats, Floats]:
     return points.target, points.weights
 
 
-def _first(scenario: BatchReuse, M: Floats, lam: Floats, cl: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return (P, M, Q) after one step."""
-    eta = float(scenario.rates()[0])
-    P = (1 - eta * scenario.decay) * np.eye(len(lam)) - eta * lam
-    return P, M, P @ P.T + eta**2 * cl + M @ M.T
-
-
-def _filled(scenario: BatchReuse, M1: Floats, M2: Floats | None, Q1: Floats, name: str) -> TwoSteps:
-    p, k = M1.shape
+def _assemble(
+    scenario: BatchReuse, M1: Floats, lam: Floats, cl: Floats, second: Callable[[Floats], Floats] | None
+) -> TwoSteps:
+    """Return the first step (4.1) from M^1, Lam and Cl, and the second, M^2 as a function of P^1, where it is known."""
+    eta, (p, k) = float(scenario.rates()[0]), M1.shape
+    P = (1 - eta * scenario.decay) * np.eye(p) - eta * lam
     M, Q = np.full((3, p, k), np.nan), np.full((3, p, p), np.nan)
-    M[0], Q[0], M[1], Q[1] = 0.0, np.eye(p), M1, Q1
-    if M2 is not None:
-        M[2] = M2
-    return TwoSteps(M, Q, name)
+    M[0], Q[0] = 0.0, np.eye(p)
+    M[1], Q[1] = M1, P @ P.T + eta**2 * cl + M1 @ M1.T
+    if second is not None and scenario.steps > 1:
+        M[2] = second(P)
+    return TwoSteps(M, Q)
 
 
 # -- ReLU ----------------------------------------------------------------------------------------------------
 
 
-def _relu(scenario: BatchReuse) -> TwoSteps | None:
-    """Return the case of ReLU: the first step for any width, the second for one neuron and one direction."""
-    if scenario.activation.expression != "relu(z)":
-        return None
+def _relu(scenario: BatchReuse) -> TwoSteps:
+    """Return the case of ReLU: the first step for any width, the second for one neuron and one direction.
+
+    E[f0 sigma''_j] and E[f0^2 sigma'_j sigma'_m] are averages over u_j = 0 and over independent half-normals.
+    """
     moments, a = LabelMoments(scenario), np.array(scenario.second_layer)
     eta, alpha, q = float(scenario.rates()[0]), scenario.samples_per_dim, float(scenario.loss == "square")
     c1, ybar = moments.with_target(moments.labels), moments.mean(moments.labels)
     s2 = moments.mean(moments.labels**2)
     others, squares = a.sum() - a, (a**2).sum() - a**2
-    # E[f0 sigma''_j] and E[f0 sigma'_j sigma'_l ...] with u_j = 0 or independent half-normals
     lam = q * alpha * np.outer(a, a) / 4
     np.fill_diagonal(lam, alpha * (q * a**2 / 2 + a * _PHI0 * (q * _PHI0 * others - ybar)))
-    own = a**2 / 2 + 2 * a * _PHI0**2 * others + (squares / 2 + _PHI0**2 * (others**2 - squares)) / 2
+    own = a**2 / 2 + 2 * a * _PHI0**2 * others + _second_moment(others, squares) / 2
     diagonal = alpha * a**2 * (q * own - 2 * q * ybar * _PHI0 * (a + others / 2) + s2 / 2)
-    cl = np.zeros_like(lam)
-    for j in range(len(a)):
-        for m in range(j):
-            rest = others[j] - a[m]
-            rest_squares = squares[j] - a[m] ** 2
-            pair = (a[j] ** 2 + a[m] ** 2) / 4 + a[j] * a[m] * _PHI0**2 * 2
-            with_rest = (
-                2 * _PHI0 * rest * (a[j] + a[m]) * _PHI0 / 2
-                + (rest_squares / 2 + _PHI0**2 * (rest**2 - rest_squares)) / 4
-            )
-            mean = (a[j] + a[m]) * _PHI0 / 2 + rest * _PHI0 / 4
-            cl[j, m] = cl[m, j] = alpha * a[j] * a[m] * (q * (pair + with_rest) - 2 * q * ybar * mean + s2 / 4)
+    both, product = a[:, None] + a, np.outer(a, a)  # of two neurons j and m, beside the rest of them
+    rest, rest_squares = a.sum() - both, (a**2).sum() - (a[:, None] ** 2 + a**2)
+    pair = (a[:, None] ** 2 + a**2) / 4 + 2 * product * _PHI0**2
+    with_rest = _PHI0**2 * rest * both + _second_moment(rest, rest_squares) / 4
+    mean = both * _PHI0 / 2 + rest * _PHI0 / 4
+    cl = alpha * product * (q * (pair + with_rest) - 2 * q * ybar * mean + s2 / 4)
     np.fill_diagonal(cl, diagonal)
     M1 = 0.5 * eta * alpha * np.outer(a, c1)
-    P, M1, Q1 = _first(scenario, M1, lam, cl)
-    M2 = None
-    if len(a) == 1 and scenario.target.directions == 1 and scenario.steps > 1:
-        M2 = _relu_second(scenario, moments, float(P[0, 0]), float(cl[0, 0]), float(M1[0, 0]), q)
-    return _filled(scenario, M1, M2, Q1, "relu")
+    single = len(a) == 1 and scenario.target.directions == 1
+    return _assemble(
+        scenario, M1, lam, cl, (lambda P: _relu_second(scenario, moments, P, cl, M1, q)) if single else None
+    )
 
 
-def _relu_second(scenario: BatchReuse, moments: LabelMoments, P: float, cl: float, M1: float, q: float) -> Floats:
+def _second_moment(total: Floats, squares: Floats) -> Floats:
+    """Return E (sum_i a_i relu(u_i))^2 of neurons with sum a_i = total and sum a_i^2 = squares."""
+    return squares / 2 + _PHI0**2 * (total**2 - squares)
+
+
+def _relu_second(scenario: BatchReuse, moments: LabelMoments, P: Floats, cl: Floats, M1: Floats, q: float) -> Floats:
     """Return M^2: the noise of step one is integrated exactly, u piecewise around its kink at 0."""
     eta, eta2 = scenario.rates()[:2]
-    a, s = scenario.second_layer[0], float(scenario.rates()[0]) * math.sqrt(cl)
+    a, s = scenario.second_layer[0], float(eta) * math.sqrt(cl.item())
     u, weights = gauss_legendre_panels(np.linspace(-10.0, 10.0, 41), 12)  # 0 is an edge
     weights = weights * normal_density(u)
     h, y = moments.nodes[0][:, None], moments.labels[:, None]
-    shift = M1 * h + P * u - eta * a * (q * a * u - y) * (u > 0)
+    shift = M1.item() * h + P.item() * u - eta * a * (q * a * u - y) * (u > 0)
     ratio = shift / s
     cdf = special.ndtr(ratio)
     hidden = shift * cdf + s * normal_density(ratio)
-    inner = (a * (q * a * hidden - y * cdf)) @ weights
-    pull = moments.with_target(inner)
-    return (1 - eta2 * scenario.decay) * M1 - eta2 * scenario.samples_per_dim * pull[None]
+    pull = moments.with_target((a * (q * a * hidden - y * cdf)) @ weights)
+    return (1 - eta2 * scenario.decay) * M1 - eta2 * scenario.samples_per_dim * pull
 
 
 # -- polynomials with the correlation loss -------------------------------------------------------------------
 
 
-def _linear_derivative(scenario: BatchReuse) -> TwoSteps | None:
-    """Return the case sigma' = s0 + s1 z, correlation loss, any target and width: a polynomial in eta."""
-    slopes = _derivative(scenario)
-    if slopes is None or len(slopes) > 2 or scenario.loss != "correlation":
-        return None
+def _linear_derivative(scenario: BatchReuse, slopes: Floats) -> TwoSteps:
+    """Return the case sigma' = s0 + s1 z, any target and width: batch_reuse_dmft (4.2), a polynomial in eta."""
     s0, s1 = (*slopes, 0.0)[:2]
     moments, a = LabelMoments(scenario), np.array(scenario.second_layer)
     alpha, rates = scenario.samples_per_dim, scenario.rates()
     y = moments.labels
     c1, square = moments.with_target(y), moments.with_target(y**2)
-    matrix = (moments.nodes * (moments.weights * y)) @ moments.nodes.T
     M1 = rates[0] * alpha * s0 * np.outer(a, c1)
     lam = np.diag(-alpha * a * moments.mean(y) * s1)
-    same = np.eye(len(a))
-    cl = alpha * np.outer(a, a) * moments.mean(y**2) * (s0**2 + s1**2 * same)
-    _, M1, Q1 = _first(scenario, M1, lam, cl)
-    M2 = None
-    if scenario.steps > 1:
+    cl = alpha * np.outer(a, a) * moments.mean(y**2) * (s0**2 + s1**2 * np.eye(len(a)))
+
+    def second(P: Floats) -> Floats:
+        matrix = (moments.nodes * (moments.weights * y)) @ moments.nodes.T
         inner = s0 * c1 + s1 * (M1 @ matrix + rates[0] * s0 * a[:, None] * square)
-        M2 = (1 - rates[1] * scenario.decay) * M1 + rates[1] * alpha * a[:, None] * inner
-    return _filled(scenario, M1, M2, Q1, "quadratic activation")
+        return np.asarray((1 - rates[1] * scenario.decay) * M1 + rates[1] * alpha * a[:, None] * inner)
+
+    return _assemble(scenario, M1, lam, cl, second)
 
 
-def _polynomial(scenario: BatchReuse) -> TwoSteps | None:
-    """Return the case of a polynomial sigma, correlation loss, one neuron, E y = 0 = E[y h*] E sigma': a finite sum."""
-    slopes = _derivative(scenario)
-    if slopes is None or scenario.loss != "correlation" or scenario.neurons != 1:
+def _polynomial(scenario: BatchReuse, slopes: Floats) -> TwoSteps | None:
+    """Return the case of one neuron and E y = 0 = E[y h*] E sigma': a finite sum, batch_reuse_dmft section 4."""
+    if scenario.neurons != 1:
         return None
-    moments, a, alpha = LabelMoments(scenario), scenario.second_layer[0], scenario.samples_per_dim
+    moments, a = LabelMoments(scenario), scenario.second_layer[0]
     nodes, weights = hermite_rule(8 * len(slopes))
     slope_mean = float(weights @ power_basis.polyval(nodes, slopes))
     y = moments.labels
-    pull = moments.with_target(y) * slope_mean
-    if abs(moments.mean(y)) > 1e-10 or np.abs(pull).max() > 1e-10:
+    if abs(moments.mean(y)) > 1e-10 or np.abs(moments.with_target(y) * slope_mean).max() > 1e-10:
         return None
-    cl = alpha * a**2 * moments.mean(y**2) * float(weights @ power_basis.polyval(nodes, slopes) ** 2)
+    slope_square = float(weights @ power_basis.polyval(nodes, slopes) ** 2)
+    cl = scenario.samples_per_dim * a**2 * moments.mean(y**2) * slope_square
     M1 = np.zeros((1, scenario.target.directions))
-    P, M1, Q1 = _first(scenario, M1, np.zeros((1, 1)), np.array([[cl]]))
-    M2 = None if scenario.steps < 2 else _series(scenario, moments, slopes, float(P[0, 0]), cl)
-    return _filled(scenario, M1, M2, Q1, "polynomial activation")
+    return _assemble(
+        scenario, M1, np.zeros((1, 1)), np.array([[cl]]), lambda P: _series(scenario, moments, slopes, P.item(), cl)
+    )
 
 
 def _series(scenario: BatchReuse, moments: LabelMoments, slopes: Floats, P: float, cl: float) -> Floats:
@@ -221,9 +212,4 @@ def _series(scenario: BatchReuse, moments: LabelMoments, slopes: Floats, P: floa
         inner = float(weights @ (at_u**m * power_basis.polyval(w, derivative)))
         total += (eta * a) ** m / math.factorial(m) * inner * moments.with_target(moments.labels ** (m + 1))
         derivative = power_basis.polyder(derivative)
-    return (float(scenario.rates()[1]) * scenario.samples_per_dim * a * total)[None]
-
-
-def _derivative(scenario: BatchReuse) -> Floats | None:
-    coefficients = scenario.activation.polynomial
-    return None if coefficients is None else power_basis.polyder(coefficients)
+    return float(scenario.rates()[1]) * scenario.samples_per_dim * a * total

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from giantstep.families.batch_reuse.gaussian_matrix import GaussianMatrix
-from giantstep.families.batch_reuse.network import forward, losses
-from giantstep.families.batch_reuse.population import own_rule, population_loss
+from giantstep.families.batch_reuse.network import Forward, forward, losses
+from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
 from giantstep.families.batch_reuse.recursion import DIVERGED
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.lab import threads_for, to_numpy
-from giantstep.types import DeviceArray, Floats
+from giantstep.types import DeviceArray, Floats, Points
 
 RULE_NODES = 2**14
 """Points of the population loss, scrambled anew in every trial, so that their error is part of the spread."""
+
+
+def trial(
+    scenario: BatchReuse, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
+) -> dict[str, Floats]:
+    """Train one network and record order parameters and losses before every step and after the last."""
+    thin = settings["method"] == "matrix-free"  # products with few vectors: a second thread only waits
+    with threads_for(0 if thin else np.inf, draws.device):
+        training = Training(scenario, dim, draws, settings["method"], keep=what == "kernels")
+        training.run()
+        values = training.kernels() if what == "kernels" else training.variables()
+        return {name: value[None] for name, value in values.items()}
 
 
 class Samples:
@@ -25,14 +36,13 @@ class Samples:
 
     def __init__(self, scenario: BatchReuse, n: int, dim: int, draws: Any, method: str) -> None:
         xp, k, p = draws.xp, scenario.target.directions, scenario.neurons
-        fresh = scenario.data == "fresh"
         self.times: Callable[[DeviceArray], DeviceArray]
         self.transposed_times: Callable[[DeviceArray], DeviceArray]
         if method == "direct":
             X = draws.normal("inputs", (n, dim))
             self.times, self.transposed_times = (lambda v: v @ X.T), (lambda f: f @ X)
         else:
-            steps = 1 if fresh else scenario.steps
+            steps = 1 if scenario.data == "fresh" else scenario.steps
             matrix = GaussianMatrix(
                 n, dim, lambda shape: draws.normal("products", shape), xp, k + p * (steps + 1), p * steps
             )
@@ -45,34 +55,77 @@ class Samples:
             self.groups = xp.arange(n) % scenario.batches  # samples are exchangeable
 
 
-def trial(
-    scenario: BatchReuse,
-    points: Mapping[str, Floats],
-    what: str,
-    dim: int,
-    draws: Any,
-    settings: Mapping[str, Any],
-) -> dict[str, Floats]:
-    """Train one network and record order parameters and losses before every step and after the last."""
-    thin = settings["method"] == "matrix-free"  # products with few vectors: a second thread only waits
-    with threads_for(0 if thin else np.inf, draws.device):
-        run = _train(scenario, dim, draws, settings["method"], keep=what == "kernels")
-        found = run.kernels() if what == "kernels" else run.observed(draws)
-        return {name: value[None] for name, value in found.items()}
+class Training:
+    """Gradient descent of one network, and what it recorded at every time.
 
+    Attributes
+    ----------
+    M, Q, a, train_loss : as in `recursion.Trajectory`, NaN after the run diverged.
+    weights, gradients : (p, d) and (p, n) arrays of every time and step, where they are kept.
+    """
 
-@dataclass
-class Run:
-    """What one trial recorded at every time: order parameters, second layer, training loss; weights where kept."""
+    def __init__(self, scenario: BatchReuse, dim: int, draws: Any, method: str, keep: bool) -> None:
+        T, p, k = scenario.steps, scenario.neurons, scenario.target.directions
+        self.scenario, self.dim, self.draws, self.method, self.keep = scenario, dim, draws, method, keep
+        self.M, self.Q = np.full((T + 1, p, k), np.nan), np.full((T + 1, p, p), np.nan)
+        self.a, self.train_loss = np.full((T + 1, p), np.nan), np.full(T + 1, np.nan)
+        self.weights: list[DeviceArray] = []
+        self.gradients: list[DeviceArray] = []
+        self._W = _start(*scenario.start, dim, draws)
+        self._velocity = draws.xp.zeros_like(self._W)
+        self._second_layer = draws.xp.asarray(scenario.second_layer)
 
-    scenario: BatchReuse
-    dim: int
-    M: Floats
-    Q: Floats
-    a: Floats
-    train: Floats
-    weights: list[DeviceArray]
-    gradients: list[DeviceArray]
+    def run(self) -> None:
+        """Train until the last step, or until a neuron is too long."""
+        scenario, k, root = self.scenario, self.scenario.target.directions, self.dim**0.5
+        samples = self._draw_samples()
+        for t in range(scenario.steps + 1):
+            W, a = self._W, self._second_layer
+            M, Q = to_numpy(W[:, :k]) / root, to_numpy(W @ W.T) / self.dim
+            if not np.isfinite(Q).all() or Q.diagonal().max() >= DIVERGED:
+                break
+            self.M[t], self.Q[t], self.a[t] = M, Q, to_numpy(a)
+            if self.keep:
+                self.weights.append(W)
+            if scenario.data == "fresh" and t:
+                samples = self._draw_samples()
+            h = samples.times(W / root)
+            if t == scenario.steps:
+                self.train_loss[t] = float(losses(scenario.activation, scenario.loss, a, h, samples.labels).mean())
+                break
+            network = forward(scenario.activation, scenario.loss, a, h, samples.labels)
+            self.train_loss[t] = float(network.loss.mean())
+            self._step(t, samples, network)
+
+    def _draw_samples(self) -> Samples:
+        count = max(1, round(self.scenario.samples_per_dim * self.dim))
+        return Samples(self.scenario, count, self.dim, self.draws, self.method)
+
+    def _step(self, t: int, samples: Samples, network: Forward) -> None:
+        """Move weights, velocity and second layer by step t, where the network was evaluated at all samples."""
+        scenario, gradient, mask = self.scenario, network.gradient, self._mask(t, samples)
+        if mask is not None:
+            gradient = gradient * mask
+        pull = samples.transposed_times(gradient) / self.dim**0.5
+        self._velocity = scenario.momentum * self._velocity + pull + scenario.decay * self._W
+        self._W = self._W - float(scenario.rates()[t]) * self._velocity
+        if scenario.constraint == "spherical":
+            self._W = self._W * (self.dim / (self._W**2).sum(axis=1))[:, None] ** 0.5
+        if scenario.second_layer_rate:
+            slopes = network.second_layer_gradient
+            mean = slopes.mean(axis=1) if mask is None else (slopes @ mask) / self.draws.xp.maximum(mask.sum(), 1.0)
+            self._second_layer = self._second_layer - scenario.second_layer_rate * mean
+        if self.keep:
+            self.gradients.append(gradient)
+
+    def _mask(self, t: int, samples: Samples) -> DeviceArray | None:
+        """Return 1 for the samples that step t uses and 0 for the others, or None where it uses all."""
+        batches = self.scenario.batches
+        if batches == 1:
+            return None
+        if self.scenario.data == "cycle":
+            return (samples.groups == t % batches).astype(np.float64)
+        return (self.draws.uniform("masks", len(samples.labels)) * batches < 1).astype(np.float64)
 
     def kernels(self) -> dict[str, Floats]:
         """Return C and Cl, NaN for times after the run diverged."""
@@ -87,40 +140,11 @@ class Run:
                 Cl[t, s] = 0.0 if fresh and s != t else to_numpy(later @ earlier.T) / self.dim
         return {"C": C, "Cl": Cl}
 
-    def observed(self, draws: Any) -> dict[str, Floats]:
+    def variables(self) -> dict[str, Floats]:
         """Return the variables of a trajectory."""
-        return _observed(self.scenario, self.M, self.Q, self.a, self.train, draws)
-
-
-def _train(scenario: BatchReuse, dim: int, draws: Any, method: str, keep: bool) -> Run:
-    """Train one network; `keep` all weights and gradients."""
-    xp, T, p, k = draws.xp, scenario.steps, scenario.neurons, scenario.target.directions
-    n = max(1, round(scenario.samples_per_dim * dim))
-    overlap, gram = scenario.start
-    W = _start(overlap, gram, dim, draws)
-    V = xp.zeros_like(W)
-    a, rates = xp.asarray(scenario.second_layer), scenario.rates()
-    M, Q = np.full((T + 1, p, k), np.nan), np.full((T + 1, p, p), np.nan)
-    train, second = np.full(T + 1, np.nan), np.full((T + 1, p), np.nan)
-    run = Run(scenario, dim, M, Q, second, train, [], [])
-    samples = Samples(scenario, n, dim, draws, method)
-    for t in range(T + 1):
-        now_M, now_Q = to_numpy(W[:, :k]) / dim**0.5, to_numpy(W @ W.T) / dim
-        if not np.isfinite(now_Q).all() or now_Q.diagonal().max() >= DIVERGED:
-            break
-        M[t], Q[t], second[t] = now_M, now_Q, to_numpy(a)
-        if keep:
-            run.weights.append(W)
-        if scenario.data == "fresh" and t:
-            samples = Samples(scenario, n, dim, draws, method)
-        h = samples.times(W / dim**0.5)
-        if t == T:
-            train[t] = float(losses(scenario.activation, scenario.loss, a, h, samples.labels).mean())
-            break
-        W, V, a, train[t], gradient = _step(scenario, samples, W, V, a, h, t, float(rates[t]), draws)
-        if keep:
-            run.gradients.append(gradient)
-    return run
+        words = [self.draws.seed & 0xFFFFFFFF, self.draws.seed >> 32, self.draws.trial, 7]
+        rule = own_rule(self.scenario.target, RULE_NODES, int(np.random.SeedSequence(words).generate_state(1)[0]))
+        return trajectory_variables(self.scenario, rule, self.M, self.Q, self.a, self.train_loss)
 
 
 def _start(overlap: Floats, gram: Floats, dim: int, draws: Any) -> DeviceArray:
@@ -138,65 +162,7 @@ def _start(overlap: Floats, gram: Floats, dim: int, draws: Any) -> DeviceArray:
     return W
 
 
-def _step(
-    scenario: BatchReuse,
-    samples: Samples,
-    W: DeviceArray,
-    V: DeviceArray,
-    a: DeviceArray,
-    h: DeviceArray,
-    t: int,
-    rate: float,
-    draws: Any,
-) -> tuple[DeviceArray, DeviceArray, DeviceArray, float, DeviceArray]:
-    """Return weights, velocity and second layer after step t, the training loss before it, and the gradients F."""
-    xp, dim = draws.xp, W.shape[1]
-    now = forward(scenario.activation, scenario.loss, a, h, samples.labels)
-    gradient, mask = now.gradient, _mask(scenario, samples, t, draws)
-    if mask is not None:
-        gradient = gradient * mask
-    pull = samples.transposed_times(gradient) / dim**0.5
-    V = scenario.momentum * V + pull + scenario.decay * W
-    W = W - rate * V
-    if scenario.constraint == "spherical":
-        W = W * (dim / (W**2).sum(axis=1))[:, None] ** 0.5
-    if scenario.second_layer_rate:
-        slopes = now.second_layer_gradient
-        mean = slopes.mean(axis=1) if mask is None else (slopes @ mask) / xp.maximum(mask.sum(), 1.0)
-        a = a - scenario.second_layer_rate * mean
-    return W, V, a, float(now.loss.mean()), gradient
-
-
-def _mask(scenario: BatchReuse, samples: Samples, t: int, draws: Any) -> DeviceArray | None:
-    if scenario.batches == 1:
-        return None
-    if scenario.data == "cycle":
-        return (samples.groups == t % scenario.batches).astype(np.float64)
-    return (draws.uniform("masks", len(samples.labels)) * scenario.batches < 1).astype(np.float64)
-
-
-def _observed(scenario: BatchReuse, M: Floats, Q: Floats, a: Floats, train: Floats, draws: Any) -> dict[str, Floats]:
-    seed = int(np.random.SeedSequence([draws.seed & 0xFFFFFFFF, draws.seed >> 32, draws.trial, 7]).generate_state(1)[0])
-    rule = own_rule(scenario.target, RULE_NODES, seed)
-    population = np.array(
-        [
-            population_loss(scenario.activation, scenario.loss, rule, scenario.noise, a[t], M[t], Q[t])
-            for t in range(len(M))
-        ]
-    )
-    lengths = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
-    return {
-        "M": M,
-        "Q": Q,
-        "cosine": M / lengths[:, :, None],
-        "train_loss": train,
-        "population_loss": population,
-        "generalisation": population - train,
-        "a": a,
-    }
-
-
-def memory(scenario: BatchReuse, points: Mapping[str, Floats], what: str, dim: int, settings: Mapping[str, Any]) -> int:
+def memory(scenario: BatchReuse, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes of the data, or of the products asked for, and of what is at work."""
     p, k, T = scenario.neurons, scenario.target.directions, scenario.steps
     n = max(1.0, scenario.samples_per_dim * dim)

@@ -2,7 +2,8 @@
 
 X (n x d) has iid N(0,1) entries. Known are X A^T = Y for orthonormal rows A (in R^d) and X^T B^T = Z for orthonormal
 rows B (in R^n). A new direction u orthogonal to A has, given all that, X u = (I - B^T B) g + B^T Z^T u with
-g ~ N(0, I_n); X^T is the mirror image. A product costs O((n + d) x number of earlier ones), memory likewise.
+g ~ N(0, I_n); X^T is the mirror image. A product costs O((n + d) x number of earlier ones), memory likewise: see
+batch_reuse_dmft section 6.
 """
 
 from __future__ import annotations
@@ -104,6 +105,6 @@ def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[Device
     kept = to_numpy(values) > (_NOTHING_NEW * size) ** 2
     if not kept.any():
         return rows[:0], rows[:, :0]
-    places = xp.asarray(kept.nonzero()[0])
-    lengths, chosen = xp.sqrt(values[places]), vectors[:, places]
+    index = xp.asarray(kept.nonzero()[0])
+    lengths, chosen = xp.sqrt(values[index]), vectors[:, index]
     return (chosen.T @ rows) / lengths[:, None], chosen * lengths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,15 @@ import numpy as np
 from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.closed_forms import two_steps
-from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, Points, grid_points, sobol_points
-from giantstep.families.batch_reuse.population import population_loss, target_rule
+from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, WeightedPoints, grid_points, sobol_points
+from giantstep.families.batch_reuse.population import target_rule, trajectory_variables
 from giantstep.families.batch_reuse.recursion import Process, Trajectory, run
 from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory, threads_for
 from giantstep.padding import pad_stack
-from giantstep.types import Floats
-
-PointsOf = Mapping[str, Floats]
+from giantstep.types import Floats, Points
 
 GRID_COLUMNS = 4
 """Axes of a tensor grid at most."""
@@ -32,7 +30,7 @@ _HEAVY = 0.02
 """Relative spread of E y^2 between scrambles from which the tails of the target are too heavy for the points."""
 
 
-def prepare(scenario: BatchReuse, points: PointsOf, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def prepare(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Check the settings, and say which times both engines answer."""
     settings = dict(settings)
     nodes = settings["nodes"]
@@ -52,72 +50,58 @@ def prepare(scenario: BatchReuse, points: PointsOf, what: str, settings: Mapping
     return {**settings, "time": times, "time_2": times, "step": times[:-1], "step_2": times[:-1]}
 
 
-def limit(scenario: BatchReuse, points: PointsOf, what: str, settings: Mapping[str, Any]) -> Answer:
+def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer every point; points of one shape of the problem share their sets of Sobol points."""
-    size = len(points["rate"] if "rate" in points else points["steps"])
-    answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
-    chosen: list[Any] = [scenario_at(scenario, dict(points), place) for place in range(size)]
-    for one in chosen:
-        _check_room(one, settings)
+    size = len(points["steps"])
+    scenarios: list[Any] = [scenario_at(scenario, points, index) for index in range(size)]
+    for each in scenarios:
+        _check_size(each, settings)
     if settings["theory"] == "closed-form":
-        return _closed_forms(chosen, answer, settings)
-    drawn: dict[Layout, list[Points]] = {}
+        return _closed_forms(scenarios, settings)
+    answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
+    drawn: dict[Layout, list[WeightedPoints]] = {}
     solved: dict[int, dict[str, Any]] = {}
-    for place in sorted(range(size), key=lambda place: chosen[place].steps):  # the same points one after the other
+    for index in sorted(range(size), key=lambda index: scenarios[index].steps):  # the same points one after the other
         with threads_for(0):  # thin products: a second thread only waits
-            values, answer.status[place], remarks = _solve(chosen[place], what, settings, drawn)
+            values, answer.status[index], remarks = _solve(scenarios[index], what, settings, drawn)
         answer.warnings += [remark for remark in remarks if remark not in answer.warnings]
-        answer.iterations[place] = chosen[place].steps
-        answer.residual[place] = values.pop("residual", 0.0)
-        solved[place] = values
-    answer.values = {name: pad_stack([solved[place][name] for place in range(size)]) for name in solved[0]}
+        answer.iterations[index] = scenarios[index].steps
+        answer.residual[index] = values.pop("residual", 0.0)
+        solved[index] = values
+    answer.values = {name: pad_stack([solved[index][name] for index in range(size)]) for name in solved[0]}
     answer.status = answer.status.astype(str)
-    answer.coords = _coords(scenario, what, settings)
-    if settings["points"] == "sobol":
-        answer.attrs = {
-            "nodes": settings["nodes"],
-            "replicates": settings["scrambles"],
-            "points_seed": settings["seed"],
-        }
-    return answer
-
-
-def _coords(scenario: BatchReuse, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     dims = {dim for variable in scenario.questions[what].variables for dim in variable.dims}
-    return {dim: settings[dim] for dim in ("time", "time_2", "step", "step_2") if dim in dims}
-
-
-def _closed_forms(chosen: Sequence[Any], answer: Answer, settings: Mapping[str, Any]) -> Answer:
-    """Answer with the closed forms of the first two steps: M, Q and cosines where they are known, NaN elsewhere."""
-    times, p, k = len(settings["time"]), chosen[0].neurons, chosen[0].target.directions
-    M, Q = np.full((len(chosen), times, p, k), np.nan), np.full((len(chosen), times, p, p), np.nan)
-    for place, one in enumerate(chosen):
-        found = two_steps(one)
-        if found is None:
-            answer.status[place] = "no closed form is known for this scenario"
-            continue
-        known = min(3, one.steps + 1)
-        M[place, :known], Q[place, :known] = found.M[:known], found.Q[:known]
-    lengths = np.sqrt(np.diagonal(Q, axis1=2, axis2=3))[..., None]
-    answer.values = {"M": M, "Q": Q, "cosine": M / lengths}
-    answer.status = answer.status.astype(str)
-    answer.coords = {"time": settings["time"]}
+    answer.coords = {dim: settings[dim] for dim in ("time", "time_2", "step", "step_2") if dim in dims}
+    if settings["points"] == "sobol":
+        replicates = settings["scrambles"]
+        answer.attrs = {"nodes": settings["nodes"], "replicates": replicates, "points_seed": settings["seed"]}
     return answer
+
+
+def _closed_forms(scenarios: Sequence[Any], settings: Mapping[str, Any]) -> Answer:
+    """Answer with the closed forms of the first two steps: M, Q and cosines where they are known, NaN elsewhere."""
+    size, times, p, k = len(scenarios), len(settings["time"]), scenarios[0].neurons, scenarios[0].target.directions
+    M, Q = np.full((size, times, p, k), np.nan), np.full((size, times, p, p), np.nan)
+    status = [""] * size
+    for index, scenario in enumerate(scenarios):
+        closed = two_steps(scenario)
+        if closed is None:
+            status[index] = "no closed form is known for this scenario"
+            continue
+        known = min(3, scenario.steps + 1)
+        M[index, :known], Q[index, :known] = closed.M[:known], closed.Q[:known]
+    values = {"M": M, "Q": Q, "cosine": M / np.sqrt(np.diagonal(Q, axis1=2, axis2=3))[..., None]}
+    coords = {"time": settings["time"]}
+    return Answer(values, np.array(status, dtype=str), np.zeros(size), np.zeros(size, np.int64), coords)
 
 
 def layout_of(scenario: BatchReuse, grid: bool = False) -> Layout:
     """Return the columns one sample of this scenario needs."""
-    fresh = scenario.data == "fresh"
-    blocks = 1 if fresh else scenario.steps if grid else scenario.steps + 1
-    mask = scenario.data if scenario.data in ("cycle", "replacement") and scenario.batches > 1 else "none"
-    return Layout(
-        scenario.target.directions,
-        scenario.noise > 0,
-        scenario.neurons * blocks,
-        mask,
-        scenario.batches if mask != "none" else 1,
-        scenario.steps if mask != "none" else 0,
-    )
+    k, p, T, B = scenario.target.directions, scenario.neurons, scenario.steps, scenario.batches
+    normals = p * (1 if scenario.data == "fresh" else T if grid else T + 1)
+    if scenario.data in ("cycle", "replacement") and B > 1:
+        return Layout(k, scenario.noise > 0, normals, scenario.data, B, T)
+    return Layout(k, scenario.noise > 0, normals)
 
 
 def process_of(scenario: BatchReuse, response: Any = "stein") -> Process:
@@ -140,13 +124,13 @@ def process_of(scenario: BatchReuse, response: Any = "stein") -> Process:
     )
 
 
-def labels_of(scenario: BatchReuse, points: Points) -> Floats:
-    """Return the labels of the points, noise included."""
+def labels_of(scenario: BatchReuse, points: WeightedPoints) -> Floats:
+    """Return the labels of weighted points, noise included."""
     labels: Floats = np.asarray(scenario.target(points.target.T), dtype=np.float64)
     return labels if points.noise is None else labels + np.sqrt(scenario.noise) * points.noise
 
 
-def _check_room(scenario: BatchReuse, settings: Mapping[str, Any]) -> None:
+def _check_size(scenario: BatchReuse, settings: Mapping[str, Any]) -> None:
     grid = settings["points"] == "grid"
     layout = layout_of(scenario, grid)
     if grid and (layout.uniform or layout.columns > GRID_COLUMNS):
@@ -185,28 +169,27 @@ def points_memory(scenario: BatchReuse, settings: Mapping[str, Any]) -> int:
 
 
 def _solve(
-    scenario: BatchReuse, what: str, settings: Mapping[str, Any], drawn: dict[Layout, list[Points]]
+    scenario: BatchReuse, what: str, settings: Mapping[str, Any], drawn: dict[Layout, list[WeightedPoints]]
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return the values of one point, why it failed, and remarks."""
     grid = settings["points"] == "grid"
-    layout = layout_of(scenario, grid)
     process = process_of(scenario, settings["response"])
-    runs, powers = [], []
-    for points in _shared(layout, settings, drawn):
+    runs, powers, stopped = [], [], []
+    for points in _shared_points(layout_of(scenario, grid), settings, drawn):
         labels = labels_of(scenario, points)
         powers.append(float(points.weights @ labels**2))
         trajectory = run(process, points, labels)
-        observed = kernels(trajectory) if what == "kernels" else _observables(scenario, trajectory, points)
-        runs.append((trajectory, observed))
-    stopped = [trajectory.diverged for trajectory, _ in runs if trajectory.diverged]
+        if trajectory.diverged:
+            stopped.append(trajectory.diverged)
+        runs.append(kernels(trajectory) if what == "kernels" else _variables(scenario, trajectory, points))
     status = f"the trajectory diverged at step {min(stopped)}" if stopped else ""
-    values = _averaged([observed for _, observed in runs], grid)
+    values = _compare_grids(*runs) if grid else _average_scrambles(runs)
     return values, status, _remarks(scenario, values, powers, settings)
 
 
-def _shared(
-    layout: Layout, settings: Mapping[str, Any], drawn: dict[Layout, list[Points]]
-) -> Iterator[Points] | list[Points]:
+def _shared_points(
+    layout: Layout, settings: Mapping[str, Any], drawn: dict[Layout, list[WeightedPoints]]
+) -> Iterable[WeightedPoints]:
     """Return the sets of points of a layout: kept for the next point of the grid where they are small."""
     if not _kept(layout, settings):
         return _draw(layout, settings)
@@ -220,7 +203,7 @@ def _kept(layout: Layout, settings: Mapping[str, Any]) -> bool:
     return bool(8 * settings["nodes"] * layout.columns * settings["scrambles"] <= KEPT_BYTES)
 
 
-def _draw(layout: Layout, settings: Mapping[str, Any]) -> Iterator[Points]:
+def _draw(layout: Layout, settings: Mapping[str, Any]) -> Iterator[WeightedPoints]:
     if settings["points"] == "grid":
         per_axis = int(settings["nodes"] ** (1 / layout.columns) + 1e-9)
         yield grid_points(layout, per_axis)
@@ -233,46 +216,33 @@ def _draw(layout: Layout, settings: Mapping[str, Any]) -> Iterator[Points]:
 def kernels(trajectory: Trajectory) -> dict[str, Floats]:
     """Return C, Cl and K with an axis for each time and neuron, NaN from the step on that diverged."""
     p, last = trajectory.a.shape[1], trajectory.diverged or len(trajectory.M)
-    found = {}
+    arrays = {}
     for name, blocks in (("C", trajectory.C), ("Cl", trajectory.Cl), ("K", trajectory.K[:, : -p or None])):
         rows, columns = (size // p for size in blocks.shape)
         array = blocks.reshape(rows, p, columns, p).transpose(0, 2, 1, 3).copy()
         array[last:], array[:, last:] = np.nan, np.nan
-        found[name] = array
-    return found
+        arrays[name] = array
+    return arrays
 
 
-def _observables(scenario: BatchReuse, trajectory: Trajectory, points: Points) -> dict[str, Floats]:
-    M, Q, a = trajectory.M, trajectory.Q, trajectory.a
+def _variables(scenario: BatchReuse, trajectory: Trajectory, points: WeightedPoints) -> dict[str, Floats]:
     rule = target_rule(scenario.target, points.target, points.weights)
-    population = np.array(
-        [
-            population_loss(scenario.activation, scenario.loss, rule, scenario.noise, a[t], M[t], Q[t])
-            for t in range(len(M))
-        ]
-    )
-    lengths = np.sqrt(np.diagonal(Q, axis1=1, axis2=2))
-    return {
-        "M": M,
-        "Q": Q,
-        "cosine": M / lengths[:, :, None],
-        "train_loss": trajectory.train_loss,
-        "population_loss": population,
-        "generalisation": population - trajectory.train_loss,
-        "a": a,
-    }
+    return trajectory_variables(scenario, rule, trajectory.M, trajectory.Q, trajectory.a, trajectory.train_loss)
 
 
-def _averaged(runs: list[dict[str, Floats]], grid: bool) -> dict[str, Any]:
-    """Return means and standard errors over the scrambles; of a grid, the finer one and its distance to the coarser."""
-    if grid:
-        with np.errstate(invalid="ignore"):
-            first = next(iter(runs[0]))
-            return {**runs[0], "residual": float(np.nanmax(np.abs(runs[0][first] - runs[1][first])))}
+def _compare_grids(fine: dict[str, Floats], coarse: dict[str, Floats]) -> dict[str, Any]:
+    """Return the values of the finer grid; the residual is the distance of the first variable to the coarser one."""
+    first = next(iter(fine))
+    with np.errstate(invalid="ignore"):
+        return {**fine, "residual": float(np.nanmax(np.abs(fine[first] - coarse[first])))}
+
+
+def _average_scrambles(runs: list[dict[str, Floats]]) -> dict[str, Any]:
+    """Return means and standard errors over the scrambles."""
     values: dict[str, Any] = {}
     count = len(runs)
     for name in runs[0]:
-        stack = np.stack([one[name] for one in runs])
+        stack = np.stack([variables[name] for variables in runs])
         values[name] = stack.mean(axis=0)
         spread = stack.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(stack[0], np.nan)
         values[name + "_stderr"] = spread

@@ -1,7 +1,8 @@
 """Weighted points of the effective process: one sample's target projections, label noise, noise of each step, mask.
 
-All arrays have the points along the last axis. The columns are (h*, zeta, xi^0, xi^1, ..., mask), in this order: the
-first dimensions of a Sobol sequence are its best ones, and the first steps decide the later ones.
+The rules are those of batch_reuse_dmft section 3. All arrays have the points along the last axis. The columns are (h*,
+zeta, xi^0, xi^1, ..., mask), in this order: the first dimensions of a Sobol sequence are its best ones, and the first
+steps decide the later ones.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Points:
+class WeightedPoints:
     """Weighted points: E f is sum w f.
 
     Attributes
@@ -81,7 +82,7 @@ class Points:
     mask: Floats | None = None
 
 
-def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen: bool = True) -> Points:
+def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen: bool = True) -> WeightedPoints:
     """Return scrambled Sobol points, target directions widened, all first and second moments matched.
 
     Parameters
@@ -96,13 +97,13 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen:
     return _from_uniform(layout, uniform, widen=widen)
 
 
-def plain_points(layout: Layout, nodes: int, seed: int) -> Points:
+def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:
     """Return plain Monte Carlo points with equal weights: what `sobol_points` is measured against."""
     uniform = np.random.default_rng(seed).random((layout.columns, nodes))
-    return _from_uniform(layout, uniform, widen=False, matched=False)
+    return _from_uniform(layout, uniform, widen=False, match=False)
 
 
-def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, matched: bool = True) -> Points:
+def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool = True) -> WeightedPoints:
     k = layout.directions
     np.clip(uniform, _SMALLEST, 1 - _SMALLEST, out=uniform)
     normal = uniform[: layout.gaussian]
@@ -113,23 +114,22 @@ def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, matched: bool
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     normal[:k] *= scale
-    if matched:
-        normal = _matched(normal, weights)
+    if match:
+        normal = _match_moments(normal, weights)
     return _split(layout, normal, weights, mask)
 
 
-def _matched(normal: Floats, weights: Floats) -> Floats:
+def _match_moments(normal: Floats, weights: Floats) -> Floats:
     """Return the columns with weighted mean 0 and weighted covariance I exactly."""
     normal = normal - (normal @ weights)[:, None]
     factor = np.linalg.cholesky((normal * weights) @ normal.T)
-    matched: Floats = np.linalg.inv(factor) @ normal
-    return matched
+    return np.asarray(np.linalg.inv(factor) @ normal)
 
 
-def _split(layout: Layout, normal: Floats, weights: Floats, mask: Floats | None) -> Points:
+def _split(layout: Layout, normal: Floats, weights: Floats, mask: Floats | None) -> WeightedPoints:
     k = layout.directions
     noise = normal[k] if layout.noisy else None
-    return Points(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
+    return WeightedPoints(normal[:k], noise, normal[k + layout.noisy :], weights, mask)
 
 
 def _mask(layout: Layout, uniform: Floats) -> Floats | None:
@@ -141,7 +141,7 @@ def _mask(layout: Layout, uniform: Floats) -> Floats | None:
     return (uniform * layout.batches < 1).astype(np.float64)
 
 
-def grid_points(layout: Layout, per_axis: int) -> Points:
+def grid_points(layout: Layout, per_axis: int) -> WeightedPoints:
     """Return the tensor product of Gauss-Hermite rules: for few columns, smooth activations and no masks."""
     normal, product = hermite_product(layout.gaussian, per_axis)
     return _split(layout, normal, product / product.sum(), None)

@@ -1,4 +1,4 @@
-"""Loss on fresh samples as a function of the order parameters (M, Q, a).
+"""Loss on fresh samples as a function of the order parameters (M, Q, a), batch_reuse_dmft section 2.
 
 With (h, h*) ~ N(0, [[Q, M], [M^T, I]]) the square loss is
 
@@ -17,6 +17,7 @@ from scipy.interpolate import CubicSpline
 
 from giantstep.families.batch_reuse.network import Loss
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
+from giantstep.families.batch_reuse.scenario import BatchReuse
 from giantstep.gaussian import (
     Function,
     Target,
@@ -85,12 +86,34 @@ def line_rule(target: Target) -> TargetRule:
 @functools.lru_cache(maxsize=64)
 def _exact_moments(target: Target) -> tuple[float, Floats, float] | None:
     """Return E g, E[g h*] and E g^2 by tensor Gauss-Hermite rules where two of them agree (polynomials), else None."""
-    found = []
+    moments = []
     for count in (11, 13) if target.directions <= 4 else (6, 7):
         nodes, weights = hermite_product(target.directions, count)
         values = np.asarray(target(nodes.T), dtype=np.float64)
-        found.append((float(weights @ values), nodes @ (weights * values), float(weights @ values**2)))
-    return found[1] if abs(found[1][2] - found[0][2]) <= _KNOWN * abs(found[1][2]) else None
+        moments.append((float(weights @ values), nodes @ (weights * values), float(weights @ values**2)))
+    coarse, fine = moments
+    return fine if abs(fine[2] - coarse[2]) <= _KNOWN * abs(fine[2]) else None
+
+
+def trajectory_variables(
+    scenario: BatchReuse, rule: TargetRule, M: Floats, Q: Floats, a: Floats, train_loss: Floats
+) -> dict[str, Floats]:
+    """Return the variables of a trajectory from its order parameters and training loss at times 0..T."""
+    population = np.array(
+        [
+            population_loss(scenario.activation, scenario.loss, rule, scenario.noise, a[t], M[t], Q[t])
+            for t in range(len(M))
+        ]
+    )
+    return {
+        "M": M,
+        "Q": Q,
+        "cosine": M / np.sqrt(np.diagonal(Q, axis1=1, axis2=2))[:, :, None],
+        "train_loss": train_loss,
+        "population_loss": population,
+        "generalisation": population - train_loss,
+        "a": a,
+    }
 
 
 def population_loss(

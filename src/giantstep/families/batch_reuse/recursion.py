@@ -1,6 +1,6 @@
 """The causal recursion of the mean-field theory: kernels and order parameters step by step on weighted points.
 
-With F^t the gradient of one sample's loss in its pre-activations,
+With F^t the gradient of one sample's loss in its pre-activations, batch_reuse_dmft (2.1)-(2.9) with momentum beta are
 
     h^t = M^t h* + om^t - sum_{s<t} K(t,s) F^s ,   om a Gaussian process of covariance C(t,s),
     Gam(t,s) = alpha E[dF^t/d om^s] ,   Cl(t,s) = alpha E[F^t F^sT] ,
@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from giantstep.families.batch_reuse.network import Loss, forward, hessian, losses
-from giantstep.families.batch_reuse.points import Points, hermite_product
+from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product
 from giantstep.gaussian import Function
 from giantstep.types import Floats
 
@@ -96,14 +96,16 @@ class Trajectory:
     Cl: Floats
 
 
-def run(process: Process, points: Points, labels: Floats) -> Trajectory:
+def run(process: Process, points: WeightedPoints, labels: Floats) -> Trajectory:
     """Carry weighted points through all steps; `labels` (N,) are y at the points, noise included."""
     with np.errstate(all="ignore"):
         return _Run(process, points, labels).trajectory()
 
 
 class _Run:
-    def __init__(self, process: Process, points: Points, labels: Floats) -> None:
+    """The state of one recursion: everything known up to the step it has reached."""
+
+    def __init__(self, process: Process, points: WeightedPoints, labels: Floats) -> None:
         self.process, self.points, self.labels = process, points, labels
         p, k, T = len(process.a), points.target.shape[0], process.steps
         self.p, self.T = p, T
@@ -145,13 +147,13 @@ class _Run:
         """Make step t; return its number from 1 where it diverged."""
         process, points = self.process, self.points
         h = self._preactivations(t, points.normals)
-        now = forward(process.activation, process.loss, self.a[t], h, self.labels)
-        loss = float(now.loss @ points.weights)
+        network = forward(process.activation, process.loss, self.a[t], h, self.labels)
+        loss = float(network.loss @ points.weights)
         if not np.isfinite(loss):
             self.M[t:], self.Q[t:], self.a[t:] = np.nan, np.nan, np.nan
             return t
         self.loss[t] = loss
-        gradient, weights = now.gradient, points.weights
+        gradient, weights = network.gradient, points.weights
         if points.mask is not None:
             gradient = gradient * points.mask[t]
             weights = weights * points.mask[t]
@@ -164,7 +166,7 @@ class _Run:
             self.Cl[self.at(t), self.upto(t + 1)], self.Cl[self.upto(t + 1), self.at(t)] = row, row.T
         pull = weighted @ points.target.T
         response = self._tangent(t, h) if process.response == "tangent" else self._stein(t, weighted)
-        slope = (now.second_layer_gradient @ weights) / weights.sum() if process.second_layer_rate else 0.0
+        slope = (network.second_layer_gradient @ weights) / weights.sum() if process.second_layer_rate else 0.0
         self.a[t + 1] = self.a[t] - process.second_layer_rate * slope
         self._advance(t, pull, response)
         lengths = np.diagonal(self.Q[t + 1])
@@ -193,17 +195,14 @@ class _Run:
         M = self.M[t] - eta * self.speed_M
         P = self.P[self.at(t)] - eta * self.speed_P
         K = self.K[self.at(t)] - eta * self.speed_K
+        known = self.upto(t + 1)
+        Cl = self.Cl[known, known]
         if process.spherical:
-            noise = P @ self.start @ P.T + K[:, self.upto(t + 1)] @ self.Cl[self.upto(t + 1), self.upto(t + 1)] @ (
-                K[:, self.upto(t + 1)].T
-            )
+            noise = P @ self.start @ P.T + K[:, known] @ Cl @ K[:, known].T
             scale = 1 / np.sqrt(np.diagonal(noise + M @ M.T))[:, None]
             M, P, K = scale * M, scale * P, scale * K
         self.M[t + 1], self.P[self.at(t + 1)], self.K[self.at(t + 1)] = M, P, K
-        known = self.upto(t + 1)
-        row = P @ self.start @ self.P[self.upto(t + 2)].T + K[:, known] @ self.Cl[known, known] @ (
-            self.K[self.upto(t + 2), known].T
-        )
+        row = P @ self.start @ self.P[self.upto(t + 2)].T + K[:, known] @ Cl @ self.K[self.upto(t + 2), known].T
         row[:, self.at(t + 1)] = 0.5 * (row[:, self.at(t + 1)] + row[:, self.at(t + 1)].T)
         self.C[self.at(t + 1), self.upto(t + 2)], self.C[self.upto(t + 2), self.at(t + 1)] = row, row.T
         self.Q[t + 1] = row[:, self.at(t + 1)] + M @ M.T
@@ -257,7 +256,7 @@ class _Run:
         return row
 
     def _tangent(self, t: int, h: Floats) -> Floats:
-        """Return Gam(t, 0..t) from D(t,s) = dh^t/d om^s carried along with every point."""
+        """Return Gam(t, 0..t) = alpha E[H^t D(t,s)] from D(t,s) = dh^t/d om^s carried along with every point."""
         process, points, p = self.process, self.points, self.p
         matrix = hessian(process.activation, process.loss, self.a[t], h, self.labels)
         if points.mask is not None:

@@ -20,18 +20,11 @@ _TRAJECTORY = (
     Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target"),
     Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other"),
     Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj)", "cosine of neuron and target direction"),
-    Variable(
-        "train_loss",
-        ("time",),
-        "E l(h^t, y)",
-        "loss per sample on the training samples",
-    ),
+    Variable("train_loss", ("time",), "E l(h^t, y)", "loss per sample on the training samples"),
     Variable("population_loss", ("time",), "E l(f(x), y)", "loss per sample on fresh samples, label noise included"),
     Variable("generalisation", ("time",), "population - train", "population loss minus training loss"),
     Variable("a", ("time", "neuron"), "a_j", "second layer", compared=False),
 )
-
-
 _KERNELS = (
     Variable(
         "C",
