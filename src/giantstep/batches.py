@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.dimensions import dimension_named
 from giantstep.family import Answer, Variable
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
@@ -88,7 +89,7 @@ def _bare(points: Points) -> Points:
 
 def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Array:
     """Blank the points that failed; a trajectory keeps what came before it diverged."""
-    if not failed.any() or "time" in variable.dims:
+    if not failed.any() or "trajectory" in (dimension_named(dim).role for dim in variable.dims):
         return values
     names = values.dtype.kind in "UO"
     values = values.astype(object if names else np.float64)

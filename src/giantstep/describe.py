@@ -50,8 +50,8 @@ def describe(family: str) -> dict[str, Any]:
     dict
         ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
         bounds, default, the ``values`` of a field of names, and the ``choices`` of a part with their own fields);
-        ``questions`` (meaning, variables, settings, plot); ``theories``; ``papers``; ``notation`` of those papers;
-        ``shared_fields``; ``formula_version``; ``example``, the content of a scenario.
+        ``questions`` (meaning, variables, settings, plot, dimensions); ``theories``; ``papers``; ``notation``
+        of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario.
     """
     cls = family_class(family)
     return {
@@ -117,7 +117,13 @@ def _question(question: Question) -> dict[str, Any]:
         "variables": [_variable(variable) for variable in question.variables],
         "settings": {name: _setting(setting) for name, setting in question.settings.items()},
         "plot": list(question.plot),
+        "dimensions": {name: _dimension(question, name) for variable in question.variables for name in variable.dims},
     }
+
+
+def _dimension(question: Question, name: str) -> dict[str, Any]:
+    dimension = question.dimension(name)
+    return {"role": dimension.role, "label": dimension.label, "symbol": dimension.symbol}
 
 
 def _variable(variable: Variable) -> dict[str, Any]:

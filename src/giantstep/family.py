@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from giantstep.dimensions import Dimension, dimension_named
 from giantstep.types import Array, Floats, Integers, Strings
 
 Engine = Literal["limit", "experiment"]
@@ -59,6 +60,7 @@ class Question:
     `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
     names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
     `figure` is a figure of its own, ``"module:function"`` of a result, which `plot` draws if no variable is named.
+    `dimensions` are those that `giantstep.dimensions` does not declare, or labels otherwise.
     """
 
     meaning: str
@@ -67,6 +69,11 @@ class Question:
     plot: tuple[str, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     figure: str = ""
+    dimensions: tuple[Dimension, ...] = ()
+
+    def dimension(self, name: str) -> Dimension:
+        """Return the declaration of a dimension of its variables."""
+        return next((own for own in self.dimensions if own.name == name), dimension_named(name))
 
 
 @dataclass

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.dimensions import long_dimensions
 from giantstep.errors import InputError
 from giantstep.jsondata import float_array, json_array
 from giantstep.types import Array
 
 if TYPE_CHECKING:
     import xarray
-
-_ROW_DIMS = ("source", "trial", "time", "x", "z")
-"""Own dimensions that make rows of a table; the others (``block``, ...) are small and make columns."""
 
 
 def save(result: xarray.Dataset, path: str | Path) -> None:
@@ -118,7 +116,8 @@ def table(result: xarray.Dataset) -> dict[str, Array]:
     """Return a result as columns of equal length: what the CSV holds."""
     own = [str(dim) for dim in result.dims]
     grid = [str(dim) for dim in result["converged"].dims] if "converged" in result else own
-    row_dims = [*grid, *(dim for dim in _ROW_DIMS if dim in own and dim not in grid)]
+    rows = ("source", "trial", *long_dimensions(own))
+    row_dims = [*grid, *(dim for dim in rows if dim in own and dim not in grid)]
     shape = tuple(result.sizes[dim] for dim in row_dims)
     columns: dict[str, Array] = {}
     for dim in row_dims:

@@ -170,12 +170,12 @@ class Table:
         coords: dict[str, Any] = {}
         for dim, length in lengths.items():
             values = self.coords.get(dim, settings.get(dim))
-            if dim == "trial" or values is None:
+            if values is None:
                 if counts.get(dim, length) != length:
                     raise GiantstepError(
                         f"The {self.engine} answered with {length} entries of `{dim}`, not {counts[dim]}."
                     )
-                coords[dim] = np.arange(1, length + 1) if dim != "trial" else np.arange(length)
+                coords[dim] = self.question.dimension(dim).first + np.arange(length)
                 continue
             values = np.asarray(values)
             if values.shape != (length,):

@@ -25,6 +25,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.fields import FieldInfo
 
+from giantstep.dimensions import declare
 from giantstep.errors import InputError, bad_field, structural
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
@@ -238,6 +239,8 @@ class Scenario(BaseModel):
         super().__init_subclass__(**kwargs)
         if cls.family:
             _REGISTRY[cls.family] = cls
+        for question in cls.questions.values():
+            declare(question.dimensions)
 
     @pydantic.model_validator(mode="after")
     def _check_scenario(self) -> Self:

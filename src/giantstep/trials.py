@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
 from giantstep.family import Variable
 from giantstep.grid import Batch, Grid, scenario_at
@@ -264,7 +265,7 @@ def _not_numbers(
             bad = missing.reshape(count, -1).any(axis=1)
             reason = variables[name].missing or f"{name} is not a number"
             reasons[bad & (reasons == "")] = f"trial {trial}: {reason}"
-            if variables[name].dims[:1] == ("time",):  # a trajectory: say from when on
+            if [dimension_named(dim).role for dim in variables[name].dims[:1]] == ["trajectory"]:  # say from when on
                 first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
                 for point in np.flatnonzero(bad):
                     if reasons[point].endswith(f"{name} is not a number"):

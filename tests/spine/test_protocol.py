@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 import giantstep as gs
 import giantstep.families._skeleton.scenario
+from giantstep.dimensions import is_declared
 from giantstep.references import BIBTEX
 from giantstep.result import RESERVED
 from giantstep.scenario import check_numbers, families, family_class, from_content, walk_fields
@@ -93,6 +94,7 @@ def test_names_do_not_collide(family):
         for variable in question.variables:
             assert variable.symbol and variable.meaning and variable.engines
             assert not variable.name.endswith(("_stderr", "_gap", "_z"))
+            assert all(map(is_declared, variable.dims)), variable.dims
         for setting in question.settings.values():
             assert setting.meaning and (not setting.choices or setting.default in setting.choices)
 

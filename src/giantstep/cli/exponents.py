@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from giantstep.jsondata import json_data
-
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
 ]
@@ -77,4 +75,6 @@ def _numbers(text: str) -> list[float]:
 
 
 def _strict(data: dict[str, Any]) -> str:
+    from giantstep.jsondata import json_data
+
     return json_module.dumps(json_data(data), allow_nan=False)

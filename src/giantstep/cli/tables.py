@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from giantstep.dimensions import long_dimensions
 from giantstep.scenario import family_class
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 40
 """Rows shown; the middle of a longer table is left out, and said so."""
-_LONG_DIMS = ("x", "z", "time")
-"""Own dimensions that make rows; the others are small and are written out, ``V2[1]``."""
 _FORMATS = {"std err": ".2g", "z": ".2f"}
 
 Row = list[tuple[str, Any]]
@@ -35,7 +34,7 @@ def print_result(result: xarray.Dataset) -> None:
     screen.print(f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {attrs['engine']}{theory}", soft_wrap=True)
     question = family_class(attrs["family"]).questions[attrs["what"]]
     there = [variable for variable in question.variables if variable.name in result]
-    curves = [variable.name for variable in there if set(variable.dims) & set(_LONG_DIMS)]
+    curves = [variable.name for variable in there if long_dimensions(variable.dims)]
     scalars = [variable.name for variable in there if variable.name not in curves]
     grid = [str(dim) for dim in result["converged"].dims if dim != "source"]
     if grid:
@@ -46,7 +45,7 @@ def print_result(result: xarray.Dataset) -> None:
         screen.print(f"status: {_status(result)}\n", soft_wrap=True)
     shown = [name for name in question.plot if name in curves]
     if shown:
-        long = [dim for dim in _LONG_DIMS if dim in result[shown[0]].dims]
+        long = long_dimensions(result[shown[0]].dims)
         _print(screen, [row for _, row in _rows(result, [*grid, *long], shown)])
 
 

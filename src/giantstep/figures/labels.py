@@ -11,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray
 
+    from giantstep.dimensions import Dimension
+
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "
     "Gamma Delta Theta Lambda Sigma Phi Psi Omega"
@@ -82,10 +84,10 @@ def value_label(value: Any) -> str:
     return f"{number:.3g}" if abs(number) < 1000 else f"{number:g}"
 
 
-def x_label(coordinate: xarray.DataArray, name: str, width: int = 46) -> str:
+def x_label(coordinate: xarray.DataArray, name: str, dimension: Dimension, width: int = 46) -> str:
     """Return the label of a horizontal axis: what it means, and its symbol."""
-    meaning = _first_clause(str(coordinate.attrs.get("long_name", "")) or name_of(name))
-    symbol = mathtext(str(coordinate.attrs.get("symbol", "")))
+    meaning = _first_clause(str(coordinate.attrs.get("long_name", "")) or dimension.label or name_of(name))
+    symbol = mathtext(str(coordinate.attrs.get("symbol", "")) or dimension.symbol)
     return textwrap.fill(meaning, width) + (f",  {symbol}" if symbol and symbol != meaning else "")
 
 

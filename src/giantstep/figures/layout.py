@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 import xarray
 
+from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import InputError
 from giantstep.family import Question
 from giantstep.figures.labels import short_symbol, value_label
 from giantstep.result import DIAGNOSTICS
 from giantstep.types import Array, Booleans, Floats
 
-OWN_DIMS = ("block", "neuron", "direction", "cluster", "branch", "time", "x", "outlier", "z")
 FEW = 8
 """A second numeric dimension up to this length is a family of curves, a longer one makes a heat map."""
 MOST = 60
@@ -118,6 +118,11 @@ class Reading:
         except (InputError, KeyError):
             return None
 
+    def dimension(self, name: str) -> Dimension:
+        """Return what is declared of a dimension, by the question where the result knows it."""
+        question = self.question()
+        return dimension_named(name) if question is None else question.dimension(name)
+
     # -- views -----------------------------------------------------------------------------------------------
 
     def view(self, name: str, x: str | None = None) -> View:
@@ -129,7 +134,7 @@ class Reading:
             return View("table", name, array)
         x_dim = str(self.data[coordinate].dims[0]) if coordinate in self.data.coords else coordinate
         others = tuple(dim for dim in dims if dim != x_dim)
-        if x_dim == "x":
+        if dimension_named(x_dim).role == "spectrum":
             kind: Kind = "spectrum"
         elif self._is_map(x_dim, others):
             kind = "map"
@@ -152,14 +157,15 @@ class Reading:
         return x
 
     def _horizontal(self, dims: Sequence[str]) -> str | None:
-        for own in ("x", "time"):
-            if own in dims:
-                return own
+        roles = {dimension_named(dim).role: dim for dim in reversed(dims)}
+        for role in ("spectrum", "trajectory"):
+            if role in roles:
+                return roles[role]
         grid = [dim for dim in dims if not _is_own(dim)]
         numeric = [dim for dim in grid if self.coordinate(dim) is not None]
         if numeric:
             return self.coordinate(max(numeric, key=lambda dim: self.data.sizes[dim]))
-        rest = grid or [dim for dim in dims if dim == "z"] or list(dims)
+        rest = grid or long_dimensions(dims) or list(dims)
         return max(rest, key=lambda dim: self.data.sizes[dim]) if rest else None
 
     def coordinate(self, dim: str) -> str | None:
@@ -185,7 +191,7 @@ class Reading:
         assert view.x is not None and view.x_dim is not None
         sizes = [range(self.data.sizes[dim]) for dim in view.others]
         x = self.along(view.x).values
-        named = x.dtype.kind not in "fiu" or (_is_own(view.x_dim) and view.x_dim not in ("x", "time", "z"))
+        named = x.dtype.kind not in "fiu" or dimension_named(view.x_dim).role == "entries"
         for place, index in enumerate(itertools.product(*sizes)):
             point = dict(zip(view.others, index))
             for source in self.sources:
@@ -238,7 +244,8 @@ class Reading:
 
 
 def _is_own(dim: str) -> bool:
-    return dim.removesuffix("_2") in OWN_DIMS
+    """Tell whether a dimension is none of the grid's, and not drawn like one either."""
+    return dimension_named(dim).role != "values"
 
 
 def _over_trials(result: xarray.Dataset) -> xarray.Dataset:

@@ -24,8 +24,6 @@ BINS = 48
 ROOM = 6
 """Legend entries beyond which the legend stands beside the axes, where it covers nothing."""
 
-X_LABELS = {"spectrum": "eigenvalue,  $x$", "margins": "margin,  $x$"}
-"""What the dimension ``x`` is, by question."""
 SOURCE_LABELS = {"limit": "limit", "experiment": r"experiment, mean $\pm$ 1 s.e."}
 
 
@@ -42,8 +40,7 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
     else:
         _curves(axes, reading, views, log)
     assert first.x is not None
-    what = str(reading.attrs.get("what", "spectrum"))
-    axes.set_xlabel(x_label(reading.along(first.x), first.x) if first.x_dim != "x" else X_LABELS.get(what, "$x$"))
+    axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x)))
     if len(views) == 1:
         if first.kind != "map":
             axes.set_ylabel(y_label(first.array, first.name))
@@ -377,7 +374,7 @@ def _map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     for axis, set_scale in (("x", axes.set_xscale), ("y", axes.set_yscale)):
         if axis in wanted:
             set_scale("log")
-    axes.set_ylabel(x_label(y, y_name, 40))
+    axes.set_ylabel(x_label(y, y_name, reading.dimension(y_name), 40))
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.set_label(y_label(view.array, view.name))
     bar.outline.set_visible(False)

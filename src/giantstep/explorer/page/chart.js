@@ -1,6 +1,6 @@
 // A result as a figure: which view it is follows from the dimensions of the variables alone.
 
-import { symbolOf } from "./schema.js";
+import { isMainAxis, symbolOf } from "./schema.js";
 import { escaped, greek, pretty, short, words } from "./symbols.js";
 
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5A5A5A", "#8C6D1F"];
@@ -18,7 +18,7 @@ export function layoutOf(result, name, question) {
   const variable = question.variables.find((one) => one.name === name);
   const own = dims.filter((dim) => !grid.includes(dim));
   const numeric = grid.filter((dim) => isNumbers(values(result, dim)) && length(result, dim) > 1);
-  const axis = own.find((dim) => dim === "x" || dim === "time") ?? own.find((dim) => dim in question.settings && length(result, dim) > 1);
+  const axis = own.find((dim) => isMainAxis(question, dim)) ?? own.find((dim) => dim in question.settings && length(result, dim) > 1);
   if (!axis && numeric.length === 2 && numeric.every((dim) => length(result, dim) > FEW)) {
     return { kind: "map", x: numeric[0], y: numeric[1], others: dims.filter((dim) => !numeric.includes(dim)), variable };
   }
@@ -26,7 +26,7 @@ export function layoutOf(result, name, question) {
   const rest = own.filter((dim) => length(result, dim) > 1).sort((a, b) => length(result, b) - length(result, a))[0];
   const names = grid.find((dim) => length(result, dim) > 1);
   const x = axis ?? longest ?? names ?? rest ?? null;
-  const kind = x === null ? "number" : x === "x" ? "spectrum" : x === "time" ? "trajectory" : "curve";
+  const kind = x === null ? "number" : isMainAxis(question, x) ? question.dimensions[x].role : "curve";
   return { kind, x, others: dims.filter((dim) => dim !== x), variable };
 }
 
@@ -232,7 +232,10 @@ function panelTitle(family, state, view, name) {
 /** What an axis says: the name and its symbol in the notation chosen. */
 export function fieldLabel(family, state, name) {
   const field = fieldNamed(family, name);
-  if (!field) return escaped(name === "time" ? "time (updates made)" : greek(words(name)));
+  if (!field) {
+    const { label, symbol } = family.questions[state.study.what].dimensions[name] ?? {};
+    return escaped(label || greek(words(name))) + (symbol ? `,  <i>${pretty(symbol)}</i>` : "");
+  }
   const symbol = symbolOf(family, state.notation, name, field.symbol);
   return state.notation === "ours" ? `${escaped(words(name))},  <i>${pretty(symbol)}</i>` : `<i>${pretty(symbol)}</i>  (${escaped(words(name))})`;
 }

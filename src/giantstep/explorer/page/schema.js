@@ -124,10 +124,15 @@ export function gridRange(field, value, num) {
   return { start: -2 * Math.abs(v), stop: 2 * Math.abs(v), num };
 }
 
-/** Own dimensions of a variable that are an axis of numbers: x, time, and those a setting gives the values of. */
+/** Whether a dimension is what a variable runs along before any other: a spectrum or a trajectory. */
+export function isMainAxis(question, dim) {
+  return ["spectrum", "trajectory"].includes(question.dimensions[dim]?.role);
+}
+
+/** Own dimensions of a variable that are an axis of numbers: those it runs along, and those a setting gives the values of. */
 export function ownAxis(question, variable) {
   const settings = question.settings;
-  return variable.dims.find((dim) => dim === "x" || dim === "time" || dim in settings) ?? null;
+  return variable.dims.find((dim) => isMainAxis(question, dim) || dim in settings) ?? null;
 }
 
 /** Variables a question shows first. */

@@ -11,6 +11,7 @@ import pydantic
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.arrays import ArrayField, FrozenArray
+from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
@@ -245,6 +246,7 @@ class MixtureGLM(Scenario):
             _MARGINS,
             settings={"x": Setting(None, "margins at which the law is wanted (chosen if left out)")},
             plot=("train_density", "test_density"),
+            dimensions=(Dimension("x", "spectrum", "margin", "x"),),
         ),
     }
     theories: ClassVar[Mapping[str, str]] = {

@@ -1,0 +1,94 @@
+"""Dimensions that variables have beside those of the grid, declared once for files, tables, plots and page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from giantstep.errors import GiantstepError
+
+Role = Literal["layer", "trajectory", "spectrum", "curve", "entries", "values"]
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of variables.
+
+    Attributes
+    ----------
+    name : as in `Variable.dims`; a second one of the same kind is ``name_2``.
+    role : what runs along it.
+        "trajectory": updates; where a run diverges, what came before stands. "spectrum": the points of a density.
+        "curve": points of another function. These three make the rows of a table and the horizontal axis of a plot.
+        "entries": counted or named entries, which tell curves apart. "values": few numbers or names, drawn like those
+        of a field. "layer": one of several results laid over each other.
+    label, symbol : what an axis along it says; its name if left out.
+    first : number of the first entry where they are counted.
+    """
+
+    name: str
+    role: Role = "values"
+    label: str = ""
+    symbol: str = ""
+    first: int = 1
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it makes rows of a table rather than columns (``V2[1]``)."""
+        return self.role in ("trajectory", "spectrum", "curve")
+
+
+_KNOWN = {
+    dimension.name: dimension
+    for dimension in (
+        Dimension("source", "layer"),
+        Dimension("trial", "layer", first=0),
+        Dimension("time", "trajectory", "time (updates made)"),
+        Dimension("x", "spectrum", "eigenvalue", "x"),
+        Dimension("z", "curve"),
+        Dimension("block", "entries"),
+        Dimension("neuron", "entries"),
+        Dimension("direction", "entries"),
+        Dimension("cluster", "entries"),
+        Dimension("branch", "entries"),
+        Dimension("outlier", "entries"),
+        Dimension("spike"),
+        Dimension("degree"),
+        Dimension("kappa"),
+        Dimension("step"),
+        Dimension("reference"),
+        Dimension("algorithm"),
+    )
+}
+"""Name -> declaration, in the order in which long ones make rows."""
+
+
+def declare(dimensions: Iterable[Dimension]) -> None:
+    """Add the dimensions of a family; a name has the same role in all families."""
+    for dimension in dimensions:
+        if _KNOWN.setdefault(dimension.name, dimension).role != dimension.role:
+            raise GiantstepError(f"The dimension `{dimension.name}` has another role already.")
+
+
+def is_declared(name: str) -> bool:
+    """Tell whether a dimension is declared, here or by a family."""
+    return name.removesuffix("_2") in _KNOWN
+
+
+def dimension_named(name: str) -> Dimension:
+    """Return the declaration of a dimension; what nobody declared is like a field of the grid.
+
+    >>> dimension_named("time").is_long, dimension_named("time_2").is_long, dimension_named("block_2").role
+    (True, False, 'entries')
+    """
+    known = _KNOWN.get(name.removesuffix("_2"), Dimension(name))
+    if known.name == name:
+        return known
+    return replace(known, name=name, role="entries" if known.is_long else known.role)
+
+
+def long_dimensions(names: Iterable[object]) -> list[str]:
+    """Return those of the names that make rows, in the order in which they do."""
+    given = {str(name) for name in names}
+    return [name for name, known in _KNOWN.items() if name in given and known.is_long]
