@@ -9,14 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
+import psutil
 import pytest
 import xarray
 
 import giantstep as gs
 from giantstep.errors import InputError
 from giantstep.explorer import presets, server
-from giantstep.explorer.workers import Lane, Refused, load_everything
+from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.figures.recipes import Bench, Recipe
 from giantstep.scenario import _FAMILIES, family_class
 
@@ -140,7 +142,7 @@ def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> 
 def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
     async def drive() -> None:
         await asyncio.to_thread(load_everything)
-        lane = Lane("test", 1, memory=6 * 2**30, room=1)
+        lane = Lane(1, memory=6 * 2**30, queue=1)
         lane.start(1)
         try:
             (first,) = lane._free
@@ -161,11 +163,63 @@ def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
     asyncio.run(drive())
 
 
+def test_a_worker_that_dies_names_its_task_and_is_replaced() -> None:
+    async def drive() -> None:
+        await asyncio.to_thread(load_everything)
+        lane = Lane(1, memory=6 * 2**30, queue=1)
+        lane.start(1)
+        limit = {"tables": study(), "variables": ["test_error"]}
+        slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "variables": None}
+        try:
+            (idle,) = lane._free
+            idle.process.kill()
+            while idle.alive:
+                await asyncio.sleep(0.01)
+            assert '"test_error"' in await lane.answer("limit", limit, 60.0)  # another one answers
+            asking = asyncio.ensure_future(lane.answer("experiment", slow, 60.0))
+            while not lane._busy:
+                await asyncio.sleep(0.01)
+            waiting = asyncio.ensure_future(lane.answer("limit", limit, 60.0))
+            await asyncio.sleep(0.5)
+            with pytest.raises(Refused, match="busy") as full:
+                await lane.answer("limit", limit, 60.0)
+            assert full.value.status == 503
+            (worker,) = lane._busy
+            worker.process.kill()
+            with pytest.raises(Refused, match="ended unexpectedly"):
+                await asking
+            assert '"test_error"' in await waiting
+        finally:
+            await lane.close()
+
+    asyncio.run(drive())
+
+
+def test_no_worker_outlives_a_server_that_is_killed() -> None:
+    command = [sys.executable, "-m", "giantstep", "explore", "--no-browser"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        address = running.stdout.readline().split()[4].rstrip(";")
+        slow = {**study(), "experiment": {"dim": 500, "trials": 100}}
+        posted = httpx.post(f"{address}api/experiment", json={"study": slow}, timeout=60)
+        assert posted.status_code == 202
+        with httpx.stream("GET", f"{address}api/experiment/{posted.json()['name']}", timeout=60) as told:
+            next(line for line in told.iter_lines() if line == "event: progress")
+            workers = psutil.Process(running.pid).children(recursive=True)
+            running.kill()
+    finally:
+        running.kill()
+        running.communicate(timeout=20)
+    assert len(workers) > 3
+    assert not psutil.wait_procs(workers, timeout=20)[1]
+
+
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc to read the bound from")
 def test_the_memory_of_a_worker_is_bounded() -> None:
     async def drive() -> str:
         await asyncio.to_thread(load_everything)
-        lane = Lane("test", 1, memory=6 * 2**30)
+        lane = Lane(1, memory=6 * 2**30)
         lane.start(1)
         try:
             await lane.answer("limit", {"tables": study(), "variables": ["test_error"]}, 30.0)

@@ -1,12 +1,13 @@
 """A family whose trials go wrong on demand, and keep a diary of what was really computed."""
 
 import gc
+import multiprocessing
 import os
 import signal
 import struct
 import time
 from collections.abc import Mapping
-from multiprocessing.queues import SimpleQueue
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,9 +20,8 @@ from giantstep.scenario import Expression, Integer, Number, Scenario, field
 DIARY = "GIANTSTEP_TEST_DIARY"
 """Environment variable with the file in which every trial writes a line."""
 
-FINE, RAISES, KILLS, KILLS_ONCE, NEVER_ENDS, TAKES_MEMORY, SINGULAR, NO_NUMBER, DEAF, DIES_ANSWERING, COUNTS_THREADS = (
-    range(11)
-)
+FINE, RAISES, KILLS, KILLS_ONCE, NEVER_ENDS, TAKES_MEMORY, SINGULAR, NO_NUMBER, DEAF, DIES_ANSWERING = range(10)
+COUNTS_THREADS, LEAVES_A_CHILD, HAS_CHILDREN = range(10, 13)
 
 
 class Faulty(Scenario):
@@ -88,8 +88,15 @@ def get_into_trouble(kind: int) -> None:
         raise RuntimeError("boom")
     if kind == COUNTS_THREADS:
         write(f"threads {sorted({lib['num_threads'] for lib in threadpool_info() if lib['user_api'] == 'blas'})}")
-    if kind == DIES_ANSWERING and first_time():
+    if kind == HAS_CHILDREN:
+        child = multiprocessing.get_context("spawn").Process(target=print)
+        child.start()
+        child.join()
+    if kind in (DIES_ANSWERING, LEAVES_A_CHILD) and first_time():
         begin_an_answer()
+        if kind == LEAVES_A_CHILD and not os.fork():  # it inherits the pipe, and holds it open
+            time.sleep(30)
+            os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == KILLS or (kind == KILLS_ONCE and first_time()):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -104,10 +111,11 @@ def get_into_trouble(kind: int) -> None:
 
 
 def begin_an_answer() -> None:
-    """Write the length of an answer, and nothing of it, where a worker of a process pool writes its answers."""
-    for queue in gc.get_objects():
-        if isinstance(queue, SimpleQueue):
-            os.write(queue._writer.fileno(), struct.pack("!i", 1000))
+    """Write the length of an answer, and nothing of it, where a worker process writes its answers."""
+    pipes = [pipe for pipe in gc.get_objects() if isinstance(pipe, Connection)]
+    assert pipes
+    for pipe in pipes:
+        os.write(pipe.fileno(), struct.pack("!i", 1000))
 
 
 def first_time() -> bool:

@@ -12,8 +12,8 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.sweep.engines import OnDask
 from giantstep.sweep.inspect import entries
+from giantstep.sweep.on_dask import OnDask
 from giantstep.sweep.tasks import Orders
 
 from .faulty import DIARY, KILLS, KILLS_ONCE, Faulty
@@ -62,8 +62,8 @@ def test_loss_of_a_worker(cluster, store, diary):
 @pytest.fixture
 def hasty(monkeypatch):
     """Look after the cluster often."""
-    monkeypatch.setattr(import_module("giantstep.sweep.engines"), "_HEARTBEAT", 0.5)
-    monkeypatch.setattr(import_module("giantstep.sweep.engines"), "_FETCH", 2.0)
+    monkeypatch.setattr(import_module("giantstep.sweep.on_dask"), "_HEARTBEAT", 0.5)
+    monkeypatch.setattr(import_module("giantstep.sweep.on_dask"), "_FETCH", 2.0)
 
 
 @pytest.mark.timeout(120)
@@ -92,7 +92,7 @@ def test_a_task_that_the_scheduler_does_not_know_is_sent_again(cluster, monkeypa
 
 
 def test_without_workers_it_waits_aloud_or_gives_up(hasty, monkeypatch, caplog):
-    monkeypatch.setattr(import_module("giantstep.sweep.engines"), "_SAY_AGAIN", 1.0)
+    monkeypatch.setattr(import_module("giantstep.sweep.on_dask"), "_SAY_AGAIN", 1.0)
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
         distributed.Client(empty, set_as_default=False) as client,
@@ -107,7 +107,7 @@ def test_without_workers_it_waits_aloud_or_gives_up(hasty, monkeypatch, caplog):
         while client.nthreads():
             time.sleep(0.05)
         engine = OnDask(client, Orders(), patience=1.0)
-        monkeypatch.setattr(import_module("giantstep.sweep.place"), "OnDask", lambda client, orders: engine)
+        monkeypatch.setattr(import_module("giantstep.sweep.on_dask"), "OnDask", lambda client, orders: engine)
         with pytest.raises(gs.GiantstepError, match=r"no worker could be started for 1 s.*run the same sweep again"):
             gs.sweep(Faulty(), engine=client, dim=10, trials=3)
 
@@ -134,7 +134,7 @@ def test_a_task_that_costs_every_worker_fails_alone(store):
 
 
 def test_an_unreachable_scheduler_is_said_in_a_sentence(monkeypatch):
-    monkeypatch.setattr(import_module("giantstep.sweep.place"), "_SCHEDULER_TIMEOUT", 1.0)
+    monkeypatch.setattr(import_module("giantstep.sweep.on_dask"), "_SCHEDULER_TIMEOUT", 1.0)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

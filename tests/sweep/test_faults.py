@@ -18,7 +18,18 @@ import giantstep as gs
 from giantstep.sweep import store as store_module
 from giantstep.sweep.inspect import entries, verify
 
-from .faulty import DEAF, DIES_ANSWERING, KILLS, KILLS_ONCE, NEVER_ENDS, RAISES, TAKES_MEMORY, Faulty
+from .faulty import (
+    DEAF,
+    DIES_ANSWERING,
+    HAS_CHILDREN,
+    KILLS,
+    KILLS_ONCE,
+    LEAVES_A_CHILD,
+    NEVER_ENDS,
+    RAISES,
+    TAKES_MEMORY,
+    Faulty,
+)
 from .nightly import SETTINGS
 
 FOLDER = Path(__file__).parent
@@ -97,12 +108,31 @@ def test_sigkill_of_a_worker_process(store, diary):
 
 
 @pytest.mark.timeout(120)
-def test_sigkill_of_a_worker_in_the_middle_of_its_answer(store, diary, monkeypatch):
-    monkeypatch.setattr(import_module("giantstep.sweep.engines"), "_HEARTBEAT", 0.5)  # without one this waits for ever
-    faulty = Faulty(trouble=DIES_ANSWERING, since=1)
+@pytest.mark.parametrize("trouble", [DIES_ANSWERING, LEAVES_A_CHILD])
+def test_sigkill_of_a_worker_in_the_middle_of_its_answer(trouble, store, diary, monkeypatch):
+    monkeypatch.setattr(import_module("giantstep.sweep.processes"), "HEARTBEAT", 0.5)
+    faulty = Faulty(trouble=trouble, since=1)
+    start = time.monotonic()
     result = gs.sweep(faulty, store=store, engine="processes", workers=1, dim=10, trials=2)
+    assert time.monotonic() - start < 25  # the child of the dead worker holds its pipe for longer
     assert len(diary()) == 2 + 1 and len(stored(store)) == 2
     xarray.testing.assert_identical(result, gs.simulate(faulty, dim=10, trials=2))
+
+
+def test_a_task_may_have_processes_of_its_own(store):
+    result = gs.sweep(Faulty(trouble=HAS_CHILDREN), store=store, engine="processes", workers=1, dim=10, trials=1)
+    assert int(result["trials_done"]) == 1
+
+
+def test_workers_that_cannot_start_are_said_in_a_sentence(tmp_path):
+    script = """import giantstep as gs
+s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+gs.sweep(s, engine="processes", workers=1, dim=10, trials=2)
+"""
+    (tmp_path / "unguarded.py").write_text(script)  # every worker imports it, and would sweep itself
+    done = subprocess.run([sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1
+    assert 'call the sweep below `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
 
 
 def test_a_task_that_kills_every_worker_fails_alone(store, diary):

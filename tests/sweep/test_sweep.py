@@ -215,11 +215,11 @@ def test_gpu_workers_take_a_device_each(monkeypatch):
 def test_workers_share_the_cores():
     from threadpoolctl import threadpool_limits
 
-    from giantstep.sweep.place import Place
+    from giantstep.sweep.options import BackendOptions
 
     def threads(**options):
         empty = dict.fromkeys(("engine", "workers", "scheduler", "threads", "memory", "time_limit"))
-        return Place.checked(**{**empty, **options}).orders.threads
+        return BackendOptions.from_input(**{**empty, **options}).orders.threads
 
     with threadpool_limits(2, "blas"):
         assert threads(engine="processes", workers=1) == 2

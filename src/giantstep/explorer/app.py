@@ -30,9 +30,9 @@ from giantstep.errors import InputError, bad_field
 from giantstep.explorer.bounds import Bounds, checked_experiment, checked_study, parsed, whole, with_arrays
 from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.guard import Guard
+from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.explorer.limits import Limits
-from giantstep.explorer.tasks import refused
-from giantstep.explorer.workers import Lane, Refused, load_everything
+from giantstep.explorer.tasks import refusal
 
 PAGE = {
     "index.html": "text/html",
@@ -131,9 +131,9 @@ class Explorer:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Start the lanes, and end them with the server."""
         cores, memory = os.cpu_count() or 1, self.bounds.memory
-        quick = Lane("quick", max(2, min(cores, 4)), memory=memory)
-        slow = Lane("slow", 2, memory=memory, niceness=3)
-        lab = Lane("lab", max(1, cores // 2), memory=memory, niceness=10, room=16)
+        quick = Lane(max(2, min(cores, 4)), memory=memory)
+        slow = Lane(2, memory=memory, niceness=3)
+        lab = Lane(max(1, cores // 2), memory=memory, niceness=10, queue=16)
         self.limits = Limits(quick, slow, self.bounds)
         self.experiments, self.slow = Experiments(lab), slow
 
@@ -301,7 +301,7 @@ def _variables(data: dict[str, Any]) -> list[str] | None:
 
 
 async def _input_error(request: Request, error: Exception) -> Response:
-    return JSONResponse(refused(error), status_code=400)
+    return JSONResponse(refusal(error), status_code=400)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

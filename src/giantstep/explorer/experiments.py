@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from giantstep.explorer.workers import Lane, Refused
+from giantstep.explorer.lanes import Lane, Refused
 
 KEPT = 16
 """Experiments remembered at a time, running or not."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from giantstep.explorer.bounds import Bounds, grid_points, shape_of, thinned
-from giantstep.explorer.workers import Lane, Refused
+from giantstep.explorer.lanes import Lane, Refused
 
 QUICK = 0.15
 """CPU seconds of an answer on the quick lane; dearer ones come coarse first, on the other lane."""

@@ -8,18 +8,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
+import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from giantstep.errors import GiantstepWarning, InputError
+from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
 if TYPE_CHECKING:
     import xarray
 
     from giantstep.study import Study
+
+_log = logging.getLogger("giantstep")
 
 Emit = Callable[[str, str], object]
 """Takes the kind of an event and its JSON text."""
@@ -178,6 +183,30 @@ TASKS: dict[str, Callable[..., None]] = {
 """What a worker can be asked for by name."""
 
 
-def refused(error: Exception) -> dict[str, Any]:
+def do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]], object]) -> None:
+    """Do a task by its name and arguments; the last event is ``end``, ``refused``, or ``failed`` where it is a bug."""
+    name, arguments = task
+
+    def emit(kind: str, text: str) -> None:
+        tell((kind, text))
+
+    try:
+        TASKS[name](emit, **arguments)
+        emit("end", "")
+    except GiantstepError as error:
+        emit("refused", json.dumps(refusal(error)))
+    except (MemoryError, OverflowError, RecursionError) as error:
+        said = "This does not fit into the memory or the numbers of a worker; take smaller sizes."
+        emit("refused", json.dumps({"error": said, "field": None}))
+        _log.debug("%s: %s", type(error).__name__, error)
+    except BrokenPipeError:  # nobody listens any more
+        return
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        said = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
+        emit("failed", json.dumps({"error": said, "field": None}))
+
+
+def refusal(error: Exception) -> dict[str, Any]:
     """Return an error as the page is told of it."""
     return {"error": str(error), "field": error.field if isinstance(error, InputError) else None}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.progress import ProgressOption
-from giantstep.sweep.engines import Engine
+from giantstep.sweep.backends import Backend
 from giantstep.sweep.keys import Ask, Point
 from giantstep.sweep.progress import SweepProgress
 from giantstep.sweep.store import Row, Store
@@ -48,17 +48,17 @@ class Runner:
     Parameters
     ----------
     store : where results are kept.
-    engine : returns the engine, opened; called only where something is missing.
+    backend : starts the backend; called only where something is missing.
     retry : compute failures again.
     progress : as `giantstep.sweep.progress.SweepProgress` takes it.
     """
 
-    def __init__(self, store: Store, engine: Callable[[], Engine], retry: bool, progress: ProgressOption) -> None:
+    def __init__(self, store: Store, backend: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
         self.store, self.retry, self.progress = store, retry, progress
         self._fresh: set[tuple[str, int]] = set()
         self._held: dict[tuple[str, int], bool] = {}
-        self._open_engine = engine
-        self._engine: Engine | None = None
+        self._open_backend = backend
+        self._backend: Backend | None = None
 
     @property
     def computed(self) -> int:
@@ -123,9 +123,9 @@ class Runner:
             return None
 
         try:
-            if self._engine is None:
-                self._engine = self._open_engine()
-            for finished in self._engine.finished(source):
+            if self._backend is None:
+                self._backend = self._open_backend()
+            for finished in self._backend.run(source):
                 rows = []
                 for task, done in finished:
                     halves = task.halves() if done.raised else []
@@ -157,6 +157,6 @@ class Runner:
 
     def close(self) -> None:
         """Stop the workers."""
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        if self._backend is not None:
+            self._backend.close()
+            self._backend = None

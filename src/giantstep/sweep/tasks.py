@@ -7,9 +7,9 @@ import pickle
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,6 @@ class NotLoaded:
     """A worker could not load the scenario; it would fail for every task."""
 
     reason: str
-    names: tuple[str, ...] = field(default=())
 
 
 def attempt_bytes(data: bytes, orders: Orders) -> Done | NotLoaded:
@@ -220,22 +219,12 @@ def deadline(seconds: float | None) -> Iterator[None]:
         timer.cancel()
 
 
-def pickled(task: Task, dumps: Callable[[Any], bytes] = pickle.dumps) -> bytes | NotLoaded:
-    """Return a task as bytes, or why it cannot be sent."""
-    try:
-        return dumps(task)
-    except Exception as error:
-        return NotLoaded(f"{type(error).__name__}: {error}")
-
-
-def callables(tasks: Sequence[Task]) -> list[str]:
-    """Name the Python callables in the scenarios of some tasks: ``activation ('<lambda>')``."""
+def callables(task: Task) -> list[str]:
+    """Name the Python callables in the scenario of a task: ``activation ('<lambda>')``."""
     from giantstep.scenario import walk_fields
 
-    found = [
+    return [
         f"`{name}` ({value.name!r})"
-        for task in tasks
         for name, value, _ in walk_fields(task.work.scenario)
         if getattr(value, "expression", "") is None
     ]
-    return list(dict.fromkeys(found))

@@ -22,7 +22,7 @@ from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.sweep.adaptive import checked_refinement, checked_wishes, refined, trials_needed
 from giantstep.sweep.keys import Point, asked, points_of
-from giantstep.sweep.place import EngineOption, Place
+from giantstep.sweep.options import BackendOptions, EngineOption
 from giantstep.sweep.runner import Held, Job, Runner
 from giantstep.sweep.store import Store
 from giantstep.sweep.tasks import Solve
@@ -135,15 +135,15 @@ def sweep(
         raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
     refinement = checked_refinement(refine, {**(given or {}), **dotted_names(fields), "dim": dim})
     most_points = check_whole("most_points", most_points, whole, 1)
-    place = Place.checked(engine, workers, scheduler, threads, memory, time_limit)
+    options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
     with Store(store) as kept:
-        runner = Runner(kept, place.open, retry, progress)
+        runner = Runner(kept, options.open, retry, progress)
         try:
             while True:
                 if source == "limit":
                     result, problems = _limit(request, runner)
                 else:
-                    result, problems = _experiment(request, experiment, wishes, runner, place)
+                    result, problems = _experiment(request, experiment, wishes, runner, options)
                 more = _more_points(result, refinement, request, source, most_points)
                 if more is None:
                     break
@@ -151,7 +151,6 @@ def sweep(
                 request = Request(scenario, given, fields, **asking)
         finally:
             runner.close()
-            place.close()
     _log.info(
         "sweep of %s, %s: %d results computed, %d were stored, %d failed%s",
         request.grid.scenario.family,
@@ -221,11 +220,11 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
 
 
 def _experiment(
-    request: Request, experiment: Experiment, wishes: Wishes, runner: Runner, place: Place
+    request: Request, experiment: Experiment, wishes: Wishes, runner: Runner, options: BackendOptions
 ) -> tuple[xarray.Dataset, Problems]:
     groups = trials.group_points(request.grid)
     settings = request.prepare(device=experiment.device)
-    trials.check_group_memory(groups, request, settings, experiment, place.trials_here(experiment.device))
+    trials.check_group_memory(groups, request, settings, experiment, options.trials_here(experiment.device))
     own = trials.experiment_settings(request, settings)
     ask = asked(request, settings, experiment)
     named = [(group, tuple(points_of(ask, group.scenario, group.points))) for group in groups]

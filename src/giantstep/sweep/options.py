@@ -1,24 +1,24 @@
-"""Where a sweep runs: the options of an engine, checked, and the engine they open."""
+"""Where a sweep runs: the options of a backend, checked, and the backend they open."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import bad_field
-from giantstep.sweep.engines import Engine, InProcess, OnDask, OnExecutor, Processes, dask_engine
+from giantstep.sweep import on_dask
+from giantstep.sweep.backends import Backend, InProcess, OnExecutor
+from giantstep.sweep.processes import Processes
 from giantstep.sweep.tasks import Orders
 
 EngineOption = str | Executor | Any | None
 """A name, an Executor, a Dask client, or None to choose by the other options."""
 
-ENGINES = ("local", "processes", "dask")
-_SCHEDULER_TIMEOUT = 10.0
+BACKENDS = ("local", "processes", "dask")
 
 
 def usable_cores() -> int:
@@ -35,14 +35,14 @@ def thread_share(workers: int) -> int:
     return max(1, threads // workers)
 
 
-@dataclass
-class Place:
-    """Checked options of an engine.
+@dataclass(frozen=True)
+class BackendOptions:
+    """Checked options of a backend.
 
     Attributes
     ----------
-    engine : a name of `ENGINES`, an Executor or a Dask client.
-    workers : tasks at once; None where a cluster knows.
+    engine : a name of `BACKENDS`, an Executor or a Dask client.
+    workers : tasks at once; a cluster has its own.
     """
 
     engine: Any
@@ -50,10 +50,9 @@ class Place:
     scheduler: str | None
     orders: Orders
     memory: int | None
-    _close: list[Callable[[], None]] = field(default_factory=list)
 
     @classmethod
-    def checked(
+    def from_input(
         cls,
         engine: EngineOption,
         workers: int | None,
@@ -61,15 +60,15 @@ class Place:
         threads: int | None,
         memory: float | None,
         time_limit: float | None,
-    ) -> Place:
+    ) -> BackendOptions:
         """Return the options, or raise `InputError` with the one that cannot be."""
         whole = "a whole number at least 1"
         wanted = None if workers is None else check_whole("workers", workers, whole, 1)
         if engine is None:
             engine = "dask" if scheduler is not None else "processes" if (wanted or 1) > 1 else "local"
         named = isinstance(engine, str)
-        if (named and engine not in ENGINES) or not (named or isinstance(engine, Executor) or _is_client(engine)):
-            raise bad_field("engine", engine, f"one of {', '.join(ENGINES)}, an Executor or a Dask client")
+        if (named and engine not in BACKENDS) or not (named or isinstance(engine, Executor) or _is_client(engine)):
+            raise bad_field("engine", engine, f"one of {', '.join(BACKENDS)}, an Executor or a Dask client")
         if scheduler is not None and engine != "dask":
             raise bad_field("scheduler", scheduler, 'left out, or used with engine="dask"')
         if scheduler is not None and not isinstance(scheduler, str):
@@ -78,7 +77,7 @@ class Place:
             raise bad_field("workers", workers, "left out where `scheduler` is given: that cluster has its own")
         if engine == "local" and (wanted or 1) > 1:
             raise bad_field("workers", workers, '1 with engine="local"; take engine="processes" or "dask" for more')
-        count = wanted or (1 if engine == "local" else getattr(engine, "_max_workers", None) or usable_cores())
+        count = wanted or (1 if engine == "local" else usable_cores())
         elsewhere = scheduler is not None or not named
         if threads is not None:
             threads = check_whole("threads", threads, whole, 1)
@@ -99,24 +98,19 @@ class Place:
             return 0
         return self.workers if device == "cpu" else 1
 
-    def open(self) -> Engine:
-        """Start the engine."""
+    def open(self) -> Backend:
+        """Start the backend."""
         if self.engine == "local":
             return InProcess(self.orders)
         if self.engine == "processes":
             return Processes(self.workers, self.orders, self.memory)
+        if self.scheduler is not None:
+            return on_dask.connect(self.scheduler, self.orders)
         if self.engine == "dask":
-            engine, close = dask_engine(self.workers, self.scheduler, self.orders, self.memory, _SCHEDULER_TIMEOUT)
-            self._close.append(close)
-            return engine
+            return on_dask.start_cluster(self.workers, self.orders, self.memory)
         if isinstance(self.engine, Executor):
             return OnExecutor(self.engine, self.workers, self.orders)
-        return OnDask(self.engine, self.orders)
-
-    def close(self) -> None:
-        """Stop what `open` started beside the engine (a local cluster, the connection to one)."""
-        while self._close:
-            self._close.pop()()
+        return on_dask.OnDask(self.engine, self.orders)
 
 
 def _is_client(engine: Any) -> bool:

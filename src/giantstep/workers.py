@@ -1,0 +1,129 @@
+"""Worker processes: each does one task at a time, answers through a pipe of its own, and ends with its parent.
+
+A death closes the pipe, in the middle of an answer too, and so names the task that was lost. A thread listens to each
+worker; who started it decides about deadlines, and whether a lost task runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from multiprocessing.connection import Connection
+from typing import Any
+
+Tell = Callable[[Any], object]
+"""Takes a message: the worker's to its parent, or the listening thread's to whoever started the worker."""
+
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Sign(Enum):
+    """What is told of a worker beside its own messages: it has started; it is dead."""
+
+    READY = "ready"
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a worker process does.
+
+    Attributes
+    ----------
+    do : does a task: takes it and a function that sends a message; an error that leaves it ends the process.
+    prepare : called in the process before its first task.
+    threads : BLAS threads with which its libraries are loaded; None leaves the choice to them.
+    preload : modules of a process that workers are forked from, where the system can fork; without any, each is a
+        new interpreter.
+    """
+
+    do: Callable[[Any, Tell], object]
+    prepare: Callable[[], object]
+    threads: int | None = None
+    preload: tuple[str, ...] = ()
+
+    def process(self, target: Callable[..., object], *arguments: Any) -> multiprocessing.process.BaseProcess:
+        """Return a new process that runs a function."""
+        forks = bool(self.preload) and "forkserver" in multiprocessing.get_all_start_methods()
+        context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
+        if forks:
+            context.set_forkserver_preload(list(self.preload))
+        process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
+        with _environment(self.threads):
+            process.start()
+        return process
+
+
+@contextlib.contextmanager
+def _environment(threads: int | None) -> Iterator[None]:
+    """Let what is started inside see so many BLAS threads: libraries read the environment when they are loaded."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update({} if threads is None else dict.fromkeys(_THREADS, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+
+
+class Worker:
+    """One process and the thread that listens to it.
+
+    Parameters
+    ----------
+    plan : what the process does.
+    tell : called in the listening thread with every message of the process, `Sign.READY` first and `Sign.GONE` last.
+    """
+
+    def __init__(self, plan: Plan, tell: Tell) -> None:
+        self._connection, other = multiprocessing.Pipe()
+        self.process = plan.process(_serve, other, plan)
+        other.close()
+        threading.Thread(target=self._listen, args=(tell,), daemon=True).start()
+
+    def _listen(self, tell: Tell) -> None:
+        message: Any = None
+        while message is not Sign.GONE:
+            try:
+                message = self._connection.recv()
+            except Exception:  # its end is closed, or what came is no message: either way nothing more can be heard
+                message = Sign.GONE
+            tell(message)
+        self._connection.close()
+
+    def send(self, task: Any) -> None:
+        """Give the process a task; raises `OSError` where it is gone."""
+        self._connection.send(task)
+
+    def kill(self) -> None:
+        """End the process now, whatever it does."""
+        self.process.kill()
+
+
+def _serve(connection: Connection, plan: Plan) -> None:
+    """Do tasks until the parent is gone: the main function of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers itself
+    multiprocessing.current_process().daemon = False  # a task may start processes
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    plan.prepare()
+    connection.send(Sign.READY)
+    while True:
+        try:
+            task = connection.recv()
+        except (EOFError, OSError):
+            return
+        plan.do(task, connection.send)
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
