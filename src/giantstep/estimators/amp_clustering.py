@@ -272,7 +272,7 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         self.found_ = bool(found is not None and run is not None and found.p_value <= self.false_alarm)
         self.evidence_ = 0.0 if found is None else float(found.evidence)
         self.p_value_ = 1.0 if found is None else found.p_value
-        self.evidence_by_clusters_ = {} if found is None else found.evidence_by_clusters
+        self.evidence_by_clusters_ = {} if found is None else found.evidence_by_clusters or {}
         self.n_iter_ = 1 if found is None else max(1, found.iterations)
         self.start_ = "none" if found is None else found.start
         self.converged_ = run is None or bool(run.converged)
@@ -292,9 +292,10 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             self._order = np.concatenate([present, empty])  # clusters that no sample is in come last
             self._clusters = found
             self.noise_level_ = np.where(found.data.varies, found.data.noise, 0.0)
-            self.snr_, self.sparsity_, self.n_clusters_ = float(run.snr), float(run.sparsity), found.n_clusters
+            self.snr_, self.sparsity_ = float(run.mixture.snr), float(run.mixture.sparsity)
+            self.n_clusters_ = found.n_clusters
             self.means_ = found.means()[self._order]
-            self.weights_ = np.asarray(run.weights)[self._order]
+            self.weights_ = np.asarray(run.mixture.weights)[self._order]
             self.support_probabilities_ = found.activity()
             self.probabilities_ = np.asarray(run.posteriors)[:, self._order]
         self.support_ = self.support_probabilities_ > 0.5

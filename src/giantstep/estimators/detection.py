@@ -67,7 +67,7 @@ def looks_normal(matrix: Floats) -> bool:
     return bool(np.isfinite(squared).all() and min(chdtrc(2 * d, squared.sum()), d * chance.min()) > _STRANGE)
 
 
-def scored(matrix: Floats, varies: Booleans, rng: np.random.Generator | None = None) -> Standardised:
+def score_columns(matrix: Floats, varies: Booleans, rng: np.random.Generator | None = None) -> Standardised:
     """Return the scores of the columns that vary as data of unit noise, or of at most unit noise with ties broken."""
     scores = normal_scores(matrix[:, varies], rng)
     count = scores.shape[1]

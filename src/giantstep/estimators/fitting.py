@@ -8,23 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
 from giantstep.errors import InputError
-from giantstep.estimators.detection import looks_normal, scored
-from giantstep.estimators.matrices import Standardised, standardised
-from giantstep.families.subspace_clustering.amp import (
-    AMPRun,
-    amp,
-    assign,
-    cluster_directions,
-    cluster_weights,
-    leading_vectors,
-    spectral_snr,
-)
+from giantstep.estimators.detection import looks_normal, score_columns
+from giantstep.estimators.matrices import Standardised, standardise
+from giantstep.families.subspace_clustering.amp import AMPRun, Mixture, Settings, amp, spectral_snr
+from giantstep.lab.singular import leading_vectors
 from giantstep.types import Booleans, Floats
 
 EVIDENCE = 5.0
@@ -55,25 +48,25 @@ class Clusters:
     run : what message passing ended with, in units of the noise; None where nothing but zero was found.
     evidence : log-evidence of the clusters over noise in which every column may have a variance of its own.
     n_clusters : clusters asked for or chosen.
-    evidence_by_clusters : the evidence for every number of clusters that was tried.
-    p_value : bound on the chance that noise looks as clustered (see `detection`).
     start : the start that won.
     iterations : sweeps of the winning run, those of estimating the noise anew included.
+    evidence_by_clusters : the evidence for every number of clusters that was tried.
+    p_value : bound on the chance that noise looks as clustered (see `detection`).
     """
 
     data: Standardised
     run: AMPRun | None
     evidence: float
     n_clusters: int
-    evidence_by_clusters: dict[int, float]
     start: str
     iterations: int
+    evidence_by_clusters: dict[int, float] | None = None
     p_value: float = 1.0
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return the (m, k) probabilities of the clusters of fresh rows, in the units of the data."""
         assert self.run is not None
-        probabilities: Floats = assign(self.run, self.data.apply(rows))
+        probabilities: Floats = self.run.assign(self.data.apply(rows))
         return probabilities
 
     def means(self) -> Floats:
@@ -105,11 +98,14 @@ class Options:
     tol: float = 1e-9
 
     @property
-    def learn(self) -> bool | Literal["sparsity", "snr"]:
+    def learn(self) -> tuple[str, ...]:
         """Which of the two parameters are learnt."""
-        if self.sparsity is None:
-            return True if self.snr is None else "sparsity"
-        return "snr" if self.snr is None else False
+        return tuple(name for name in ("sparsity", "snr") if getattr(self, name) is None)
+
+    @property
+    def normal_noise(self) -> bool:
+        """Whether the noise is said to be normal: its level is known, or common to all columns."""
+        return not isinstance(self.noise_level, str) or self.noise_level == "common"
 
 
 def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: np.random.Generator) -> Clusters:
@@ -117,85 +113,47 @@ def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: 
 
     The numbers are tried in order; the search ends after two in a row without a larger evidence.
     """
-    data = standardised(matrix, options.noise_level)
+    data = standardise(matrix, options.noise_level)
     own: Standardised | None = None
     best: Clusters | None = None
     tried: dict[int, float] = {}
     worse = 0
     for number in numbers:
-        found = _best(data, number, options, rng)
-        if data.common and options.noise_level == "auto" and (found.evidence <= EVIDENCE or _mostly_strong(found)):
-            own = standardised(matrix, "feature") if own is None else own
-            found = max(found, _best(own, number, options, rng), key=_evidence_of)
-        tried[number] = found.evidence
-        worse = worse + 1 if best is not None and found.evidence <= best.evidence else 0
-        if best is None or found.evidence > best.evidence:
-            best = found
+        fit = _Search(data, number, options, rng).best()
+        if data.common and options.noise_level == "auto" and (fit.evidence <= EVIDENCE or _mostly_strong(fit)):
+            own = standardise(matrix, "feature") if own is None else own
+            fit = max(fit, _Search(own, number, options, rng).best(), key=_evidence_of)
+        tried[number] = fit.evidence
+        if best is None or fit.evidence > best.evidence:
+            best, worse = fit, 0
+        else:
+            worse += 1
         if worse == 2:
             break
     assert best is not None
     kept = replace(best.data, matrix=np.empty((0, best.data.matrix.shape[1])))  # a fit need not hold the data
-    chance = min(1.0, len(tried) * _chance(matrix, best, options, rng))
+    chance = min(1.0, len(tried) * _false_alarm(matrix, best, options, rng))
     return replace(best, data=kept, evidence_by_clusters=tried, p_value=chance)
-
-
-def _chance(matrix: Floats, found: Clusters, options: Options, rng: np.random.Generator) -> float:
-    """Return a bound on the chance that noise looks as clustered (see `detection`).
-
-    Where the noise level is said to be common or known, the noise is taken to be normal.
-    """
-    if found.run is None or found.evidence <= 0:
-        return 1.0
-    told = not isinstance(options.noise_level, str) or options.noise_level == "common"
-    if told or looks_normal(matrix[:, found.data.varies]):
-        return math.exp(-found.evidence)
-    least = 1.0
-    for generator, level in ((None, "common"), (rng, "feature")):
-        data = scored(matrix, found.data.varies, generator)
-        evidence = _evidence_from(found, data, replace(Options(), noise_level=level, max_iter=options.max_iter), rng)
-        least = min(least, 2 * math.exp(-max(evidence, 0.0)))
-        if least < _CLEAR:
-            break
-    return least
-
-
-def _evidence_from(found: Clusters, data: Standardised, options: Options, rng: np.random.Generator) -> float:
-    """Return the evidence for clusters in other data of the same shape, started from those found."""
-    run, number = found.run, found.n_clusters
-    assert run is not None
-    weights = None if np.ptp(run.weights) == 0 else np.asarray(run.weights)
-    price = 0.0 if weights is None else _price(number, len(data.matrix))
-    begin = data
-    if not data.common:  # with the noise levels that these clusters leave over in their features
-        sizes = run.posteriors.sum(axis=0)
-        means = (run.posteriors.T @ data.matrix) / np.maximum(sizes, 1e-300)[:, None]
-        share = np.where(run.support > 0.5, sizes @ means**2 / len(data.matrix), 0.0)
-        begin, _ = _narrowed(data, share)
-    fit = _settled(data, number, options, _Stage(begin, weights, run.assignments, run.sparsity, run.snr), "found", rng)
-    return 0.0 if fit is None else fit.evidence - price
-
-
-def _price(number: int, samples: int) -> float:
-    """Return the log-evidence that learnt sizes of the clusters cost."""
-    return 0.5 * (number - 1) * math.log(samples)
-
-
-def _best(data: Standardised, number: int, options: Options, rng: np.random.Generator) -> Clusters:
-    """Run from every start and return the run with the largest evidence."""
-    nothing = Clusters(data, None, 0.0, number, {}, "none", options.max_iter)
-    if data.matrix.shape[1] < number - 1:
-        return nothing
-    fits = []
-    for start in _starts(data, number, options, rng):
-        given: str | Floats = start.name if start.assignments is None else start.assignments
-        stage = _Stage(start.data, None, given, start.sparsity, start.snr)
-        fits.append(_settled(data, number, options, stage, start.name, rng))
-    best = max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
-    return _with_weights(data, best, options, rng) if options.learn_weights else best
 
 
 def _evidence_of(clusters: Clusters) -> float:
     return clusters.evidence
+
+
+def _false_alarm(matrix: Floats, fit: Clusters, options: Options, rng: np.random.Generator) -> float:
+    """Return a bound on the chance that noise looks as clustered (see `detection`)."""
+    if fit.run is None or fit.evidence <= 0:
+        return 1.0
+    if options.normal_noise or looks_normal(matrix[:, fit.data.varies]):
+        return math.exp(-fit.evidence)
+    chance = 1.0
+    for generator, level in ((None, "common"), (rng, "feature")):
+        data = score_columns(matrix, fit.data.varies, generator)
+        search = _Search(data, fit.n_clusters, Options(noise_level=level, max_iter=options.max_iter), rng)
+        chance = min(chance, 2 * math.exp(-max(search.evidence_from(fit.run), 0.0)))
+        if chance < _CLEAR:
+            break
+    return chance
 
 
 def _mostly_strong(clusters: Clusters) -> bool:
@@ -206,129 +164,181 @@ def _mostly_strong(clusters: Clusters) -> bool:
     return bool(np.mean(_share(clusters.run) > _STRONG * np.mean(matrix**2, axis=0)) > 0.25)
 
 
-def _share(run: AMPRun) -> Floats:
-    """Return the variance that the clusters make up in every column, in units of the noise."""
-    overlaps = run.assignments.T @ run.assignments / len(run.assignments)
-    share: Floats = np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
-    return share
-
-
-@dataclass(frozen=True)
-class _Start:
-    name: str
-    sparsity: float
-    snr: float
-    data: Standardised
-    assignments: Floats | None = None
-    """Assignments to start from; None: those that the name stands for."""
-
-
-def _starts(data: Standardised, number: int, options: Options, rng: np.random.Generator) -> Iterator[_Start]:
-    """Yield the starts that were asked for; ``"auto"`` is those which could win on these data."""
-    n, d = data.matrix.shape
-    left, values = leading_vectors(data.matrix, number - 1, rng)
-    snr = spectral_snr(values, number, n, d) if options.snr is None else options.snr
-    useful = ("spectral", "thresholding") if data.common else ("spectral", "kmeans")  # equal variances hold no news
-    for name in useful if options.start == "auto" else (options.start,):
-        if name == "kmeans":
-            hard = _kmeans(data, left * values, number, options, rng)
-            if hard is not None and (options.start != "auto" or hard.data is not data):
-                yield hard
-            continue
-        guesses = _THRESHOLDING_SPARSITIES if name == "thresholding" else (_SPECTRAL_SPARSITY,)
-        for sparsity in guesses if options.sparsity is None else (options.sparsity,):
-            yield _Start(name, sparsity, snr, data)
-
-
-def _kmeans(
-    data: Standardised, scores: Floats, number: int, options: Options, rng: np.random.Generator
-) -> _Start | None:
-    """Return a start from k-means on the leading components, with noise levels from what they leave over.
-
-    It is for clusters that are plain to see in few dimensions, where the variance of a column is mostly not noise.
-    """
-    best, loss = None, math.inf
-    for _ in range(5):
-        centres, labels = kmeans2(scores, number, minit="++", rng=rng, missing="warn")
-        distance = float(((scores - centres[labels]) ** 2).sum())
-        if len(np.unique(labels)) == number and distance < loss:
-            best, loss = labels, distance
-    if best is None:
-        return None
-    n, d = data.matrix.shape
-    weights = cluster_weights(number, None)
-    counts = np.bincount(best, minlength=number)
-    sums = np.zeros((number, d))
-    np.add.at(sums, best, data.matrix)
-    means = sums / counts[:, None]
-    share = (counts @ means**2) / n
-    tau = max(float((means**2).mean()), 1e-6)
-    U = cluster_directions(number, weights)[best]
-    narrowed, factor = _narrowed(data, share)
-    sparsity = 0.5 if options.sparsity is None else options.sparsity
-    snr = tau * sparsity * d / float(np.mean(factor**2)) if options.snr is None else options.snr
-    return _Start("kmeans", sparsity, snr, narrowed, U)
-
-
-def _with_weights(data: Standardised, fit: Clusters, options: Options, rng: np.random.Generator) -> Clusters:
-    """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones."""
-    run, number, best = fit.run, fit.n_clusters, fit
-    if run is None:
-        return fit
-    guesses = [_sizes(run)] if np.abs(_sizes(run) * number - 1).max() > _UNEQUAL else []
-    if number == 2:
-        scores = (fit.data.matrix @ run.features) @ run.directions[0]
-        skewness = float(np.mean((scores - scores.mean()) ** 3) / max(scores.std(), 1e-300) ** 3)
-        if abs(skewness) > _SKEWED * math.sqrt(6 / len(scores)):  # the smaller cluster is on the side of the long tail
-            guesses.append(np.array([0.2, 0.8] if skewness > 0 else [0.8, 0.2]))
-    price = _price(number, len(data.matrix))
-    for weights in guesses:
-        stage = _Stage(fit.data, weights, _moved(run, weights), run.sparsity, run.snr)
-        unequal = _settled(data, number, options, stage, fit.start, rng)
-        if unequal is not None and unequal.run is not None and unequal.evidence - price > best.evidence:
-            sweeps = fit.iterations + unequal.iterations
-            best = replace(unequal, evidence=unequal.evidence - price, iterations=sweeps)
-    return best
-
-
 @dataclass(frozen=True)
 class _Stage:
-    """Where a run stands: data in units of the present noise levels, weights (None: equal), start and parameters."""
+    """Where a run starts: data in units of the present noise levels, assignments or their name, and parameters."""
 
+    name: str
     data: Standardised
-    weights: Floats | None
     start: str | Floats
     sparsity: float
     snr: float
+    weights: Floats | None = None
+    """Sizes of the clusters that are learnt; None: equal ones, not learnt."""
 
 
-def _settled(
-    data: Standardised, number: int, options: Options, stage: _Stage, name: str, rng: np.random.Generator
-) -> Clusters | None:
-    """Run until noise levels (where clusters make up much of a column) and unequal weights stand still too."""
-    sweeps = 0
-    for rounds_left in reversed(range(_ROUNDS if stage.weights is None else 2 * _ROUNDS)):
-        now = stage.data
-        run = _passed(now.matrix, number, options, stage, rng)
-        if run is None or run.outcome == "diverged":
+@dataclass(frozen=True)
+class _Search:
+    """The search for `number` clusters in data of zero mean and unit noise."""
+
+    data: Standardised
+    number: int
+    options: Options
+    rng: np.random.Generator
+
+    @property
+    def price(self) -> float:
+        """The log-evidence that learnt sizes of the clusters cost."""
+        return 0.5 * (self.number - 1) * math.log(len(self.data.matrix))
+
+    def best(self) -> Clusters:
+        """Run from every start and return the run with the largest evidence."""
+        nothing = Clusters(self.data, None, 0.0, self.number, "none", self.options.max_iter)
+        if self.data.matrix.shape[1] < self.number - 1:
+            return nothing
+        fits = [self.settle(stage) for stage in self.starts()]
+        best = max((fit for fit in fits if fit is not None), key=_evidence_of, default=nothing)
+        return self.learn_sizes(best) if self.options.learn_weights else best
+
+    def starts(self) -> Iterator[_Stage]:
+        """Yield the starts that were asked for; ``"auto"`` is those which could win on these data."""
+        options, data = self.options, self.data
+        left, values = leading_vectors(data.matrix, self.number - 1, self.rng)
+        snr = spectral_snr(values, self.number, *data.matrix.shape) if options.snr is None else options.snr
+        useful = ("spectral", "thresholding") if data.common else ("spectral", "kmeans")  # equal variances hold no news
+        for name in useful if options.start == "auto" else (options.start,):
+            if name == "kmeans":
+                stage = self.kmeans_start(left * values)
+                if stage is not None and (options.start != "auto" or stage.data is not data):
+                    yield stage
+                continue
+            guesses = _THRESHOLDING_SPARSITIES if name == "thresholding" else (_SPECTRAL_SPARSITY,)
+            for sparsity in guesses if options.sparsity is None else (options.sparsity,):
+                yield _Stage(name, data, name, sparsity, snr)
+
+    def kmeans_start(self, scores: Floats) -> _Stage | None:
+        """Return a start from k-means on the leading components, with noise levels from what they leave over.
+
+        It is for clusters that are plain to see in few dimensions, where the variance of a column is mostly not noise.
+        """
+        number, (n, d) = self.number, self.data.matrix.shape
+        best, loss = None, math.inf
+        for _ in range(5):
+            centres, labels = kmeans2(scores, number, minit="++", rng=self.rng, missing="warn")
+            distance = float(((scores - centres[labels]) ** 2).sum())
+            if len(np.unique(labels)) == number and distance < loss:
+                best, loss = labels, distance
+        if best is None:
             return None
-        sweeps += run.iterations
-        if run.outcome == "trivial":
-            return Clusters(data, None, 0.0, number, {}, name, sweeps)
-        narrowed = now
-        if not data.common:
-            narrowed, _ = _narrowed(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
-        change = (narrowed.noise / now.noise)[data.varies]
-        weights, still = None, True
-        if stage.weights is not None:
-            weights = _sizes(run)
-            still = bool(np.abs(weights - stage.weights).max() < 0.005)
-        if (still and np.abs(change - 1).max() < 0.01) or not rounds_left:
-            return Clusters(now, run, _evidence(data, now, run, options), number, {}, name, sweeps)
-        snr = run.snr / float(np.mean(change**2)) if options.snr is None else options.snr
-        begin = run.assignments if weights is None else _moved(run, weights)
-        stage = _Stage(narrowed, weights, begin, run.sparsity, snr)
-    return None
+        counts, sums = np.bincount(best, minlength=number), np.zeros((number, d))
+        np.add.at(sums, best, self.data.matrix)
+        means = sums / counts[:, None]
+        data, factor = _lower_noise(self.data, (counts @ means**2) / n)
+        sparsity = 0.5 if self.options.sparsity is None else self.options.sparsity
+        tau = max(float((means**2).mean()), 1e-6)
+        snr = tau * sparsity * d / float(np.mean(factor**2)) if self.options.snr is None else self.options.snr
+        return _Stage("kmeans", data, Mixture(number, sparsity, snr).directions[best], sparsity, snr)
+
+    def learn_sizes(self, fit: Clusters) -> Clusters:
+        """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones."""
+        run, best = fit.run, fit
+        if run is None:
+            return fit
+        guesses = [_sizes(run)] if np.abs(_sizes(run) * self.number - 1).max() > _UNEQUAL else []
+        if self.number == 2:
+            scores = (fit.data.matrix @ run.features) @ run.mixture.directions[0]
+            skewness = float(np.mean((scores - scores.mean()) ** 3) / max(scores.std(), 1e-300) ** 3)
+            if abs(skewness) > _SKEWED * math.sqrt(6 / len(scores)):  # the smaller cluster is on the long tail's side
+                guesses.append(np.array([0.2, 0.8] if skewness > 0 else [0.8, 0.2]))
+        for weights in guesses:
+            unequal = self.settle(_continue(fit.start, fit.data, run, run.mixture.snr, weights))
+            if unequal is not None and unequal.run is not None and unequal.evidence - self.price > best.evidence:
+                sweeps = fit.iterations + unequal.iterations
+                best = replace(unequal, evidence=unequal.evidence - self.price, iterations=sweeps)
+        return best
+
+    def evidence_from(self, run: AMPRun) -> float:
+        """Return the evidence for clusters that were found in other data of the same shape, started from those."""
+        equal = np.ptp(run.mixture.weights) == 0
+        begin = self.data
+        if not begin.common:  # with the noise levels that these clusters leave over in their features
+            sizes = run.posteriors.sum(axis=0)
+            means = (run.posteriors.T @ begin.matrix) / np.maximum(sizes, 1e-300)[:, None]
+            share = np.where(run.support > 0.5, sizes @ means**2 / len(begin.matrix), 0.0)
+            begin, _ = _lower_noise(begin, share)
+        mixture, weights = run.mixture, None if equal else np.asarray(run.mixture.weights)
+        fit = self.settle(_Stage("given", begin, run.assignments, mixture.sparsity, mixture.snr, weights))
+        return 0.0 if fit is None else fit.evidence - (0.0 if equal else self.price)
+
+    def settle(self, stage: _Stage) -> Clusters | None:
+        """Run until noise levels (where clusters make up much of a column) and unequal weights stand still too."""
+        data, sweeps = self.data, 0
+        for rounds_left in reversed(range(_ROUNDS if stage.weights is None else 2 * _ROUNDS)):
+            now = stage.data
+            run = self.run(stage)
+            if run is None or run.outcome == "diverged":
+                return None
+            sweeps += run.iterations
+            if run.outcome == "trivial":
+                return Clusters(data, None, 0.0, self.number, stage.name, sweeps)
+            lowered = now
+            if not data.common:
+                lowered, _ = _lower_noise(data, (now.noise / data.noise)[data.varies] ** 2 * _share(run))
+            change = (lowered.noise / now.noise)[data.varies]
+            weights, still = None, True
+            if stage.weights is not None:
+                weights = _sizes(run)
+                still = bool(np.abs(weights - stage.weights).max() < 0.005)
+            if (still and np.abs(change - 1).max() < 0.01) or not rounds_left:
+                return Clusters(now, run, self.evidence(now, run), self.number, stage.name, sweeps)
+            snr = run.mixture.snr / float(np.mean(change**2)) if self.options.snr is None else self.options.snr
+            stage = _continue(stage.name, lowered, run, snr, weights)
+        return None
+
+    def run(self, stage: _Stage) -> AMPRun | None:
+        """Run message passing; what still swings widely after some hundred sweeps will not settle and is left there."""
+        run, sweeps, start, options = None, 0, stage.start, self.options
+        sparsity, snr = stage.sparsity, stage.snr
+        try:
+            with np.errstate(all="ignore"):
+                while sweeps < options.max_iter:
+                    settings = Settings(min(_PATIENCE, options.max_iter - sweeps), options.tol, learn=options.learn)
+                    mixture = Mixture(self.number, sparsity, snr, () if stage.weights is None else stage.weights)
+                    run = amp(stage.data.matrix, mixture, start, settings, generator=self.rng)
+                    sweeps += run.iterations
+                    start, sparsity, snr = run.assignments, run.mixture.sparsity, run.mixture.snr
+                    if run.outcome != "not converged" or run.change > _HOPELESS:
+                        break
+        except (np.linalg.LinAlgError, InputError):  # the parameters it learnt are out of all bounds
+            return None
+        return None if run is None else replace(run, iterations=sweeps)
+
+    def evidence(self, now: Standardised, run: AMPRun) -> float:
+        """Return the log-evidence over noise whose active columns may have variances of their own.
+
+        A column that is merely noisier than the others, or whose noise level was lowered for the clusters' sake, is no
+        evidence for clusters: what its variance alone explains is taken away, unless the noise level is said to be
+        common or known.
+        """
+        if self.options.normal_noise:
+            return float(run.log_evidence)
+        data, (n, d) = self.data, now.matrix.shape
+        variance = np.einsum("ij,ij->j", now.matrix, now.matrix) / n
+        before = np.einsum("ij,ij->j", data.matrix, data.matrix) / n
+        level = 1.0 if data.common else before - np.log(np.maximum(before, 1e-300))
+        explained = 0.5 * n * (variance - np.log(np.maximum(variance, 1e-300)) - level)
+        price = 0.5 * math.log(n) + math.log(d) if data.common else 0.0  # of a level of its own, for one of d columns
+        lowered = (now.noise != data.noise)[data.varies]
+        counted: Booleans = (run.support > 0.5) | lowered
+        return float(run.log_evidence - np.maximum(explained - price, 0.0)[counted].sum())
+
+
+def _continue(name: str, data: Standardised, run: AMPRun, snr: float, weights: Floats | None) -> _Stage:
+    """Return the stage after a run: its assignments, in the coordinates of the weights where those are learnt."""
+    mixture, start = run.mixture, run.assignments
+    if weights is not None:
+        start = run.posteriors @ replace(mixture, weights=weights).directions
+    return _Stage(name, data, start, mixture.sparsity, snr, weights)
 
 
 def _sizes(run: AMPRun) -> Floats:
@@ -338,34 +348,14 @@ def _sizes(run: AMPRun) -> Floats:
     return sizes / sizes.sum()
 
 
-def _moved(run: AMPRun, weights: Floats) -> Floats:
-    """Return the assignments of a run in the coordinates that belong to other weights."""
-    assignments: Floats = run.posteriors @ cluster_directions(len(weights), weights)
-    return assignments
+def _share(run: AMPRun) -> Floats:
+    """Return the variance that the clusters make up in every column, in units of the noise."""
+    overlaps = run.assignments.T @ run.assignments / len(run.assignments)
+    share: Floats = np.einsum("jp,pq,jq->j", run.features, overlaps, run.features)
+    return share
 
 
-def _passed(matrix: Floats, number: int, options: Options, stage: _Stage, rng: np.random.Generator) -> AMPRun | None:
-    """Run message passing; what still swings widely after some hundred sweeps will not settle and is left there."""
-    run, sweeps = None, 0
-    start, sparsity, snr = stage.start, stage.sparsity, stage.snr
-    try:
-        with np.errstate(all="ignore"):
-            while sweeps < options.max_iter:
-                run = amp(
-                    matrix, clusters=number, sparsity=sparsity, snr=snr, weights=stage.weights, start=start,
-                    learn=options.learn, max_iterations=min(_PATIENCE, options.max_iter - sweeps),
-                    tolerance=options.tol, generator=rng,
-                )  # fmt: skip
-                sweeps += run.iterations
-                start, sparsity, snr = run.assignments, run.sparsity, run.snr
-                if run.outcome != "not converged" or run.change > _HOPELESS:
-                    break
-    except (np.linalg.LinAlgError, InputError):  # the parameters it learnt are out of all bounds
-        return None
-    return None if run is None else replace(run, iterations=sweeps)
-
-
-def _narrowed(data: Standardised, share: Floats) -> tuple[Standardised, Floats]:
+def _lower_noise(data: Standardised, share: Floats) -> tuple[Standardised, Floats]:
     """Take the variance that clusters make up, in units of the noise, out of the noise levels where it is much."""
     variance = np.maximum(np.einsum("ij,ij->j", data.matrix, data.matrix) / len(data.matrix), 1e-300)
     taken = share * np.clip(share / (_STRONG * variance) - 1, 0, 1)  # all of it where it is twice that much
@@ -375,24 +365,4 @@ def _narrowed(data: Standardised, share: Floats) -> tuple[Standardised, Floats]:
     factor[taken > 0] = np.sqrt(np.maximum(variance - taken, 1e-3 * variance)[taken > 0])
     noise = data.noise.copy()
     noise[data.varies] *= factor
-    return Standardised(data.matrix / factor, data.mean, noise, data.varies, data.common), factor
-
-
-def _evidence(data: Standardised, now: Standardised, run: AMPRun, options: Options) -> float:
-    """Return the log-evidence over noise whose active columns may have variances of their own.
-
-    A column that is merely noisier than the others, or whose noise level was lowered for the clusters' sake, is no
-    evidence for clusters: what its variance alone explains is taken away, unless the noise level is said to be common
-    or known.
-    """
-    if not isinstance(options.noise_level, str) or options.noise_level == "common":
-        return float(run.log_evidence)
-    n, d = now.matrix.shape
-    variance = np.einsum("ij,ij->j", now.matrix, now.matrix) / n
-    before = np.einsum("ij,ij->j", data.matrix, data.matrix) / n
-    level = 1.0 if data.common else before - np.log(np.maximum(before, 1e-300))
-    explained = 0.5 * n * (variance - np.log(np.maximum(variance, 1e-300)) - level)
-    price = 0.5 * math.log(n) + math.log(d) if data.common else 0.0  # of a level of its own, for one of d columns
-    lowered = (now.noise != data.noise)[data.varies]
-    counted: Booleans = (run.support > 0.5) | lowered
-    return float(run.log_evidence - np.maximum(explained - price, 0.0)[counted].sum())
+    return replace(data, matrix=data.matrix / factor, noise=noise), factor

@@ -61,7 +61,7 @@ def check_finite(matrix: Floats, name: str = "X") -> None:
     )
 
 
-def standardised(matrix: Floats, noise_level: Any = "auto") -> Standardised:
+def standardise(matrix: Floats, noise_level: Any = "auto") -> Standardised:
     """Centre the columns and divide by the noise level.
 
     Parameters

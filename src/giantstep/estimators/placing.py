@@ -186,8 +186,9 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
         )
         return Placement(**known, **lost, snr_easy=threshold, verdict="not found", phase="")
     run = found.run
-    k, sparsity = found.n_clusters, float(np.clip(run.sparsity, 1e-6, 1.0))
-    snr = float(run.snr * k * (1 - np.sum(run.weights**2)) / (k - 1))  # of equal clusters with as much signal
+    k, sparsity = found.n_clusters, float(np.clip(run.mixture.sparsity, 1e-6, 1.0))
+    unlike = 1 - np.sum(np.square(run.mixture.weights))  # chance that two samples are of different clusters
+    snr = float(run.mixture.snr * k * unlike / (k - 1))  # of equal clusters with as much signal
     theory = _theory(found.n_clusters, n / d, sparsity, snr)
     return Placement(
         **known,

@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-import giantstep as gs
 from giantstep.families.subspace_clustering.channels import (
     assignment_channel,
-    assignment_snr,
     features_entropy,
     features_overlap,
     informed_entropy,
@@ -168,6 +166,5 @@ def test_unequal_weights_meet_equal_ones():
 
 def test_the_overlap_is_inverted():
     for k in (2, 5):
-        assert float(assignment_channel(k).overlap(assignment_snr(0.37, k))) == pytest.approx(0.37, abs=1e-12)
-    with pytest.raises(gs.InputError, match="`overlap` must be a number above 0 and below 1"):
-        assignment_snr(1.0, 2)
+        channel = assignment_channel(k)
+        assert float(channel.overlap(channel.snr(0.37))) == pytest.approx(0.37, abs=1e-12)

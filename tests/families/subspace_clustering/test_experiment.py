@@ -6,23 +6,18 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.amp import (
-    amp,
-    assign,
-    cluster_directions,
-    helmert,
-    leading_vectors,
-    spectral_snr,
-    starting_point,
-)
+from giantstep.families.subspace_clustering.amp import Mixture, Settings, amp, spectral_snr, starting_point
+from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
+from giantstep.lab.singular import leading_vectors
 
 from .test_limit import scenario
 
+LEARN = Settings(max_iterations=2000, learn=("sparsity", "snr"))
 FINITE_SIZE = 12.0
 """Relative gaps up to this over d are granted beyond chance; at d = 600 that is 2 %."""
 
 
-def mixture(k=2, alpha=2.0, rho=0.1, ratio=2.0, d=300, seed=0, rows=None):
+def draw(k=2, alpha=2.0, rho=0.1, ratio=2.0, d=300, seed=0, rows=None):
     """Return (X, labels, snr) with exactly balanced clusters and rho d active features of equal strength."""
     rng = np.random.default_rng(seed)
     n, s, snr = round(alpha * d), round(rho * d), ratio * k / np.sqrt(alpha)
@@ -94,9 +89,9 @@ def test_without_the_onsager_terms_it_would_not():
     """The naive iteration leaves state evolution by far more than the experiment's error."""
     rho, d, gaps = 0.1, 600, []
     for seed in range(6):
-        X, labels, snr = mixture(2, 2.0, rho, 1.5, d, seed)
-        Q, tau = cluster_directions(2, np.full(2, 0.5)), snr / (rho * d)
-        U = starting_point(X, "informed", clusters=2, sparsity=rho, snr=snr, truth=labels, overlap=0.15)
+        X, labels, snr = draw(2, 2.0, rho, 1.5, d, seed)
+        Q, tau = cluster_directions([0.5, 0.5]), snr / (rho * d)
+        U = starting_point(X, Mixture(2, rho, snr), "informed", truth=labels, overlap=0.15)
         for _ in range(5):
             A, B = float((U**2).sum()), X.T @ U
             mu = B / (1 / tau + A)
@@ -206,7 +201,7 @@ def test_the_penalty_of_sparse_pca_leaves_as_many_features():
 
     from giantstep.families.subspace_clustering.rivals import sparse_penalty
 
-    X, _, _ = mixture(2, 2.0, 0.1, 2.0, 120)
+    X, _, _ = draw(2, 2.0, 0.1, 2.0, 120)
     model = SparsePCA(1, alpha=sparse_penalty(X, 12), random_state=0).fit(X)
     assert abs(np.count_nonzero(model.components_[0]) - 12) <= 2
 
@@ -295,85 +290,71 @@ def test_the_basis_is_orthonormal_and_centred():
         np.testing.assert_allclose(Q.sum(axis=0), 0, atol=1e-14)
         np.testing.assert_allclose((Q**2).sum(axis=1), 1 - 1 / k)
     w = np.array([0.2, 0.5, 0.3])
-    np.testing.assert_allclose(w @ cluster_directions(3, w), 0, atol=1e-15)
-
-
-def test_leading_vectors_are_those_of_the_decomposition():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((900, 400)) + 3 * np.outer(rng.standard_normal(900), rng.standard_normal(400)) / 10
-    exact = np.linalg.svd(X, full_matrices=False)
-    left, values = leading_vectors(X, 1, rng)
-    assert values[0] == pytest.approx(exact.S[0], rel=1e-8)
-    assert abs(left[:, 0] @ exact.U[:, 0]) == pytest.approx(1, abs=1e-6)
-    for small in (X[:50], X[:, :50]):  # by the Gram matrix of the shorter side
-        left, values = leading_vectors(small, 2, rng)
-        np.testing.assert_allclose(values, np.linalg.svd(small, compute_uv=False)[:2], rtol=1e-10)
-        np.testing.assert_allclose(left.T @ left, np.eye(2), atol=1e-8)
+    np.testing.assert_allclose(w @ cluster_directions(w), 0, atol=1e-15)
 
 
 def test_the_spectrum_tells_the_snr():
-    X, _, snr = mixture(3, 2.0, 0.2, 2.5, 600)
-    _, values = leading_vectors(X, 2, np.random.default_rng(0))
+    X, _, snr = draw(3, 2.0, 0.2, 2.5, 600)
+    rng = np.random.default_rng(0)
+    _, values = leading_vectors(X, 2, rng)
     assert spectral_snr(values, 3, *X.shape) == pytest.approx(snr, rel=0.1)
     noise = np.random.default_rng(1).standard_normal((600, 300))
-    assert spectral_snr(leading_vectors(noise, 1)[1], 2, 600, 300) == pytest.approx(1.05 * np.sqrt(2), rel=0.25)
+    assert spectral_snr(leading_vectors(noise, 1, rng)[1], 2, 600, 300) == pytest.approx(1.05 * np.sqrt(2), rel=0.25)
 
 
 def test_fresh_samples_are_assigned_as_well():
-    X, labels, snr = mixture(2, 2.0, 0.1, 2.0, 500, rows=3000)
+    X, labels, snr = draw(2, 2.0, 0.1, 2.0, 500, rows=3000)
     X *= 1.0
-    run = amp(X[:1000], clusters=2, sparsity=0.1, snr=snr)
-    fresh = assign(run, X[1000:])
+    run = amp(X[:1000], Mixture(2, 0.1, snr))
+    fresh = run.assign(X[1000:])
     np.testing.assert_allclose(fresh.sum(axis=1), 1)
     expected = float(gs.predict(scenario(2, 2.0, 0.1, 2.0)).accuracy.sel(branch="bayes"))
     assert best_accuracy(fresh.argmax(axis=1), labels[1000:], 2) == pytest.approx(expected, abs=0.03)
     assert run.means.shape == (500, 2) and run.posteriors.shape == (1000, 2) and run.converged
-    np.testing.assert_allclose(run.assignments, run.posteriors @ run.directions, atol=1e-12)
+    np.testing.assert_allclose(run.assignments, run.posteriors @ run.mixture.directions, atol=1e-12)
 
 
 def test_order_of_rows_and_columns_and_signs_do_not_matter():
-    X, labels, snr = mixture(3, 2.0, 0.2, 2.0, 150)
-    U = starting_point(X, "informed", clusters=3, sparsity=0.2, snr=snr, truth=labels)
+    X, labels, snr = draw(3, 2.0, 0.2, 2.0, 150)
+    U = starting_point(X, Mixture(3, 0.2, snr), "informed", truth=labels)
     rng = np.random.default_rng(3)
     rows, columns = rng.permutation(len(X)), rng.permutation(X.shape[1])
-    one = amp(X, clusters=3, sparsity=0.2, snr=snr, start=U)
-    two = amp(X[rows][:, columns], clusters=3, sparsity=0.2, snr=snr, start=U[rows])
+    one = amp(X, Mixture(3, 0.2, snr), U)
+    two = amp(X[rows][:, columns], Mixture(3, 0.2, snr), U[rows])
     np.testing.assert_allclose(one.posteriors[rows], two.posteriors, atol=1e-8)
     np.testing.assert_allclose(one.support[columns], two.support, atol=1e-8)
     assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-8)
-    again = amp(np.asfortranarray(X), clusters=3, sparsity=0.2, snr=snr, start=U)
+    again = amp(np.asfortranarray(X), Mixture(3, 0.2, snr), U)
     np.testing.assert_allclose(one.posteriors, again.posteriors, atol=1e-10)
 
 
 def test_noise_has_no_clusters():
     for seed in range(4):
         X = np.random.default_rng(seed).standard_normal((600, 300))
-        run = amp(X, clusters=2, sparsity=0.1, snr=0.8 * np.sqrt(2), generator=np.random.default_rng(seed))
+        run = amp(X, Mixture(2, 0.1, 0.8 * np.sqrt(2)), generator=np.random.default_rng(seed))
         assert run.outcome in ("trivial", "converged") and run.log_evidence < 5
 
 
 def test_it_learns_what_it_is_not_told():
-    X, labels, snr = mixture(2, 2.0, 0.05, 1.8, 800)
-    told = amp(X, clusters=2, sparsity=0.05, snr=snr)
-    learnt = amp(X, clusters=2, sparsity=0.2, snr=1.3 * snr, learn=True, max_iterations=2000)
+    X, labels, snr = draw(2, 2.0, 0.05, 1.8, 800)
+    told = amp(X, Mixture(2, 0.05, snr))
+    learnt = amp(X, Mixture(2, 0.2, 1.3 * snr), settings=LEARN)
     assert learnt.converged
-    assert learnt.sparsity == pytest.approx(0.05, rel=0.6) and learnt.snr == pytest.approx(snr, rel=0.3)
+    assert learnt.mixture.sparsity == pytest.approx(0.05, rel=0.6)
+    assert learnt.mixture.snr == pytest.approx(snr, rel=0.3)
     accuracies = [best_accuracy(run.labels, labels, 2) for run in (told, learnt)]
     assert accuracies[1] == pytest.approx(accuracies[0], abs=0.02)
 
 
 def test_the_number_of_clusters_has_the_largest_evidence():
-    X, _, snr = mixture(3, 2.0, 0.1, 1.8, 500)
-    evidence = {
-        k: amp(X, clusters=k, sparsity=0.1, snr=snr * k / 3, learn=True, max_iterations=2000).log_evidence
-        for k in (2, 3, 4)
-    }
+    X, _, snr = draw(3, 2.0, 0.1, 1.8, 500)
+    evidence = {k: amp(X, Mixture(k, 0.1, snr * k / 3), settings=LEARN).log_evidence for k in (2, 3, 4)}
     assert max(evidence, key=evidence.get) == 3
 
 
 def test_damping_ends_at_the_same_place():
-    X, labels, snr = mixture(2, 2.0, 0.2, 2.0, 200)
-    plain, damped = (amp(X, clusters=2, sparsity=0.2, snr=snr, damping=damping) for damping in (0.0, 0.3))
+    X, labels, snr = draw(2, 2.0, 0.2, 2.0, 200)
+    plain, damped = (amp(X, Mixture(2, 0.2, snr), settings=Settings(damping=damping)) for damping in (0.0, 0.3))
     np.testing.assert_allclose(plain.posteriors.max(axis=1), damped.posteriors.max(axis=1), atol=1e-3)
     assert damped.iterations > plain.iterations
 
@@ -402,11 +383,17 @@ def test_damping_ends_at_the_same_place():
     ],
 )
 def test_bad_input_to_amp_is_one_sentence(change, sentence):
-    given = {"X": np.random.default_rng(0).standard_normal((20, 10)), "clusters": 2, "sparsity": 0.5, "snr": 1.0}
-    given.update(change)
+    given = {"clusters": 2, "sparsity": 0.5, "snr": 1.0, **change}
+    X, start = given.pop("X", np.random.default_rng(0).standard_normal((20, 10))), given.pop("start", "spectral")
+    settings = {name: given.pop(name) for name in ("tolerance", "damping", "max_iterations") if name in given}
     with pytest.raises(gs.InputError) as caught:
-        amp(given.pop("X"), **given)
+        amp(X, Mixture(**given), start, Settings(**settings))
     assert sentence in str(caught.value)
+
+
+def test_the_overlap_of_a_start_is_checked():
+    with pytest.raises(gs.InputError, match="`overlap` must be above 0 and below 1"):
+        starting_point(np.zeros((4, 3)), Mixture(2, 0.5, 1.0), "informed", truth=np.zeros(4, int), overlap=1.0)
 
 
 @pytest.mark.gpu

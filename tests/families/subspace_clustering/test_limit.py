@@ -10,12 +10,7 @@ from scipy import optimize, special, stats
 
 import giantstep as gs
 from giantstep.families.subspace_clustering.channels import assignment_channel, features_overlap, informed_overlap
-from giantstep.families.subspace_clustering.curve import (
-    Problems,
-    crossing,
-    falling_root,
-    thresholds,
-)
+from giantstep.families.subspace_clustering.curve import Problems, thresholds
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 
 
@@ -85,7 +80,7 @@ def test_a_loop_that_fits_between_two_points_of_the_grid_is_found():
     ("k", "alpha", "expected"),
     [(2, 0.5, (0.1743770, 0.0993081, 1.0273496)), (2, 2, (0.2088104, 0.0578714, 1.0220096)), (5, 2, (0.3592930,))],
 )
-def test_the_first_order_line_ends_where_the_notes_say(k, alpha, expected):
+def test_the_first_order_line_ends_at_the_reference_values(k, alpha, expected):
     result = gs.predict(scenario(k, alpha), what="critical")
     found = [float(result[name]) for name in ("sparsity_c", "m_c", "ratio_c")]
     np.testing.assert_allclose(found[: len(expected)], expected, atol=1.5e-7)
@@ -454,13 +449,3 @@ def test_bad_input_is_one_sentence(change, sentence):
 def test_weights_do_not_go_with_a_grid_of_clusters():
     with pytest.raises(gs.InputError, match="`clusters`|`weights`"):
         gs.predict(scenario(weights=[0.3, 0.7]), clusters=[2, 3])
-
-
-def test_roots_of_a_batch():
-    goal = np.array([0.1, 2.0, 30.0])
-    x, left = falling_root(lambda x, i: (goal[i] - x**3, -3 * x**2), np.zeros(3), np.full(3, 10.0))
-    np.testing.assert_allclose(x, np.cbrt(goal), rtol=1e-14)
-    assert np.abs(left).max() < 1e-12
-    np.testing.assert_allclose(
-        crossing(lambda x, i: goal[i] - x**3, np.zeros(3), np.full(3, 10.0)), np.cbrt(goal), rtol=1e-12
-    )

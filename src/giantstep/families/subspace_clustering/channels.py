@@ -1,7 +1,9 @@
 """The two scalar channels of subspace clustering: assignments and sparse features, at a given signal-to-noise ratio.
 
-Overlaps are m in [0, 1], with their logarithmic slope s = d log m/d log(SNR), and the free entropies psi. The slopes
-carry the phase diagram: a branch of state evolution is stable where the product of the two is below one.
+Assignments are observed at the SNR a, subspace_clustering section 2.1, features at the SNR b, section 2.2, and where
+the mean of the data is informative also their mean direction at the SNR gamma, section 8.1. Overlaps are m in [0, 1],
+with their logarithmic slope s = d log m/d log(SNR), and the free entropies psi. The slopes carry the phase diagram: a
+branch of state evolution is stable where the product of the two is below one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
-from giantstep.errors import bad_field
+from giantstep.solve import bisect
 from giantstep.types import Floats
 
 _LOWEST, _HIGHEST, _DEGREE = 1e-6, 400.0, 170
@@ -46,10 +48,10 @@ class Piecewise:
         scaled = (np.asarray(x, dtype=np.float64) - self.low) / self.width
         panel = np.clip(scaled.astype(np.intp), 0, self.panels - 1)
         t = 2 * (scaled - panel) - 1
-        twice, one, two = 2 * t, np.zeros_like(t), np.zeros_like(t)
+        twice, last, before = 2 * t, np.zeros_like(t), np.zeros_like(t)
         for row in self.series[:0:-1]:
-            one, two = row[panel] + twice * one - two, one
-        value: Floats = self.series[0][panel] + t * one - two
+            last, before = row[panel] + twice * last - before, last
+        value: Floats = self.series[0][panel] + t * last - before
         return value
 
 
@@ -114,11 +116,11 @@ class AssignmentChannel:
 
     def snr(self, overlap: float) -> float:
         """Return the a with m_u(a) = `overlap`."""
-        low, high = math.log(1e-12), math.log(_HIGHEST)
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if float(self.overlap(math.exp(middle))) < overlap else (low, middle)
-        return math.exp(0.5 * (low + high))
+
+        def is_below(x: float) -> bool:
+            return float(self.overlap(math.exp(x))) < overlap
+
+        return math.exp(bisect(is_below, math.log(1e-12), math.log(_HIGHEST), relative=0.0))
 
     @staticmethod
     def _inside(a: ArrayLike) -> tuple[Floats, Floats]:
@@ -131,8 +133,8 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     """Return the channel of k equal clusters, or of two with weights (`weight`, 1 - `weight`); tabulated once.
 
     m_u/(nu a) is interpolated in log a by Chebyshev polynomials; with equal weights its values are exact
-    one-dimensional integrals by the Gumbel-max identity, m_u = k int f F^{k-2} [F(y) - F(y-a)] dy, where F is the law
-    of a Gumbel variable plus sqrt(a) N(0, 1).
+    one-dimensional integrals by the Gumbel-max identity, m_u = k int f F^{k-2} [F(y) - F(y-a)] dy,
+    subspace_clustering (2.1d), where F is the law of a Gumbel variable plus sqrt(a) N(0, 1).
     """
     direct: Callable[[float], float]
     if weight is not None and weight != 0.5:
@@ -146,16 +148,9 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
         lambda x: np.array([direct(math.exp(y)) / (variance * math.exp(y)) for y in x]), _DEGREE, domain
     )
     curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
-    entropy = Chebyshev.interpolate(lambda x: _integrated(np.asarray(x), ratio), _DEGREE, domain)
+    entropy = Chebyshev.interpolate(lambda x: _integral(np.asarray(x), ratio), _DEGREE, domain)
     tables = [Piecewise(series, domain[0], domain[1], _PANELS) for series in (ratio, ratio.deriv(), entropy)]
     return AssignmentChannel(clusters, weight, variance, curvature, *tables)
-
-
-def assignment_snr(overlap: float, clusters: int) -> float:
-    """Return the SNR a at which k equal clusters are recovered with the overlap m_u(a) = `overlap`."""
-    if not 0 < overlap < 1:
-        raise bad_field("overlap", overlap, "a number above 0 and below 1")
-    return assignment_channel(clusters).snr(overlap)
 
 
 def _gumbel(a: float, clusters: int) -> float:
@@ -171,8 +166,8 @@ def _gumbel(a: float, clusters: int) -> float:
         rise = (-law * np.expm1(-g * math.expm1(a))) @ density
     else:
         reach = math.ceil(9.5 * root / step)
-        places = np.arange(-reach, reach + 1) * step
-        kernel = np.exp(-(places**2) / (2 * a)) * step / math.sqrt(2 * math.pi * a)
+        lattice = np.arange(-reach, reach + 1) * step
+        kernel = np.exp(-(lattice**2) / (2 * a)) * step / math.sqrt(2 * math.pi * a)
         padded = y[0] + step * np.arange(-reach, len(y) + reach)
         g = np.exp(-np.maximum(padded, -700.0))
         F, f = (np.convolve(values, kernel, "valid") for values in (np.exp(-g), g * np.exp(-g)))
@@ -196,8 +191,8 @@ def _two_point(a: float, w: float) -> float:
     return total
 
 
-def _integrated(x: Floats, ratio: Chebyshev) -> Floats:
-    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at the places x = log a in any order."""
+def _integral(x: Floats, ratio: Chebyshev) -> Floats:
+    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at x = log a in any order."""
     order = np.argsort(x)
     ends = np.exp(x[order])
     starts = np.concatenate([[0.0], ends[:-1]])
@@ -223,13 +218,13 @@ def features_overlap(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floa
 
     m_v = b/(1+b) E expit(b t/2 - L), t ~ chi^2_{p+2}, L = log((1-rho)/rho) + (p/2) log(1+b).
     """
-    b, rho = np.broadcast_arrays(np.asarray(b, np.float64), np.asarray(sparsity, np.float64))
+    b, rho = _arrays(b, sparsity)
     mean, tilt = np.ones(b.shape), np.zeros(b.shape)
     sparse = rho < 1
     if sparse.any():
         snr = np.maximum(b[sparse], 1e-300)
-        threshold = log_odds(rho[sparse]) + 0.5 * rank * np.log1p(snr)
-        mean[sparse], tilt[sparse], _ = _sigmoid_means(snr, threshold, rank, 0.5 * rank / (1 + snr))
+        L = log_odds(rho[sparse]) + 0.5 * rank * np.log1p(snr)
+        mean[sparse], tilt[sparse], _ = _sigmoid_means(snr, L, rank, 0.5 * rank / (1 + snr))
     return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean
 
 
@@ -238,15 +233,31 @@ def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
 
     psi_v = log(1-rho) + rho E softplus(b t/2 - L) + (1-rho) E softplus(b t/(2(1+b)) - L), t ~ chi^2_p.
     """
-    b, rho = np.broadcast_arrays(np.asarray(b, np.float64), np.asarray(sparsity, np.float64))
+    b, rho = _arrays(b, sparsity)
     value = 0.5 * rank * (b - np.log1p(b))
     sparse = (rho < 1) & (b > 0)
     if sparse.any():
-        snr, part = b[sparse], rho[sparse]
-        threshold = log_odds(part) + 0.5 * rank * np.log1p(snr)
-        active, idle = (_softplus_mean(scale, threshold, rank) for scale in (snr, snr / (1 + snr)))
-        value[sparse] = np.log1p(-part) + part * active + (1 - part) * idle
+        snr, share = b[sparse], rho[sparse]
+        L = log_odds(share) + 0.5 * rank * np.log1p(snr)
+        active, idle = (_softplus_mean(scale, L, rank) for scale in (snr, snr / (1 + snr)))
+        value[sparse] = np.log1p(-share) + share * active + (1 - share) * idle
     return np.where(b > 0, value, 0.0)
+
+
+def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
+    """Return the true and false positive rates of selecting the features whose activity is more likely than not, (7c).
+
+    They are P(chi^2_p > T/(b(1+b))) and P(chi^2_p > T/b) with T = 2(1+b) max(L, 0); 1 and 0 where all are active.
+    """
+    b, rho = _arrays(b, sparsity)
+    snr, sparse = np.maximum(b, 1e-300), rho < 1
+    odds = log_odds(np.where(sparse, rho, 0.5))
+    T = 2 * (1 + snr) * np.maximum(odds + 0.5 * rank * np.log1p(snr), 0.0)
+    with np.errstate(over="ignore"):
+        hits, false = special.chdtrc(rank, T / snr / (1 + snr)), special.chdtrc(rank, T / snr)
+    blind = np.where(rho > 0.5, 1.0, 0.0)
+    hits, false = np.where(b > 0, hits, blind), np.where(b > 0, false, blind)
+    return np.where(sparse, hits, 1.0), np.where(sparse, false, 0.0)
 
 
 def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats, Floats]:
@@ -254,55 +265,74 @@ def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: 
 
     As `features_overlap`, with gamma t1/2 - log(1+gamma)/2 added to the argument, averaged over t1 ~ chi^2_1.
     """
-    b, gamma, rho = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (b, gamma, sparsity)))
+    b, gamma, rho = _arrays(b, gamma, sparsity)
     mean, tilt, turn = np.ones(b.shape), np.zeros(b.shape), np.zeros(b.shape)
     sparse = rho < 1
     if sparse.any():
         snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
-        threshold = log_odds(rho[sparse]) + 0.5 * np.log1p(known) + 0.5 * rank * np.log1p(snr)
-        r, weights = chi_nodes(known, threshold, 1, _COARSE)
-        shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
-        wide = np.broadcast_to(snr[:, None], r.shape)
+        r, weights, shifted, wide = _mean_nodes(snr, known, _informed_threshold(snr, known, rho[sparse], rank))
         inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), _COARSE)
-        drift = 0.5 * r**2 - 0.5 / (1 + known)[:, None]
-        mean[sparse], tilt[sparse] = ((part.reshape(r.shape) * weights).sum(axis=1) for part in inner[:2])
-        turn[sparse] = (inner[2].reshape(r.shape) * drift * weights).sum(axis=1)
+        value, slope, bend = (average.reshape(r.shape) * weights for average in inner)
+        mean[sparse], tilt[sparse] = value.sum(axis=1), slope.sum(axis=1)
+        turn[sparse] = (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
     return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, gamma * turn / mean
 
 
 def informed_entropy(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
     """Return psi_v(gamma, b), the free entropy of features whose mean direction is known at the SNR gamma."""
-    b, gamma, rho = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (b, gamma, sparsity)))
+    b, gamma, rho = _arrays(b, gamma, sparsity)
     value = 0.5 * rank * (b - np.log1p(b)) + 0.5 * (gamma - np.log1p(gamma))
     sparse = rho < 1
     if sparse.any():
-        snr, mean, part = np.maximum(b[sparse], 1e-300), gamma[sparse], rho[sparse]
-        threshold = log_odds(part) + 0.5 * np.log1p(mean) + 0.5 * rank * np.log1p(snr)
-        both = []
-        for known, scale in ((mean, snr), (mean / (1 + mean), snr / (1 + snr))):
-            r, weights = chi_nodes(known, threshold, 1, _COARSE)
-            shifted = threshold[:, None] - 0.5 * known[:, None] * r**2
-            wide = np.broadcast_to(scale[:, None], r.shape)
-            inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank, _COARSE)
-            both.append((inner.reshape(r.shape) * weights).sum(axis=1))
-        value[sparse] = np.log1p(-part) + part * both[0] + (1 - part) * both[1]
+        snr, known, share = np.maximum(b[sparse], 1e-300), gamma[sparse], rho[sparse]
+        L = _informed_threshold(snr, known, share, rank)
+        active, idle = (
+            _informed_softplus(scale, mean, L, rank)
+            for scale, mean in ((snr, known), (snr / (1 + snr), known / (1 + known)))
+        )
+        value[sparse] = np.log1p(-share) + share * active + (1 - share) * idle
     return value
 
 
-def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
-    """Return the true and false positive rates of selecting the features whose activity is more likely than not.
+def informed_selection(b: Floats, gamma: Floats, sparsity: Floats, rank: int) -> tuple[Floats, Floats]:
+    """Return the rates of `selection` where the mean direction is known at the SNR gamma.
 
-    They are P(chi^2_p > T/(b(1+b))) and P(chi^2_p > T/b) with T = 2(1+b) max(L, 0); 1 and 0 where all are active.
+    The rule is gamma t1/2 + b t2/2 > L (idle features: each divided by 1 + its SNR), averaged over t1 ~ chi^2_1.
     """
-    b, rho = np.broadcast_arrays(np.asarray(b, np.float64), np.asarray(sparsity, np.float64))
-    snr, part = np.maximum(b, 1e-300), np.minimum(rho, 0.5)
-    odds = np.where(rho < 1, log_odds(np.where(rho < 1, rho, part)), 0.0)
-    line = 2 * (1 + snr) * np.maximum(odds + 0.5 * rank * np.log1p(snr), 0.0)
-    with np.errstate(over="ignore"):
-        hits, false = special.chdtrc(rank, line / snr / (1 + snr)), special.chdtrc(rank, line / snr)
-    blind = np.where(rho > 0.5, 1.0, 0.0)
-    hits, false = np.where(b > 0, hits, blind), np.where(b > 0, false, blind)
-    return np.where(rho < 1, hits, 1.0), np.where(rho < 1, false, 0.0)
+    sparse, b = sparsity < 1, np.maximum(b, 1e-300)
+    L = _informed_threshold(b, gamma, np.where(sparse, sparsity, 0.5), rank)
+    rates = []
+    for mean, snr in ((gamma, b), (gamma / (1 + gamma), b / (1 + b))):
+        _, weights, shifted, _ = _mean_nodes(snr, mean, L, _FINE)
+        with np.errstate(over="ignore"):
+            rest = 2 * np.maximum(shifted, 0.0) / snr[:, None]
+        rates.append((weights * special.chdtrc(rank, rest)).sum(axis=1))
+    return np.where(sparse, rates[0], 1.0), np.where(sparse, rates[1], 0.0)
+
+
+def _arrays(*values: ArrayLike) -> tuple[Floats, ...]:
+    return np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
+
+
+def _informed_threshold(b: Floats, gamma: Floats, rho: Floats, rank: int) -> Floats:
+    """Return L = log((1-rho)/rho) + log(1+gamma)/2 + (p/2) log(1+b)."""
+    return log_odds(rho) + 0.5 * np.log1p(gamma) + 0.5 * rank * np.log1p(b)
+
+
+def _mean_nodes(
+    b: Floats, gamma: Floats, threshold: Floats, order: int = _COARSE
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return nodes r of the mean direction, t1 = r^2, and weights, (B, N), with L - gamma t1/2 and b at each."""
+    r, weights = chi_nodes(gamma, threshold, 1, order)
+    return r, weights, threshold[:, None] - 0.5 * gamma[:, None] * r**2, np.broadcast_to(b[:, None], r.shape)
+
+
+def _informed_softplus(b: Floats, gamma: Floats, threshold: Floats, rank: int) -> Floats:
+    """Return E softplus(gamma t1/2 + b t2/2 - threshold), t1 ~ chi^2_1, t2 ~ chi^2_p."""
+    r, weights, shifted, wide = _mean_nodes(b, gamma, threshold)
+    inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank, _COARSE)
+    mean: Floats = (inner.reshape(r.shape) * weights).sum(axis=1)
+    return mean
 
 
 _panel = functools.cache(np.polynomial.legendre.leggauss)

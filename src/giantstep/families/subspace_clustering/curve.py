@@ -1,8 +1,8 @@
 """State evolution as one curve: every fixed point of a problem, parametrised by the SNR a of the assignments.
 
-At a fixed point a = lam m_v and b = alpha nu lam m_u/rho (nu the variance of the assignments, 1/k). Given a, the
-overlap m_u(a) is explicit, b solves the one-dimensional equation b m_v(b) = alpha nu a m_u(a)/rho, and lam = a/m_v(b).
-Along that curve
+At a fixed point, subspace_clustering (3a)-(3b), a = lam m_v and b = alpha nu lam m_u/rho (nu the variance of the
+assignments, 1/k). Given a, the overlap m_u(a) is explicit, b solves the one-dimensional equation b m_v(b) =
+alpha nu a m_u(a)/rho, and lam = a/m_v(b). Along that curve
 
     d log lam/d log a = (1 - s_u s_v)/(1 + s_v),
 
@@ -13,14 +13,19 @@ needed and no root can be missed by iterating through a critical slowing down. E
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import optimize
 
-from giantstep.families.subspace_clustering.channels import AssignmentChannel, features_entropy, features_overlap
+from giantstep.families.subspace_clustering.channels import (
+    AssignmentChannel,
+    features_entropy,
+    features_overlap,
+    selection,
+)
+from giantstep.solve import crossing, falling_root
 from giantstep.types import Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0
@@ -39,7 +44,7 @@ class Problems:
     """Points in log a on which turning points of lam(a) are looked for."""
 
     def at(self, index: Indices) -> Problems:
-        """Return the problems at some places (an index may repeat)."""
+        """Return the problems of an index, which may repeat."""
         return Problems(self.channel, self.alpha[index], self.rho[index])
 
     def onset_slope(self) -> Floats:
@@ -56,8 +61,20 @@ class Problems:
         """Return b = alpha nu lam m_u/rho."""
         return self.alpha * self.channel.variance * lam * m_u / self.rho
 
-    def field(self, a: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return (b, m_v, s_v) on the curve at a: b m_v(b) = alpha nu a m_u(a)/rho.
+    def features_overlap(self, b: Floats, lam: Floats) -> tuple[Floats, Floats]:
+        """Return m_v and s_v of the features at SNR b."""
+        return features_overlap(b, self.rho, self.channel.rank)
+
+    def features_entropy(self, b: Floats, lam: Floats) -> Floats:
+        """Return psi_v of the features at SNR b."""
+        return features_entropy(b, self.rho, self.channel.rank)
+
+    def selection(self, b: Floats, lam: Floats) -> tuple[Floats, Floats]:
+        """Return the true and false positive rates of features that are active more likely than not."""
+        return selection(b, self.rho, self.channel.rank)
+
+    def field(self, a: Floats) -> tuple[Floats, Floats]:
+        """Return (m_v, s_v) on the curve at a: b m_v(b) = alpha nu a m_u(a)/rho.
 
         The root lies between those of the two bounds rho b/(1 + rho b) <= m_v <= b/(1 + b).
         """
@@ -70,36 +87,41 @@ class Problems:
             return np.log(y[index]) - x - np.log(m), -1 - slope
 
         x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12)
-        b = np.exp(x)
-        m_v, s_v = features_overlap(b, self.rho, self.channel.rank)
-        return b, m_v, s_v
+        return features_overlap(np.exp(x), self.rho, self.channel.rank)
 
     def snr_of(self, a: Floats) -> Floats:
         """Return lam on the curve at a."""
-        return a / self.field(a)[1]
+        return a / self.field(a)[0]
 
     def margin(self, a: Floats) -> Floats:
         """Return 1 - s_u s_v on the curve at a: positive where the fixed point is stable."""
-        return 1 - self.channel.slope(a) * self.field(a)[2]
+        return 1 - self.channel.slope(a) * self.field(a)[1]
 
     def map(self, a: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Return one step of state evolution, a -> lam m_v(b(a)), and its logarithmic slope."""
-        m_v, s_v = features_overlap(self.features_snr(self.channel.overlap(a), lam), self.rho, self.channel.rank)
+        m_v, s_v = self.features_overlap(self.features_snr(self.channel.overlap(a), lam), lam)
         return lam * m_v, s_v * self.channel.slope(a)
 
     def phi(self, a: Floats, lam: Floats) -> Floats:
-        """Return the free entropy per dimension at a fixed point; zero at a = 0.
+        """Return the free entropy per dimension at a fixed point, subspace_clustering (4a); zero at a = 0.
 
         phi = alpha psi_u(a) + psi_v(b) - alpha lam nu p/2 m_u m_v.
         """
         m_u, nu, p = self.channel.overlap(a), self.channel.variance, self.channel.rank
-        b = self.features_snr(m_u, lam)
-        entropies = self.alpha * self.channel.entropy(a) + features_entropy(b, self.rho, p)
+        entropies = self.alpha * self.channel.entropy(a) + self.features_entropy(self.features_snr(m_u, lam), lam)
         return entropies - 0.5 * self.alpha * nu * p * a * m_u
 
 
+class Table:
+    """Columns with an entry for every problem."""
+
+    def at(self, index: Indices) -> Self:
+        """Return the rows of an index."""
+        return type(self)(*(getattr(self, column.name)[index] for column in fields(self)))  # type: ignore[arg-type]
+
+
 @dataclass
-class Turning:
+class Turning(Table):
     """The turning points of each curve; where lam(a) rises throughout, all of them are the onset (a = 0, lam_alg)."""
 
     a_dyn: Floats
@@ -112,52 +134,57 @@ class Turning:
 def turning_points(problems: Problems) -> Turning:
     """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
 
-    The margin 1 - s_u s_v is looked at on a grid in log a; where it stays positive, around its smallest values too
-    (just below the critical sparsity the whole loop would fit between two points of the grid).
+    The margin 1 - s_u s_v changes its sign at them.
     """
-    count, k = len(problems.alpha), problems.channel.clusters
-    starts = np.clip(1e-2 * _smallest_turn(k, problems.alpha, problems.rho), _LOWEST, 1e-2)
+    x, margin = _margin_grid(problems)
+    falls = (margin[:, :-1] > 0) & (margin[:, 1:] <= 0)  # a maximum of lam
+    rises = (margin[:, :-1] <= 0) & (margin[:, 1:] > 0)  # a minimum
+    owner, column = np.nonzero(falls | rises)
+    sign = np.where(falls[owner, column], 1.0, -1.0)
+    owners, count, onset = problems.at(owner), len(problems.alpha), problems.threshold
+    turning = Turning(np.zeros(count), onset.copy(), np.zeros(count), onset.copy(), np.zeros(count, bool))
+    if not len(owner):
+        return turning
+
+    def signed(y: Floats, index: Indices) -> Floats:
+        return sign[index] * owners.at(index).margin(np.exp(y))
+
+    a = np.exp(crossing(signed, x[owner, column], x[owner, column + 1]))
+    lam = owners.snr_of(a)
+    for c in np.unique(owner):
+        minima = np.flatnonzero((owner == c) & (sign < 0))
+        if not len(minima):
+            continue
+        last = minima[-1]
+        turning.first_order[c], turning.a_dyn[c], turning.lam_dyn[c] = True, a[last], lam[last]
+        maxima = np.flatnonzero((owner == c) & (sign > 0) & (a < a[last]))
+        top = maxima[np.argmax(lam[maxima])] if len(maxima) else None
+        if top is not None and lam[top] > onset[c]:
+            turning.a_algB[c], turning.lam_algB[c] = a[top], lam[top]
+    return turning
+
+
+def _margin_grid(problems: Problems) -> tuple[Floats, Floats]:
+    """Return points x = log a in increasing order, (C, N), and the margins 1 - s_u s_v there.
+
+    Where the margin stays positive, points are added around its smallest values: just below the critical sparsity the
+    whole loop would fit between two points of the grid.
+    """
+    count = len(problems.alpha)
+    starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), _LOWEST, 1e-2)
     x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), problems.grid, axis=1)
-    every = np.arange(count)
     margin = _margins(problems, x)
-    monotone = every[(margin > 0).all(axis=1)]
+    monotone = np.flatnonzero((margin > 0).all(axis=1))
     for _ in range(5):
         if not len(monotone):
             break
         inner = _zoom(x[monotone], margin[monotone])
         more = _margins(problems.at(monotone), inner)
-        x = _merge(x, inner, monotone)
-        margin = _merge(margin, more, monotone)
+        x, margin = _append(x, inner, monotone), _append(margin, more, monotone)
         order = np.argsort(x, axis=1, kind="stable")
         x, margin = np.take_along_axis(x, order, axis=1), np.take_along_axis(margin, order, axis=1)
         monotone = monotone[(more > 0).all(axis=1)]
-    falls = (margin[:, :-1] > 0) & (margin[:, 1:] <= 0)  # a maximum of lam
-    rises = (margin[:, :-1] <= 0) & (margin[:, 1:] > 0)  # a minimum
-    where = np.nonzero(falls | rises)
-    low, high = x[where], x[where[0], where[1] + 1]
-    sign = np.where(falls[where], 1.0, -1.0)
-    owners = problems.at(where[0])
-
-    def signed(y: Floats, index: Indices) -> Floats:
-        return sign[index] * owners.at(index).margin(np.exp(y))
-
-    a = np.exp(crossing(signed, low, high)) if len(low) else np.empty(0)
-    lam = owners.snr_of(a) if len(a) else np.empty(0)
-    onset = problems.threshold
-    turning = Turning(np.zeros(count), onset.copy(), np.zeros(count), onset.copy(), np.zeros(count, bool))
-    for c in np.unique(where[0]):
-        mine = where[0] == c
-        minima = np.flatnonzero(mine & (sign < 0))
-        if not len(minima):
-            continue
-        last = minima[-1]
-        turning.first_order[c], turning.a_dyn[c], turning.lam_dyn[c] = True, a[last], lam[last]
-        maxima = np.flatnonzero(mine & (sign > 0) & (a < a[last]))
-        if len(maxima):
-            top = maxima[np.argmax(lam[maxima])]
-            if lam[top] > onset[c]:
-                turning.a_algB[c], turning.lam_algB[c] = a[top], lam[top]
-    return turning
+    return x, margin
 
 
 def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) -> Floats:
@@ -166,22 +193,25 @@ def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) ->
 
 
 def _margins(problems: Problems, x: Floats) -> Floats:
-    rows, columns = x.shape
-    flat = problems.at(np.repeat(np.arange(rows), columns))
-    return flat.margin(np.exp(x.ravel())).reshape(rows, columns)
+    flat = problems.at(np.repeat(np.arange(len(x)), x.shape[1]))
+    return flat.margin(np.exp(x.ravel())).reshape(x.shape)
+
+
+def _weighted(margin: Floats, x: Floats) -> Floats:
+    """Return the margin per log a: at the onset it falls like a, which is no loop."""
+    weighted: Floats = margin / np.exp(np.minimum(x, 0.0))
+    return weighted
 
 
 def _zoom(x: Floats, margin: Floats) -> Floats:
-    """Return 10 new points around the smallest margin per log a: m falls like a at the onset, which is no loop."""
-    weighted = margin / np.exp(np.minimum(x, 0.0))
-    place = np.clip(weighted.argmin(axis=1), 1, x.shape[1] - 2)
+    """Return 10 new points around the smallest margin per log a."""
+    smallest = np.clip(_weighted(margin, x).argmin(axis=1), 1, x.shape[1] - 2)
     rows = np.arange(len(x))
-    inside = (np.arange(10) + 0.5) / 10
-    low, high = x[rows, place - 1][:, None], x[rows, place + 1][:, None]
-    return np.asarray(low + (high - low) * inside)
+    low, high = x[rows, smallest - 1][:, None], x[rows, smallest + 1][:, None]
+    return np.asarray(low + (high - low) * ((np.arange(10) + 0.5) / 10))
 
 
-def _merge(old: Floats, new: Floats, rows: Indices) -> Floats:
+def _append(old: Floats, new: Floats, rows: Indices) -> Floats:
     """Append the new columns to their rows; other rows repeat their last value."""
     wide = np.repeat(old[:, -1:], new.shape[1], axis=1)
     wide[rows] = new
@@ -226,25 +256,25 @@ def _below_onset(problems: Problems, lam: Floats) -> Floats:
 def _on_piece(problems: Problems, lam: Floats, low: Floats, high: Floats, exists: Booleans) -> tuple[Floats, Floats]:
     """Return the root of log(lam m_v) = log a between `low` and `high` where the piece `exists`, else zero."""
     a, residual = np.zeros(len(lam)), np.zeros(len(lam))
-    here = np.flatnonzero(exists)
-    if not len(here):
+    rows = np.flatnonzero(exists)
+    if not len(rows):
         return a, residual
-    some, snr = problems.at(here), lam[here]
+    problems, lam, low, high = problems.at(rows), lam[rows], np.log(low[rows]), np.log(high[rows])
 
     def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
-        new, slope = some.at(index).map(np.exp(x), snr[index])
+        new, slope = problems.at(index).map(np.exp(x), lam[index])
         return np.log(new) - x, slope - 1
 
-    x, left = falling_root(excess, np.log(low[here]), np.log(high[here]))
-    a[here], residual[here] = np.exp(x), np.abs(left)
-    tiny = x <= np.log(low[here]) + 1e-9  # so near the onset that the margin is rounding: its first-order formula
-    onset = _onset(some, snr)
-    a[here] = np.where(tiny & (onset > 0) & (onset < 1e-9), onset, a[here])
+    x, left = falling_root(excess, low, high)
+    onset = _onset(problems, lam)
+    tiny = x <= low + 1e-9  # so near the onset that the margin is rounding: its first-order formula
+    a[rows] = np.where(tiny & (onset > 0) & (onset < 1e-9), onset, np.exp(x))
+    residual[rows] = np.abs(left)
     return a, residual
 
 
 @dataclass
-class Thresholds:
+class Thresholds(Table):
     """The thresholds of each problem, as snr lam; all equal to lam_alg where the transition is continuous."""
 
     lam_dyn: Floats
@@ -258,43 +288,38 @@ class Thresholds:
     first_order: Booleans
     residual: Floats
 
-    def at(self, index: Indices) -> Thresholds:
-        """Return those at some places."""
-        return Thresholds(*(getattr(self, each.name)[index] for each in fields(self)))
 
-
-def thresholds(problems: Problems, turning: Turning | None = None) -> Thresholds:
-    """Return all thresholds; lam_jump is where both branches have the same free entropy.
-
-    The difference of the free entropies grows with lam at the rate alpha nu p/2 times that of m_u m_v (I-MMSE).
-    """
-    turning = turning_points(problems) if turning is None else turning
-    onset = problems.threshold
+def thresholds(problems: Problems) -> Thresholds:
+    """Return all thresholds, subspace_clustering section 5."""
+    turning, onset = turning_points(problems), problems.threshold
     jump, a_jump, residual = onset.copy(), np.zeros(len(onset)), np.zeros(len(onset))
-    here = np.flatnonzero(turning.first_order)
-    if len(here):
-        some = problems.at(here)
-        turns = Turning(*(getattr(turning, each.name)[here] for each in fields(turning)))
-        rate = 0.5 * some.alpha * some.channel.variance * some.channel.rank
-
-        def gain(x: Floats, index: Indices) -> tuple[Floats, Floats]:
-            lam, own = np.exp(x), some.at(index)
-            own_turns = Turning(*(getattr(turns, each.name)[index] for each in fields(turns)))
-            up, down = upper_branch(own, own_turns, lam)[0], lower_piece(own, own_turns, lam)[0]
-            difference = own.phi(down, lam) - own.phi(up, lam)
-            products = [own.channel.overlap(a) * a / lam for a in (down, up)]
-            return difference, rate[index] * lam * (products[0] - products[1])
-
-        low, high = np.log(turns.lam_dyn) + 1e-13, np.log(turns.lam_algB) - 1e-13
-        x, left = falling_root(gain, low, np.maximum(high, low))
-        jump[here] = np.exp(x)
-        a_jump[here], _ = upper_branch(some, turns, jump[here])
-        residual[here] = np.abs(left)
+    rows = np.flatnonzero(turning.first_order)
+    if len(rows):
+        jump[rows], a_jump[rows], residual[rows] = _jumps(problems.at(rows), turning.at(rows))
     overlap = problems.channel.overlap
     return Thresholds(
         turning.lam_dyn, np.minimum(jump, onset), jump, onset, turning.lam_algB, overlap(turning.a_dyn),
         overlap(a_jump), overlap(turning.a_algB), turning.first_order, residual,
     )  # fmt: skip
+
+
+def _jumps(problems: Problems, turning: Turning) -> tuple[Floats, Floats, Floats]:
+    """Return lam_jump, where both branches have the same free entropy, the upper a there, and the residual.
+
+    The difference of the free entropies grows with lam at the rate alpha nu p/2 times that of m_u m_v,
+    subspace_clustering (4b).
+    """
+    rate = 0.5 * problems.alpha * problems.channel.variance * problems.channel.rank
+
+    def gain(x: Floats, index: Indices) -> tuple[Floats, Floats]:
+        lam, own, turns = np.exp(x), problems.at(index), turning.at(index)
+        up, down = upper_branch(own, turns, lam)[0], lower_piece(own, turns, lam)[0]
+        products = [own.channel.overlap(a) * a / lam for a in (down, up)]
+        return own.phi(down, lam) - own.phi(up, lam), rate[index] * lam * (products[0] - products[1])
+
+    low, high = np.log(turning.lam_dyn) + 1e-13, np.log(turning.lam_algB) - 1e-13
+    x, left = falling_root(gain, low, np.maximum(high, low))
+    return np.exp(x), upper_branch(problems, turning, np.exp(x))[0], np.abs(left)
 
 
 def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, float, float]:
@@ -306,76 +331,23 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
     if channel.variance * math.sqrt(alpha) <= channel.curvature:
         return math.nan, math.nan, math.nan
 
-    def smallest(rho: float) -> tuple[float, float]:
-        x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
-        for _ in range(8):
-            one = Problems(channel, np.full(len(x), alpha), np.full(len(x), rho))
-            margin = one.margin(np.exp(x)) / np.exp(np.minimum(x, 0.0))
-            place = int(np.clip(margin.argmin(), 1, len(x) - 2))
-            if x[1] - x[0] < 1e-7:
-                break
-            x = np.linspace(x[place - 1], x[place + 1], 13)
-        return float(margin.min()), float(x[margin.argmin()])
-
     def side(x: float) -> float:
-        return math.tanh(smallest(math.exp(x))[0])  # far from the end only the sign matters
+        return math.tanh(_smallest_margin(channel, alpha, math.exp(x))[0])  # far from the end only the sign matters
 
     rho = np.array([math.exp(optimize.brentq(side, math.log(1e-9), 0.0, xtol=1e-11))])
-    a = np.array([math.exp(smallest(float(rho[0]))[1])])
-    one = Problems(channel, np.array([alpha]), rho)
-    return float(rho[0]), float(channel.overlap(a)[0]), float(one.snr_of(a)[0] / one.threshold[0])
+    a = np.array([math.exp(_smallest_margin(channel, alpha, float(rho[0]))[1])])
+    end = Problems(channel, np.array([alpha]), rho)
+    return float(rho[0]), float(channel.overlap(a)[0]), float(end.snr_of(a)[0] / end.threshold[0])
 
 
-Sloped = Callable[[Floats, Indices], tuple[Floats, Floats]]
-
-
-def falling_root(function: Sloped, low: Floats, high: Floats, *, steps: int = 100) -> tuple[Floats, Floats]:
-    """Return (root, value left) of functions that fall through zero between `low` and `high`, by guarded Newton steps.
-
-    `function(x, index)` gives value and slope of the members `index` of the batch. An end is returned where there is
-    no change of sign.
-    """
-    low, high = np.minimum(low, high), np.maximum(low, high)
-    x = 0.5 * (low + high)
-    left = np.zeros(len(x))
-    active = np.arange(len(x))
-    for step in range(steps):
-        value, slope = function(x[active], active)
-        left[active] = value
-        down = value < 0
-        high[active] = np.where(down, x[active], high[active])
-        low[active] = np.where(down, low[active], x[active])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = x[active] - value / slope
-        inside = (newton > low[active]) & (newton < high[active]) & (slope < 0)
-        new = np.where(inside & (step % 8 != 7), newton, 0.5 * (low[active] + high[active]))
-        tight = 4e-16 * np.maximum(np.abs(x[active]), 1.0)
-        done = (np.abs(new - x[active]) <= tight) | (high[active] - low[active] <= tight) | (value == 0)
-        x[active] = np.where(value == 0, x[active], new)
-        active = active[~done]
-        if not len(active):
+def _smallest_margin(channel: AssignmentChannel, alpha: float, rho: float) -> tuple[float, float]:
+    """Return the smallest margin per log a on the curve of one problem, and the log a of it."""
+    x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
+    for _ in range(8):
+        problems = Problems(channel, np.full(len(x), alpha), np.full(len(x), rho))
+        margin = _weighted(problems.margin(np.exp(x)), x)
+        if x[1] - x[0] < 1e-7:
             break
-    return x, left
-
-
-def crossing(function: Callable[[Floats, Indices], Floats], low: Floats, high: Floats) -> Floats:
-    """Return where functions fall from positive (at `low`) to not positive (at `high`), by guarded regula falsi."""
-    index = np.arange(len(low))
-    low, high = low.copy(), high.copy()
-    at_low, at_high = function(low, index), function(high, index)
-    side = np.zeros(len(low))
-    for step in range(100):
-        width = high - low
-        if np.all(width <= 1e-13 * np.maximum(np.abs(high), 1.0)):
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = low + width * at_low / (at_low - at_high)
-        middle = 0.5 * (low + high)
-        new = np.where((new > low) & (new < high) & (step % 4 != 3), new, middle)
-        value = function(new, index)
-        up = value > 0
-        at_low = np.where(up, value, np.where(side == -1, 0.5 * at_low, at_low))
-        at_high = np.where(up, np.where(side == 1, 0.5 * at_high, at_high), value)
-        low, high = np.where(up, new, low), np.where(up, high, new)
-        side = np.where(up, 1.0, -1.0)
-    return 0.5 * (low + high)
+        smallest = int(np.clip(margin.argmin(), 1, len(x) - 2))
+        x = np.linspace(x[smallest - 1], x[smallest + 1], 13)
+    return float(margin.min()), float(x[margin.argmin()])

@@ -11,23 +11,16 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
-from giantstep.families.subspace_clustering.amp import (
-    BLOCKS,
-    AMPRun,
-    Sweep,
-    amp,
-    cluster_directions,
-    cluster_weights,
-    helmert,
-    starting_point,
-)
+from giantstep.families.subspace_clustering.amp import AMPRun, Estimate, Mixture, Settings, amp, starting_point
+from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
 from giantstep.lab import array_module, to_numpy
-from giantstep.types import Array, Booleans, Floats, Indices, Points
+from giantstep.lab.singular import KRYLOV_BLOCKS
+from giantstep.types import Array, Booleans, DeviceArray, Floats, Indices, Points
 
-_TURNS = 3
-"""Random turns of the start that are tried for three or more clusters of unequal sizes."""
+_ROTATIONS = 3
+"""Random rotations of the start that are tried for three or more clusters of unequal sizes."""
 
 
 def trial(
@@ -45,7 +38,7 @@ def trial(
     rows = []
     for snr, alpha, n in zip(points["snr"], points["samples_per_dim"], samples):
         generator = draws.generator(f"start {float(snr)!r} {float(alpha)!r}")
-        rows.append(_ANSWERS[what](truth.observed(n, float(snr)), settings, generator))
+        rows.append(_ANSWERS[what](truth.observe(n, float(snr)), settings, generator))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -53,15 +46,13 @@ def memory(scenario: SubspaceClustering, points: Points, what: str, dim: int, se
     """Return the bytes of the noise, of the data and of what AMP and its start keep per row and column."""
     if what in ("thresholds", "critical"):
         return 0
-    k = scenario.clusters
+    k, rank = scenario.clusters, _rank(scenario)
     samples = [_samples(alpha, dim) for alpha in points["samples_per_dim"]]
     if min(samples) < k or dim < k:
         raise bad_field("dim", dim, f"large enough for {k} samples and {k} features, as many as clusters")
-    if settings["instance"] == "balanced" and round(scenario.sparsity * dim) < _rank(scenario):
-        raise bad_field(
-            "dim", dim, f'large enough for {_rank(scenario)} active features (sparsity * dim), or instance="random"'
-        )
-    krylov = BLOCKS * (k + 1) * 3
+    if settings["instance"] == "balanced" and round(scenario.sparsity * dim) < rank:
+        raise bad_field("dim", dim, f'large enough for {rank} active features (sparsity * dim), or instance="random"')
+    krylov = KRYLOV_BLOCKS * (k + 1) * 3
     matrices = 3 if scenario.mean == "informative" else 2  # the spectral start needs a centred copy
     return 8 * (matrices * max(samples) * dim + (max(samples) + dim) * (6 * k + krylov))
 
@@ -76,55 +67,59 @@ def _rank(scenario: SubspaceClustering) -> int:
 
 @dataclass
 class Truth:
-    """Noise, features and labels of one trial, on its device; `X` is filled by `observed`."""
+    """Noise, features and labels of one trial, on its device."""
 
     scenario: SubspaceClustering
-    noise: Any
-    features: Any
+    noise: DeviceArray
+    features: DeviceArray
     """(d, p) rows of V in the coordinates of the assignments, V^T V = rho d for a balanced instance."""
     labels: Indices
     active: Booleans
-    snr: float = 0.0
-    X: Any = None
 
-    @property
-    def prefactor(self) -> float:
-        """The signal is prefactor U V^T."""
-        return float(np.sqrt(self.snr / (self.scenario.sparsity * len(self.features))))
-
-    def observed(self, n: int, snr: float) -> Truth:
-        """Return the data of the first n rows at some snr."""
+    def mixture(self, snr: float) -> Mixture:
+        """Return what AMP is told: all parameters of the model, nothing of the truth."""
         s = self.scenario
-        weights = cluster_weights(s.clusters, s.weights)
-        labels = self.labels[:n]
-        one = Truth(s, self.noise[:n], self.features, labels, self.active, snr)
-        means = cluster_directions(s.clusters, weights, s.mean)
-        xp_means = type(self).on_device(self.noise, means)
-        signal = (one.prefactor * xp_means) @ self.features.T  # (k, d)
-        one.X = signal[type(self).on_device(self.noise, labels)]
-        one.X += one.noise
-        return one
+        return Mixture(s.clusters, s.sparsity, snr, s.weights, s.mean)
 
-    @staticmethod
-    def on_device(like: Any, array: Array) -> Any:
-        """Return an array on the device of another."""
-        return array_module(like).asarray(array)
+    def observe(self, n: int, snr: float) -> Data:
+        """Return the data of the first n rows at some snr."""
+        mixture, xp = self.mixture(snr), array_module(self.noise)
+        prefactor = float(np.sqrt(snr / (self.scenario.sparsity * len(self.features))))
+        labels = self.labels[:n]
+        X = ((prefactor * xp.asarray(mixture.directions)) @ self.features.T)[xp.asarray(labels)]
+        X += self.noise[:n]
+        return Data(X, mixture, prefactor, to_numpy(self.features), labels, self.active)
+
+
+@dataclass
+class Data:
+    """Data with their truth: X = prefactor U V^T + Z."""
+
+    X: DeviceArray
+    mixture: Mixture
+    prefactor: float
+    features: Floats
+    labels: Indices
+    active: Booleans
+
+    def start(self, name: str, generator: Any, overlap: float) -> DeviceArray:
+        """Return the assignments at which AMP starts."""
+        return starting_point(self.X, self.mixture, name, generator, truth=self.labels, overlap=overlap)
 
 
 def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str) -> Truth:
     """Draw noise, features and labels; rows come in an order in which every first part is balanced."""
     xp, k, r = draws.xp, scenario.clusters, _rank(scenario)
-    weights = cluster_weights(k, scenario.weights)
+    weights = Mixture(k, 1.0, 1.0, scenario.weights).weights
     noise = xp.empty((n, dim))
     for start, stop, rows in draws.chunks("noise", n, dim):
         noise[start:stop] = rows
     normal = draws.normal("features", (dim, r))
     if instance == "random":
         active = draws.uniform("support", dim) < scenario.sparsity
-        features = normal * active[:, None]
-        places = to_numpy(draws.uniform("labels", n))
-        labels = np.minimum(np.searchsorted(np.cumsum(weights), places, side="right"), k - 1)
-        return Truth(scenario, noise, features, labels, to_numpy(active))
+        uniform = to_numpy(draws.uniform("labels", n))
+        labels = np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), k - 1)
+        return Truth(scenario, noise, normal * active[:, None], labels, to_numpy(active))
     count = round(scenario.sparsity * dim)
     features = xp.zeros((dim, r))
     features[:count] = xp.linalg.qr(normal[:count])[0] * (scenario.sparsity * dim) ** 0.5
@@ -134,59 +129,56 @@ def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: 
     return Truth(scenario, noise, features, labels, np.arange(dim) < count)
 
 
-def _run(truth: Truth, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
+def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
-    s, start = truth.scenario, settings["start"]
-    model = _model(truth)
-    first = starting_point(
-        truth.X, start, truth=truth.labels, overlap=settings["overlap"], generator=generator, **model
-    )
-    limits = {"max_iterations": settings["max_iterations"], **model}
-    run = amp(truth.X, start=first, **limits)
-    if s.weights and np.ptp(s.weights) > 0 and start != "informed":
-        run = _likeliest(truth, run, first, limits, generator)
-    values = _measured(truth, run)
-    values["phi"] = run.log_evidence / truth.X.shape[1]
+    first = data.start(settings["start"], generator, settings["overlap"])
+    limits = Settings(max_iterations=settings["max_iterations"])
+    run = amp(data.X, data.mixture, first, limits)
+    if np.ptp(data.mixture.weights) > 0 and settings["start"] != "informed":
+        run = _likeliest(data, run, first, limits, generator)
+    values = {**_measure(data, run), "phi": run.log_evidence / data.X.shape[1]}
     if run.outcome == "diverged":
-        values = {name: np.nan for name in values}
+        values = dict.fromkeys(values, np.nan)
     row: dict[str, Any] = {name: [value] for name, value in values.items()}
     return {**row, "amp_iterations": run.iterations, "amp_converged": float(run.converged)}
 
 
-def _likeliest(truth: Truth, run: AMPRun, first: Any, limits: Mapping[str, Any], generator: Any) -> AMPRun:
+def _likeliest(data: Data, run: AMPRun, first: DeviceArray, limits: Settings, generator: Any) -> AMPRun:
     """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
 
     Two clusters are started with the other sign. More of them are started from the start turned at random, and with the
     clusters of the likeliest run given to the weights in another order.
     """
 
-    def likelihood(one: AMPRun) -> float:
-        return one.log_evidence if one.outcome != "diverged" else -np.inf
+    def likelihood(run: AMPRun) -> float:
+        return run.log_evidence if run.outcome != "diverged" else -np.inf
 
-    if len(truth.scenario.weights) == 2:
-        return max(run, amp(truth.X, start=-first, **limits), key=likelihood)
-    p, linalg = first.shape[1], array_module(truth.X).linalg
-    turns = (linalg.qr(generator.standard_normal((p, p), dtype=np.float64))[0] for _ in range(_TURNS))
-    best = max([run, *(amp(truth.X, start=first @ turn, **limits) for turn in turns)], key=likelihood)
-    orders = _orders(np.asarray(truth.scenario.weights), to_numpy(best.posteriors).sum(axis=0))
-    starts = (best.posteriors[:, order] @ best.directions for order in orders)
-    return max([best, *(amp(truth.X, start=one, **limits) for one in starts)], key=likelihood)
+    def run_from(start: DeviceArray) -> AMPRun:
+        return amp(data.X, data.mixture, start, limits)
+
+    if data.mixture.clusters == 2:
+        return max(run, run_from(-first), key=likelihood)
+    p, xp = first.shape[1], array_module(data.X)
+    rotations = (xp.linalg.qr(generator.standard_normal((p, p), dtype=np.float64))[0] for _ in range(_ROTATIONS))
+    best = max([run, *(run_from(first @ rotation) for rotation in rotations)], key=likelihood)
+    orders = _orders(np.asarray(data.mixture.weights), to_numpy(best.posteriors).sum(axis=0))
+    starts = (best.posteriors[:, order] @ xp.asarray(data.mixture.directions) for order in orders)
+    return max([best, *map(run_from, starts)], key=likelihood)
 
 
-def _rivals(truth: Truth, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
+def _rivals(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Return the accuracy of message passing from two starts and of its rivals, on the same data."""
-    s, k = truth.scenario, truth.scenario.clusters
-    host = to_numpy(truth.X)
-    active = max(1, round(s.sparsity * host.shape[1]))
+    k, host = data.mixture.clusters, to_numpy(data.X)
+    active = max(1, round(data.mixture.sparsity * host.shape[1]))
     accuracies = []
     for name in settings["algorithm"]:
         if name.startswith("amp"):
             start = "thresholding" if name == "amp-thresholding" else "spectral"
-            accuracies.append(_run(truth, {**settings, "start": start, "overlap": 0.5}, generator)["accuracy"][0])
+            accuracies.append(_overlaps(data, {**settings, "start": start, "overlap": 0.5}, generator)["accuracy"][0])
             continue
         labels = rival_labels(host, k, name, active=active)
         table = np.zeros((k, k))
-        np.add.at(table, (labels, truth.labels), 1)
+        np.add.at(table, (labels, data.labels), 1)
         accuracies.append(table[linear_sum_assignment(-table)].sum() / len(labels))
     return {"accuracy": accuracies}
 
@@ -209,82 +201,61 @@ def _orders(weights: Floats, sizes: Floats) -> list[Indices]:
     return list(different.values())
 
 
-def _model(truth: Truth) -> dict[str, Any]:
-    """Return what AMP is told of the model: all of its parameters, nothing of the truth."""
-    s = truth.scenario
-    weights = cluster_weights(s.clusters, s.weights)
-    return {"clusters": s.clusters, "sparsity": s.sparsity, "snr": truth.snr, "mean": s.mean, "weights": weights}
-
-
-def _trajectory(truth: Truth, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
+def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from an informed start and measure after every sweep; a run that stands still keeps its values."""
-    s, steps = truth.scenario, len(settings["time"]) - 1
-    weights = cluster_weights(s.clusters, s.weights)
+    steps, xp = len(settings["time"]) - 1, array_module(data.X)
     history: list[dict[str, float]] = []
-    model = _model(truth)
-    first = starting_point(
-        truth.X, "informed", truth=truth.labels, overlap=settings["overlap"], generator=generator, **model
-    )
+    first = data.start("informed", generator, settings["overlap"])
 
-    def observe(sweep: Sweep | AMPRun) -> None:
-        history.append(_measured(truth, sweep, relabel=False))
+    def observe(estimate: Estimate) -> None:
+        history.append(_measure(data, estimate, relabel=False))
 
-    d = truth.X.shape[1]
-    xp_zeros = Truth.on_device(truth.noise, np.zeros((d, first.shape[1])))
-    directions = Truth.on_device(truth.noise, cluster_directions(s.clusters, weights, s.mean))
-    prior = Truth.on_device(truth.noise, np.full(d, s.sparsity))
-    observe(Sweep(0, _probabilities(first, directions, weights), first, xp_zeros, prior, np.inf))
-    amp(truth.X, start=first, max_iterations=steps, tolerance=1e-24, observe=observe, **model)
+    d = data.X.shape[1]
+    posteriors = _probabilities(first, xp.asarray(data.mixture.directions))
+    observe(Estimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
+    amp(data.X, data.mixture, first, Settings(max_iterations=steps, tolerance=1e-24), observe=observe)
     history += [history[-1]] * (steps + 1 - len(history))
-    names = ("m_u", "m_v", "mse_u", "mse_v", "accuracy")
-    return {name: [one[name] for one in history] for name in names}
+    return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
 
 
-def _probabilities(U: Any, directions: Any, weights: Floats) -> Any:
+def _probabilities(U: DeviceArray, directions: DeviceArray) -> DeviceArray:
     """Return the probabilities P with P @ directions = U (they sum to one)."""
-    like = Truth.on_device(U, np.ones((len(weights), 1)))
     xp = array_module(U)
-    system = xp.concatenate([directions, like], axis=1).T  # (p + 1, k)
+    system = xp.concatenate([directions, xp.ones((len(directions), 1))], axis=1).T  # (p + 1, k)
     right = xp.concatenate([U, xp.ones((len(U), 1))], axis=1).T
     return (xp.linalg.pinv(system) @ right).T
 
 
-def _measured(truth: Truth, run: Sweep | AMPRun, relabel: bool = True) -> dict[str, float]:
+def _measure(data: Data, estimate: Estimate, relabel: bool = True) -> dict[str, float]:
     """Return overlaps and errors against the truth, after the relabelling of the clusters that fits it best."""
-    s = truth.scenario
-    k, (n, d) = s.clusters, truth.X.shape
-    weights = cluster_weights(k, s.weights)
-    posteriors, support = to_numpy(run.posteriors), to_numpy(run.support)
-    confusion = np.stack([posteriors[truth.labels == c].sum(axis=0) for c in range(k)])  # (true, found)
+    k, (n, d), weights = data.mixture.clusters, data.X.shape, np.asarray(data.mixture.weights)
+    posteriors, selected = to_numpy(estimate.posteriors), to_numpy(estimate.support) > 0.5
+    confusion = np.stack([posteriors[data.labels == c].sum(axis=0) for c in range(k)])  # (true, found)
     order = np.arange(k)
     if relabel:  # among clusters of the same weight: others can be told apart
         order = linear_sum_assignment(-confusion + 2 * n * (np.abs(weights[:, None] - weights) > 1e-12))[1]
     posteriors = posteriors[:, order]
-    Q = helmert(k)
-    places = Q - weights @ Q
-    variance = float(weights @ (places**2).sum(axis=1))
-    guess, true = posteriors @ places, places[truth.labels]
-    means, goal = to_numpy(run.features) / truth.prefactor, to_numpy(truth.features)
-    if s.mean == "informative":
-        means, goal = means[:, order] @ Q, goal @ Q
+    Q, directions = helmert(k), cluster_directions(weights)
+    variance = float(weights @ (directions**2).sum(axis=1))
+    u_hat, u = posteriors @ directions, directions[data.labels]
+    v_hat, v = to_numpy(estimate.features) / data.prefactor, data.features
+    if data.mixture.mean == "informative":
+        v_hat, v = v_hat[:, order] @ Q, v @ Q
     else:
-        means = (means @ Q.T)[:, order] @ Q
-    scale = s.sparsity * d * (k - 1)
-    chosen = support > 0.5
-    active = truth.active
+        v_hat = (v_hat @ Q.T)[:, order] @ Q
     return {
-        "m_u": float((guess * true).sum() / (n * variance)),
-        "m_v": float((means * goal).sum() / scale),
-        "mse_u": float(((guess - true) ** 2).sum() / n),
-        "mse_v": float(((means - goal) ** 2).sum() / (d * (k - 1))),
-        "accuracy": float((posteriors.argmax(axis=1) == truth.labels).mean()),
-        "tpr": float(chosen[active].mean()) if active.any() else np.nan,
-        "fpr": float(chosen[~active].mean()) if not active.all() else 0.0,
+        "m_u": float((u_hat * u).sum() / (n * variance)),
+        "m_v": float((v_hat * v).sum() / (data.mixture.sparsity * d * (k - 1))),
+        "mse_u": float(((u_hat - u) ** 2).sum() / n),
+        "mse_v": float(((v_hat - v) ** 2).sum() / (d * (k - 1))),
+        "accuracy": float((posteriors.argmax(axis=1) == data.labels).mean()),
+        "tpr": float(selected[data.active].mean()) if data.active.any() else np.nan,
+        "fpr": float(selected[~data.active].mean()) if not data.active.all() else 0.0,
     }
 
 
-_ANSWERS: dict[str, Callable[[Truth, Mapping[str, Any], Any], dict[str, Any]]] = {
-    "overlaps": _run,
+_ANSWERS: dict[str, Callable[[Data, Mapping[str, Any], Any], dict[str, Any]]] = {
+    "overlaps": _overlaps,
     "rivals": _rivals,
     "trajectory": _trajectory,
 }

@@ -7,19 +7,21 @@ need it: thresholding and sparse PCA are told how many features are active.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.subspace_clustering.channels import AssignmentChannel
+from giantstep.families.subspace_clustering.starts import spectral_overlap
 from giantstep.types import Floats, Integers
 
-Labels = Integers
+RIVALS = ("pca", "sparse-pca", "thresholding", "kmeans")
+"""The methods that message passing is compared with."""
 _BISECTIONS, _SWEEPS = 18, 40
 
 
-def rival_labels(X: Floats, clusters: int, rival: str, *, active: int | None = None, seed: int = 0) -> Labels:
+def rival_labels(X: Floats, clusters: int, rival: str, *, active: int | None = None, seed: int = 0) -> Integers:
     """Return the labels that a method other than message passing gives to the rows of a matrix.
 
     Parameters
@@ -52,86 +54,66 @@ def rival_labels(X: Floats, clusters: int, rival: str, *, active: int | None = N
     if active is not None and not 1 <= active <= d:
         raise bad_field("active", active, f"at least 1 and at most {d}")
     try:
-        import sklearn.cluster
-        import sklearn.decomposition
+        from sklearn.cluster import KMeans
     except ImportError:
         raise ImportError(
             "The rivals need scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
         ) from None
-    scores = _SCORES[rival](X, clusters - 1, active or d, seed)
-    labels: Labels = sklearn.cluster.KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
+    scores = _scores(X, clusters - 1, rival, active or d, seed)
+    labels: Integers = KMeans(clusters, n_init=4, random_state=seed).fit_predict(scores)
     return labels
+
+
+def _scores(X: Floats, rank: int, rival: str, active: int, seed: int) -> Floats:
+    """Return what k-means is run on: the data, or `rank` components of them."""
+    from sklearn.decomposition import PCA, SparsePCA
+
+    if rival == "kmeans":
+        return X
+    model: Any = PCA(rank, svd_solver="covariance_eigh")
+    if rival == "sparse-pca":
+        model = SparsePCA(rank, alpha=sparse_penalty(X, active), ridge_alpha=1e-3, random_state=seed)
+    if rival == "thresholding":
+        X = X[:, np.argsort(X.var(axis=0))[-max(active, rank + 1) :]]
+    scores: Floats = model.fit_transform(X)
+    return scores
 
 
 def pca_accuracy(channel: AssignmentChannel, alpha: Floats, lam: Floats) -> Floats:
     """Return the share of right labels that the scores of the k - 1 leading components allow, in the limit.
 
-    Their squared overlap with the assignments is q = 1 - alpha(1+t)/(t(t+alpha)), t = lam alpha/k, zero up to lam_alg;
-    the labels are those of the assignment channel at SNR k q/(1-q).
+    The labels are those of the assignment channel at SNR k q/(1-q), q the squared overlap of the scores with the
+    assignments, subspace_clustering section 6.
     """
-    k = channel.clusters
-    t = lam * alpha / k
-    q = np.where(t**2 > alpha, 1 - alpha * (1 + t) / (t * (t + alpha)), 0.0)
-    return channel.accuracy(k * q / (1 - q))
+    q = spectral_overlap(lam, alpha, channel.clusters)
+    return channel.accuracy(channel.clusters * q / (1 - q))
 
 
 def sparse_penalty(X: Floats, active: int) -> float:
-    """Return the penalty g with which the leading sparse component has `active` entries, by bisection.
-
-    The component minimises |Y - u v^T|^2/2 + g |v|_1 over |u| <= 1: v = soft(Y^T u, g), u = Y v/|Y v|.
-    """
+    """Return the penalty g with which the leading sparse component has `active` entries, by bisection."""
     Y = X - X.mean(axis=0)
-    small = Y.T @ Y
-    leading = np.linalg.eigh(small)[1][:, -1]
-    first = Y @ leading
+    first = Y @ np.linalg.eigh(Y.T @ Y)[1][:, -1]
     first /= np.linalg.norm(first)
     low, high = 0.0, float(np.abs(Y.T @ first).max())
     for _ in range(_BISECTIONS):
-        g, u = 0.5 * (low + high), first
-        for _ in range(_SWEEPS):
-            v = Y.T @ u
-            v = np.sign(v) * np.maximum(np.abs(v) - g, 0)
-            image = Y @ v
-            size = float(np.linalg.norm(image))
-            if size == 0:
-                break
-            new = image / size
-            still = float(np.abs(new - u).max()) < 1e-7
-            u = new
-            if still:
-                break
-        low, high = (g, high) if np.count_nonzero(v) > active else (low, g)
+        g = 0.5 * (low + high)
+        low, high = (g, high) if _component_entries(Y, first, g) > active else (low, g)
     return math.sqrt(low * high) if low > 0 else 0.5 * high
 
 
-def _pca(X: Floats, rank: int, active: int, seed: int) -> Floats:
-    from sklearn.decomposition import PCA
+def _component_entries(Y: Floats, u: Floats, g: float) -> int:
+    """Return the number of entries of the v that minimises |Y - u v^T|^2/2 + g |v|_1 over |u| <= 1.
 
-    scores: Floats = PCA(rank, svd_solver="covariance_eigh").fit_transform(X)
-    return scores
-
-
-def _sparse_pca(X: Floats, rank: int, active: int, seed: int) -> Floats:
-    from sklearn.decomposition import SparsePCA
-
-    model = SparsePCA(rank, alpha=sparse_penalty(X, active), ridge_alpha=1e-3, random_state=seed)
-    scores: Floats = model.fit_transform(X)
-    return scores
-
-
-def _thresholding(X: Floats, rank: int, active: int, seed: int) -> Floats:
-    return _pca(X[:, np.argsort(X.var(axis=0))[-max(active, rank + 1) :]], rank, active, seed)
-
-
-def _all(X: Floats, rank: int, active: int, seed: int) -> Floats:
-    return X
-
-
-_SCORES: dict[str, Callable[[Floats, int, int, int], Floats]] = {
-    "pca": _pca,
-    "sparse-pca": _sparse_pca,
-    "thresholding": _thresholding,
-    "kmeans": _all,
-}
-RIVALS = tuple(_SCORES)
-"""The methods that message passing is compared with."""
+    It is iterated from `u`: v = soft(Y^T u, g), u = Y v/|Y v|, subspace_clustering section 11.
+    """
+    for _ in range(_SWEEPS):
+        v = Y.T @ u
+        v = np.sign(v) * np.maximum(np.abs(v) - g, 0)
+        image = Y @ v
+        size = float(np.linalg.norm(image))
+        if size == 0:
+            break
+        u_old, u = u, image / size
+        if float(np.abs(u - u_old).max()) < 1e-7:
+            break
+    return int(np.count_nonzero(v))

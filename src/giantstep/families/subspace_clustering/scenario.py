@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from giantstep.errors import bad_field
+from giantstep.families.subspace_clustering.mixture import largest_variance
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import Integer, Number, Numbers, Scenario, field
 from giantstep.types import Floats
@@ -198,11 +199,7 @@ class SubspaceClustering(Scenario):
         In general one over sqrt(alpha) times the largest eigenvalue of the assignments' covariance. Where the mean is
         informative it is lower; ``what="thresholds"`` says where.
         """
-        variance = 1 / self.clusters
-        if self.weights:
-            from giantstep.families.subspace_clustering.unequal import strongest
-
-            variance = strongest(self.weights)
+        variance = largest_variance(self.weights) if self.weights else 1 / self.clusters
         return 1 / (variance * math.sqrt(self.samples_per_dim))
 
     @classmethod

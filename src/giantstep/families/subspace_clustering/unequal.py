@@ -2,9 +2,10 @@
 
     A_v = (alpha lam/rho) M_u,  M_v = E[w_hat w^T];    A_u = (lam/rho) M_v,  M_u = E[u_hat u^T]
 
-with u = Q^T(e_c - weights). The integrals over p normal variables are sums over the nodes of a product rule for three
-clusters, and over scrambled Sobol points for more; those are taken four times, which gives a standard error. In the
-eigenbasis of A_v, eigenvalues b, the matrix M_v is diagonal with rho b_i/(1+b_i) E[z_i^2 expit(sum_j b_j z_j^2/2 - L)].
+with u = Q^T(e_c - weights), subspace_clustering section 8.3. The integrals over p normal variables are sums over the
+nodes of a product rule for three clusters, and over scrambled Sobol points for more; those are taken four times, which
+gives a standard error. In the eigenbasis of A_v, eigenvalues b, the matrix M_v is diagonal with
+rho b_i/(1+b_i) E[z_i^2 expit(sum_j b_j z_j^2/2 - L)].
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from giantstep.families.subspace_clustering.amp import cluster_directions
 from giantstep.families.subspace_clustering.channels import log_odds
+from giantstep.families.subspace_clustering.mixture import assignment_covariance, cluster_directions
+from giantstep.solve import bisect
 from giantstep.types import Floats
 
 _SIDE, _EDGE, _END = 96, 8001, 8.0
@@ -51,26 +53,27 @@ class UnequalClusters:
         self, weights: Sequence[float], nodes: Floats, masses: Floats, edge: tuple[Floats, Floats] | None = None
     ) -> None:
         self.weights = np.asarray(weights, dtype=np.float64)
-        self.clusters, self.rank = len(self.weights), len(self.weights) - 1
-        self.places = cluster_directions(self.clusters, self.weights)
-        self.covariance = (self.places * self.weights[:, None]).T @ self.places
+        self.rank = len(self.weights) - 1
+        self.directions = cluster_directions(self.weights)
+        self.covariance = assignment_covariance(self.weights)
+        self.full = float(np.trace(self.covariance))
         self.nodes, self.masses = nodes, masses
         self.edge = (nodes[:, :-1], masses) if edge is None else edge
         self.tolerance = _SAMPLED_TOLERANCE if edge is None else _TOLERANCE
 
     def assignments(self, A: Floats) -> tuple[Floats, float, float]:
         """Return M_u = E[u_hat u_hat^T], psi_u and the accuracy E max_c P_c at the matrix SNR A."""
-        root = _root(A)
-        shift = 0.5 * np.einsum("cp,pq,cq->c", self.places, A, self.places) - np.log(self.weights)
+        b, basis = _spectrum(A)
+        noise = self.nodes @ ((basis * np.sqrt(b)) @ basis.T)
+        shift = 0.5 * np.einsum("cp,pq,cq->c", self.directions, A, self.directions) - np.log(self.weights)
         M, psi, accuracy = np.zeros_like(A), 0.0, 0.0
-        noise = self.nodes @ root
-        for place, weight in zip(self.places, self.weights):
-            fields = (noise + A @ place) @ self.places.T - shift
+        for direction, weight in zip(self.directions, self.weights):
+            fields = (noise + A @ direction) @ self.directions.T - shift
             top = fields.max(axis=1)
             P = np.exp(fields - top[:, None])
             total = P.sum(axis=1)
             P /= total[:, None]
-            u = P @ self.places
+            u = P @ self.directions
             M += weight * (u * self.masses[:, None]).T @ u
             psi += weight * float(self.masses @ (top + np.log(total)))
             accuracy += weight * float(self.masses @ P.max(axis=1))
@@ -82,7 +85,7 @@ class UnequalClusters:
         gain = rho * b / (1 + b)
         if rho < 1:
             squares = self.nodes**2
-            active = special.expit(0.5 * squares @ b - self._line(b, rho)) * self.masses
+            active = special.expit(0.5 * squares @ b - _threshold(b, rho)) * self.masses
             gain = gain * (active @ squares)
         return (basis * gain) @ basis.T
 
@@ -91,19 +94,19 @@ class UnequalClusters:
         b, _ = _spectrum(A)
         if rho == 1:
             return float(0.5 * np.sum(b - np.log1p(b)))
-        squares, line = self.nodes**2, self._line(b, rho)
-        active, idle = (float(self.masses @ np.logaddexp(0, 0.5 * squares @ c - line)) for c in (b, b / (1 + b)))
+        squares, L = self.nodes**2, _threshold(b, rho)
+        active, idle = (float(self.masses @ np.logaddexp(0, 0.5 * squares @ c - L)) for c in (b, b / (1 + b)))
         return math.log1p(-rho) + rho * active + (1 - rho) * idle
 
-    def selected(self, A: Floats, rho: float) -> tuple[float, float]:
+    def selection(self, A: Floats, rho: float) -> tuple[float, float]:
         """Return the true and false positive rates of features that are active more likely than not."""
         if rho == 1:
             return 1.0, 0.0
         b, _ = _spectrum(A)
-        line, (nodes, masses) = self._line(b, rho), self.edge
+        L, (nodes, masses) = _threshold(b, rho), self.edge
         rates = []
         for scale in (b, b / (1 + b)):  # the last coordinate, of the largest SNR, is integrated in closed form
-            left = 2 * np.maximum(line - 0.5 * nodes**2 @ scale[:-1], 0.0) / max(scale[-1], 1e-300)
+            left = 2 * np.maximum(L - 0.5 * nodes**2 @ scale[:-1], 0.0) / max(scale[-1], 1e-300)
             rates.append(float(masses @ special.chdtrc(1, left)))
         return rates[0], rates[1]
 
@@ -114,46 +117,34 @@ class UnequalClusters:
 
     def fixed_point(self, lam: float, alpha: float, rho: float, informed: bool) -> Fixed:
         """Iterate from full knowledge, or from nearly none, until nothing changes."""
-        full = float(np.trace(self.covariance))
         M_u = self.covariance if informed else 1e-4 * self.covariance
-        M_v, psi, accuracy, change = np.zeros_like(M_u), 0.0, float(self.weights.max()), math.inf
         for _ in range(_STEPS):
             M_v, new, psi, accuracy = self.step(M_u, lam, alpha, rho)
             change = abs(float(np.trace(new - M_u))) / max(float(np.trace(new)), 1e-300)
             M_u = new
-            if np.trace(M_u) < _SMALL * full:
+            if np.trace(M_u) < _SMALL * self.full:
                 M_u, M_v, psi, accuracy, change = np.zeros_like(M_u), np.zeros_like(M_v), 0.0, self.weights.max(), 0.0
                 break
             if change < self.tolerance:
                 break
         A_v = alpha * lam / rho * M_u
         phi = alpha * psi + self.features_entropy(A_v, rho) - 0.5 * alpha * lam / rho * float((M_u * M_v).sum())
-        tpr, fpr = self.selected(A_v, rho)
-        values = {**self.measured(M_u, M_v, rho), "accuracy": float(accuracy), "tpr": tpr, "fpr": fpr, "phi": phi}
+        tpr, fpr = self.selection(A_v, rho)
+        values = {**self.overlaps(M_u, M_v, rho), "accuracy": float(accuracy), "tpr": tpr, "fpr": fpr, "phi": phi}
         return Fixed(M_u, M_v, values, change)
 
-    def measured(self, M_u: Floats, M_v: Floats, rho: float) -> dict[str, float]:
+    def overlaps(self, M_u: Floats, M_v: Floats, rho: float) -> dict[str, float]:
         """Return overlaps and errors: m_u = tr M_u/tr Cov(u), m_v = tr M_v/(rho p)."""
-        full, m_v = float(np.trace(self.covariance)), float(np.trace(M_v)) / (rho * self.rank)
-        m_u = float(np.trace(M_u)) / full
-        return {"m_u": m_u, "m_v": m_v, "mse_u": full * (1 - m_u), "mse_v": rho * (1 - m_v)}
-
-    def start(self, overlap: float) -> Floats:
-        """Return M_u at the SNR a times one at which the overlap is m_u = `overlap`."""
-        return self.assignments(self.start_snr(overlap) * np.eye(self.rank))[0]
+        m_u, m_v = float(np.trace(M_u)) / self.full, float(np.trace(M_v)) / (rho * self.rank)
+        return {"m_u": m_u, "m_v": m_v, "mse_u": self.full * (1 - m_u), "mse_v": rho * (1 - m_v)}
 
     def start_snr(self, overlap: float) -> float:
         """Return the a at which tr M_u(a 1) = `overlap` tr Cov(u)."""
-        low, high, goal = math.log(1e-9), math.log(300.0), overlap * float(np.trace(self.covariance))
-        for _ in range(40):
-            middle = 0.5 * (low + high)
-            less = np.trace(self.assignments(math.exp(middle) * np.eye(self.rank))[0]) < goal
-            low, high = (middle, high) if less else (low, middle)
-        return math.exp(0.5 * (low + high))
 
-    @staticmethod
-    def _line(b: Floats, rho: float) -> float:
-        return float(log_odds(rho)) + 0.5 * float(np.log1p(b).sum())
+        def is_below(x: float) -> bool:
+            return bool(np.trace(self.assignments(math.exp(x) * np.eye(self.rank))[0]) < overlap * self.full)
+
+        return math.exp(bisect(is_below, math.log(1e-9), math.log(300.0), relative=0.0, max_steps=40))
 
 
 @functools.cache
@@ -161,13 +152,13 @@ def unequal_clusters(weights: tuple[float, ...]) -> tuple[UnequalClusters, ...]:
     """Return the channels of such clusters, once for each independent set of nodes."""
     p = len(weights) - 1
     if p == 2:
-        one, mass = _trapezoid(_SIDE)
+        z, mass = _trapezoid(_SIDE)
         dense, thin = _trapezoid(_EDGE)
-        nodes = np.stack(np.meshgrid(one, one, indexing="ij"), axis=-1).reshape(-1, 2)
+        nodes = np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1).reshape(-1, 2)
         return (UnequalClusters(weights, nodes, np.outer(mass, mass).ravel(), (dense[:, None], thin)),)
     flat = np.full(2**_DRAWS, 2.0**-_DRAWS)
-    sets = (stats.qmc.Sobol(p, rng=np.random.default_rng([p, repeat])) for repeat in range(_REPEATS))
-    return tuple(UnequalClusters(weights, special.ndtri(one.random_base2(_DRAWS)), flat) for one in sets)
+    samplers = (stats.qmc.Sobol(p, rng=np.random.default_rng([p, repeat])) for repeat in range(_REPEATS))
+    return tuple(UnequalClusters(weights, special.ndtri(sobol.random_base2(_DRAWS)), flat) for sobol in samplers)
 
 
 def _trapezoid(count: int) -> tuple[Floats, Floats]:
@@ -176,22 +167,11 @@ def _trapezoid(count: int) -> tuple[Floats, Floats]:
     return z, mass / mass.sum()
 
 
-def strongest(weights: Sequence[float]) -> float:
-    """Return the largest eigenvalue of Cov(u): zero overlap is stable up to lam_alg = 1/(sqrt(alpha) times it).
-
-    >>> round(strongest([0.25] * 4), 6), round(strongest([0.2, 0.8]), 6)
-    (0.25, 0.32)
-    """
-    w = np.asarray(weights, dtype=np.float64)
-    places = cluster_directions(len(w), w)
-    return float(np.linalg.eigvalsh((places * w[:, None]).T @ places)[-1])
+def _threshold(b: Floats, rho: float) -> float:
+    """Return L = log((1 - rho)/rho) + log det(1 + A_v)/2."""
+    return float(log_odds(rho)) + 0.5 * float(np.log1p(b).sum())
 
 
 def _spectrum(A: Floats) -> tuple[Floats, Floats]:
     b, basis = np.linalg.eigh(0.5 * (A + A.T))
     return np.maximum(b, 0.0), basis
-
-
-def _root(A: Floats) -> Floats:
-    b, basis = _spectrum(A)
-    return (basis * np.sqrt(b)) @ basis.T

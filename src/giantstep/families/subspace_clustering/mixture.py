@@ -1,0 +1,101 @@
+"""The mixture that message passing is told about: cluster sizes, sparsity, strength, and the coordinates of clusters.
+
+X = sqrt(snr/(sparsity d)) U V^T + Z, subspace_clustering (1a): row i of U is e_c - weights for its label c, row j of V
+is zero unless the feature j is active (for all clusters or for none), Z has unit variance. Only p = k - 1 coordinates
+of the assignments matter: cluster c has the coordinates q_c = Q^T(e_c - weights) in an orthonormal basis Q of the
+vectors that sum to zero. Where the mean of the data is informative U is one-hot, and q_c = e_c has all k coordinates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Parameters of the model.
+
+    Attributes
+    ----------
+    clusters : number k of clusters, at least 2.
+    sparsity : fraction rho of active features, in (0, 1].
+    snr : lambda; the signal is sqrt(lambda/(rho d)) U V^T with V of unit variance.
+    weights : (k,) prior probabilities of the clusters; equal if left out.
+    mean : ``"centred"`` (the mean of the data says nothing) or ``"informative"`` (U is one-hot, not centred).
+    """
+
+    clusters: int
+    sparsity: float
+    snr: float
+    weights: Sequence[float] | Floats = ()
+    mean: str = "centred"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.clusters, bool) or not isinstance(self.clusters, int | np.integer) or self.clusters < 2:
+            raise bad_field("clusters", self.clusters, "a whole number at least 2")
+        if not 0 < self.sparsity <= 1:
+            raise bad_field("sparsity", self.sparsity, "a number above 0 and at most 1")
+        if not (self.snr > 0 and math.isfinite(self.snr)):
+            raise bad_field("snr", self.snr, "a number above 0, finite")
+        if self.mean not in ("centred", "informative"):
+            raise bad_field("mean", self.mean, '"centred" or "informative"')
+        object.__setattr__(self, "weights", _checked_weights(self.clusters, self.weights))
+
+    @property
+    def directions(self) -> Floats:
+        """(k, p) coordinates q_c of the clusters; U = posteriors @ directions."""
+        return np.eye(self.clusters) if self.mean == "informative" else cluster_directions(self.weights)
+
+
+def _checked_weights(clusters: int, weights: Sequence[float] | Floats) -> Floats:
+    if len(weights) == 0:
+        return np.full(clusters, 1 / clusters)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (clusters,):
+        raise bad_field("weights", list(weights), f"a list of {clusters} numbers, one for each cluster")
+    if not np.all(w > 0):
+        raise bad_field("weights", list(weights), "all above 0")
+    if not math.isclose(w.sum(), 1.0, abs_tol=1e-9):
+        raise bad_field("weights", list(weights), f"numbers that sum to one (they sum to {w.sum():g})")
+    return w
+
+
+def helmert(clusters: int) -> Floats:
+    """Return a (k, k-1) orthonormal basis of the vectors that sum to zero (Helmert's, first column (1, -1, 0...)).
+
+    >>> helmert(2).round(3).tolist()
+    [[0.707], [-0.707]]
+    """
+    Q = np.zeros((clusters, clusters - 1))
+    for j in range(1, clusters):
+        Q[:j, j - 1] = 1 / math.sqrt(j * (j + 1))
+        Q[j, j - 1] = -j / math.sqrt(j * (j + 1))
+    return Q
+
+
+def cluster_directions(weights: Sequence[float] | Floats) -> Floats:
+    """Return the (k, k-1) coordinates of centred clusters: row c is Q^T(e_c - weights)."""
+    Q = helmert(len(weights))
+    return Q - np.asarray(weights) @ Q
+
+
+def assignment_covariance(weights: Sequence[float] | Floats) -> Floats:
+    """Return Cov(u), (p, p); zero overlap is stable up to lam_alg = 1/(sqrt(alpha) times its largest eigenvalue)."""
+    directions = cluster_directions(weights)
+    return (directions * np.asarray(weights)[:, None]).T @ directions
+
+
+def largest_variance(weights: Sequence[float] | Floats) -> float:
+    """Return the largest eigenvalue of Cov(u): 1/k for equal clusters, 2 w_1 w_2 for two.
+
+    >>> round(largest_variance([0.25] * 4), 6), round(largest_variance([0.2, 0.8]), 6)
+    (0.25, 0.32)
+    """
+    return float(np.linalg.eigvalsh(assignment_covariance(weights))[-1])
