@@ -5,6 +5,7 @@ from giantstep.errors import GiantstepError as GiantstepError
 from giantstep.errors import GiantstepWarning as GiantstepWarning
 from giantstep.errors import InputError as InputError
 from giantstep.estimators.placing import place as place
+from giantstep.families import families as families
 from giantstep.families.batch_reuse.scenario import BatchReuse as BatchReuse
 from giantstep.families.giant_steps.scenario import GiantSteps as GiantSteps
 from giantstep.families.mixture_glm.scenario import Blocks as Blocks
@@ -31,7 +32,6 @@ from giantstep.gaussian.exponents import exponents as exponents
 from giantstep.learnable import learnable as learnable
 from giantstep.references import cite as cite
 from giantstep.scenario import Scenario as Scenario
-from giantstep.scenario import families as families
 from giantstep.study import Study as Study
 from giantstep.study import compare as compare
 from giantstep.study import predict as predict

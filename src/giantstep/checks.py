@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import bad_field
+from giantstep.errors import bad_field, nearest
 from giantstep.family import Setting
-from giantstep.scenario import as_number, nearest
+from giantstep.scenario import as_number
 from giantstep.types import Array
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from giantstep.errors import InputError
-from giantstep.scenario import nearest
+from giantstep.errors import InputError, nearest
 
 ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
 

@@ -18,11 +18,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from giantstep.arrays import FrozenArray
+from giantstep.families import family_class
 from giantstep.family import Question, Setting, Variable
 from giantstep.gaussian import Function, Target
 from giantstep.jsondata import json_data, with_infinity
 from giantstep.references import BIBTEX
-from giantstep.scenario import allowed_values, family_class
+from giantstep.scenario import allowed_values
 from giantstep.toml import write_toml
 
 _TYPES: dict[type, str] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -90,3 +91,11 @@ def structural(field: str, sentence: str) -> InputError:
     error = InputError(sentence.replace("{field}", field))
     error.field, error.sentence = field, sentence
     return error
+
+
+def nearest(name: Any, candidates: Sequence[str]) -> str:
+    """Return `` (did you mean `...`?)`` with the candidate most like a misspelt name, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(str(name), candidates, n=1, cutoff=0.5)
+    return f" (did you mean `{close[0]}`?)" if close else ""

@@ -146,7 +146,7 @@ class Verdict:
 
         One sample at a time (`OnlineSGD`) at the rate of ``data``; three giant steps on 4 d samples (`GiantSteps`).
         """
-        from giantstep.scenario import family_class
+        from giantstep.families import family_class
 
         problem: dict[str, Any] = {"target": self.target, "activation": self.activation}
         if self.algorithm == "giant-steps":

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from giantstep.checks import check_flag, check_number, check_setting, check_whole
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import Engine, Question
 from giantstep.grid import Grid
-from giantstep.scenario import Scenario, dotted_names, known_field, nearest
+from giantstep.scenario import Scenario, dotted_names, known_field
 
 LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""

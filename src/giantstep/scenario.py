@@ -8,11 +8,9 @@ keywords.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import importlib
-import importlib.metadata
 import json
 import math
 import numbers
@@ -26,21 +24,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wi
 from pydantic.fields import FieldInfo
 
 from giantstep.dimensions import declare
-from giantstep.errors import InputError, bad_field, structural
+from giantstep.errors import InputError, bad_field, nearest, structural
+from giantstep.families import families, family_class, register
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
 from giantstep.types import Array, Floats
-
-_FAMILIES = {
-    "giant-steps": "giantstep.families.giant_steps.scenario",
-    "batch-reuse": "giantstep.families.batch_reuse.scenario",
-    "mixture-glm": "giantstep.families.mixture_glm.scenario",
-    "one-step": "giantstep.families.one_step.scenario",
-    "online-sgd": "giantstep.families.online_sgd.scenario",
-    "subspace-clustering": "giantstep.families.subspace_clustering.scenario",
-}
-_REGISTRY: dict[str, type[Scenario]] = {}
 
 
 def as_number(value: Any) -> float:
@@ -238,7 +227,7 @@ class Scenario(BaseModel):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.family:
-            _REGISTRY[cls.family] = cls
+            register(cls)
         for question in cls.questions.values():
             declare(question.dimensions)
 
@@ -379,39 +368,6 @@ def from_content(content: Mapping[str, Any]) -> Scenario:
     return family_class(family)(**fields)
 
 
-def families() -> list[str]:
-    """Return the names of all families.
-
-    >>> import giantstep as gs
-    >>> "one-step" in gs.families()
-    True
-    """
-    return sorted({*_FAMILIES, *_installed(), *_REGISTRY})
-
-
-@functools.cache
-def _installed() -> dict[str, str]:
-    """Return the families of other packages, name -> module: their entry points ``giantstep.families``."""
-    return {found.name: found.module for found in importlib.metadata.entry_points(group="giantstep.families")}
-
-
-def families_of_tables() -> list[str]:
-    """Return the families that can be made from a table of data."""
-    own = Scenario.from_table.__func__  # type: ignore[attr-defined]
-    return [name for name in families() if family_class(name).from_table.__func__ is not own]  # type: ignore[attr-defined]
-
-
-def family_class(name: str) -> type[Scenario]:
-    """Return the scenario class of a family by its name."""
-    if isinstance(name, str) and name not in _REGISTRY:
-        home = _FAMILIES.get(name) or _installed().get(name)
-        if home:
-            importlib.import_module(home)
-    if not isinstance(name, str) or name not in _REGISTRY:
-        raise bad_field("family", name, "one of " + ", ".join(families()) + nearest(name, families()))
-    return _REGISTRY[name]
-
-
 def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Write keyword names with dots: ``step__rate`` is ``step.rate``."""
     return {name.replace("__", "."): value for name, value in fields.items()}
@@ -437,12 +393,6 @@ def known_field(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None
         raise InputError(
             f"There is no field `{name}` in {_name(scenario)}{nearest(name, candidates)}; it has {allowed}."
         )
-
-
-def nearest(name: Any, candidates: Sequence[str]) -> str:
-    """Return `` (did you mean `...`?)`` with the candidate most like a misspelt name, or nothing."""
-    close = difflib.get_close_matches(str(name), candidates, n=1, cutoff=0.5)
-    return f" (did you mean `{close[0]}`?)" if close else ""
 
 
 def _name(scenario: Scenario) -> str:

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from giantstep.arrays import with_arrays
 from giantstep.checks import check_number, check_whole
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import InputError, bad_field, nearest
 from giantstep.jsondata import with_infinity
-from giantstep.scenario import dotted_names, from_content, nearest, walk_fields
+from giantstep.scenario import dotted_names, from_content, walk_fields
 from giantstep.toml import read_toml, write_toml
 from giantstep.types import Floats
 

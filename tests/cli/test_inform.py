@@ -13,7 +13,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.cli.values import many, single
-from giantstep.scenario import families, family_class
+from giantstep.families import families, family_class
 from giantstep.study import Study
 
 

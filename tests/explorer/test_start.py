@@ -19,12 +19,12 @@ import giantstep as gs
 from giantstep.errors import InputError
 from giantstep.explorer import presets, server
 from giantstep.explorer.lanes import Lane, Refused, load_everything
+from giantstep.families import SHIPPED, family_class
 from giantstep.figures.recipes import Bench, Recipe
-from giantstep.scenario import _FAMILIES, family_class
 
 from .conftest import SCENARIO, study
 
-SHIPPED = sorted(_FAMILIES)
+FAMILIES = sorted(SHIPPED)
 """What the server knows; tests of other rooms register families of their own in this process."""
 
 
@@ -119,7 +119,7 @@ def test_a_broken_recipe_says_why(make: Any, words: str) -> None:
 # -- notation ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", SHIPPED)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> None:
     cls = family_class(family)
     names = {variable.name for question in cls.questions.values() for variable in question.variables}

@@ -246,7 +246,7 @@ def test_symbols_become_mathematics(symbol, written):
 
 
 def test_every_symbol_of_every_family_can_be_drawn():
-    from giantstep.scenario import families, family_class
+    from giantstep.families import families, family_class
 
     for family in families():
         for question in family_class(family).questions.values():

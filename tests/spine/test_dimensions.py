@@ -8,10 +8,11 @@ from giantstep.cli.tables import print_result
 from giantstep.describe import describe
 from giantstep.dimensions import Dimension, declare, dimension_named
 from giantstep.errors import GiantstepError
+from giantstep.families import _LOADED
 from giantstep.family import Answer, Question, Variable
 from giantstep.figures.layout import Reading
 from giantstep.files import table
-from giantstep.scenario import _REGISTRY, Number, Scenario, field
+from giantstep.scenario import Number, Scenario, field
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def ladder():
             return {"height": height[None]}
 
     yield Ladder
-    del _REGISTRY["ladder"]
+    del _LOADED["ladder"]
 
 
 def test_long_dimensions_of_a_family_make_rows(ladder, capsys):

@@ -13,9 +13,10 @@ from pydantic import BaseModel
 import giantstep as gs
 import giantstep.families._skeleton.scenario
 from giantstep.dimensions import is_declared
+from giantstep.families import families, family_class
 from giantstep.references import BIBTEX
 from giantstep.result import RESERVED
-from giantstep.scenario import check_numbers, families, family_class, from_content, walk_fields
+from giantstep.scenario import check_numbers, from_content, walk_fields
 from giantstep.study import Study, compare
 
 from . import toy

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 import giantstep as gs
+from giantstep.families import SHIPPED, family_class
 from giantstep.progress import Progress
 
 
@@ -23,6 +24,11 @@ def test_every_public_name_loads_but_the_figures():
             assert name in dir(gs)
     with pytest.raises(AttributeError, match="nothing"):
         _ = gs.nothing
+
+
+def test_every_family_of_the_package_is_public():
+    for name in SHIPPED:
+        assert getattr(gs, family_class(name).__name__) is family_class(name)
 
 
 def test_functions_named_like_their_module_stay_callable():

@@ -254,7 +254,7 @@ def test_a_spectrum_comes_back_with_its_abscissae(store):
 def test_settings_of_a_sweep_collide_with_no_field():
     import inspect
 
-    from giantstep.scenario import families, family_class
+    from giantstep.families import families, family_class
     from giantstep.sweep.verb import sweep
 
     own = set(inspect.signature(sweep).parameters) - {"scenario", "grid", "dim", "fields"}

@@ -42,11 +42,11 @@ def opened(study: Path | None, data: Path | None, label: str | None, scale: str 
 
 def _of_table(path: Path, label: str, scale: str | None) -> Study:
     from giantstep.datafile import read_labelled
-    from giantstep.scenario import families_of_tables, family_class
+    from giantstep.families import families, family_class
     from giantstep.study import Study
 
     table = read_labelled(path, label)
-    family = family_class(families_of_tables()[0])
+    family = next(family for family in map(family_class, families()) if "from_table" in vars(family))
     options = {} if scale is None else {"scale": scale}
     scenario = family.from_table(table.inputs, table.labels, **options)
     return Study(scenario, grid=scenario.learning_curve())

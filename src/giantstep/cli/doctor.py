@@ -106,7 +106,7 @@ def _self_test() -> dict[str, Any]:
     """Compute the reference value of every family that has one."""
     from giantstep import predict
     from giantstep.errors import GiantstepError
-    from giantstep.scenario import families, family_class
+    from giantstep.families import families, family_class
 
     texts, passed = [], True
     for name in families():

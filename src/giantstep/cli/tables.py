@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from giantstep.dimensions import long_dimensions
-from giantstep.scenario import family_class
+from giantstep.families import family_class
 
 if TYPE_CHECKING:
     import xarray

@@ -5,7 +5,7 @@ import importlib
 
 import xarray
 
-from giantstep.scenario import families, family_class
+from giantstep.families import families, family_class
 
 _MODULES = (
     "giantstep.agreement",

@@ -20,10 +20,10 @@ import numpy as np
 from giantstep import study as verbs
 from giantstep.arrays import large_arrays
 from giantstep.errors import InputError
+from giantstep.families import families, family_class
 from giantstep.figures.recipes import Bench, Recipe, list_figures
 from giantstep.jsondata import json_data
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Request, question_name
-from giantstep.scenario import families, family_class
 from giantstep.study import Study
 
 if TYPE_CHECKING:

@@ -1,21 +1,62 @@
 """One folder per problem: `scenario.py`, `limit.py`, `experiment.py`. Families never import each other.
 
-Called as a function, ``giantstep.families()`` lists their names.
+Called as a function, ``giantstep.families()`` lists their names. A folder with a scenario is registered by being here;
+the line of its class in ``giantstep/__init__.pyi`` makes it public.
 """
 
+from __future__ import annotations
+
+import functools
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from giantstep._names import callable_module
+from giantstep.errors import bad_field, nearest
+
+if TYPE_CHECKING:
+    from giantstep.scenario import Scenario
+
+SHIPPED = {
+    path.parent.name.replace("_", "-"): f"{__name__}.{path.parent.name}.scenario"
+    for path in sorted(Path(__file__).parent.glob("[!_]*/scenario.py"))
+}
+"""Family of this package -> the module of its scenario."""
+_LOADED: dict[str, type[Scenario]] = {}
 
 
-def _families() -> list[str]:
+def register(scenario: type[Scenario]) -> None:
+    """Make a family known by its name."""
+    _LOADED[scenario.family] = scenario
+
+
+def families() -> list[str]:
     """Return the names of all families, those of installed packages included.
 
     >>> import giantstep as gs
     >>> "one-step" in gs.families()
     True
     """
-    from giantstep.scenario import families
-
-    return families()
+    return sorted({*SHIPPED, *_installed(), *_LOADED})
 
 
-callable_module(__name__, _families)
+@functools.cache
+def _installed() -> dict[str, str]:
+    """Return the families of other packages, name -> module: their entry points ``giantstep.families``."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.module for entry in entry_points(group="giantstep.families")}
+
+
+def family_class(name: str) -> type[Scenario]:
+    """Return the scenario class of a family by its name."""
+    if isinstance(name, str) and name not in _LOADED:
+        home = SHIPPED.get(name) or _installed().get(name)
+        if home:
+            importlib.import_module(home)
+    if not isinstance(name, str) or name not in _LOADED:
+        raise bad_field("family", name, "one of " + ", ".join(families()) + nearest(name, families()))
+    return _LOADED[name]
+
+
+callable_module(__name__, families)

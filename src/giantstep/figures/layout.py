@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import numpy as np
 import xarray
 
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
-from giantstep.errors import InputError
+from giantstep.errors import InputError, nearest
 from giantstep.family import Question
 from giantstep.figures.labels import short_symbol, value_label
 from giantstep.result import DIAGNOSTICS
@@ -95,8 +94,7 @@ class Reading:
         drawable = [str(n) for n in self.data.data_vars if self.data[n].dtype.kind in "fiub"]
         for name in wanted:
             if name not in drawable:
-                close = difflib.get_close_matches(str(name), drawable, n=1, cutoff=0.5)
-                hint = f" (did you mean `{close[0]}`?)" if close else ""
+                hint = nearest(name, drawable)
                 raise InputError(f"There is no variable `{name}` in the result{hint}; it has {', '.join(known)}.")
         if not wanted:
             raise InputError("plot needs at least one variable.")
@@ -111,7 +109,7 @@ class Reading:
         family, what = self.attrs.get("family"), self.attrs.get("what")
         if not family or not what:
             return None
-        from giantstep.scenario import family_class
+        from giantstep.families import family_class
 
         try:
             return family_class(str(family)).questions[str(what)]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
+from giantstep.families import families, family_class
 from giantstep.family import Variable
 from giantstep.padding import blank_array, pad_stack
-from giantstep.scenario import families, family_class
 from giantstep.sweep.inspect import Entry, entries
 from giantstep.trials import mean_and_error
 from giantstep.types import Array

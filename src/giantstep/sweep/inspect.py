@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.scenario import families, family_class
+from giantstep.families import families, family_class
 from giantstep.sweep.blobs import Damaged
 from giantstep.sweep.keys import Ask, Point
 from giantstep.sweep.store import Facts, Row, Store, check_version, row_of, translated
