@@ -155,23 +155,24 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
     from giantstep.families.one_step.limit import risk_equations
     from giantstep.families.one_step.steps import grouped_tables
-    from giantstep.readout import batch_bulk, first_order
+    from giantstep.readout import first_order
+    from giantstep.readout.pencil import Pencil
 
     points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()} | {"dim": np.array([np.inf])}
-    _, model, tables = next(iter(grouped_tables(s, points, [("exact", np.array([0]))])))
-    equations = risk_equations(tables, model, points)
-    V, R = first_order.starting_response(equations)
-    response = first_order.respond(equations, V, R)
-    R, gm = response.R, response.gm
-    k = len(model.pi)
+    _, model, features = next(iter(grouped_tables(s, points, [("exact", np.array([0]))])))
+    equations = risk_equations(features, model, points)
+    V, response = first_order.cold_start(equations)
+    response = first_order.respond(equations, V, response)
+    q = range(len(model.pi))
     for sweep in range(1, 5000):
-        Vh1, D = first_order.hats(equations, V)
+        Vh1, Vh2 = features.moments(equations.node_weights(equations.b[:, None] + V))
+        D, R, gm = equations.a[:, None] + Vh2, response.R, response.g
         for _ in range(15):
-            bulk = batch_bulk.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
-            R = equations.block_width / (D + (1 - bulk.N[:, range(k), range(k)]) / R)
-            gm = bulk.image
-        S = batch_bulk.bulk_response(bulk, k)
-        response = first_order.Response(R, np.empty((1, 0, 0)), S, Vh1, D, gm)
+            pencil = Pencil.at(equations.bulk, gm, R, Vh1)
+            R = equations.block_width / (D + (1 - pencil.N[:, q, q]) / R)
+            gm = pencil.image
+        S = pencil.response(len(model.pi))
+        response = first_order.Response(R, S, gm, Vh1, D, equations.block_width)
         new = first_order.variance_function(equations, response)
         change = np.max(np.abs(new - V) / (equations.b + V))
         V = new

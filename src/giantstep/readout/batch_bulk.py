@@ -1,4 +1,4 @@
-"""The network after a gradient step on a finite batch, exactly: its bulk is anisotropic (section 6 of the notes).
+"""The bulk that a gradient step on a finite batch leaves behind, which is anisotropic (spiked_features section 6).
 
 Given the batch, the bulk rows b_i of block q have covariance Sigma_q/d,
 
@@ -7,27 +7,36 @@ Given the batch, the bulk rows b_i of block q have covariance Sigma_q/d,
 rho the residuals of the batch. Averages over the batch, E_b, need only functions of rho times 1, s or s^2 (s the target
 direction), so they are one-dimensional sums with three sets of weights.
 
-Notation. M = k for an odd activation, 2k for a linear plus even one. With D = diag(R) (+) I the matrices of the notes
+Notation. M = k for an odd activation, 2k for a linear plus even one. With D = diag(R) (+) I the matrices of section 6
 are Y = D^1/2 y D^1/2, L = D^1/2 l D^1/2, Z = D^-1/2 z D^-1/2, G = D^-1/2 gm D^-1/2; the lower-case ones, used here,
 depend on R only through W = R^1/2 Vh1 R^1/2:
 
     y = P + E_b[l (I + gm l/alpha0)^-1],  P = I (+) 0,   gm = (I + z y)^-1 z,   z = W (+) I                     (6.2)
     R_q D_q + 1 - [(I + z y)^-1]_qq = beta_q,            S = beta V1 = R^1/2 [(I + y z)^-1 y]_11 R^1/2      (6.3), (6.4)
+
+The channels of the features are t, psi, y of (6.7), in this order; `g` of a response is gm.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
+from giantstep.readout.batch_signal import signal_covariance
+from giantstep.readout.bulk import Response
+from giantstep.readout.features import packing
+from giantstep.readout.pencil import Pencil, linearise, scale_direction
 from giantstep.solve import solve_each
-from giantstep.types import Array
+from giantstep.types import Array, Floats
+
+MAX_STEPS, PROBE_STEPS = 300, 15
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchBulk:
     """What the step on a finite batch leaves behind, for B points with k blocks."""
 
     even: bool
@@ -43,18 +52,30 @@ class Batch:
     spread: Array  # (B, k): vs
     row_norm: Array  # (B, k): c_q, the squared norm of the bulk rows
 
-    def take(self, index: Any) -> Batch:
+    chunk: ClassVar[int] = 16
+    packed_only: ClassVar[bool] = True
+    edge_margin: ClassVar[float] = 1e-3
+
+    def take(self, index: Any) -> BatchBulk:
         """Return the points in `index`."""
-        rows = {name: getattr(self, name)[index] for name in self.__dataclass_fields__ if name != "even"}
-        return Batch(even=self.even, **rows)
+        rows = {field.name: getattr(self, field.name)[index] for field in fields(self) if field.name != "even"}
+        taken = BatchBulk(even=self.even, **rows)
+        if "ladder" in self.__dict__:
+            taken.__dict__["ladder"] = self.ladder[index]
+        return taken
+
+    def columns(self, count: int) -> Floats:
+        """Return what tells parameter sets apart, (B, 2k + 1)."""
+        return np.concatenate([self.alpha0[:, None], self.linear, self.square], axis=1)
 
     @property
     def size(self) -> int:
         """M, the size of the matrices."""
         return self.linear.shape[1] * (2 if self.even else 1)
 
+    @cached_property
     def ladder(self) -> Array:
-        """Return l at every node (B, J, M, M)."""
+        """The matrices l at every node (B, J, M, M)."""
         count, k = self.linear.shape
         l = np.zeros((count, self.nodes.shape[1], self.size, self.size))
         q = np.arange(k)
@@ -65,296 +86,168 @@ class Batch:
             l[:, :, k + q, q] = -self.linear[:, None] * rho
         return l
 
+    def start(self, a: Array, block_width: Floats) -> Response:
+        """Return a start without gm: `solve` guesses it, knowing Vh1."""
+        return Response.at_zero(a, block_width, np.full((len(a), self.size, self.size), np.nan))
 
-# -- first order ---------------------------------------------------------------------------------------------------
+    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
+        """Solve the inner equations by Newton; points that a warm start leads astray start once more, cold."""
+        gm, R = np.array(start.g, D.dtype), np.array(start.R)
+        cold = np.isnan(gm).any(axis=(1, 2))
+        gm[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
+        gm, R = self._iterate(Vh1, D, block_width, gm, R, PROBE_STEPS if probe else MAX_STEPS)
+        lost = ~np.isfinite(R).all(axis=1) & ~cold & ~probe
+        if lost.any():
+            again, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
+            gm[lost], R[lost] = again._iterate(*inside, *again._guess(*inside), MAX_STEPS)
+        S = Pencil.at(self, gm, R, Vh1).response(R.shape[1])
+        return Response(R, S, gm, Vh1, D, block_width)
 
+    def _guess(self, Vh1: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
+        """Return where a cold solve starts (6.1)."""
+        k, size = D.shape[1], self.size
+        R = block_width / (D + np.einsum("bqq->bq", Vh1) * self.row_norm)
+        gm = np.zeros((len(R), size, size), R.dtype)
+        gm[:, range(k, size), range(k, size)] = 0.5
+        gm[:, :k, :k] = 0.5 * np.sqrt(np.abs(R))[:, :, None] * Vh1 * np.sqrt(np.abs(R))[:, None, :]
+        return gm, R
 
-def small_inverse(matrices: Array) -> Array:
-    """Invert stacks of small matrices; sizes 1 and 2 in closed form, for speed."""
-    size = matrices.shape[-1]
-    if size == 1:
-        return 1 / matrices
-    if size == 2:
-        (a, b), (c, d) = np.moveaxis(matrices, (-2, -1), (0, 1))
-        out = np.empty_like(matrices)
-        determinant = a * d - b * c
-        out[..., 0, 0], out[..., 0, 1] = d / determinant, -b / determinant
-        out[..., 1, 0], out[..., 1, 1] = -c / determinant, a / determinant
-        return out
-    try:
-        return np.linalg.inv(matrices)
-    except np.linalg.LinAlgError:
-        flat = matrices.reshape(-1, size, size)
-        return solve_each(flat, np.broadcast_to(np.eye(size), flat.shape)).reshape(matrices.shape)
+    def _iterate(
+        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, max_steps: int
+    ) -> tuple[Array, Array]:
+        """Solve the inner equations for (gm, R) by Newton.
 
+        A Newton step that makes the residual grow is taken back and followed by a few damped steps of the plain map,
+        which converges from far away.
+        """
+        gm, R = np.array(gm), np.array(R)
+        k = R.shape[1]
+        q = np.arange(k)
+        safe_gm, safe_R = gm.copy(), R.copy()  # where a point goes when its Newton step fails
+        last = np.full(len(R), np.inf)
+        patience = np.zeros(len(R), dtype=np.int64)
+        active = np.arange(len(R))
+        for _ in range(max_steps):
+            batch = self.take(active)
+            pencil = Pencil.at(batch, gm[active], R[active], Vh1[active])
+            mismatch_g = pencil.image - pencil.gm
+            mismatch_R = R[active] * D[active] + 1 - pencil.N[:, q, q] - block_width[active]
+            size = np.maximum(
+                np.max(np.abs(mismatch_g), axis=(1, 2)) / np.max(np.abs(pencil.image), axis=(1, 2)),
+                np.max(np.abs(mismatch_R) / block_width[active], axis=1),
+            )
+            worse = ~(size < 2 * last[active]) & (patience[active] == 0)
+            done = (size < 1e-14) | ((size < 1e-11) & (size > 0.3 * last[active]))
+            plain_R = block_width[active] / (D[active] + (1 - pencil.N[:, q, q]) / R[active])
+            damped_gm, damped_R = pencil.gm + 0.5 * mismatch_g, 0.5 * (R[active] + plain_R)
+            next_gm, next_R = _newton_step(batch, pencil, R[active], D[active], mismatch_g, mismatch_R)
+            plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
+            next_gm[plain], next_R[plain] = damped_gm[plain], damped_R[plain]
+            next_gm[worse], next_R[worse] = safe_gm[active[worse]], safe_R[active[worse]]
+            fine = active[~worse]
+            safe_gm[fine], safe_R[fine] = damped_gm[~worse], damped_R[~worse]
+            patience[active] = np.where(worse, 8, np.maximum(patience[active] - 1, 0))
+            last[active] = np.where(worse, np.inf, size)
+            active = active[~done]
+            gm[active], R[active] = next_gm[~done], next_R[~done]
+            if active.size == 0:
+                break
+        return gm, R
 
-@dataclass
-class Bulk:
-    """The matrices of (6.2) at given gm, R, Vh1; everything has a leading batch axis."""
+    def tangents(self, response: Response) -> BatchTangents:
+        """Return how (gm, R) and S move with Vh1 and D."""
+        return BatchTangents.at(self, response)
 
-    gm: Array
-    root: Array  # (B, k)
-    sign: Array  # (B, 1)
-    z: Array
-    A: Array  # l (I + gm l/alpha0)^-1 at the nodes (B, J, M, M)
-    y: Array
-    N: Array  # (I + z y)^-1
-    image: Array  # N z
-
-    @classmethod
-    def at(cls, batch: Batch, ladder: Array, gm: Array, R: Array, Vh1: Array) -> Bulk:
-        """Evaluate the matrices."""
-        k, size = batch.linear.shape[1], batch.size
-        if np.iscomplexobj(R) and np.any(np.abs(R.imag) > 1e-8 * np.abs(R)):
-            root, sign = np.sqrt(R), np.ones((len(R), 1))
-        else:  # all R have one sign outside the bulk: keep the roots real (or their complex-step neighbours)
-            sign = np.sign(R.real[:, :1])
-            root = np.sqrt(sign * R)
-        z = np.zeros((len(R), size, size), np.result_type(R, Vh1))
-        z[:, :k, :k] = sign[:, :, None] * root[:, :, None] * Vh1 * root[:, None, :]
-        eye = np.eye(size)
-        z[:, range(k, size), range(k, size)] = 1.0
-        A = ladder @ small_inverse(eye + (gm / batch.alpha0[:, None, None])[:, None] @ ladder)
-        y = np.einsum("bj,bjmn->bmn", batch.weights[:, 0], A)
-        y[:, range(k), range(k)] += 1.0
-        N = small_inverse(eye + z @ y)
-        return cls(gm, root, sign, z, A, y, N, N @ z)
-
-
-def _pair_operator(batch: Batch, bulk: Bulk) -> Array:
-    """Return the matrix of X -> E_b[A X A]/alpha0 on flattened X, (B, M^2, M^2)."""
-    count, nodes, size, _ = bulk.A.shape
-    flat = bulk.A.reshape(count, nodes, size * size)
-    weighted = flat * (batch.weights[:, 0] / batch.alpha0[:, None])[:, :, None]
-    products = np.swapaxes(weighted, 1, 2) @ flat  # [(a, c), (d, b)] = E A_ac A_db
-    products = products.reshape(count, size, size, size, size)
-    return products.transpose(0, 1, 4, 2, 3).reshape(count, size * size, size * size)
-
-
-def _sandwich(left: Array, operator: Array, right: Array) -> Array:
-    """Return the matrix of X -> left Op(X) right on flattened X."""
-    count, size = left.shape[0], left.shape[1]
-    blocks = operator.reshape(count, size, size, size * size)
-    out = np.einsum("bia,bajx->bijx", left, blocks, optimize=True)
-    out = np.einsum("biax,baj->bijx", out, right, optimize=True)
-    return out.reshape(count, size * size, size * size)
-
-
-@dataclass
-class Linearised:
-    """The linearised inner equations in (dgm, dlog R), and what the outputs need."""
-
-    bulk: Bulk
-    pair: Array
-    matrix: Array  # (B, M^2 + k, M^2 + k)
-
-
-def linearise(batch: Batch, bulk: Bulk, R: Array, D: Array) -> Linearised:
-    """Return the Jacobian of gm - N z = 0 and R_q D_q + 1 - N_qq - beta_q = 0 with respect to (gm, log R)."""
-    count, k = R.shape
-    size = batch.size
-    square = size * size
-    pair = _pair_operator(batch, bulk)
-    dtype = np.result_type(bulk.A, R)
-    matrix = np.zeros((count, square + k, square + k), dtype)
-    matrix[:, :square, :square] = np.eye(square) - _sandwich(bulk.image, pair, bulk.image)
-    response = _sandwich(bulk.image, pair, bulk.N).reshape(count, size, size, square)  # dN from dgm
-    q = np.arange(k)
-    matrix[:, square + q, :square] = -response[:, q, q]
-    complement = np.eye(size) - bulk.y @ bulk.image
-    for place in range(k):
-        dz = _scale_direction(bulk, place, k)
-        matrix[:, :square, square + place] = -(bulk.N @ dz @ complement).reshape(count, square)
-        dN = -bulk.N @ dz @ bulk.y @ bulk.N
-        matrix[:, square + q, square + place] = -dN[:, q, q]
-        matrix[:, square + place, square + place] += R[:, place] * D[:, place]
-    return Linearised(bulk, pair, matrix)
-
-
-def _scale_direction(bulk: Bulk, place: int, k: int) -> Array:
-    """Return dz for d log R_place = 1: rows and columns of W each scale by one half."""
-    dz = np.zeros_like(bulk.z)
-    dz[:, place, :k] += 0.5 * bulk.z[:, place, :k]
-    dz[:, :k, place] += 0.5 * bulk.z[:, :k, place]
-    return dz
-
-
-def solve_bulk(
-    batch: Batch, ladder: Array, Vh1: Array, D: Array, block_width: Array, gm: Array, R: Array, max_steps: int = 300
-) -> tuple[Array, Array]:
-    """Solve the inner equations for (gm, R) by Newton, warm-started.
-
-    A Newton step that makes the residual grow is taken back and followed by a few damped steps of the plain map, which
-    converges from far away.
-    """
-    gm, R = np.array(gm), np.array(R)
-    k = R.shape[1]
-    q = np.arange(k)
-    safe_gm, safe_R = gm.copy(), R.copy()  # where a point goes when its Newton step fails
-    last = np.full(len(R), np.inf)
-    patience = np.zeros(len(R), dtype=np.int64)
-    active = np.arange(len(R))
-    for _ in range(max_steps):
-        bulk = Bulk.at(batch.take(active), ladder[active], gm[active], R[active], Vh1[active])
-        mismatch_g = bulk.image - bulk.gm
-        mismatch_R = R[active] * D[active] + 1 - bulk.N[:, q, q] - block_width[active]
-        size = np.maximum(
-            np.max(np.abs(mismatch_g), axis=(1, 2)) / np.max(np.abs(bulk.image), axis=(1, 2)),
-            np.max(np.abs(mismatch_R) / block_width[active], axis=1),
-        )
-        worse = ~(size < 2 * last[active]) & (patience[active] == 0)
-        done = (size < 1e-14) | ((size < 1e-11) & (size > 0.3 * last[active]))
-        plain_R = block_width[active] / (D[active] + (1 - bulk.N[:, q, q]) / R[active])
-        damped_gm, damped_R = bulk.gm + 0.5 * mismatch_g, 0.5 * (R[active] + plain_R)
-        next_gm, next_R = _newton_step(batch.take(active), bulk, R[active], D[active], mismatch_g, mismatch_R)
-        plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
-        next_gm[plain], next_R[plain] = damped_gm[plain], damped_R[plain]
-        next_gm[worse], next_R[worse] = safe_gm[active[worse]], safe_R[active[worse]]
-        fine = active[~worse]
-        safe_gm[fine], safe_R[fine] = damped_gm[~worse], damped_R[~worse]
-        patience[active] = np.where(worse, 8, np.maximum(patience[active] - 1, 0))
-        last[active] = np.where(worse, np.inf, size)
-        active = active[~done]
-        gm[active], R[active] = next_gm[~done], next_R[~done]
-        if active.size == 0:
-            break
-    return gm, R
+    def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
+        """Return P of (6.7), which has counted the directions t and psi as the rest of the bulk: Vh1 each."""
+        k = response.R.shape[1]
+        absorbed = np.zeros((len(response.R), 3 * k, 3 * k))
+        absorbed[:, :k, :k] = absorbed[:, k : 2 * k, k : 2 * k] = response.Vh1
+        return signal_covariance(self, response.g, response.R, response.Vh1), absorbed
 
 
 def _newton_step(
-    batch: Batch, bulk: Bulk, R: Array, D: Array, mismatch_g: Array, mismatch_R: Array
+    batch: BatchBulk, pencil: Pencil, R: Array, D: Array, mismatch_g: Array, mismatch_R: Array
 ) -> tuple[Array, Array]:
     """Return the Newton iterate of (gm, R); R is NaN where the step is too long to be trusted."""
     count, k = R.shape
     right = np.concatenate([mismatch_g.reshape(count, -1), -mismatch_R], axis=1)
-    change = solve_each(linearise(batch, bulk, R, D).matrix, right[:, :, None])[:, :, 0]
+    change = solve_each(linearise(batch, pencil, R, D).matrix, right[:, :, None])[:, :, 0]
     step = change[:, -k:]
     trusted = np.max(np.abs(step), axis=1) < 1
-    return bulk.gm + change[:, :-k].reshape(bulk.gm.shape), np.where(trusted[:, None], R * (1 + step), np.nan)
-
-
-def bulk_response(bulk: Bulk, k: int) -> Array:
-    """Return S = beta V1 (B, k, k)."""
-    S = (bulk.y @ bulk.N)[:, :k, :k]
-    S = bulk.sign[:, :, None] * bulk.root[:, :, None] * S * bulk.root[:, None, :]
-    return 0.5 * (S + np.swapaxes(S, 1, 2))
+    return pencil.gm + change[:, :-k].reshape(pencil.gm.shape), np.where(trusted[:, None], R * (1 + step), np.nan)
 
 
 @dataclass
-class Tangents:
+class BatchTangents:
     """How the inner solution moves with Vh1 and D, along the K packed directions (pairs q <= q', then D_q)."""
 
+    batch: BatchBulk
+    response: Response
     dgm: Array  # (B, K, M, M)
     dR: Array  # (B, K, k)
     dVh1: Array  # (K, k, k)
-    matrix: Array  # -d(V1, V2)/d(Vh1, D) packed (B, K, K)
+    matrix: Array  # -d(S, R)/d(Vh1, D) packed (B, K, K)
 
+    @classmethod
+    def at(cls, batch: BatchBulk, response: Response) -> BatchTangents:
+        """Differentiate the inner solution; one factorisation serves all K directions."""
+        R, S = response.R, response.S
+        pencil = Pencil.at(batch, response.g, R, response.Vh1)
+        linear = linearise(batch, pencil, R, response.D)
+        (count, k), size = R.shape, batch.size
+        rows, columns = packing(k).rows, packing(k).columns
+        pairs, square, directions = len(rows), size * size, len(rows) + k
+        dVh1 = np.zeros((directions, k, k))
+        dVh1[np.arange(pairs), rows, columns] = dVh1[np.arange(pairs), columns, rows] = 1.0
+        dz = np.zeros((count, directions, size, size), linear.matrix.dtype)
+        dz[:, :, :k, :k] = pencil.scale[:, None] * dVh1
+        complement, N = (np.eye(size) - pencil.y @ pencil.image)[:, None], pencil.N[:, None]
+        S_full = (pencil.y @ pencil.N)[:, None]
+        right = np.zeros((count, square + k, directions), linear.matrix.dtype)
+        right[:, :square] = (N @ dz @ complement).reshape(count, directions, square).swapaxes(1, 2)
+        q = np.arange(k)
+        right[:, square + q] = -(N @ dz @ S_full)[:, :, q, q].swapaxes(1, 2)
+        right[:, square + q, pairs + q] -= R
+        change = solve_each(linear.matrix, right).swapaxes(1, 2)
+        dgm = change[:, :, :square].reshape(count, directions, size, size)
+        dlog = change[:, :, square:]
+        dy = -(linear.pair[:, None] @ dgm.reshape(count, directions, square, 1)).reshape(dgm.shape)
+        for block in range(k):
+            dz = dz + dlog[:, :, block, None, None] * scale_direction(pencil, block, k)[:, None]
+        dS = (complement @ dy @ N - S_full @ dz @ S_full)[:, :, :k, :k]
+        dS = pencil.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
+        dR = dlog * R[:, None]
+        matrix = -np.concatenate([dS[:, :, rows, columns], dR], axis=2).swapaxes(1, 2)
+        return cls(batch, response, dgm, dR, dVh1, matrix)
 
-def tangents(batch: Batch, bulk: Bulk, R: Array, D: Array, rows: Array, columns: Array, width: Array) -> Tangents:
-    """Differentiate the inner solution; one factorisation serves all K directions."""
-    linear = linearise(batch, bulk, R, D)
-    count, k = R.shape
-    size, pairs = batch.size, len(rows)
-    square, directions = size * size, pairs + k
-    complement = np.eye(size) - bulk.y @ bulk.image
-    S_full = bulk.y @ bulk.N
-    dVh1 = np.zeros((directions, k, k))
-    dVh1[np.arange(pairs), rows, columns] = 1.0
-    dVh1[np.arange(pairs), columns, rows] = 1.0
-    scale = bulk.sign[:, :, None] * bulk.root[:, :, None] * bulk.root[:, None, :]
-    dz = np.zeros((count, directions, size, size), linear.matrix.dtype)
-    dz[:, :, :k, :k] = scale[:, None] * dVh1
-    right = np.zeros((count, square + k, directions), linear.matrix.dtype)
-    N = bulk.N[:, None]
-    right[:, :square] = (N @ dz @ complement[:, None]).reshape(count, directions, square).swapaxes(1, 2)
-    dN = -(N @ dz @ (bulk.y @ bulk.N)[:, None])
-    q = np.arange(k)
-    right[:, square + q] = dN[:, :, q, q].swapaxes(1, 2)
-    right[:, square + q, pairs + q] -= R
-    change = solve_each(linear.matrix, right).swapaxes(1, 2)
-    dgm = change[:, :, :square].reshape(count, directions, size, size)
-    dlog = change[:, :, square:]
-    dy = -(linear.pair[:, None] @ dgm.reshape(count, directions, square, 1)).reshape(dgm.shape)
-    for place in range(k):
-        dz = dz + dlog[:, :, place, None, None] * _scale_direction(bulk, place, k)[:, None]
-    dS = complement[:, None] @ dy @ N - S_full[:, None] @ dz @ S_full[:, None]
-    S = bulk_response(bulk, k)
-    dS = scale[:, None] * dS[:, :, :k, :k] + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
-    dR = dlog * R[:, None]
-    matrix = -np.concatenate([dS[:, :, rows, columns], dR], axis=2).swapaxes(1, 2) / width[:, None, None]
-    return Tangents(dgm, dR, dVh1, matrix)
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        packed = packing(e.shape[1])
+        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
 
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """There is no kernel form after a finite batch."""
+        raise NotImplementedError
 
-# -- signal --------------------------------------------------------------------------------------------------------
+    def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
+        """Return -dE of section 6.3: E moves by dual^T dP dual + t^T dVh1 t + psi^T dVh1 psi + sum paid dR/R^2.
 
+        dP along each packed direction by a complex step, with the known motion of (gm, R).
+        """
+        response, (count, directions, k) = self.response, self.dR.shape
+        h = 1e-20
 
-def signal_covariance(batch: Batch, ladder: Array, gm: Array, R: Array, Vh1: Array) -> Array:
-    """Return P (B, 3k, 3k) of (6.7) in the order t, psi, y; complex arguments serve complex-step derivatives."""
-    bulk = Bulk.at(batch, ladder, gm, R, Vh1)
-    count, k = R.shape
-    size = batch.size
-    eye = np.eye(size)
-    a0 = batch.alpha0[:, None, None]
-    y, z = bulk.y, bulk.z
-    w0, w1, w2 = (batch.weights[:, j] for j in range(3))
-    rho = batch.nodes
-    yl = np.einsum("bj,bjmn->bmn", w2, bulk.A)
-    yl[:, range(k), range(k)] += 1.0
-    C = y[:, None] + ladder / a0[:, None]
-    Sr = small_inverse(eye + C @ z[:, None]) @ C
-    N1 = y - (eye + y @ z) @ small_inverse(eye + yl @ z) @ (yl - y)
-    f = {"g": rho, "h": rho**3}
-    n = {"e": np.ones(count), "g": np.sum(w1 * f["g"], axis=1), "h": np.sum(w1 * f["h"], axis=1)}
-    tau = {"e": small_inverse(eye + y @ z) @ y}
-    for name in ("g", "h"):
-        tau[name] = np.einsum("bj,bjmn->bmn", w1 * f[name], Sr)
-    names = ("e", "g", "h") if not batch.even else ("e", "g")
+        def move(value: Array, change: Array) -> Array:
+            shape = (count, directions, *value.shape[1:])
+            moved = value[:, None] + 1j * h * np.broadcast_to(change, shape)
+            return moved.reshape(count * directions, *value.shape[1:])
 
-    def inner(a: str, b: str) -> Array:
-        product = np.sum(w0 * f[a] * f[b], axis=1) / batch.alpha0 if a in f and b in f else 0.0
-        return n[a] * n[b] + product
-
-    def block(a: str, b: str) -> Array:
-        na, nb = n[a][:, None, None], n[b][:, None, None]
-        out = nb * tau[a] + na * tau[b] - tau[a] @ z @ tau[b]
-        out = out - (na * eye - tau[a] @ z) @ N1 @ (nb * eye - z @ tau[b])
-        if a in f and b in f:
-            out = out + np.einsum("bj,bjmn->bmn", w0 * f[a] * f[b], Sr) / a0
-        return (bulk.sign * bulk.root)[:, :, None] * out[:, :k, :k] * bulk.root[:, None, :]
-
-    S = {(a, b): block(a, b) for a in names for b in names}
-    gamma, G = batch.gamma, batch.strength
-    rho_perp = np.sqrt(1 - gamma**2)
-    combine = {
-        "v": {"g": 1 / G},
-        "p": {"e": 1 / rho_perp, "g": -gamma / (rho_perp * G)},
-        "g": {"g": np.ones(count)},
-        "h": {"h": np.ones(count)},
-    }
-
-    def mixed(a: str, b: str) -> Array:
-        return sum((ca * cb)[:, None, None] * S[x, x2] for x, ca in combine[a].items() for x2, cb in combine[b].items())
-
-    def mixed_inner(a: str, b: str) -> Array:
-        return sum(ca * cb * inner(x, x2) for x, ca in combine[a].items() for x2, cb in combine[b].items())
-
-    P = np.zeros((count, 3 * k, 3 * k), np.result_type(Sr, R))
-    slot = {"v": slice(0, k), "p": slice(k, 2 * k)}
-    for a in ("v", "p"):
-        for b in ("v", "p"):
-            P[:, slot[a], slot[b]] = mixed(a, b)
-    last = slice(2 * k, 3 * k)
-    q = np.arange(k)
-    P[:, 2 * k + q, 2 * k + q] = R * batch.spread
-    if not batch.even:
-        m = {"g": R * batch.covariance_g, "h": R * batch.covariance_h}
-        for a in ("v", "p"):
-            P[:, slot[a], last] = sum(
-                (mixed_inner(a, x)[:, None, None] * np.eye(k) - mixed(a, x) @ Vh1) * m[x][:, None, :] for x in m
-            )
-            P[:, last, slot[a]] = np.swapaxes(P[:, slot[a], last], 1, 2)
-        for x in m:
-            for x2 in m:
-                core = Vh1 * inner(x, x2)[:, None, None] - Vh1 @ S[x, x2] @ Vh1
-                P[:, last, last] -= m[x][:, :, None] * core * m[x2][:, None, :]
-    return 0.5 * (P + np.swapaxes(P, 1, 2))
+        batch = self.batch.take(np.repeat(np.arange(count), directions))
+        moved = (move(response.g, self.dgm), move(response.R, self.dR), move(response.Vh1, self.dVh1))
+        dP = signal_covariance(batch, *moved).imag.reshape(count, directions, *dual.shape[1:] * 2) / h
+        dE = np.einsum("bi,baij,bj->ba", dual, dP, dual)
+        along = x[:, : 2 * k].reshape(count, 2, k)
+        dE += np.einsum("bci,aij,bcj->ba", along, self.dVh1, along)
+        dE += np.einsum("bq,baq->ba", paid / response.R**2, self.dR)
+        return packing(k).unpack(-dE / packing(k).multiplicity)

@@ -1,16 +1,17 @@
-"""Classification: the second layer fitted with a convex loss of the margin (section 9 of the notes).
+"""Classification: the second layer fitted with a convex loss of the margin (spiked_features section 9).
 
-Labels are sign<w*,x>, turned with probability `flip`, and a minimises sum_mu l(y_mu f_mu) + (ridge/2) |a|^2. Given
-kappa the output before the fit reacts, omega ~ N(c, Q), and the teacher field <w*,x> are jointly Gaussian, with
-covariance rho psi.mu1: every node of kappa is a cluster of `giantstep.risk`, whose channel gives E g, E g^2, E g' and
-E dg/dnu. The bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
+The class is the sign of a field nu + tau(kappa), nu = rho . xi, turned with probability `flip`, and a minimises
+sum_mu l(y_mu f_mu) + (ridge/2) |a|^2. Given kappa the output before the fit reacts, omega ~ N(c, Q), and the field are
+jointly Gaussian, with covariance rho . c1: every node of kappa is a cluster of `giantstep.risk`, whose channel gives
+E g, E g^2, E g' and E dg/dnu. The bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
 
-    Vh1 = -r E[mu1 mu1^T g'],  Vh2 = -r E[mu2 g'];  psih = r rho E[mu1 dg/dnu],  psi = S psih
-    (Q1, Q2) = -L(r E[mu1 mu1^T g^2] + beta psih psih^T,  r E[mu2 g^2] + beta t^2/(omega R^2))
-    r E[mu0_q g] = theta_q/(d R_q),  r E[T_q g] = t_q/(omega_q R_q)
+    Vh1 = -r E[mu1 mu1^T g'],  Vh2 = -r E[mu2 g'];  psih_l = r rho_l E[mu1 dg/dnu]
+    r E[mu0_q g] = theta_q/(d R_q),  the channel coefficients likewise with their prior
+    (Q1, Q2) = -L(r E[mu1 mu1^T g^2], r E[mu2 g^2]), and what the signal pushes
 
-The last two are solved by Newton's step at every sweep; the rest is iterated with Anderson's mixing, in the scale-free
-coordinates (log V, log Q, c/sqrt(Q), psi/sqrt(Q)): where the classes are nearly separable everything grows together.
+The means are solved by Newton's step at every sweep (the least squares of `signal`); the rest is iterated with
+Anderson's mixing, in the scale-free coordinates (log V, log Q, c/sqrt(Q), tau/sqrt(Q)): where the classes are nearly
+separable everything grows together.
 """
 
 from __future__ import annotations
@@ -21,16 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.readout.errors import least_squares, misclassified
-from giantstep.readout.features import Tables
-from giantstep.readout.first_order import (
-    Equations,
-    Response,
-    isotropic_response,
-    response_matrix,
-    starting_response,
-    variance_function,
-)
+from giantstep.readout.bulk import Response
+from giantstep.readout.features import Features
+from giantstep.readout.first_order import Equations, cold_start, variance_function
+from giantstep.readout.signal import Signal, solve_signal
+from giantstep.readout.signs import misclassified
 from giantstep.risk import Hinge, Logistic, Loss, Rows, SignLabels, channel_moments, quadrature, stiffness
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers
@@ -38,7 +34,7 @@ from giantstep.types import Floats, Indices, Integers
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "hinge": Hinge()}
 CHUNK = 8
 NODES = 8
-"""Quadrature nodes on a panel of the margin: nine digits of every observable; the room's 20 would cost twice."""
+"""Quadrature nodes on a panel of the margin: nine digits of every observable; 20 would cost twice."""
 MAX_SWEEPS = 200
 MEMORY = 6
 """Earlier sweeps that Anderson's mixing looks back on."""
@@ -53,7 +49,7 @@ _RARE = 1e-13
 
 @dataclass
 class Classifier:
-    """The fitted classifier at B points; the letters are those of the notes, `identity` a self-test."""
+    """The fitted classifier at B points; the letters are those of `Errors`, `identity` a self-test."""
 
     test: Floats
     train: Floats
@@ -61,8 +57,8 @@ class Classifier:
     misclassified: Floats
     norm: Floats
     theta: Floats
-    t: Floats
-    psi: Floats
+    x: Floats
+    tau: Floats
     Q1: Floats
     Q2: Floats
     V1: Floats
@@ -80,50 +76,46 @@ class Classifier:
 
 @dataclass
 class _State:
-    """What is iterated: V, Q and c at the nodes (B, N), psi (B, k), and the R that starts the bulk."""
+    """What is iterated: V, Q and c0 at the nodes (B, N), tau (B, L, k), and the response that starts the bulk."""
 
     V: Floats
     Q: Floats
-    c: Floats
-    psi: Floats
-    R: Floats
+    c0: Floats
+    tau: Floats
+    response: Response
 
     def take(self, index: Any) -> _State:
-        return _State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+        arrays = (self.V[index], self.Q[index], self.c0[index], self.tau[index])
+        return _State(*arrays, self.response.take(index))
 
     def put(self, index: Any, part: _State) -> None:
-        for name in self.__dataclass_fields__:
-            getattr(self, name)[index] = getattr(part, name)
+        self.V[index], self.Q[index], self.c0[index], self.tau[index] = part.V, part.Q, part.c0, part.tau
+        self.response.put(index, part.response)
 
     def coordinates(self) -> Floats:
-        """Return log V and log Q at the nodes, c and psi over the root of Q in the middle, (B, 3 N + k)."""
+        """Return log V and log Q at the nodes, c0 and tau over the root of Q in the middle, (B, 3 N + L k)."""
         scale = np.sqrt(self.Q[:, self.Q.shape[1] // 2, None])
-        return np.concatenate([np.log(self.V), np.log(self.Q), self.c / scale, self.psi / scale], axis=1)
+        means = (self.c0 / scale, self.tau.reshape(len(scale), -1) / scale)
+        return np.concatenate([np.log(self.V), np.log(self.Q), *means], axis=1)
 
-    @classmethod
-    def at(cls, coordinates: Floats, R: Floats, nodes: int) -> _State:
-        """Return the state behind coordinates."""
+    def at(self, coordinates: Floats) -> _State:
+        """Return the state behind coordinates, with this response."""
+        nodes = self.V.shape[1]
         V, Q = np.exp(coordinates[:, :nodes]), np.exp(coordinates[:, nodes : 2 * nodes])
         rest = coordinates[:, 2 * nodes :] * np.sqrt(Q[:, nodes // 2, None])
-        return cls(V, Q, rest[:, :nodes], rest[:, nodes:], R)
+        return _State(V, Q, rest[:, :nodes], rest[:, nodes:].reshape(self.tau.shape), self.response)
 
 
 def classify(equations: Equations, loss: str, flip: Floats, inverse_dim: Floats) -> Classifier:
-    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1)."""
-    equations = dataclasses.replace(equations, tables=_often(equations.tables))
+    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features tau and rho."""
+    often = np.flatnonzero(equations.features.weights.max(axis=0) > _RARE)
+    equations = dataclasses.replace(equations, features=equations.features.at_nodes(often))
     index = np.arange(len(equations.ratio))
     parts = [
-        _classify_chunk(equations.take(some), LOSSES[loss], flip[some], inverse_dim[some])
-        for some in np.split(index, np.arange(CHUNK, len(index), CHUNK))
+        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], inverse_dim[chunk])
+        for chunk in np.split(index, np.arange(CHUNK, len(index), CHUNK))
     ]
     return Classifier.join(parts)
-
-
-def _often(tables: Tables) -> Tables:
-    """Leave out the nodes of kappa that are never met."""
-    kept = np.flatnonzero(tables.weights.max(axis=0) > _RARE)
-    at_nodes = ("nodes", "weights", "mu0", "mu1", "mu2", "channel", "stretch", "h", "h1", "hh")
-    return dataclasses.replace(tables, **{name: getattr(tables, name)[..., kept] for name in at_nodes})
 
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
@@ -132,46 +124,45 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, inverse_dim:
     state = _start(equations)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
     iterations, stalled = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    mixing = _Mixing(np.broadcast_to(equations.tables.weights, state.V.shape), state.psi.shape[1])
+    mixing = _Mixing(np.broadcast_to(equations.features.weights, state.V.shape), state.tau[0].size)
     active = np.arange(count)
     for _ in range(MAX_SWEEPS):
-        part, here = equations.take(active), state.take(active)
-        new, _ = _sweep(part, loss, flip[active], inverse_dim[active], here)
-        now = _distance(here, new)
+        old = state.take(active)
+        new, _ = _sweep(equations.take(active), loss, flip[active], inverse_dim[active], old)
+        now = _distance(old, new)
         iterations[active] += 1
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
         residual[active] = now
         done = (now < GOAL) | ((now < GOOD_ENOUGH) & (stalled[active] >= 3)) | ~np.isfinite(now)
-        state.put(active, mixing.next(here, new, active, now, best[active]))
+        state.put(active, mixing.next(old, new, active, now, best[active]))
         active = active[~done]
         if not active.size:
             break
-    state, found = _sweep(equations, loss, flip, inverse_dim, state)
-    return _observables(equations, loss, flip, state, found, residual, iterations)
+    state, fit = _sweep(equations, loss, flip, inverse_dim, state)
+    return _observables(equations, loss, flip, state, fit, residual, iterations)
 
 
 class _Mixing:
     """Anderson's mixing of many points at once; a point that moves away forgets its past."""
 
-    def __init__(self, weights: Floats, k: int) -> None:
+    def __init__(self, weights: Floats, means: int) -> None:
         count = len(weights)
         norm = np.maximum(weights, 1e-6) ** 0.5  # rare nodes follow the rest, but must settle too
-        self.norm = np.concatenate([norm, norm, norm, np.ones((count, k))], axis=1)
-        self.places = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
-        self.steps = np.full_like(self.places, np.nan)
+        self.norm = np.concatenate([norm, norm, norm, np.ones((count, means))], axis=1)
+        self.positions = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
+        self.steps = np.full_like(self.positions, np.nan)
 
-    def next(self, here: _State, new: _State, active: Indices, now: Floats, best: Floats) -> _State:
+    def next(self, old: _State, new: _State, active: Indices, now: Floats, best: Floats) -> _State:
         """Return the next state of the points in `active`, from the last one and its image."""
-        x, nodes = here.coordinates(), here.V.shape[1]
-        image = new.coordinates()
+        x, image = old.coordinates(), new.coordinates()
         lost = (now > NEAR) | (now > 10 * best)
-        places, steps = self.places[active], self.steps[active]
-        places[lost], steps[lost] = np.nan, np.nan
-        places = np.concatenate([places[:, 1:], x[:, None]], axis=1)
+        positions, steps = self.positions[active], self.steps[active]
+        positions[lost], steps[lost] = np.nan, np.nan
+        positions = np.concatenate([positions[:, 1:], x[:, None]], axis=1)
         steps = np.concatenate([steps[:, 1:], (image - x)[:, None]], axis=1)
-        self.places[active], self.steps[active] = places, steps
-        moved, turned = (np.nan_to_num(array[:, :-1] - array[:, -1:], nan=0.0) for array in (places, steps))
+        self.positions[active], self.steps[active] = positions, steps
+        moved, turned = (np.nan_to_num(array[:, :-1] - array[:, -1:], nan=0.0) for array in (positions, steps))
         measured = turned * self.norm[active][:, None]
         gram = measured @ np.swapaxes(measured, 1, 2)
         size = np.trace(gram, axis1=1, axis2=2)[:, None, None]
@@ -180,78 +171,70 @@ class _Mixing:
         share = solve_each(gram, wanted)[:, :, 0]
         mixed = image - np.einsum("bm,bmn->bn", share, moved + turned)
         good = np.isfinite(mixed).all(axis=1) & (np.abs(mixed - x).max(axis=1) < 3)
-        return _State.at(np.where(good[:, None], mixed, image), new.R, nodes)
+        return new.at(np.where(good[:, None], mixed, image))
 
 
 def _start(equations: Equations) -> _State:
-    count, k = len(equations.ratio), len(equations.pi)
-    V, R = starting_response(equations)
-    tables = equations.tables
-    Q = 0.1 * np.broadcast_to(np.sum(tables.mu1**2 + tables.mu2, axis=1), V.shape)
-    return _State(np.minimum(V, 10.0), np.maximum(Q, 1e-3), np.zeros(V.shape), np.zeros((count, k)), R)
+    V, response = cold_start(equations)
+    features = equations.features
+    Q = 0.1 * np.broadcast_to(np.sum(features.mu1**2 + features.mu2, axis=1), V.shape)
+    tau = np.zeros((len(V), features.Jp.shape[1], len(features.pi)))
+    return _State(np.minimum(V, 10.0), np.maximum(Q, 1e-3), np.zeros(V.shape), tau, response)
 
 
 @dataclass
-class _Found:
-    """What a sweep knows of its new state; `means` are theta, then t of every channel."""
+class _Fit:
+    """What a sweep knows of its new state."""
 
-    means: Floats
+    signal: Signal
     response: Response
-    packed_Q: Floats
+    Q1: Floats
+    Q2: Floats
     moments: tuple[Floats, Floats, Floats, Floats]
 
 
-def _sweep(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats, state: _State) -> tuple[_State, _Found]:
+def _sweep(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats, state: _State) -> tuple[_State, _Fit]:
     """Return the next state: channel, hats, bulk, means."""
-    tables, beta, k = equations.tables, equations.width, len(equations.pi)
-    weights = equations.ratio[:, None] * tables.weights
+    features, width = equations.features, equations.width[:, None]
+    weights = equations.ratio[:, None] * features.weights
     g, g2, slope, along = moments = _channel(equations, loss, flip, state)
-    pulled = weights * slope
-    mu1 = np.broadcast_to(tables.mu1, (len(beta), *tables.mu1.shape[1:]))
-    Vh1 = (mu1 * pulled[:, None, :]) @ np.swapaxes(mu1, 1, 2)
-    D = equations.a[:, None] + (tables.mu2 @ pulled[:, :, None])[:, :, 0]
-    response = isotropic_response(0.5 * (Vh1 + np.swapaxes(Vh1, 1, 2)), D, equations.block_width, state.R)
-    R = response.R
-    psih = (mu1 @ (weights * _rho(tables.gamma)[:, None] * along)[:, :, None])[:, :, 0]
-    psi = (response.S @ psih[:, :, None])[:, :, 0]
-
-    root = np.sqrt(R)
-    channels = tables.channel.shape[1]
-    channel_root = np.tile(root, channels // k) * np.sqrt(tables.omega)
-    scale = np.concatenate([root, channel_root], axis=1)
-    functions = np.concatenate([tables.mu0, tables.channel], axis=1) * scale[:, :, None]
-    penalty = np.concatenate([np.repeat(np.sqrt(inverse_dim)[:, None], k, 1), np.ones((len(R), channels))], axis=1)
+    Vh1, Vh2 = features.moments(weights * slope)
+    D = equations.a[:, None] + Vh2
+    response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
+    moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
+    psih = _rho(features)[:, :, None] * moved[:, None, :]
     stiff = stiffness(slope, state.V, np.ones_like(slope))
-    solution, c = least_squares(weights * stiff, state.c + g / stiff, functions, penalty, np.zeros_like(scale))
-    means = solution * scale
+    signal = solve_signal(equations, response, weights * stiff, state.c0 + g / stiff, psih, inverse_dim)
 
-    paid = means[:, :k] ** 2 * inverse_dim[:, None]
-    t = means[:, k:].reshape(len(R), -1, k)
-    paid = paid + np.sum(t**2 / tables.omega.reshape(len(tables.omega), -1, k), axis=1)
-    squares = weights * g2
-    A = (mu1 * squares[:, None, :]) @ np.swapaxes(mu1, 1, 2) + beta[:, None, None] * psih[:, :, None] * psih[:, None, :]
-    e = (tables.mu2 @ squares[:, :, None])[:, :, 0] + beta[:, None] * paid / R**2
-    packed_Q = (response_matrix(equations, response) @ equations.pack(A, e)[:, :, None])[:, :, 0]
-    Q = ((packed_Q * equations.multiplicity)[:, None, :] @ equations.features)[:, 0, :]
-    new = _State(variance_function(equations, response), Q, c, psi, R)
-    return new, _Found(means, response, packed_Q, moments)
+    tangents = equations.bulk.tangents(response)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, signal.theta**2 * inverse_dim[:, None])
+    dQ1, dQ2 = tangents.apply(*features.moments(weights * g2))
+    Q1, Q2 = Q1 + dQ1 / width[:, :, None], Q2 + dQ2 / width
+    Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1)
+    new = _State(variance_function(equations, response), Q, signal.c0, signal.tau, response)
+    return new, _Fit(signal, response, Q1, Q2, moments)
+
+
+def _rho(features: Features) -> Floats:
+    assert features.rho is not None
+    return features.rho
+
+
+def _covariance(features: Features, tau: Floats) -> Floats:
+    """Return the covariance of the output and the field given kappa, rho . c1 (B, N)."""
+    direction: Floats = (_rho(features)[:, None, :] @ tau @ features.mu1)[:, 0, :]
+    return direction
 
 
 def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Rows:
     """Return the margins of one label: a row for each point and node, in that order."""
-    tables = equations.tables
-    shape = state.V.shape
+    features = equations.features
+    assert features.tau is not None
     scale = np.sqrt(state.Q)
-    rho = _rho(tables.gamma)[:, None]
-    slope = rho * (state.psi[:, None, :] @ tables.mu1)[:, 0, :] / scale
-    variance = np.maximum(rho**2 - slope**2, 0.0)
-    tau = tables.gamma[:, None] * tables.nodes
-    columns = (label * state.c, scale, label * tau, slope, variance, flip[:, None])
-    return Rows(*(np.broadcast_to(column, shape).ravel() for column in columns))
-
-
-def _rho(gamma: Floats) -> Floats:
-    return np.sqrt(np.maximum(0.0, 1 - gamma**2))
+    slope = _covariance(features, state.tau) / scale
+    variance = np.maximum((_rho(features) ** 2).sum(axis=1)[:, None] - slope**2, 0.0)
+    columns = (label * state.c0, scale, label * features.tau, slope, variance, flip[:, None])
+    return Rows(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
 def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats, Floats, Floats]:
@@ -259,11 +242,11 @@ def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> t
     V, shape = state.V.ravel(), state.V.shape
     g, g2, slope, along = (np.zeros(shape) for _ in range(4))
     for label in (1, -1):
-        found = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES)
-        g += label * found.g.reshape(shape)
-        g2 += found.g2.reshape(shape)
-        slope -= found.slope.reshape(shape)
-        along += found.along_teacher.reshape(shape)
+        moments = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES)
+        g += label * moments.g.reshape(shape)
+        g2 += moments.g2.reshape(shape)
+        slope -= moments.slope.reshape(shape)
+        along += moments.along_teacher.reshape(shape)
     return g, g2, slope, along
 
 
@@ -278,14 +261,13 @@ def _observables(
     loss: Loss,
     flip: Floats,
     state: _State,
-    found: _Found,
+    fit: _Fit,
     residual: Floats,
     iterations: Integers,
 ) -> Classifier:
-    tables, r, ridge, k = equations.tables, equations.ratio, equations.a, len(equations.pi)
-    weights = np.broadcast_to(tables.weights, state.V.shape)
-    Q1, Q2 = equations.unpack(found.packed_Q)
-    norm = Q2.sum(axis=1)
+    features, r, ridge, signal = equations.features, equations.ratio, equations.a, fit.signal
+    weights = np.broadcast_to(features.weights, state.V.shape)
+    norm = fit.Q2.sum(axis=1)
     V, shape = state.V.ravel(), state.V.shape
     loss_at, wrong_at = np.zeros(shape), np.zeros(shape)
     for label in (1, -1):
@@ -296,11 +278,10 @@ def _observables(
         loss_at += losses.reshape(shape)
         wrong_at += wrong.reshape(shape)
     train_loss = np.sum(weights * loss_at, axis=1)
-    along = (state.psi[:, None, :] @ tables.mu1)[:, 0, :]
-    missed = misclassified(tables, state.c, along, state.Q)
+    missed = misclassified(features, signal.c0, signal.c1, state.Q)
     # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E g^2; Stein gives E[g omega]
-    g, g2, slope, teacher = found.moments
-    pull = state.c * g - state.Q * slope + _rho(tables.gamma)[:, None] * along * teacher + state.V * g2
+    g, g2, slope, teacher = fit.moments
+    pull = state.c0 * g - state.Q * slope + _covariance(features, state.tau) * teacher + state.V * g2
     stationary = r * np.sum(weights * pull, axis=1)
     return Classifier(
         test=(1 - 2 * flip) * missed + flip,
@@ -308,13 +289,13 @@ def _observables(
         objective=train_loss + 0.5 * ridge / r * norm,
         misclassified=missed,
         norm=norm,
-        theta=found.means[:, :k],
-        t=found.means[:, k : 2 * k],
-        psi=state.psi,
-        Q1=Q1,
-        Q2=Q2,
-        V1=found.response.S / equations.width[:, None, None],
-        V2=found.response.R / equations.width[:, None],
+        theta=signal.theta,
+        x=signal.x,
+        tau=signal.tau,
+        Q1=fit.Q1,
+        Q2=fit.Q2,
+        V1=fit.response.S / equations.width[:, None, None],
+        V2=fit.response.R / equations.width[:, None],
         identity=np.abs(stationary - ridge * norm) / (ridge * norm),
         residual=residual,
         iterations=iterations,

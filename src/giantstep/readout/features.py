@@ -1,36 +1,130 @@
-"""Conditionally Gaussian features: functions of kappa at the nodes of a rule."""
+"""Features that are Gaussian given kappa: functions of kappa at the nodes of a rule, and packed symmetric matrices."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
 
-from giantstep.types import Floats, Integers
+import numpy as np
+
+from giantstep.types import Array, Floats, Integers
 
 
 @dataclass(frozen=True)
-class Tables:
-    """Functions of kappa at N nodes with normal weights: `weights` (M, N), `mu0`... (M, k, N), `h`... (M, N).
+class Features:
+    """M parameter sets with k classes of neurons at N nodes of kappa in R^m, C channels each, L unlearnt directions.
 
-    `channel` (M, C k, N) holds the C channels of every block and `omega` (M, C k) their weights; `stretch` (M, k, N) is
-    s_q nu_q, what a feature gains when the input is stretched (0 where that is not counted). After a finite batch `mu1`
-    is E sigma' (the notes' mub1), and the channels are kappa mub1 and mub2/2.
+    Given kappa, neuron i of class q with the bulk row b_i is, with xi_l the coordinates of the input along the unlearnt
+    directions (few_steps_readout (4.1), (4.2)),
+
+        mu0_q + mu1_q <b_i, x> + sqrt(mu2_q) N(0, 1) + sum_c eps_ic [T0_qc + mu1_q sum_l Jp_lqc xi_l]/sqrt(d),
+        eps_ic ~ N(0, omega_qc),
+
+    and the label has h = E[y|kappa], h1_l = E[xi_l y|kappa], hh = E[y^2|kappa]. What belongs to a channel of a class
+    has one axis of length X = C k, channel after channel: entry c k + q. Every array starts with the axis of the sets.
     """
 
-    nodes: Floats
+    pi: Floats
+    """Fractions of the classes (k,), the same for all sets."""
     weights: Floats
+    """Weights of the nodes (M, N), of sum 1; the equations do not ask where the nodes are."""
     mu0: Floats
     mu1: Floats
     mu2: Floats
-    channel: Floats
+    """Conditional functions of the classes (M, k, N)."""
+    T0: Floats
+    """What a channel adds as a function of kappa (M, X, N)."""
     omega: Floats
-    stretch: Floats
+    """Weights of the channels (M, X): the variances of eps."""
+    Jp: Floats
+    """What a channel adds along the unlearnt directions, in units of mu1 (M, L, X)."""
     h: Floats
     h1: Floats
     hh: Floats
-    gamma: Floats
+    """Labels given kappa: (M, N), (M, L, N), (M, N)."""
+    tau: Floats | None = None
+    rho: Floats | None = None
+    """The field whose sign is the class, tau + sum_l rho_l xi_l: (M, N) and (M, L). None: there are no classes."""
+    stretch: Floats | None = None
+    """What a feature gains where the input is stretched, (M, k, N), counted at a finite dimension. None: nothing."""
+    kappa: Floats | None = None
+    """The nodes themselves (M, m, N), for callers; no equation reads them."""
 
-    def take(self, index: Integers) -> Tables:
-        """Return the tables listed in `index`; a single table is kept single, to be broadcast."""
+    def take(self, index: Any) -> Features:
+        """Return the sets listed in `index`; a single one is kept single, to be broadcast."""
         if len(self.weights) == 1:
             return self
-        return Tables(**{name: getattr(self, name)[index] for name in self.__dataclass_fields__})
+        taken = self._with_arrays(lambda array: array[index])
+        if "packed" in self.__dict__:
+            taken.__dict__["packed"] = self.packed[index]
+        return taken
+
+    def at_nodes(self, index: Integers) -> Features:
+        """Return the features at the nodes in `index` only."""
+        return self._with_arrays(lambda array: array[..., index], leave=("pi", "omega", "Jp", "rho"))
+
+    def _with_arrays(self, change: Callable[[Array], Array], leave: tuple[str, ...] = ("pi",)) -> Features:
+        arrays = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in leave}
+        return dataclasses.replace(self, **{name: change(a) for name, a in arrays.items() if a is not None})
+
+    @property
+    def channels(self) -> int:
+        """C, the number of channels of every class."""
+        return self.T0.shape[1] // len(self.pi)
+
+    @cached_property
+    def packed(self) -> Floats:
+        """The functions (mu1_q mu1_q', mu2_q), q <= q', of which V is a combination (M, K, N)."""
+        rows, columns = packing(len(self.pi)).rows, packing(len(self.pi)).columns
+        return np.concatenate([self.mu1[:, rows] * self.mu1[:, columns], self.mu2], axis=1)
+
+    def per_channel(self, values: Array) -> Array:
+        """Repeat values of classes (..., k) for all channels (..., X)."""
+        return np.concatenate([values] * self.channels, axis=-1)
+
+    def over_channels(self, values: Array) -> Array:
+        """Sum values of channels (..., X) over the channels of each class (..., k)."""
+        return values.reshape(*values.shape[:-1], self.channels, len(self.pi)).sum(axis=-2)
+
+    def quadratic(self, matrix: Array, vector: Array) -> Array:
+        """Return mu1^T matrix mu1 + mu2 . vector at the nodes, (B, k, k) and (B, k) to (B, N)."""
+        along = np.einsum("bqn,bqn->bn", self.mu1, matrix @ self.mu1)
+        return along + (vector[:, None, :] @ self.mu2)[:, 0, :]
+
+    def moments(self, weights: Array) -> tuple[Array, Array]:
+        """Return sum_n weights mu1 mu1^T (B, k, k) and sum_n weights mu2 (B, k) for weights of the nodes (B, N)."""
+        pairs = (self.mu1 * weights[:, None, :]) @ np.swapaxes(self.mu1, 1, 2)
+        return 0.5 * (pairs + np.swapaxes(pairs, 1, 2)), (self.mu2 @ weights[:, :, None])[:, :, 0]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Packed coordinates of a symmetric k x k matrix and a k-vector: the pairs q <= q', then the vector."""
+
+    rows: Integers
+    columns: Integers
+    multiplicity: Floats
+    """How often a coordinate counts in a sum over the matrix: 2 for q < q', else 1."""
+
+    def pack(self, matrix: Array, vector: Array) -> Array:
+        """Return the packed coordinates (B, K)."""
+        return np.concatenate([matrix[:, self.rows, self.columns], vector], axis=1)
+
+    def unpack(self, packed: Array) -> tuple[Array, Array]:
+        """Return the symmetric (B, k, k) matrix and the (B, k) vector."""
+        pairs = len(self.rows)
+        k = packed.shape[1] - pairs
+        matrix = np.empty((len(packed), k, k), packed.dtype)
+        matrix[:, self.rows, self.columns] = packed[:, :pairs]
+        matrix[:, self.columns, self.rows] = packed[:, :pairs]
+        return matrix, packed[:, pairs:]
+
+
+@cache
+def packing(k: int) -> Packing:
+    """Return the packed coordinates for k classes."""
+    rows, columns = np.triu_indices(k)
+    return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]))

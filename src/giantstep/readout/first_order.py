@@ -1,196 +1,99 @@
-"""First-order equations of the ridge problem: the function V(kappa), real for the risk, complex for the spectrum.
+"""First-order equations of the ridge problem: the function V(kappa), real for the errors, complex for the spectrum.
 
-With mu1_q, mu2_q the conditional functions of the blocks, beta_q = pi_q p/d and r = n/p, V solves
+With mu1_q, mu2_q the conditional functions of the blocks, beta_q = pi_q p/d and r = n/p, V solves (spiked_features)
 
     Vh1_qq' = r E[mu1_q mu1_q'/(b+V)],  Vh2_q = r E[mu2_q/(b+V)],  D_q = a + Vh2_q                      (3.1)
-    g = (I + Vh1 diag R)^-1 Vh1,  R_q = beta_q/(D_q + g_qq)                                             (3.2), (3.3)
-    S = (I + diag(R) Vh1)^-1 diag R,  V = [mu1^T S mu1 + mu2 . R]/beta                                  (3.4)
+    (Vh1, D) -> (R, S), the answer of the bulk: (3.2)-(3.4) where it is isotropic, see `bulk`
+    V = [mu1^T S mu1 + mu2 . R]/beta                                                                    (3.4)
 
-Only the product a b matters: a b = lambda (ridge). (a, b) = (lambda, 1) are the equations of the notes, (1, lambda)
-their "kernel normalisation", in which V, R and S are lambda times larger; it stays finite for n < p as lambda -> 0. For
-the spectrum (a, b) = (-z, 1).
+Only the product a b matters: a b = lambda (ridge). (a, b) = (lambda, 1) are the equations of section 3, (1, lambda)
+the "kernel normalisation" of section 11, in which V, R and S are lambda times larger; it stays finite for n < p as
+lambda -> 0. For the spectrum (a, b) = (-z, 1).
 
-The unknown is V at the nodes of kappa. It lies in the span of the K = k(k+1)/2 + k functions m = (mu1_q mu1_q', mu2_q)
+The unknown is V at the nodes of kappa. It lies in the span of the K = k(k+1)/2 + k functions (mu1_q mu1_q', mu2_q)
 with q <= q', so for few blocks it is packed into K coordinates; for many blocks, where K exceeds the number of nodes,
 Newton's equation is solved at the nodes themselves with the symmetric kernel of (3.5).
-
-After a step on a finite batch the rows of the bulk are anisotropic: (3.2)-(3.4) are replaced by (6.2)-(6.4), see
-`batch_bulk`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from giantstep.readout import batch_bulk
-from giantstep.readout.batch_bulk import Batch
-from giantstep.readout.features import Tables
+from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.features import Features, Packing, packing
+from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
 
 PACKED_BLOCKS = 8
-CHUNK = 64
 KERNEL_CHUNK = 8
-BATCH_CHUNK = 16
-PROBE_STEPS = 15
+CHUNK_NODES = 1000
+"""Nodes above which fewer points are solved together, and above which the kernel at the nodes is not formed."""
+MAX_STEPS, PROBE_STEPS = 60, 15
 
 
 @dataclass
 class Equations:
-    """The first-order equations of B points with k blocks: functions of kappa, sizes and the pair (a, b)."""
+    """The first-order equations of B points with k blocks: functions of kappa, sizes, the pair (a, b), and the bulk."""
 
-    tables: Tables
-    pi: Floats
+    features: Features
     ratio: Floats  # r = n/p, (B,)
     width: Floats  # beta = p/d, (B,)
     a: Array  # (B,)
     b: Floats  # (B,)
-    batch: Batch | None = None
-    """The finite batch whose anisotropy the bulk carries; None for an isotropic bulk."""
+    bulk: Bulk = field(default_factory=IsotropicBulk)
 
-    @cached_property
-    def ladder(self) -> Floats:
-        """The matrices l of the batch at its nodes (B, J, M, M)."""
-        assert self.batch is not None
-        return self.batch.ladder()
+    @classmethod
+    def of_ridge(
+        cls, features: Features, ratio: Floats, width: Floats, ridge: Floats, bulk: Bulk | None = None
+    ) -> Equations:
+        """Return the equations of the ridge fit in the normalisation that stays finite as ridge -> 0."""
+        kernel_side = ratio < 1
+        a, b = np.where(kernel_side, 1.0, ridge), np.where(kernel_side, ridge, 1.0)
+        return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk)
 
-    @cached_property
-    def rows(self) -> Integers:
-        """Row indices of the packed upper triangle."""
-        return np.triu_indices(len(self.pi))[0]
-
-    @cached_property
-    def columns(self) -> Integers:
-        """Column indices of the packed upper triangle."""
-        return np.triu_indices(len(self.pi))[1]
-
-    @cached_property
-    def multiplicity(self) -> Floats:
-        """Multiplicity c of each packed coordinate: 2 for q < q', else 1."""
-        return np.concatenate([np.where(self.rows == self.columns, 1.0, 2.0), np.ones(len(self.pi))])
-
-    @cached_property
-    def features(self) -> Floats:
-        """The packed functions m (B or 1, K, N)."""
-        mu1 = self.tables.mu1
-        return np.concatenate([mu1[:, self.rows] * mu1[:, self.columns], self.tables.mu2], axis=1)
+    @property
+    def packing(self) -> Packing:
+        """Packed coordinates of k blocks."""
+        return packing(len(self.features.pi))
 
     @cached_property
     def block_width(self) -> Floats:
         """beta_q = pi_q beta, (B, k)."""
-        return self.width[:, None] * self.pi
+        return self.width[:, None] * self.features.pi
+
+    @property
+    def packed(self) -> bool:
+        """Whether packed coordinates are the better choice: few blocks, or more nodes than a kernel can have."""
+        few = len(self.features.pi) <= PACKED_BLOCKS
+        return few or self.bulk.packed_only or self.features.weights.shape[1] > CHUNK_NODES
 
     def take(self, index: Integers) -> Equations:
         """Return the equations of the points in `index`."""
-        part = Equations(
-            self.tables.take(index),
-            self.pi,
+        return Equations(
+            self.features.take(index),
             self.ratio[index],
             self.width[index],
             self.a[index],
             self.b[index],
-            None if self.batch is None else self.batch.take(index),
+            self.bulk.take(index),
         )
-        if "ladder" in self.__dict__:
-            part.__dict__["ladder"] = self.ladder[index]
-        if "features" in self.__dict__:
-            part.__dict__["features"] = self.features if len(self.features) == 1 else self.features[index]
-        return part
 
-    def unpack(self, packed: Array) -> tuple[Array, Array]:
-        """Return the symmetric (B, k, k) matrix and the (B, k) vector behind packed coordinates."""
-        k = len(self.pi)
-        matrix = np.empty((len(packed), k, k), packed.dtype)
-        pairs = packed[:, : len(self.rows)]
-        matrix[:, self.rows, self.columns] = pairs
-        matrix[:, self.columns, self.rows] = pairs
-        return matrix, packed[:, len(self.rows) :]
+    def node_weights(self, denominator: Array) -> Array:
+        """Return r w/denominator at the nodes (B, N)."""
+        return self.ratio[:, None] * self.features.weights / denominator
 
-    def pack(self, matrix: Array, vector: Array) -> Array:
-        """Return the packed coordinates (B, K) of a symmetric matrix and a vector."""
-        return np.concatenate([matrix[:, self.rows, self.columns], vector], axis=1)
-
-
-@dataclass
-class Response:
-    """Solution of (3.2)-(3.4), or of (6.2)-(6.4), at given Vh1 (B, k, k) and D (B, k).
-
-    `g` belongs to an isotropic bulk and `gm` to a finite batch; the other one has no entries.
-    """
-
-    R: Array
-    g: Array
-    S: Array
-    Vh1: Array
-    D: Array
-    gm: Array
-
-    def take(self, index: Any) -> Response:
-        """Return the points in `index`."""
-        return Response(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
-
-    def put(self, index: Any, part: Response) -> None:
-        """Overwrite the points in `index`."""
-        for name in self.__dataclass_fields__:
-            getattr(self, name)[index] = getattr(part, name)
-
-    @classmethod
-    def join(cls, parts: Sequence[Response]) -> Response:
-        """Concatenate chunks of points."""
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
-
-    def transfer(self, block_width: Floats) -> Array:
-        """Return the matrix I - diag(R^2/beta_q) (g o g) whose inverse carries a change of D to a change of R."""
-        return np.eye(self.R.shape[1]) - (self.R**2 / block_width)[:, :, None] * self.g**2
-
-
-def respond(equations: Equations, V: Array, R: Array, gm: Array | None = None, max_steps: int = 300) -> Response:
-    """Return the response of the bulk to V: the hats of (3.1), then (3.2)-(3.4) or (6.2)-(6.4), warm-started."""
-    Vh1, D = hats(equations, V)
-    if equations.batch is None:
-        return isotropic_response(Vh1, D, equations.block_width, R)
-    k, size = len(equations.pi), equations.batch.size
-    if gm is None:
-        R = equations.block_width / (D + np.einsum("bqq->bq", Vh1) * equations.batch.row_norm)
-        gm = np.zeros((len(R), size, size), R.dtype)
-        gm[:, range(k, size), range(k, size)] = 0.5
-        gm[:, :k, :k] = 0.5 * np.sqrt(np.abs(R))[:, :, None] * Vh1 * np.sqrt(np.abs(R))[:, None, :]
-    gm, R = batch_bulk.solve_bulk(equations.batch, equations.ladder, Vh1, D, equations.block_width, gm, R, max_steps)
-    bulk = batch_bulk.Bulk.at(equations.batch, equations.ladder, gm, R, Vh1)
-    S = batch_bulk.bulk_response(bulk, k)
-    return Response(R, np.empty((len(R), 0, 0)), S, Vh1, D, gm)
-
-
-def isotropic_response(Vh1: Array, D: Array, block_width: Floats, start: Array, max_steps: int = 40) -> Response:
-    """Solve R_q = beta_q/(D_q + g_qq) by Newton, warm-started; each point stops on its own."""
-    k = D.shape[1]
-    eye = np.eye(k)
-    R = np.array(start)
-    busy = np.ones(len(R), dtype=bool)
-    for _ in range(max_steps):
-        g = solve_each(eye + Vh1 * R[:, None, :], Vh1)
-        f = block_width / (D + np.einsum("bqq->bq", g))
-        matrix = eye - (f**2 / block_width)[:, :, None] * g**2
-        change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
-        proposal = R + change
-        if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
-            sign = np.sign(R)
-            proposal = np.where((np.sign(proposal) == sign).all(axis=1)[:, None], proposal, f)
-        R = np.where(busy[:, None], proposal, R)
-        busy &= np.max(np.abs(change) / np.abs(R), axis=1) > 1e-14
-        if not busy.any():
-            break
-    mixing = eye + Vh1 * R[:, None, :]
-    g = solve_each(mixing, Vh1)
-    # S = (I + diag(R) Vh1)^-1 diag R is the transpose of diag(R) (I + Vh1 diag R)^-1
-    S = R[:, :, None] * solve_each(mixing, np.broadcast_to(eye, mixing.shape))
-    S = 0.5 * (S + np.swapaxes(S, 1, 2))
-    return Response(R, 0.5 * (g + np.swapaxes(g, 1, 2)), S, Vh1, D, np.empty((len(R), 0, 0)))
+    def split_points(self, index: Integers, packed: bool) -> Iterator[Integers]:
+        """Yield the points of `index` in chunks that stay in cache."""
+        nodes = self.features.weights.shape[1]
+        size = self.bulk.chunk if packed else KERNEL_CHUNK
+        size = max(1, size * CHUNK_NODES // max(nodes, CHUNK_NODES))
+        for first in range(0, len(index), size):
+            yield index[first : first + size]
 
 
 @dataclass
@@ -211,7 +114,7 @@ class FirstOrder:
     @property
     def node_weights(self) -> Array:
         """R w/(b + V): the weights of the effective least-squares problem (B, N)."""
-        return self.equations.ratio[:, None] * self.equations.tables.weights / self.denominator
+        return self.equations.node_weights(self.denominator)
 
     @property
     def squared_weights(self) -> Array:
@@ -228,73 +131,34 @@ class FirstOrder:
             self.iterations[index],
         )
 
+    def put(self, index: Integers, part: FirstOrder) -> None:
+        """Overwrite the solution of the points in `index`."""
+        self.V[index], self.residual[index], self.iterations[index] = part.V, part.residual, part.iterations
+        self.response.put(index, part.response)
 
-def hats(equations: Equations, V: Array) -> tuple[Array, Array]:
-    """Return Vh1 (B, k, k) and D = a + Vh2 (B, k) of (3.1)."""
-    tables = equations.tables
-    weights = equations.ratio[:, None] * tables.weights / (equations.b[:, None] + V)
-    Vh1 = (tables.mu1 * weights[:, None, :]) @ np.swapaxes(tables.mu1, 1, 2)
-    Vh2 = (tables.mu2 @ weights[:, :, None])[:, :, 0]
-    return 0.5 * (Vh1 + np.swapaxes(Vh1, 1, 2)), equations.a[:, None] + Vh2
+
+def respond(equations: Equations, V: Array, start: Response, probe: bool = False) -> Response:
+    """Return the response of the bulk to V, through the hats of (3.1)."""
+    Vh1, Vh2 = equations.features.moments(equations.node_weights(equations.b[:, None] + V))
+    return equations.bulk.solve(Vh1, equations.a[:, None] + Vh2, equations.block_width, start, probe)
 
 
 def variance_function(equations: Equations, response: Response) -> Array:
     """Return V(kappa) = [mu1^T S mu1 + mu2 . R]/beta at the nodes (B, N), equation (3.4)."""
-    mu1, mu2 = equations.tables.mu1, equations.tables.mu2
-    V = np.einsum("bqn,bqn->bn", mu1, response.S @ mu1) + (response.R[:, None, :] @ mu2)[:, 0, :]
-    return V / equations.width[:, None]
-
-
-def response_matrix(equations: Equations, response: Response) -> Array:
-    """Return -d(V1, V2)/d(Vh1, D) in packed coordinates (B, K, K), equation (4.5)."""
-    if equations.batch is not None:
-        return batch_tangents(equations, response).matrix
-    S, R = response.S, response.R
-    beta, block_width = equations.width, equations.block_width
-    rows, columns = equations.rows, equations.columns
-    k, pairs = len(equations.pi), len(equations.rows)
-    count = pairs + k
-    Th = np.eye(k) - S @ response.Vh1
-    multiplicity = equations.multiplicity[:pairs]
-    drive = np.zeros((len(R), k, count), S.dtype)
-    drive[:, :, :pairs] = np.swapaxes(Th[:, rows] * Th[:, columns], 1, 2) * multiplicity
-    drive[:, np.arange(k), pairs + np.arange(k)] = 1.0
-    delta = solve_each(response.transfer(block_width), (R**2 / block_width)[:, :, None] * drive)
-    out = np.empty((len(R), count, count), S.dtype)
-    products = S[:, rows] * S[:, columns]  # S_il S_jl for the packed pair (i, j)
-    out[:, :pairs] = products @ (delta / (R**2)[:, :, None])
-    out[:, pairs:] = delta
-    direct = S[:, rows][:, :, rows] * S[:, columns][:, :, columns]
-    crossed = S[:, rows][:, :, columns] * S[:, columns][:, :, rows]
-    out[:, :pairs, :pairs] += np.where(rows == columns, direct, direct + crossed)
-    return out / beta[:, None, None]
-
-
-def batch_tangents(equations: Equations, response: Response) -> batch_bulk.Tangents:
-    """Return how (gm, R) of a finite batch move with Vh1 and D."""
-    assert equations.batch is not None
-    bulk = batch_bulk.Bulk.at(equations.batch, equations.ladder, response.gm, response.R, response.Vh1)
-    return batch_bulk.tangents(
-        equations.batch, bulk, response.R, response.D, equations.rows, equations.columns, equations.width
-    )
+    return equations.features.quadratic(response.S, response.R) / equations.width[:, None]
 
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     """Return K_ab = r E[m_a m_b c_b/(b+V)^2] in packed coordinates (B, K, K)."""
-    m = equations.features
-    return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * equations.multiplicity
+    m = equations.features.packed
+    return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * equations.packing.multiplicity
 
 
-def kernel(equations: Equations, response: Response) -> tuple[Array, Array, Array]:
-    """Return Ker (B, N, N), E (B, k, N) and Mi (B, k, k) of (3.5)."""
-    S, R = response.S, response.R
-    mu1, mu2 = equations.tables.mu1, equations.tables.mu2
-    smooth = S @ mu1
-    E = mu2 + smooth**2 / (R**2)[:, :, None]
-    diagonal = np.eye(R.shape[1]) * (equations.block_width / R**2)[:, :, None]
-    Mi = solve_each(diagonal - response.g**2, np.broadcast_to(np.eye(R.shape[1]), diagonal.shape))
-    pairs = np.swapaxes(mu1, 1, 2) @ smooth
-    return (pairs**2 + np.swapaxes(E, 1, 2) @ (Mi @ E)) / equations.width[:, None, None], E, Mi
+def cold_start(equations: Equations) -> tuple[Array, Response]:
+    """Return V and the response at Vh = 0, above the solution: R_q = beta_q/a, S = diag R."""
+    response, features = equations.bulk.start(equations.a, equations.block_width), equations.features
+    V = (response.R[:, None, :] @ (features.mu1**2 + features.mu2))[:, 0, :] / equations.width[:, None]
+    return V, response
 
 
 def solve_first_order(
@@ -306,13 +170,9 @@ def solve_first_order(
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
     `probe` gives up early, for points that may have no solution.
     """
-    if packed is None:
-        packed = len(equations.pi) <= PACKED_BLOCKS
-    count = len(equations.ratio)
-    size = (CHUNK if equations.batch is None else BATCH_CHUNK) if packed else KERNEL_CHUNK
+    packed = equations.packed if packed is None else packed
     parts = []
-    for first in range(0, count, size):
-        index = np.arange(first, min(first + size, count))
+    for index in equations.split_points(np.arange(len(equations.ratio)), packed):
         warm = None if start is None else start.take(index)
         parts.append(_solve_chunk(equations.take(index), warm, packed, probe))
     V, responses, residual, iterations = zip(*parts)
@@ -321,70 +181,47 @@ def solve_first_order(
     )
 
 
-def starting_response(equations: Equations) -> tuple[Array, Array]:
-    """Return (V, R) of the map at Vh = 0, above the solution: R_q = beta_q/a, S = diag R."""
-    a = equations.a
-    safe = np.where(a == 0, 1e-8, a)
-    R = equations.block_width / safe[:, None]
-    tables = equations.tables
-    V = (R[:, None, :] @ (tables.mu1**2 + tables.mu2))[:, 0, :] / equations.width[:, None]
-    return V, R
-
-
 def _solve_chunk(
     equations: Equations, start: FirstOrder | None, packed: bool, probe: bool
 ) -> tuple[Array, Response, Floats, Integers]:
-    if start is None:
-        V, R = starting_response(equations)
-        gm = None if equations.batch is None else respond(equations, V, R).gm
-    else:
-        V, R, gm = start.V, start.response.R, start.response.gm
+    V, last = cold_start(equations) if start is None else (start.V, start.response)
+    last = last.astype(equations.a.dtype)  # of every point, from which its next inner solve starts
     real = not np.iscomplexobj(equations.a)
     if packed:
-        _ = equations.features
-    # the last R and gm of every point, from which its next inner solve starts
-    last_R = np.array(R, dtype=equations.a.dtype)
-    last_gm = np.empty((len(R), 0, 0)) if gm is None else np.array(gm, dtype=equations.a.dtype)
-
-    def answer(part: Equations, V: Array, active: Any) -> Response:
-        response = respond(part, V, last_R[active], last_gm[active], PROBE_STEPS if probe else 300)
-        lost = np.flatnonzero(~np.isfinite(response.R).all(axis=1))
-        if part.batch is not None and lost.size and not probe:  # once more, from a cold start
-            response.put(lost, respond(part.take(lost), V[lost], response.R[lost]))
-        return response
+        _ = equations.features.packed
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
         part = equations if len(active) == len(equations.ratio) else equations.take(active)
-        response = answer(part, V, active)
+        response = respond(part, V, last.take(active), probe)
         plain = variance_function(part, response)
         denominator = part.b[:, None] + V
-        weights = part.tables.weights
-        residual = np.sqrt(np.sum(weights * np.abs((plain - V) / denominator) ** 2, axis=1))
-        shift = np.max(np.abs(response.R / last_R[active] - 1), axis=1)
+        relative = np.abs((plain - V) / denominator) ** 2
+        residual = np.sqrt(np.sum(part.features.weights * relative, axis=1))
+        shift = np.max(np.abs(response.R / last.R[active] - 1), axis=1)
         kept = np.isfinite(response.R).all(axis=1)
-        last_R[active[kept]], last_gm[active[kept]] = response.R[kept], response.gm[kept]
-        squared = part.ratio[:, None] * weights / denominator**2
+        last.put(active[kept], response.take(kept))
+        squared = part.node_weights(denominator**2)
         newton = V + _newton_increment(part, response, squared, plain - V, packed)
         if real:
             sign = np.sign(np.real(part.b[:, None] + plain))
             newton[~(np.sign(part.b[:, None] + newton) == sign).all(axis=1)] = np.nan
         return plain, newton, np.maximum(residual, np.where(residual < 1e-12, shift, 0.0))
 
-    found = solve_fixed_point(step, V, max_steps=PROBE_STEPS if probe else 60)
-    return found.x, answer(equations, found.x, slice(None)), found.residual, found.iterations
+    solution = solve_fixed_point(step, V, max_steps=PROBE_STEPS if probe else MAX_STEPS)
+    return solution.x, respond(equations, solution.x, last, probe), solution.residual, solution.iterations
 
 
 def _newton_increment(equations: Equations, response: Response, squared: Array, mismatch: Array, packed: bool) -> Array:
     """Return dV of (I - Ker W2) dV = V_new - V, in packed coordinates or at the nodes."""
+    tangents, features = equations.bulk.tangents(response), equations.features
     if packed:
-        # dV = mismatch + c m . y with y the packed change that the mismatch causes: y = L K-type response
-        L = response_matrix(equations, response)
-        K = packed_coupling(equations, squared)
-        m = equations.features
+        # dV = mismatch + c m . y with y the packed change that the mismatch causes
+        L = tangents.matrix / equations.width[:, None, None]
+        m = features.packed
         source = m @ (squared * mismatch)[:, :, None]
-        y = solve_each(np.eye(L.shape[1]) - L @ K, L @ source)[:, :, 0]
-        increment: Array = mismatch + ((y * equations.multiplicity)[:, None, :] @ m)[:, 0, :]
+        y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), L @ source)[:, :, 0]
+        increment: Array = mismatch + ((y * equations.packing.multiplicity)[:, None, :] @ m)[:, 0, :]
         return increment
-    Ker, _, _ = kernel(equations, response)
+    Ker = tangents.kernel(features.mu1, features.mu2) / equations.width[:, None, None]
     matrix = np.eye(Ker.shape[1]) - Ker * squared[:, None, :]
     return solve_each(matrix, mismatch[:, :, None])[:, :, 0]

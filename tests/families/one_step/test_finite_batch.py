@@ -5,9 +5,6 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.one_step.batch import residual_rule
-from giantstep.families.one_step.limit import risk_equations
-from giantstep.families.one_step.steps import grouped_tables
-from giantstep.readout import batch_bulk, errors, first_order
 
 
 def points_of(scenario, dim=np.inf, **fields):
@@ -126,37 +123,6 @@ def test_label_noise_is_carried_to_one_dimension_exactly():
     np.testing.assert_allclose(moments[:3], [1, np.sum(joint * rho), np.sum(joint * rho**2)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("row", [0, 3, 6])
-def test_tangents_are_derivatives_of_the_inner_solution(row):
-    s = network(*ROWS[row][0])
-    points = points_of(s)
-    _, model, tables = next(iter(grouped_tables(s, points, [("exact", np.array([0]))])))
-    equations = risk_equations(tables, model, points)
-    first = first_order.solve_first_order(equations)
-    response, batch, ladder = first.response, equations.batch, equations.ladder
-    tangents = first_order.batch_tangents(equations, response)
-    pairs, step = len(equations.rows), 1e-6
-
-    def outputs(direction, size):
-        Vh1, D = response.Vh1.copy(), response.D.copy()
-        if direction < pairs:
-            scale = np.max(np.abs(Vh1))
-            Vh1 += size * scale * tangents.dVh1[direction]
-        else:
-            scale = np.max(np.abs(D))
-            D[:, direction - pairs] += size * scale
-        gm, R = batch_bulk.solve_bulk(batch, ladder, Vh1, D, equations.block_width, response.gm, response.R)
-        bulk = batch_bulk.Bulk.at(batch, ladder, gm, R, Vh1)
-        S = batch_bulk.bulk_response(bulk, R.shape[1])
-        return np.concatenate([S[:, equations.rows, equations.columns], R], axis=1)[0] / equations.width[0], scale
-
-    for direction in range(tangents.matrix.shape[1]):
-        (up, scale), (down, _) = outputs(direction, step), outputs(direction, -step)
-        numerical = -(up - down) / (2 * step * scale)
-        expected = tangents.matrix[0, :, direction]
-        np.testing.assert_allclose(numerical, expected, atol=1e-5 * np.max(np.abs(expected)))
-
-
 def test_objective_and_training_error_are_one_function_of_the_ridge():
     # train = obj - ridge d obj/d ridge: an identity of every ridge fit, not used by the equations
     s = network(*ROWS[6][0])
@@ -225,13 +191,3 @@ def test_the_network_agrees_and_rejects_the_isotropic_map(row):
     wrong = float(gs.predict(s, dim=250, theory="isotropic").test_error)
     measured = found.test_error.sel(source="experiment"), found.test_error_stderr.sel(source="experiment")
     assert abs(wrong - float(measured[0])) > 5 * float(measured[1])
-
-
-def test_risk_is_not_computed_where_the_first_order_failed():
-    s = network(*ROWS[7][0])
-    points = points_of(s, dim=np.full(2, np.inf))
-    _, model, tables = next(iter(grouped_tables(s, points, [("exact", np.arange(2))])))
-    first = first_order.solve_first_order(risk_equations(tables, model, points))
-    first.residual[0] = np.inf
-    found = errors.risk(first, np.zeros(2))
-    assert np.isnan(found.test[0]) and found.test[1] == pytest.approx(0.37408632, abs=6e-9)

@@ -27,8 +27,7 @@ import giantstep as gs
 from giantstep.families.one_step.limit import risk_equations
 from giantstep.families.one_step.steps import grouped_tables
 from giantstep.family import Answer
-from giantstep.readout.errors import opposite_signs, risk
-from giantstep.readout.first_order import solve_first_order
+from giantstep.readout import ridge_errors, solve_first_order
 
 FOUR = gs.Vocabulary([1, -0.5, 1.5, -2], [0.7, 0.1, 0.1, 0.1])
 
@@ -265,20 +264,6 @@ def test_misclassified() -> None:
     )
 
 
-def test_opposite_signs() -> None:
-    """Owen's formula against scipy's bivariate normal (good to 1e-7), zeros and far tails included."""
-    from scipy import stats
-
-    for x in (0.0, -0.0, 1e-12, 0.3, -2.0, 40.0):
-        for y in (0.0, -1e-9, 0.3, -1.0, -1e5):
-            for correlation in (-0.9, 0.0, 0.5, 0.99):
-                joint = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
-                expected = stats.norm.cdf(-x) + stats.norm.cdf(-y) - 2 * joint.cdf([-x, -y])
-                with np.errstate(all="ignore"):
-                    found = opposite_signs(*(np.array([value]) for value in (x, y, correlation)))[0]
-                assert found == pytest.approx(expected, abs=1e-6)
-
-
 # --- ridgeless ----------------------------------------------------------------------------------------------
 
 
@@ -398,7 +383,7 @@ def test_rule_for_the_expectations(
     scenario = planted(activation, target, [1], [u], 1, gamma, alpha, 1, ridge, 0.05)
     points = points_of(scenario)
     ((_, model, tables),) = grouped_tables(scenario, points, [("exact", np.arange(1))], order=40)
-    finer = risk(solve_first_order(risk_equations(tables, model, points)), 1 / points["dim"])
+    finer = ridge_errors(solve_first_order(risk_equations(tables, model, points)), 1 / points["dim"])
     assert error_of(scenario)[0] == pytest.approx(finer.test[0], rel=1e-9)
 
 
@@ -589,7 +574,8 @@ def test_packed_and_kernel_form_agree() -> None:
     answers = []
     for packed in (True, False):
         first = solve_first_order(risk_equations(tables, model, points), packed=packed)
-        answers.append(dataclasses.asdict(risk(first, 1 / points["dim"], packed=packed, kappa=np.array([-1.0, 2.0]))))
+        answers.append(dataclasses.asdict(ridge_errors(first, 1 / points["dim"], packed=packed, at_nodes=True)))
+        answers[-1]["along"] = answers[-1]["along"][:, :, np.abs(tables.kappa[0, 0]) < 4]
     for name, values in answers[0].items():
         scale = np.max(np.abs(values))
         if name != "identity":

@@ -9,8 +9,9 @@ import pytest
 from second_route import marchenko_pastur, random_features_stieltjes
 
 import giantstep as gs
-from giantstep.families.one_step.spectrum import Bulk, bulk_law, bulks
+from giantstep.families.one_step.spectrum import list_spectra
 from giantstep.family import Answer
+from giantstep.readout import Spectrum, bulk_law, find_outliers
 
 
 def scenario_of(
@@ -38,9 +39,10 @@ def points_of(scenario: gs.OneStep, dim: float = np.inf) -> dict[str, np.ndarray
     return points | {"dim": np.array([dim])}
 
 
-def bulk_of(*arguments: Any, **keywords: Any) -> Bulk:
+def bulk_of(*arguments: Any, **keywords: Any) -> Spectrum:
     scenario = scenario_of(*arguments, **keywords)
-    return bulks(scenario, points_of(scenario), [("exact", np.array([0]))])[0]
+    _, spectrum, _ = next(list_spectra(scenario, points_of(scenario), [("exact", np.array([0]))]))
+    return spectrum
 
 
 def ask(scenario: gs.OneStep, what: str, dim: float = np.inf, **settings: Any) -> Answer:
@@ -95,21 +97,21 @@ def test_outliers() -> None:
     bulk = bulk_of("tanh(2*(z-2))", 0.7, 10, 6)
     edge = bulk.upper_edge()
     assert edge == pytest.approx(9.14196, abs=5.1e-6)
-    spike, outlier = bulk.outliers(edge, np.inf)
+    spike, outlier = find_outliers(bulk, edge, np.inf)
     assert spike == np.inf  # the mean grows with the dimension
     assert outlier == pytest.approx(10.3297, abs=5.1e-5)
     four = bulk_of("relu", [1, -0.5, 1.5, -2], 2, 1.5, pi=[0.7, 0.1, 0.1, 0.1])
-    assert four.outliers(four.upper_edge(), 2000)[2] == pytest.approx(19.91, abs=5.1e-3)
+    assert find_outliers(four, four.upper_edge(), 2000)[2] == pytest.approx(19.91, abs=5.1e-3)
 
 
 def test_large_spikes_are_moments_of_the_means() -> None:
     """Leading order n eig(sqrt(pi pi') E mu0 mu0'), equal to sums of Phi^T Phi/p up to O(1) terms (7.4)."""
     bulk = bulk_of("relu", [1, -1], 1.5, 1.0, pi=[0.6, 0.4])
-    tables = bulk.tables
-    means = tables.mu0[0] * np.sqrt(bulk.pi)[:, None]
-    leading = np.linalg.eigvalsh((means * tables.weights[0]) @ means.T)[::-1]
+    features = bulk.equations.features
+    means = features.mu0[0] * np.sqrt(features.pi)[:, None]
+    leading = np.linalg.eigvalsh((means * features.weights[0]) @ means.T)[::-1]
     for dim in (1e5, 1e6):
-        found = bulk.outliers(bulk.upper_edge(), dim)
+        found = find_outliers(bulk, bulk.upper_edge(), dim)
         np.testing.assert_allclose(found, 1.5 * dim * leading, rtol=20 / dim / leading[-1])
 
 

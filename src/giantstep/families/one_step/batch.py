@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.gaussian import Function, expectation, gauss_legendre_panels
-from giantstep.readout.batch_bulk import Batch
+from giantstep.readout import BatchBulk
 from giantstep.types import Array
 
 PANELS, PANEL_NODES = 12, 8
@@ -52,7 +52,7 @@ def _lagrange(nodes: Array, x: Array) -> Array:
 
 def batch_statistics(
     activation: Function, target: Function, offset: float, e: Array, alpha0: Array, noise: Array
-) -> Batch:
+) -> BatchBulk:
     """Return the batch of every point: e = eta zeta_q (B, k), `offset` the output m of the network at the start."""
     c = activation.hermite(3) * np.sqrt([1.0, 1.0, 2.0, 6.0])
     even = activation.parity != "odd"
@@ -102,4 +102,4 @@ def batch_statistics(
     else:
         mg, mh = 2 * e * c3, e**3 * k3 / a0**2
         spread = 4 * e**2 * (c3**2 * G**2 + M2 * (a2 - c3**2) / a0) + fourth
-    return Batch(even, alpha0, q, e**2 * v / a0, nodes, weights, g1 / G[:, 0], G[:, 0], mg, mh, spread, norm)
+    return BatchBulk(even, alpha0, q, e**2 * v / a0, nodes, weights, g1 / G[:, 0], G[:, 0], mg, mh, spread, norm)

@@ -26,14 +26,14 @@ from giantstep.families.one_step.scenario import (
     SmallStep,
     Vocabulary,
 )
-from giantstep.families.one_step.spectrum import OUTLIER_ROOM, outlier_counts
+from giantstep.families.one_step.spectrum import outlier_counts
 from giantstep.families.one_step.spike_experiment import feature_spikes, weights_spike
 from giantstep.families.one_step.steps import second_layer_law, step_size
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import expectation
 from giantstep.lab import Draws, Rows, accumulate, chunk_rows, ridge_path, to_numpy
 from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
-from giantstep.readout.classes import LOSSES
+from giantstep.readout import LOSSES, OUTLIER_ROOM
 from giantstep.risk.fitting import fit
 from giantstep.types import Array, Booleans, DeviceArray, Floats, Integers, Points
 

@@ -35,13 +35,16 @@ from giantstep.families.one_step.steps import (
 )
 from giantstep.families.one_step.weights_spike import weights
 from giantstep.family import Answer
-from giantstep.readout.classes import GOOD_ENOUGH, Classifier, classify
-from giantstep.readout.errors import Risk, risk
-from giantstep.readout.features import Tables
-from giantstep.readout.first_order import (
+from giantstep.readout import (
+    GOOD_ENOUGH,
     PACKED_BLOCKS,
+    Classifier,
     Equations,
+    Errors,
+    Features,
     FirstOrder,
+    classify,
+    ridge_errors,
     solve_first_order,
 )
 from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
@@ -79,8 +82,8 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
     answers = {
         "errors": _limit_errors,
         "along": _along,
-        "spectrum": spectra.spectrum,
-        "resolvent": spectra.resolvent,
+        "spectrum": spectra.spectrum_answer,
+        "resolvent": spectra.resolvent_answer,
     }
     answer = answers[what](scenario, points, models, settings)
     if what == "errors" and isinstance(scenario.step, MaximalStep):
@@ -124,20 +127,17 @@ def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str,
     return spectra.prepare(scenario, points, what, settings)
 
 
-def risk_equations(tables: Tables, model: SpikedModel, points: Points) -> Equations:
-    """Return the first-order equations of the ridge problem in the normalisation that stays finite as ridge -> 0."""
-    ratio = points["samples_per_dim"] / points["width_per_dim"]
-    ridge = points["ridge"]
-    kernel_side = ratio < 1
-    return Equations(
-        tables=tables,
-        pi=model.pi,
-        ratio=ratio,
-        width=np.asarray(points["width_per_dim"], dtype=float),
-        a=np.where(kernel_side, 1.0, ridge),
-        b=np.where(kernel_side, ridge, 1.0),
-        batch=model.batch,
-    )
+def risk_equations(features: Features, model: SpikedModel, points: Points) -> Equations:
+    """Return the first-order equations of the ridge problem."""
+    width = np.asarray(points["width_per_dim"], dtype=float)
+    return Equations.of_ridge(features, points["samples_per_dim"] / width, width, points["ridge"], model.bulk)
+
+
+def signal_of(found: Errors | Classifier) -> dict[str, Floats]:
+    """Return theta, t, psi and Q1 with psi psi^T, as spiked_features has them: the channels are t, psi, ..."""
+    k = found.theta.shape[1]
+    psi = found.tau[:, 0]
+    return {"theta": found.theta, "t": found.x[:, :k], "psi": psi, "Q1": found.Q1 + psi[:, :, None] * psi[:, None, :]}
 
 
 def _limit_errors(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
@@ -170,13 +170,13 @@ def _errors(scenario: OneStep, points: Points, models: Models, settings: Mapping
     for index, model, tables in grouped_tables(scenario, points, models, order):
         here = {name: values[index] for name, values in points.items()}
         if not settings.get("stretch", True):
-            tables = dataclasses.replace(tables, stretch=0 * tables.stretch)
+            tables = dataclasses.replace(tables, stretch=None)
         equations = risk_equations(tables, model, here)
         # packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not
         forms = (True, False) if len(model.pi) <= PACKED_BLOCKS else (False,)
-        for packed in forms if model.batch is None else (True,):
+        for packed in (True,) if model.bulk.packed_only else forms:
             first = solve_first_order(equations, packed=packed)
-            found = risk(first, 1 / here["dim"], packed=packed)
+            found = ridge_errors(first, 1 / here["dim"], packed=packed)
             status = _status(model, here, first, found, tolerance)
             found.test = np.maximum(found.test, here["noise"])  # a perfect fit, up to rounding
             values = _values(scenario, equations, first, found, bulk_row_scale(model, here))
@@ -210,20 +210,21 @@ def _classification(scenario: OneStep, points: Points, models: Models, settings:
         here = {name: values[index] for name, values in points.items()}
         ones = np.ones(len(index))
         ratio = here["samples_per_dim"] / here["width_per_dim"]
-        equations = Equations(tables, model.pi, ratio, here["width_per_dim"], here["ridge"], ones)
+        equations = Equations(tables, ratio, here["width_per_dim"], here["ridge"], ones)
         found = classify(equations, scenario.loss, here["flip"], 1 / here["dim"])
         scale = bulk_row_scale(model, here)
         square = scale[:, :, None] * scale[:, None, :]
+        signal = signal_of(found)
         values = {
             "test_error": found.test,
             "train_error": found.train,
             "objective": found.objective,
             "test_misclassified": found.misclassified,
             "norm": found.norm,
-            "theta": found.theta,
-            "t": found.t * scale,
-            "psi": found.psi * scale,
-            "Q1": found.Q1 * square,
+            "theta": signal["theta"],
+            "t": signal["t"] * scale,
+            "psi": signal["psi"] * scale,
+            "Q1": signal["Q1"] * square,
             "Q2": found.Q2,
             "V1": found.V1 * square,
             "V2": found.V2,
@@ -271,8 +272,10 @@ def _along(scenario: OneStep, points: Points, models: Models, settings: Mapping[
     for index, model, tables in grouped_tables(scenario, points, models):
         here = {name: values[index] for name, values in points.items()}
         first = solve_first_order(risk_equations(tables, model, here))
-        found = risk(first, 1 / here["dim"], kappa=kappa)
-        values = {"error_along": found.along[:, 0], "mean_along": found.along[:, 1]}
+        found = ridge_errors(first, 1 / here["dim"], at_nodes=True)
+        assert tables.kappa is not None
+        error, mean = np.moveaxis(_interpolate(tables.kappa[:, 0], found.along, kappa), 1, 0)
+        values = {"error_along": error, "mean_along": mean}
         gather.put(index, values, _status(model, here, first, found, tolerance), first)
     answer = gather.answer()
     answer.coords["kappa"] = kappa
@@ -289,17 +292,30 @@ def places_along(kappa: Any) -> Floats:
     return places
 
 
+def _interpolate(nodes: Floats, values: Floats, kappa: Floats) -> Floats:
+    """Interpolate (B, 2, N) values from the nodes of each point to `kappa` by cubic splines; NaN stays NaN."""
+    from scipy.interpolate import CubicSpline
+
+    out = np.full((*values.shape[:2], len(kappa)), np.nan)
+    for point in np.flatnonzero(np.isfinite(values).all(axis=(1, 2))):
+        distinct, first = np.unique(nodes[0 if len(nodes) == 1 else point], return_index=True)
+        out[point] = CubicSpline(distinct, values[point][:, first], axis=1)(kappa)
+    return out
+
+
 def _values(
-    scenario: OneStep, equations: Equations, first: FirstOrder, found: Risk, scale: Floats
+    scenario: OneStep, equations: Equations, first: FirstOrder, found: Errors, scale: Floats
 ) -> dict[str, Floats]:
     response, width = first.response, equations.width
     with np.errstate(divide="ignore", invalid="ignore"):
         V1 = response.S / (width * equations.b)[:, None, None]
         V2 = response.R / (width * equations.b)[:, None]
     g0, g1 = scenario.target.hermite(1)
-    blocks = {"theta": found.theta, "t": found.t * scale, "psi": found.psi * scale, "Q2": found.Q2, "V2": V2}
+    signal = signal_of(found)
+    blocks = {"theta": signal["theta"], "t": signal["t"] * scale, "psi": signal["psi"] * scale}
+    blocks |= {"Q2": found.Q2, "V2": V2}
     square = scale[:, :, None] * scale[:, None, :]
-    pairs = {"Q1": found.Q1 * square, "V1": V1 * square}
+    pairs = {"Q1": signal["Q1"] * square, "V1": V1 * square}
     if scenario.second_layer == "gaussian":  # the nodes of the law are no classes of neurons: report the sum
         blocks = {name: values.sum(axis=1, keepdims=True) for name, values in blocks.items()}
         pairs = {name: values.sum(axis=(1, 2), keepdims=True) for name, values in pairs.items()}
@@ -317,7 +333,7 @@ def _values(
     }
 
 
-def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Risk, tolerance: float) -> Strings:
+def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Errors, tolerance: float) -> Strings:
     reasons = []
     vanishing = np.min(np.abs(model.s), axis=1) < 1e-9
     for place in range(len(found.test)):
@@ -343,17 +359,17 @@ def _status(model: SpikedModel, points: Points, first: FirstOrder, found: Risk, 
     return np.array(reasons, dtype=object)
 
 
-def _rare_inputs_matter(model: SpikedModel, equations: Equations, found: Risk, inverse_dim: Floats) -> Booleans:
+def _rare_inputs_matter(model: SpikedModel, equations: Equations, found: Errors, inverse_dim: Floats) -> Booleans:
     """Tell where dropping the rare |kappa| > 3.5 changes the test error by more than 1% (section 12 of the notes)."""
     suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(model.u != 0, axis=1))
     matter = np.zeros(len(found.test), dtype=bool)
     if suspects.size:
         part = equations.take(suspects)
-        tables = part.tables
-        weights = np.where(np.abs(tables.nodes) < RARE_INPUT, tables.weights, 0.0)
-        truncated = Tables(**{**{n: getattr(tables, n) for n in tables.__dataclass_fields__}, "weights": weights})
-        part = Equations(truncated, part.pi, part.ratio, part.width, part.a, part.b, part.batch)
-        change = np.abs(risk(solve_first_order(part), inverse_dim[suspects]).test - found.test[suspects])
+        features = part.features
+        assert features.kappa is not None
+        weights = np.where(np.abs(features.kappa[:, 0]) < RARE_INPUT, features.weights, 0.0)
+        part = dataclasses.replace(part, features=dataclasses.replace(features, weights=weights))
+        change = np.abs(ridge_errors(solve_first_order(part), inverse_dim[suspects]).test - found.test[suspects])
         matter[suspects] = change > 0.01 * found.test[suspects] + ROUNDING * found.null[suspects]
     return matter
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.gaussian import Function, gauss_legendre_panels
-from giantstep.readout.batch_bulk import Batch
-from giantstep.readout.features import Tables
+from giantstep.readout import Bulk, Features, IsotropicBulk
 from giantstep.types import Floats, Integers
 
 BOUND = 9.0
@@ -40,8 +39,8 @@ class SpikedModel:
     noise: Floats  # (M,)
     channel_slope: Floats  # (M, k)
     channel_curvature: Floats  # (M, k)
-    batch: Batch | None = None
-    """The finite batch behind an anisotropic bulk; s_q is then the norm of the bulk rows."""
+    bulk: Bulk = IsotropicBulk()
+    """The law of the rows; after a finite batch s_q is the norm of the rows of an anisotropic bulk."""
     gaussian_rows: bool = False
     """Rows w0_i ~ N(0, I/d) instead of the sphere: their norms fluctuate, a channel s_q nu_q of weight 1/2."""
     stretched: bool = False
@@ -52,16 +51,18 @@ class SpikedModel:
 
     def take(self, index: Integers) -> SpikedModel:
         """Return the parameter sets listed in `index`."""
-        batch = None if self.batch is None else self.batch.take(index)
         rows = {name: getattr(self, name)[index] for name in _ROWS}
-        return dataclasses.replace(self, **rows, batch=batch)
+        return dataclasses.replace(self, **rows, bulk=self.bulk.take(index))
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether the rows have no preferred direction."""
+        return isinstance(self.bulk, IsotropicBulk)
 
     def distinct(self) -> tuple[SpikedModel, Integers]:
         """Return the distinct parameter sets and, for each of the M sets, which of them it is."""
         columns = [getattr(self, name).reshape(len(self), -1) for name in _ROWS]
-        if self.batch is not None:
-            columns += [self.batch.alpha0[:, None], self.batch.linear, self.batch.square]
-        rows = np.concatenate(columns, axis=1)
+        rows = np.concatenate([*columns, self.bulk.columns(len(self))], axis=1)
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return self.take(first), which.reshape(-1)
 
@@ -71,8 +72,8 @@ _ROWS = ("u", "s", "gamma", "noise", "channel_slope", "channel_curvature")
 
 def tabulate(
     activation: Function, target: Function, model: SpikedModel, order: int = NODES_PER_PANEL
-) -> Iterator[tuple[Integers, Tables]]:
-    """Yield (which parameter sets, their tables), grouped by the number of nodes that their kappa rule needs.
+) -> Iterator[tuple[Integers, Features]]:
+    """Yield (which parameter sets, their features), grouped by the number of nodes that their kappa rule needs.
 
     `order` is the number of nodes on a panel.
     """
@@ -86,43 +87,45 @@ def tabulate(
     for level in np.unique(levels):
         index = np.flatnonzero(levels == level)
         edges = _panel_edges(target, model.gamma[index], int(level))
-        yield index, _tables(activation, target, model.take(index), rho[index], edges, order)
+        yield index, _tabulate(activation, target, model.take(index), rho[index], edges, order)
 
 
-def _tables(
+def _tabulate(
     activation: Function, target: Function, model: SpikedModel, rho: Floats, edges: Floats, order: int
-) -> Tables:
+) -> Features:
+    """Return the features at the nodes of the panels; the channels are t, psi (along v_perp) and |w_i|^2, if any."""
     nodes, weights = gauss_legendre_panels(edges, order)
     weights = weights * np.exp(-(nodes**2) / 2)
     weights /= weights.sum(axis=1, keepdims=True)
-    kappa = nodes[:, None, :]
-    features = activation.moments(model.u[:, :, None] * kappa, model.s[:, :, None])
-    labels = target.moments(model.gamma[:, None] * nodes, rho[:, None])
-    slope = features.slope
-    stretch = model.s[:, :, None] * features.curvature
-    if model.batch is None:
-        channel = (
-            model.channel_slope[:, :, None] * kappa * slope + model.channel_curvature[:, :, None] * features.curvature
-        )
-        if model.gaussian_rows:  # (5.4)
-            channel = np.concatenate([channel, stretch], axis=1)
-    else:
-        slope = slope / model.s[:, :, None]
-        channel = np.concatenate([kappa * slope, features.curvature / (2 * model.s[:, :, None])], axis=1)
-    second = target.second_moment(model.gamma[:, None] * nodes, rho[:, None])
-    return Tables(
-        nodes=nodes,
+    kappa, gamma = nodes[:, None, :], model.gamma[:, None]
+    moments = activation.moments(model.u[:, :, None] * kappa, model.s[:, :, None])
+    labels = target.moments(gamma * nodes, rho[:, None])
+    stretch = model.s[:, :, None] * moments.curvature
+    # after a finite batch mu1 and the channels refer to rows that are not scaled: mub1, mub2 of spiked_features (6.1)
+    mu1 = moments.slope if model.isotropic else moments.slope / model.s[:, :, None]
+    aligned = model.channel_slope[:, :, None] * kappa * mu1 + model.channel_curvature[:, :, None] * moments.curvature
+    T0 = [aligned, np.zeros_like(aligned)]
+    if not model.isotropic:
+        T0.append(moments.curvature / (2 * model.s[:, :, None]))
+    elif model.gaussian_rows:  # spiked_features 5.4
+        T0.append(stretch)
+    ones = np.ones(model.u.shape)
+    return Features(
+        pi=model.pi,
         weights=weights,
-        mu0=features.mean,
-        mu1=slope,
-        mu2=features.noise,
-        channel=channel,
-        omega=np.repeat(np.array([[1.0, 0.5]]), model.u.shape[1], axis=1)[:, : channel.shape[1]].repeat(len(model), 0),
-        stretch=stretch * model.stretched,
+        mu0=moments.mean,
+        mu1=mu1,
+        mu2=moments.noise,
+        T0=np.concatenate(T0, axis=1),
+        omega=np.concatenate([ones, ones, 0.5 * ones][: len(T0)], axis=1),
+        Jp=np.concatenate([0 * ones, ones, 0 * ones][: len(T0)], axis=1)[:, None, :],
         h=labels.mean,
-        h1=labels.slope,
-        hh=second + model.noise[:, None],
-        gamma=model.gamma,
+        h1=labels.slope[:, None],
+        hh=target.second_moment(gamma * nodes, rho[:, None]) + model.noise[:, None],
+        tau=gamma * nodes,
+        rho=rho[:, None],
+        stretch=stretch if model.stretched else None,
+        kappa=kappa,
     )
 
 

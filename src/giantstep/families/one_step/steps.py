@@ -20,8 +20,7 @@ from giantstep.families.one_step.scenario import (
     Vocabulary,
 )
 from giantstep.gaussian import expectation
-from giantstep.readout.features import Tables
-from giantstep.readout.first_order import PACKED_BLOCKS
+from giantstep.readout import PACKED_BLOCKS, Features
 from giantstep.types import Floats, Integers, Points
 
 Models = list[tuple[str, Integers]]
@@ -114,7 +113,7 @@ def at_finite_size(points: Points) -> dict[str, Floats]:
 
 def grouped_tables(
     scenario: OneStep, points: Points, models: Models, order: int = NODES_PER_PANEL
-) -> Iterator[tuple[Integers, SpikedModel, Tables]]:
+) -> Iterator[tuple[Integers, SpikedModel, Features]]:
     """Yield (points, their models, their tables), tabulating each distinct parameter set once."""
     for theory, index in models:
         model = spiked_model(scenario, {name: values[index] for name, values in points.items()}, theory)
@@ -210,7 +209,7 @@ def _after_small_step(scenario: OneStep, points: Points, zeta: Floats, pi: Float
 def bulk_row_scale(model: SpikedModel, points: Points) -> Floats:
     """Return s_q where rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic), else 1."""
     finite = np.isfinite(points.get("step.batch_per_dim", np.array([np.inf])))[:, None]
-    return np.where(finite & (model.batch is None), model.s, 1.0)
+    return np.where(finite & model.isotropic, model.s, 1.0)
 
 
 def feedback(scenario: OneStep, points: Points) -> Floats:

@@ -1,0 +1,129 @@
+"""What the first-order equations ask of the bulk: the law of the rows b_i of the first layer.
+
+Everything that depends on the covariance of the rows is behind `Bulk`: the map from (Vh1, D) to (R, S), its derivative,
+and the covariance of the channel coefficients. The rest of `readout` does not know which bulk it works with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from giantstep.types import Array, Floats
+
+
+@dataclass
+class Response:
+    """How the bulk of B points with k classes answers to Vh1 (B, k, k) and D (B, k)."""
+
+    R: Array
+    """beta V2 (B, k)."""
+    S: Array
+    """beta V1 (B, k, k)."""
+    g: Array
+    """What the bulk keeps beside R for its next solve: g of spiked_features (3.2), or what stands for it."""
+    Vh1: Array
+    D: Array
+    block_width: Floats
+    """beta_q = pi_q p/d, (B, k)."""
+
+    def take(self, index: Any) -> Response:
+        """Return the points in `index`."""
+        return Response(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+    def put(self, index: Any, part: Response) -> None:
+        """Overwrite the points in `index`."""
+        for name in self.__dataclass_fields__:
+            getattr(self, name)[index] = getattr(part, name)
+
+    def astype(self, dtype: Any) -> Response:
+        """Return a copy, real or complex."""
+        return Response(*(np.array(getattr(self, name), dtype=dtype) for name in self.__dataclass_fields__))
+
+    @classmethod
+    def at_zero(cls, a: Array, block_width: Floats, g: Array) -> Response:
+        """Return the response of isotropic rows at Vh = 0, with `g` as what the bulk keeps."""
+        D = np.where(a == 0, 1e-8, a)[:, None] * np.ones(block_width.shape)
+        S = (block_width / D)[:, :, None] * np.eye(D.shape[1])
+        return cls(block_width / D, S, g, np.zeros_like(S), D, block_width)
+
+    @classmethod
+    def join(cls, parts: Sequence[Response]) -> Response:
+        """Concatenate chunks of points."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
+
+
+class Tangents(Protocol):
+    """The derivative of (S, R) with respect to (Vh1, D) at a response."""
+
+    @property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A (B, k, k), dD = e (B, k): what `matrix` does, without packing."""
+
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """Return beta times the kernel of spiked_features (3.5) at the nodes (B, N, N)."""
+
+    def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
+        """Return what the signal alone leaves in (Q1, Q2): -d/d(Vh1, D) of the penalty it pays, at fixed signal.
+
+        The penalty is x^T P0^-1 x + sum_q paid_q/R_q, with x (B, X) the channel coefficients, `dual` = P^-1 x for P of
+        `Bulk.covariance`, P0^-1 = P^-1 - absorbed, and paid = theta^2/d (B, k).
+        """
+
+
+class Bulk(Protocol):
+    """The law of the rows, for B points.
+
+    `IsotropicBulk` is spiked_features section 3, `BatchBulk` its section 6. One more law is one more class. For inputs
+    with a covariance (structured_inputs (4.2)-(4.8)), with `mu1` of the features their D_1:
+
+    - `solve` finds R of (4.3) by Newton and returns S = beta V1 = int PB o S(lambda) dmu of (4.4), with G(lambda) as
+      `g`;
+    - `tangents` is (4.8): `matrix` and `apply` with dH = PB o A, `kernel` with int (mu1^T [PB o S] mu1)^2 dmu;
+      `push` and `covariance` are those of `IsotropicBulk`, because the coordinates Qx and Qr enter the features as
+      unlearnt directions (h1_l = 0 for Qr): (4.5), (4.6) are those of few_steps_readout then;
+    - `row_norm` is int PB_qq dmu.
+    """
+
+    @property
+    def chunk(self) -> int:
+        """How many points to solve together, so that they stay in cache."""
+
+    @property
+    def packed_only(self) -> bool:
+        """Whether `apply` and `kernel` are missing from the tangents."""
+
+    @property
+    def edge_margin(self) -> float:
+        """How close to an edge real solutions are trusted (relative); above 1e-4 edges are read off the density."""
+
+    @property
+    def row_norm(self) -> Floats:
+        """Squared norm of the rows, (B, k) or (1, 1)."""
+
+    def take(self, index: Any) -> Bulk:
+        """Return the points in `index`."""
+
+    def columns(self, count: int) -> Floats:
+        """Return what tells parameter sets apart (count, ...), for callers that tabulate each distinct one once."""
+
+    def start(self, a: Array, block_width: Floats) -> Response:
+        """Return what a cold solve starts from, with R = beta_q/a: the answer to Vh = 0, above the solution."""
+
+    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
+        """Return the response, started from an earlier one; each point stops on its own. `probe` gives up early."""
+
+    def tangents(self, response: Response) -> Tangents:
+        """Return the derivative of the response."""
+
+    def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
+        """Return P and `absorbed`, both (B, X, X): the channel coefficients x have the prior P0^-1 = P^-1 - absorbed.
+
+        The read-out minimises its error plus x^T P0^-1 x. `absorbed` is what P has already counted of the error.
+        """

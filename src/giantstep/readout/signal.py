@@ -1,0 +1,128 @@
+"""The signal part of the read-out: theta, the channel coefficients x, and the mean output they make.
+
+With c0 = theta . mu0 + x . T0 and c1_l = mu1 . tau_l, tau_lq = sum_c Jp_lqc x_qc, the coefficients minimise
+(few_steps_readout (4.5); spiked_features (6.8) where the prior P0 of x is not diagonal)
+
+    sum_n w_n {(h - c0)^2 + sum_l (h1_l - c1_l)^2} + x^T P0^-1 x + sum_q theta_q^2/(d R_q),   w = r weights/(b + V).
+
+Along the unlearnt directions everything is a function of tau, whose part of the error is tau_l^T Vh1 tau_l -
+2 tau_l . psih_l: it is added to the prior, and the least squares that is left has rows for h only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.readout.bulk import Response
+from giantstep.readout.first_order import Equations
+from giantstep.solve import solve_each
+from giantstep.types import Array, Floats
+
+
+@dataclass
+class Signal:
+    """The means of the fit: theta (B, k), x (B, X), tau (B, L, k); c0 (B, N) and c1 (B, L, N) at the nodes."""
+
+    theta: Floats
+    x: Floats
+    tau: Floats
+    c0: Floats
+    c1: Floats
+    dual: Floats
+    """P^-1 x for P of `Bulk.covariance` (B, X)."""
+
+
+def solve_signal(
+    equations: Equations, response: Response, weights: Floats, wanted: Floats, psih: Floats, inverse_dim: Floats
+) -> Signal:
+    """Fit the means: `weights` and `wanted` (B, N) at the nodes, psih (B, L, k) along the unlearnt directions.
+
+    At a finite dimension the inputs are stretched by chi/sqrt(2 d), chi ~ N(0, 1), which every mean follows as
+    `Features.stretch`: a spurious regressor that the fit has to suppress.
+    """
+    features, R = equations.features, response.R
+    count, k = R.shape
+    P, absorbed = equations.bulk.covariance(response, features.omega)
+    counted = direction_error(equations, response) - absorbed
+    C = prior_factor(P, counted, R)
+    source = (features.Jp * features.per_channel(psih)).sum(axis=1)
+    scale = np.sqrt(R)[:, :, None]
+    functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
+    means = np.repeat(np.sqrt(inverse_dim)[:, None], k, axis=1)
+    penalty = np.concatenate([means, np.ones(source.shape)], axis=1)
+    sources = np.concatenate([np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ source[:, :, None])[:, :, 0]], axis=1)
+    spurious = None
+    if features.stretch is not None and inverse_dim.any() and features.stretch.any():
+        spurious = np.zeros_like(functions)
+        spurious[:, :k] = features.stretch * scale * np.sqrt(inverse_dim / 2)[:, None, None]
+    solution, c0 = least_squares(weights, wanted, functions, penalty, sources, spurious)
+    x = (C @ solution[:, k:, None])[:, :, 0]
+    tau = features.over_channels(features.Jp * x[:, None, :])
+    dual = (features.T0 @ (weights * (wanted - c0))[:, :, None])[:, :, 0] + source
+    dual = dual - (counted @ x[:, :, None])[:, :, 0]
+    return Signal(solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual)
+
+
+def direction_error(equations: Equations, response: Response) -> Array:
+    """Return the matrix of x -> sum_l tau_l^T Vh1 tau_l (B, X, X)."""
+    features = equations.features
+    pairs = np.swapaxes(features.Jp, 1, 2) @ features.Jp
+    return pairs * np.tile(response.Vh1, (1, features.channels, features.channels))
+
+
+def prior_factor(P: Array, counted: Array, R: Array) -> Array:
+    """Return C with C C^T = sign(R) (P^-1 + counted)^-1, (B, X, X); R has one sign at every point."""
+    prior = np.sign(R[:, :1, None]) * solve_each(np.eye(P.shape[1]) + P @ counted, P)
+    prior[~np.isfinite(prior).all(axis=(1, 2))] = 0.0
+    prior = 0.5 * (prior + np.swapaxes(prior, 1, 2))
+    try:
+        return np.linalg.cholesky(prior)
+    except np.linalg.LinAlgError:
+        return np.stack([_root(matrix) for matrix in prior])
+
+
+def _root(matrix: Array) -> Array:
+    """Return a factor of one matrix, which may be singular."""
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        eigenvalues, vectors = np.linalg.eigh(matrix)
+        return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+
+
+def least_squares(
+    weights: Floats, wanted: Floats, functions: Floats, penalty: Floats, source: Floats, spurious: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Minimise sum weights (wanted - x.functions)^2 + |penalty x - source|^2; return x and c = x.functions at nodes.
+
+    `spurious` functions, if any, add sum weights (x.spurious)^2. By SVD of the design matrix: the mean functions mu0_q
+    are often nearly collinear, so that the Gram matrix would lose half the digits, and c is read from the left singular
+    vectors instead of being summed. Functions that vanish at all nodes stay out of it.
+    """
+    seen = functions.any(axis=(0, 2)) | ~penalty.all(axis=0)
+    if not seen.all():
+        solution = np.where(penalty > 0, source / np.where(penalty > 0, penalty, 1.0), 0.0)
+        rest = None if spurious is None else spurious[:, seen]
+        inside = least_squares(weights, wanted, functions[:, seen], penalty[:, seen], source[:, seen], rest)
+        solution[:, seen], c = inside
+        return solution, c
+    root = np.sqrt(weights)
+    count, columns, nodes = functions.shape
+    design = np.zeros((count, nodes + columns + (0 if spurious is None else nodes), columns))
+    design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
+    design[:, nodes + np.arange(columns), np.arange(columns)] = penalty
+    response = np.zeros(design.shape[:2])
+    response[:, :nodes], response[:, nodes : nodes + columns] = root * wanted, source
+    if spurious is not None:
+        design[:, nodes + columns :] = np.swapaxes(spurious * root[:, None, :], 1, 2)
+    broken = ~np.isfinite(design).all(axis=(1, 2))
+    design[broken] = 0.0  # the SVD would refuse the whole batch; these points come back as NaN
+    U, singular, Vt = np.linalg.svd(design, full_matrices=False)
+    U[broken] = np.nan
+    keep = singular > 1e-14 * singular[:, :1]
+    coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ response[:, :, None])[:, :, 0], 0.0)
+    c = (U[:, :nodes] @ coordinates[:, :, None])[:, :, 0] / np.where(root > 0, root, 1.0)
+    scaled = coordinates / np.where(keep, singular, 1.0)
+    return (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], c

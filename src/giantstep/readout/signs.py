@@ -1,0 +1,41 @@
+"""How often the output has the wrong sign, given the conditional law of the output and of the class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from giantstep.readout.features import Features
+from giantstep.types import Floats
+
+
+def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats) -> Floats:
+    """Return P(sign f != the class), spiked_features (4.8); NaN where the features know no classes.
+
+    Given kappa, f has mean c0 (B, N), variance (B, N) and parts c1 (B, L, N) along the unlearnt directions.
+    """
+    from scipy.special import ndtr
+
+    if features.tau is None or features.rho is None:
+        return np.full(len(c0), np.nan)
+    spread = np.broadcast_to(np.sqrt((features.rho**2).sum(axis=1)), len(c0))[:, None]
+    Q = np.maximum(variance, 1e-300)
+    tau = np.broadcast_to(features.tau, c0.shape)
+    x = c0 / np.sqrt(Q)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        along = (features.rho[:, None, :] @ c1)[:, 0, :] / spread
+        correlation = np.clip(along / np.sqrt(Q), -1 + 1e-15, 1 - 1e-15)
+        apart = opposite_signs(x, tau / spread, correlation)
+    error = np.where(spread > 0, apart, ndtr(-np.sign(tau) * x))
+    return np.sum(features.weights * np.where(np.isfinite(error), error, 0.5), axis=1)
+
+
+def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
+    """Return P(sign X != sign Y) for unit normals of means x, y: Owen's formula, in which a zero counts as +0."""
+    from scipy.special import owens_t
+
+    x, y = x + 0.0, y + 0.0  # -0.0 becomes 0.0
+    root = np.sqrt(1 - correlation**2)
+    neither = (x == 0) & (y == 0)
+    first = owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
+    second = owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
+    return 2 * (first + second) + ((x < 0) != (y < 0))

@@ -1,0 +1,282 @@
+"""Spectrum of the feature covariance Phi^T Phi/p: the first-order equations at lambda = -z (spiked_features section 7).
+
+Resolvent and density at complex z; edges and the atom at 0 on the real axis; the whole law on panels. Outliers are in
+`outliers`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
+from giantstep.spectra import Panels, bulk_panels, march_to_edge
+from giantstep.types import Array, Booleans, Floats
+
+RELATIVE_HEIGHT = 1e-7
+"""Im z/x at which the density is read; outside the bulk it leaves a density of about this size."""
+COARSE = 24
+ROUGH = 1e-5
+"""Mass that a panel of the density may misplace before it is halved."""
+MAX_REFINEMENTS = 16
+DARK = 1e-4
+"""x density(x) below which a scan takes x to be outside the bulk."""
+TRUSTED_MARGIN = 1e-4
+"""`Bulk.edge_margin` up to which an edge is found by marching on the real axis."""
+
+
+@dataclass
+class Spectrum:
+    """The spectrum of one point, whose equations are solved at any (a, b)."""
+
+    equations: Equations
+    bounded: bool = True
+    """Whether the bulk has an upper edge: the slope of the activation, and what the step saw, are bounded."""
+
+    @property
+    def ratio(self) -> float:
+        """R = n/p."""
+        return float(self.equations.ratio[0])
+
+    @property
+    def width(self) -> float:
+        """Beta = p/d."""
+        return float(self.equations.width[0])
+
+    def at(self, a: Array, b: Floats) -> Equations:
+        """Return the first-order equations of this point at the given (a, b)."""
+        return dataclasses.replace(self.equations.take(np.zeros(len(a), dtype=np.int64)), a=a, b=b)
+
+    @property
+    def mean(self) -> float:
+        """First moment of the bulk: r sum_q pi_q E[mu1_q^2 + mu2_q], for rows of norm 1."""
+        features, row_norm = self.equations.features, self.equations.bulk.row_norm[0][:, None]
+        power = np.sum(features.weights[0] * (row_norm * features.mu1[0] ** 2 + features.mu2[0]), axis=1)
+        return float(self.ratio * np.sum(features.pi * power))
+
+    def stieltjes(self, first: FirstOrder) -> Array:
+        """Return m(z) = sum_q V2_q of solutions."""
+        m: Array = first.response.R.sum(axis=1) / self.width
+        return m
+
+    # -- complex z -------------------------------------------------------------------------------------------------
+
+    def solve(self, z: Array) -> FirstOrder:
+        """Solve at complex z (Im z > 0) on the branch with Im R_q > 0: a few by continuation, the others from these."""
+        order = np.argsort(z.real)
+        coarse = order[np.unique(np.linspace(0, len(z) - 1, min(len(z), COARSE)).astype(int))]
+        first = self._descend(z[coarse])
+        room = first.take(np.zeros(len(z), dtype=np.int64))
+        solved = dataclasses.replace(room, equations=self.at(-z, np.ones(len(z))))
+        solved.put(coarse, first)
+        known = np.zeros(len(z), dtype=bool)
+        known[coarse] = True
+        while not known.all():
+            positions = np.flatnonzero(known[order])
+            gaps = [(l + r) // 2 for l, r in zip(positions[:-1], positions[1:]) if r - l > 1]
+            fresh = order[gaps]
+            before = order[[positions[np.searchsorted(positions, gap) - 1] for gap in gaps]]
+            solved.put(fresh, self._from_neighbours(z[fresh], solved.take(before)))
+            known[fresh] = True
+        return solved
+
+    def _from_neighbours(self, z: Array, neighbours: FirstOrder) -> FirstOrder:
+        part = solve_first_order(self.at(-z, np.ones(len(z))), neighbours)
+        lost = np.flatnonzero(~is_physical(part))
+        if lost.size:
+            part.put(lost, self._descend(z[lost]))
+        return part
+
+    def _descend(self, z: Array, stages: int = 12) -> FirstOrder:
+        """Continue from large Im z, where Newton started at Vh = 0 cannot miss, down to z."""
+        top = np.maximum(2.0, 3 * self.mean + np.abs(z))
+        part: FirstOrder | None = None
+        for stage in range(stages + 1):
+            height = top * (z.imag / top) ** (stage / stages)
+            part = solve_first_order(self.at(-(z.real + 1j * height), np.ones(len(z))), part)
+        assert part is not None
+        lost = np.flatnonzero(~is_physical(part))
+        if lost.size and stages < 400:
+            part.put(lost, self._descend(z[lost], stages * 4))
+        return part
+
+    def density(self, x: Array) -> tuple[Array, FirstOrder]:
+        """Return the density of the bulk at x > 0."""
+        first = self.solve(x * (1 + 1j * RELATIVE_HEIGHT))
+        density = np.maximum(0.0, self.stieltjes(first).imag / np.pi)
+        return np.where(is_physical(first), density, np.nan), first
+
+    # -- real z, outside the bulk ----------------------------------------------------------------------------------
+
+    def stability(self, first: FirstOrder) -> float:
+        """Return the smallest eigenvalue of I - Ker W2 at a real solution; it vanishes at the edge."""
+        equations, squared = first.equations, first.squared_weights
+        tangents = equations.bulk.tangents(first.response)
+        if equations.packed:
+            product = tangents.matrix[0] / self.width @ packed_coupling(equations, squared)[0]
+            return float(1 - np.max(np.linalg.eigvals(product).real))
+        Ker = tangents.kernel(equations.features.mu1, equations.features.mu2)[0] / self.width
+        root = np.sqrt(squared[0])
+        return float(1 - np.linalg.eigvalsh(root[:, None] * Ker * root)[-1])
+
+    def upper_edge(self) -> float:
+        """Return the upper edge of the bulk; inf where it has none (unbounded slope or residuals)."""
+        return self.end() if self.bounded else np.inf
+
+    def end(self) -> float:
+        """Return where the bulk ends for these nodes, which are bounded even where the law is not."""
+        start = 20 * self.mean * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
+        if self.equations.bulk.edge_margin > TRUSTED_MARGIN:
+            return self._end_by_density(start)
+        solver = RealSolver(self, lambda z: (-z, 1.0), sign=-1)
+        step = -0.2 * start
+        while (value := solver(start + step)) is not None and value > 0.5:
+            start += step
+            step = -0.2 * start
+        edge = march_to_edge(solver, start, step / 2)
+        return np.nan if edge is None else edge
+
+    def _end_by_density(self, top: float) -> float:
+        """Return the largest x with a density, to 1e-6, where a march on the real axis can go astray."""
+        x = top * np.geomspace(1e-4, 1, 81)
+        for _ in range(6):
+            density, _ = self.density(x)
+            lit = np.flatnonzero(np.nan_to_num(density) * x > DARK)
+            if not lit.size or lit[-1] == len(x) - 1:
+                return float(np.nan)
+            x = np.linspace(x[lit[-1]], x[lit[-1] + 1], 17)
+        return float(x[-1])
+
+    def lower_edge(self) -> float:
+        """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
+        scale = self.mean
+        if self.atom() > max(0.0, 1 - self.ratio) + 1e-6:  # rank deficient features (a linear activation with p > d)
+            return self._scan_lower_edge()
+        if self.ratio < 1:  # continue the ridgeless solution to negative ridge, in the kernel normalisation
+            solver = RealSolver(self, lambda z: (1.0, -z), sign=1)
+            start = 0.0
+        else:
+            solver = RealSolver(self, lambda z: (-z, 1.0), sign=1)
+            start = -scale
+        if solver(start) is None:
+            return np.nan
+        edge = march_to_edge(solver, start, 0.02 * scale)
+        if edge is None or edge < 1e-8 * scale:
+            return 0.0
+        return edge
+
+    def _scan_lower_edge(self) -> float:
+        """Return where the density switches on, to about 1e-6 relative, by scanning it."""
+        x = self.mean * np.geomspace(1e-6, 1, 61)
+        density, _ = self.density(x)
+        lit = np.flatnonzero(np.nan_to_num(density) * x > DARK)
+        if not lit.size or lit[0] == 0:
+            return 0.0
+        low, high = x[lit[0] - 1], x[lit[0]]
+        while high / low > 1 + 1e-6:
+            middle = np.sqrt(low * high)
+            if float(self.density(np.array([middle]))[0][0]) * middle > DARK:
+                high = middle
+            else:
+                low = middle
+        return float(high)
+
+    def atom(self) -> float:
+        """Return the fraction of zero eigenvalues: lim -z m(z) as z -> 0."""
+        ridge = np.array([1e-9, 1e-11]) * self.mean
+        one = np.ones(2)
+        a, b = (one, ridge) if self.ratio < 1 else (ridge, one)
+        masses = self.stieltjes(solve_first_order(self.at(a, b))) * a
+        mass = float(10 * masses[1] - masses[0]) / 9  # at n = p it still falls as sqrt(ridge)
+        return mass if mass > 1e-6 else 0.0
+
+
+def is_physical(first: FirstOrder) -> Booleans:
+    """Tell which complex solutions converged on the branch with Im R_q > 0."""
+    return (first.residual < 1e-8) & np.all(first.response.R.imag > 0, axis=1)
+
+
+class RealSolver:
+    """Solves at real z outside the bulk, each time from the nearest solution so far; returns the stability."""
+
+    def __init__(self, spectrum: Spectrum, pair: Callable[[float], tuple[float, float]], sign: int) -> None:
+        self.spectrum, self.pair, self.sign = spectrum, pair, sign
+        self.solved: list[tuple[float, FirstOrder]] = []
+
+    def at(self, z: float) -> FirstOrder | None:
+        """Return the solution at z on the branch of the solutions so far, or None."""
+        a, b = self.pair(z)
+        equations = self.spectrum.at(np.array([a]), np.array([b]))
+        if self.solved:
+            near = min(self.solved, key=lambda pair: abs(pair[0] - z))[1]
+            first = solve_first_order(equations, near, probe=True)
+        else:
+            first = solve_first_order(equations)
+        proper = np.all(first.denominator > 0) and np.all(np.sign(first.response.R) == self.sign)
+        if first.residual[0] > 1e-9 or not proper:
+            return None
+        return first
+
+    def __call__(self, z: float) -> float | None:
+        """Return the stability at z, or None where there is no solution."""
+        first = self.at(z)
+        if first is None:
+            return None
+        value = self.spectrum.stability(first)
+        if value > 0:
+            self.solved.append((z, first))
+        return value
+
+
+@dataclass
+class Law:
+    """The bulk law of one point: edges, atom, panels with the density on them."""
+
+    lower: float
+    upper: float
+    atom: float
+    panels: Panels
+    on_panels: Array
+    residual: float
+    iterations: int
+
+    def cdf(self, x: Array) -> Array:
+        """Return the fraction of eigenvalues up to x, the atom at zero included, the outliers left out."""
+        below = 1 - self.panels.tail(self.on_panels, x)
+        return np.where(x < 0, 0.0, np.where(x < self.lower, self.atom, np.clip(below, self.atom, 1.0)))
+
+
+def bulk_law(spectrum: Spectrum) -> Law:
+    """Compute the law of one point."""
+    upper, lower, atom = spectrum.upper_edge(), spectrum.lower_edge(), spectrum.atom()
+    reach = upper if np.isfinite(upper) else _far_quantile(spectrum)
+    panels = bulk_panels(lower if np.isfinite(lower) else 0.0, reach)
+    values = np.zeros(panels.nodes.shape)
+    residual, iterations = 0.0, 0
+    fresh = np.ones(len(values), dtype=bool)
+    for _ in range(MAX_REFINEMENTS):  # towards the edges of gaps, where p/d is large or small
+        density, first = spectrum.density(panels.nodes[fresh].ravel())
+        values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
+        residual = max(residual, float(np.max(first.residual)))
+        iterations = max(iterations, int(np.max(first.iterations)))
+        rough = (panels.roughness(values) > ROUGH) & (panels.right > 1e-3 * reach)
+        if not rough.any():
+            break
+        panels, origin = panels.split(rough)
+        fresh = origin < 0
+        values = np.where(fresh[:, None], 0.0, values[origin])
+    else:
+        density, _ = spectrum.density(panels.nodes[fresh].ravel())
+        values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
+    return Law(lower, upper, atom, panels, values, residual, iterations)
+
+
+def _far_quantile(spectrum: Spectrum) -> float:
+    """Return a point that leaves a mass below 1e-6 above it, for a bulk without an upper edge."""
+    x = spectrum.mean * 2.0 ** np.arange(0, 16)
+    density, _ = spectrum.density(x)
+    heavy = np.flatnonzero(np.nan_to_num(density) * x > 1e-6)
+    return float(2 * x[heavy[-1]]) if heavy.size else float(x[4])
