@@ -11,7 +11,7 @@ from giantstep import trials
 from giantstep.grid import Grid, scenario_at
 from giantstep.lab.threads import SMALL
 from giantstep.sweep.inspect import entries, overview
-from giantstep.sweep.keys import Ask, points_of
+from giantstep.sweep.keys import Ask, name_points
 
 from .faulty import COUNTS_THREADS, NO_NUMBER, SINGULAR, Faulty
 
@@ -125,8 +125,8 @@ def test_names_of_points_come_from_what_their_scenario_would_say():
     )
     ask = Ask("faulty", "mean", "experiment", 1, {})
     for batch in grid.batches():
-        for place, point in enumerate(points_of(ask, batch.scenario, batch.points)):
-            (alone,) = points_of(
+        for place, point in enumerate(name_points(ask, batch.scenario, batch.points)):
+            (alone,) = name_points(
                 ask,
                 scenario_at(batch.scenario, batch.points, place),
                 {name: values[place : place + 1] for name, values in batch.points.items()},

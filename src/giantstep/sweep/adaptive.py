@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.checks import check_number
+from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine, Question
+from giantstep.request import Request
 from giantstep.types import Booleans, Floats
 
 if TYPE_CHECKING:
     import xarray
 
+_WHOLE = "a whole number at least 1"
 
-def checked_wishes(until: Mapping[str, float] | None, question: Question) -> dict[str, float]:
-    """Return variable -> the standard error wished for, checked."""
-    if until is None:
-        return {}
-    if not isinstance(until, Mapping):
-        raise bad_field("until", until, "a table of variables and standard errors")
-    names = [v.name for v in question.variables if "experiment" in v.engines]
-    for name in until:
-        if name not in names:
-            raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
-    positive = "a number above 0"
-    return {name: check_number(f"until.{name}", wish, positive, lambda w: w > 0) for name, wish in until.items()}
+
+@dataclass(frozen=True)
+class TrialGoal:
+    """Standard errors below which a point has enough trials, and how many it may have."""
+
+    errors: Mapping[str, float]
+    most: int
+
+    @classmethod
+    def from_input(
+        cls, until: Mapping[str, float] | None, most_trials: int | None, trials: int, question: Question
+    ) -> TrialGoal:
+        """Return the goal, checked; up to 20 times as many `trials` as there are at first, if nothing is said."""
+        if not isinstance(until, Mapping | None):
+            raise bad_field("until", until, "a table of variables and standard errors")
+        names = [variable.name for variable in question.variables if "experiment" in variable.engines]
+        for name in until or {}:
+            if name not in names:
+                raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
+        above = "a number above 0"
+        errors = {name: check_number(f"until.{name}", e, above, lambda e: e > 0) for name, e in (until or {}).items()}
+        return cls(errors, 20 * trials if most_trials is None else check_whole("most_trials", most_trials, _WHOLE, 1))
 
 
 def trials_needed(done: int, most: int, errors: Sequence[tuple[float, float]]) -> int:
@@ -38,56 +51,71 @@ def trials_needed(done: int, most: int, errors: Sequence[tuple[float, float]]) -
     ----------
     done : trials it has.
     most : never more.
-    errors : (standard error, the wish) of each variable; the error of a mean falls as one over the root of trials.
+    errors : (standard error, the goal) of each variable; the error of a mean falls as one over the root of trials.
     """
     need = done
-    for error, wish in errors:
+    for error, goal in errors:
         if math.isnan(error):
             need = max(need, done + 1 if done < 2 else done)
-        elif error > wish:
-            need = max(need, done + 1, math.ceil(done * (error / wish) ** 2))
+        elif error > goal:
+            need = max(need, done + 1, math.ceil(done * (error / goal) ** 2))
     return min(need, 2 * done, max(most, done))
 
 
-def checked_refinement(refine: Mapping[str, float] | None, grid: Mapping[str, Any]) -> tuple[str, float] | None:
-    """Return the field to refine and the tolerance, relative to the range of the curve."""
-    if refine is None:
-        return None
-    if not isinstance(refine, Mapping) or len(refine) != 1:
-        raise bad_field("refine", refine, "a table of one field of the grid and its tolerance")
-    ((name, tolerance),) = refine.items()
-    name = name.replace("__", ".")
-    allowed = "a number above 0 and below 1"
-    tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
-    values = np.asarray(grid.get(name))
-    if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
-        raise InputError(f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it.")
-    return name, tolerance
+@dataclass(frozen=True)
+class Refinement:
+    """A field that gets more values, up to `most`, where a curve bends by more than `tolerance` times its range."""
+
+    name: str
+    tolerance: float
+    most: int
+
+    @classmethod
+    def from_input(cls, refine: Mapping[str, float] | None, most_points: int, grid: Any) -> Refinement | None:
+        """Return what is refined, checked; `grid` holds the values of every field that varies."""
+        most = check_whole("most_points", most_points, _WHOLE, 1)
+        if refine is None:
+            return None
+        if not isinstance(refine, Mapping) or len(refine) != 1:
+            raise bad_field("refine", refine, "a table of one field of the grid and its tolerance")
+        ((name, tolerance),) = refine.items()
+        name = name.replace("__", ".")
+        allowed = "a number above 0 and below 1"
+        tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
+        values = np.asarray(grid.get(name))
+        if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
+            raise InputError(
+                f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it."
+            )
+        return cls(name, tolerance, most)
+
+    def values(self, result: xarray.Dataset, request: Request, engine: Engine) -> Floats | None:
+        """Return the old values of the field and new ones between them; None where the curve is fine.
+
+        A point bends by its distance from the straight line between its neighbours; both intervals beside it are
+        halved where that is too much, and more than three standard errors.
+        """
+        old = result[self.name].values
+        order = np.argsort(old)
+        x = old[order].astype(float)
+        bent = np.zeros(len(x), dtype=bool)
+        for variable in _shown_curves(result, request.question, engine)[:1]:
+            y = _curves(result[variable], self.name)[order]
+            noise = _curves(result[f"{variable}_stderr"], self.name)[order] if f"{variable}_stderr" in result else 0 * y
+            bent[1:-1] = _bends(x, y, np.nan_to_num(noise), self.tolerance)
+        halved = bent[:-1] | bent[1:]
+        left, right = x[:-1][halved], x[1:][halved]
+        middle = np.sqrt(left * right) if _is_geometric(x) else 0.5 * (left + right)
+        whole = self.name == "dim" or request.grid.scenario.numeric_fields()[self.name][1].annotation is int
+        middle = np.unique(np.round(middle) if whole else middle)
+        new = middle[~np.isin(middle, x)][: max(self.most - len(old), 0)]
+        return np.sort(np.concatenate([old, new])) if len(new) else None
 
 
-def refined(
-    result: xarray.Dataset, name: str, tolerance: float, question: Question, engine: Engine, whole: bool
-) -> Floats:
-    """Return new values of a field, in the middle of the intervals where a curve bends.
-
-    A point bends by its distance from the straight line between its neighbours; both intervals beside it are halved
-    where that is more than `tolerance` times the range of the curve, and more than three standard errors.
-    """
-    x = result[name].values.astype(float)
-    order = np.argsort(x)
-    x = x[order]
-    curves = [v.name for v in question.variables if engine in v.engines and not v.dims]
-    shown = [v for v in question.plot if v in curves] or [v for v in curves if result[v].dtype.kind == "f"][:1]
-    bent = np.zeros(len(x), dtype=bool)
-    for variable in shown[:1]:
-        y = _curves(result[variable], name)[order]
-        noise = _curves(result[f"{variable}_stderr"], name)[order] if f"{variable}_stderr" in result else 0 * y
-        bent[1:-1] = _bends(x, y, np.nan_to_num(noise), tolerance)
-    halved = bent[:-1] | bent[1:]
-    left, right = x[:-1][halved], x[1:][halved]
-    middle = np.sqrt(left * right) if _is_geometric(x) else 0.5 * (left + right)
-    middle = np.unique(np.round(middle) if whole else middle)
-    return middle[~np.isin(middle, x)]
+def _shown_curves(result: xarray.Dataset, question: Question, engine: Engine) -> list[str]:
+    """Return the variables of one number each that a plot shows, or else the first one."""
+    curves = [variable.name for variable in question.variables if engine in variable.engines and not variable.dims]
+    return [name for name in question.plot if name in curves] or [n for n in curves if result[n].dtype.kind == "f"]
 
 
 def _curves(variable: Any, name: str) -> Floats:

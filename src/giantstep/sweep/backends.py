@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.sweep.tasks import Done, NotLoaded, Orders, Task, attempt, attempt_bytes, callables
+from giantstep.sweep.tasks import Done, NotLoaded, Orders, Task, attempt, attempt_bytes
 
 Source = Callable[[], Task | None]
 Finished = list[tuple[Task, Done]]
@@ -185,7 +185,7 @@ def loaded(answer: Done | NotLoaded, task: Task) -> Done:
 
 
 def _refused(reason: str, task: Task) -> InputError:
-    names = callables(task)
+    names = task.callables()
     if names:
         return InputError(
             f"The Python callable in {', '.join(names)} cannot be loaded by a worker ({reason}); write it as an "

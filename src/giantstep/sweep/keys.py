@@ -1,6 +1,6 @@
 """Names of results by content: the scenario at a point, and all settings that its numbers depend on.
 
-Not in the name: the engine, the grid, the order, the number of trials or workers.
+Not in the name: the backend, the grid, the order, the number of trials or workers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,37 +59,39 @@ class Point:
     dim: float
 
 
-def asked(request: Request, settings: Mapping[str, Any], experiment: Experiment | None) -> Ask:
+def ask_for(request: Request, settings: Mapping[str, Any], experiment: Experiment | None = None) -> Ask:
     """Return what is asked of every point: of the limit, or of an `experiment`."""
     scenario = request.grid.scenario
+    source: Engine = "limit" if experiment is None else "experiment"
     if experiment is None:
         own = request.for_engine("limit", settings)
-        return Ask(scenario.family, request.what, "limit", scenario.formula_version, own)
-    kind = experiment.device.partition(":")[0]
-    drawn = {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
-    own = {**experiment_settings(request, settings), **drawn}
-    return Ask(scenario.family, request.what, "experiment", scenario.formula_version, own)
+    else:
+        kind = experiment.device.partition(":")[0]
+        drawn = {"seed": experiment.seed, "paired": experiment.paired, "device": kind}
+        own = {**experiment_settings(request, settings), **drawn}
+    return Ask(scenario.family, request.what, source, scenario.formula_version, own)
 
 
-def points_of(ask: Ask, scenario: Scenario, points: Points) -> Iterator[Point]:
-    """Yield the name of every point, from the content its scenario would have."""
+def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
+    """Return every point with its name, from the content its scenario would have."""
     content = scenario.content()
-    fields = scenario.numeric_fields()
     varying = [
         (name.split("."), value, info.annotation is int, points[name].tolist())
-        for name, (value, info) in fields.items()
+        for name, (value, info) in scenario.numeric_fields().items()
         if np.any(points[name] != value)
     ]
-    here = _copied(content)
-    for place, dim in enumerate(points["dim"].tolist()):
+    named = []
+    changed = _copied(content)
+    for index, dim in enumerate(points["dim"].tolist()):
         for (*parents, last), value, whole, numbers in varying:
-            inner, original = here, content
+            inner, original = changed, content
             for parent in parents:
                 inner, original = inner[parent], original[parent]
-            number = float(numbers[place])
+            number = float(numbers[index])
             inner[last] = original[last] if number == value else int(number) if whole else exact(number)
-        text = _text(here)
-        yield Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim))
+        text = _text(changed)
+        named.append(Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim)))
+    return named
 
 
 def _copied(content: Any) -> Any:

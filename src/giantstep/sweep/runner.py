@@ -8,6 +8,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -21,20 +22,34 @@ from giantstep.types import Indices
 
 _log = logging.getLogger("giantstep")
 
-Held = dict[tuple[str, int], Row]
-"""Results by point and trial."""
+Name = tuple[str, int]
+"""Name of a result: the digest of its point, and its trial."""
+Results = dict[Name, Row]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A task that may have to be done: its points, its trial, and what makes the work for some of the points."""
+    """A task that may have to be done.
 
-    points: tuple[Point, ...]
+    Attributes
+    ----------
+    points : all points of a batch or a draw.
+    rows : those that this job answers.
+    trial : which trial; 0 of a limit.
+    make : makes the work for some of the rows.
+    """
+
+    points: Sequence[Point]
+    rows: Indices
     trial: int
     make: Callable[[Indices], Draw | Solve]
 
+    def names(self) -> dict[Name, int]:
+        """Return the results by name, with the row of each."""
+        return {(self.points[row].digest, self.trial): row for row in reversed(self.rows.tolist())}
+
     def task(self, rows: Sequence[int]) -> Task:
-        """Return the task for some of the points."""
+        """Return the task for some of the rows."""
         return Task(self.make(np.asarray(rows)), tuple(self.points[row] for row in rows), self.trial)
 
 
@@ -43,7 +58,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Runner:
-    """Fills a store.
+    """Fills a store; use as a context manager, which stops the workers at its end.
 
     Parameters
     ----------
@@ -55,97 +70,65 @@ class Runner:
 
     def __init__(self, store: Store, backend: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:
         self.store, self.retry, self.progress = store, retry, progress
-        self._fresh: set[tuple[str, int]] = set()
-        self._held: dict[tuple[str, int], bool] = {}
         self._open_backend = backend
         self._backend: Backend | None = None
+        self._computed: set[Name] = set()
+        self._failed: dict[Name, bool] = {}
 
-    @property
-    def computed(self) -> int:
-        """Results computed here."""
-        return len(self._fresh)
+    def __enter__(self) -> Self:
+        return self
 
-    @property
-    def found(self) -> int:
-        """Results taken from the store."""
-        return len(self._held) - len(self._fresh)
+    def __exit__(self, *error: object) -> None:
+        if self._backend is not None:
+            self._backend.close()
 
-    @property
-    def failures(self) -> int:
-        """Failures among all results."""
-        return sum(self._held.values())
+    def summary(self) -> str:
+        """Say how many results were computed, taken from the store, and failed."""
+        computed, failed = len(self._computed), sum(self._failed.values())
+        hint = f" (giantstep store show {self.store.path} --failures)" if failed and self.store.path else ""
+        return f"{computed} results computed, {len(self._failed) - computed} were stored, {failed} failed{hint}"
 
-    def fill(self, ask: Ask, jobs: Sequence[Job]) -> Held:
+    def fill(self, ask: Ask, jobs: Sequence[Job]) -> Results:
         """Return every result of the jobs, computing those that are not in the store."""
-        held = self._stored(jobs)
-        wanted = {(point.digest, job.trial) for job in jobs for point in job.points}
-        missing = len(wanted - held.keys())
+        results = self.read(jobs)
+        wanted = {name for job in jobs for name in job.names()}
+        missing = len(wanted - results.keys())
         points = len({digest for digest, _ in wanted})
         unit = "points" if points == len(wanted) else f"trials at {points} points"
         with SweepProgress(self.progress, len(wanted), len(wanted) - missing, unit) as bar:
             if missing:
-                self._run(ask, jobs, held, bar)
-        self._held.update({name: bool(held[name].reason) for name in wanted})
-        return held
+                self._run(ask, _Pending(jobs, results, self, bar))
+        self._failed.update({name: bool(results[name].reason) for name in wanted})
+        return results
 
-    def _stored(self, jobs: Iterable[Job]) -> Held:
+    def read(self, jobs: Iterable[Job]) -> Results:
+        """Return what the store has of the points of these jobs."""
         points = {point.digest: point for job in jobs for point in job.points}
-        held, damaged = self.store.get(list(points.values()))
+        results, damaged = self.store.get(list(points.values()))
         if damaged:
             _log.warning("%d results in %s are damaged and are computed again", len(damaged), self.store.name)
             self.store.remove_results((point.digest, trial) for point, trial in damaged)
         if self.retry:
-            held = {name: row for name, row in held.items() if not row.reason or name in self._fresh}
-        return held
+            results = {name: row for name, row in results.items() if not row.reason or name in self._computed}
+        return results
 
-    def _run(self, ask: Ask, jobs: Sequence[Job], held: Held, bar: SweepProgress) -> None:
-        pending: deque[Job | Task] = deque(jobs)
-        taken: set[tuple[str, int]] = set()
-        version, shared = self.store.version(), False
-
-        def source() -> Task | None:
-            nonlocal shared
-            if not shared and self.store.version() != version:  # another process writes here too
-                shared = True
-                random.Random(os.getpid()).shuffle(pending)
-            while pending:
-                job = pending.popleft()
-                if isinstance(job, Task):
-                    return job
-                if shared:
-                    self._take_over(job, held, taken, bar)
-                names = [(point.digest, job.trial) for point in job.points]
-                first = {name: row for row, name in reversed([*enumerate(names)])}
-                rows = sorted(row for name, row in first.items() if name not in held and name not in taken)
-                taken.update(names)
-                if rows:
-                    return job.task(rows)
-            return None
-
+    def _run(self, ask: Ask, pending: _Pending) -> None:
         try:
             if self._backend is None:
                 self._backend = self._open_backend()
-            for finished in self._backend.run(source):
+            for finished in self._backend.run(pending.next_task):
                 rows = []
                 for task, done in finished:
                     halves = task.halves() if done.raised else []
-                    pending.extendleft(halves)
+                    pending.queue.extendleft(halves)
                     rows += [] if halves else task.rows(done)
-                if not rows:
-                    continue
-                self.store.put(ask, rows)
-                held.update({(row.point.digest, row.trial): row for row in rows})
-                self._fresh.update((row.point.digest, row.trial) for row in rows)
-                bar.advance(len(rows), sum(bool(row.reason) for row in rows))
+                if rows:
+                    self.store.put(ask, rows)
+                    new = {(row.point.digest, row.trial): row for row in rows}
+                    self._computed.update(new)
+                    pending.add(new)
         except KeyboardInterrupt:
-            raise Interrupted(self._farewell(bar)) from None
-
-    def _take_over(self, job: Job, held: Held, taken: set[tuple[str, int]], bar: SweepProgress) -> None:
-        """Take what another process has stored meanwhile."""
-        found = self._stored([job])
-        new = {(p.digest, job.trial) for p in job.points} & found.keys() - held.keys() - taken
-        held.update({name: found[name] for name in new})
-        bar.advance(len(new), sum(bool(found[name].reason) for name in new))
+            raise Interrupted(self._farewell(pending.bar)) from None
 
     def _farewell(self, bar: SweepProgress) -> str:
         if self.store.path is None:
@@ -155,8 +138,40 @@ class Runner:
             "to go on from there."
         )
 
-    def close(self) -> None:
-        """Stop the workers."""
-        if self._backend is not None:
-            self._backend.close()
-            self._backend = None
+
+class _Pending:
+    """What is still to be done, handed out as tasks, and what is there already.
+
+    Where another process writes to the same store, both go on in an order of their own and take what the other has.
+    """
+
+    def __init__(self, jobs: Sequence[Job], results: Results, runner: Runner, bar: SweepProgress) -> None:
+        self.queue: deque[Job | Task] = deque(jobs)
+        self._results, self._runner, self.bar = results, runner, bar
+        self._taken: set[Name] = set()
+        self._version, self._shared = runner.store.version(), False
+
+    def add(self, new: Results) -> None:
+        """Keep results, and say so."""
+        self._results.update(new)
+        self.bar.advance(len(new), sum(bool(row.reason) for row in new.values()))
+
+    def next_task(self) -> Task | None:
+        """Return the next task; None where all are handed out."""
+        if not self._shared and self._runner.store.version() != self._version:
+            self._shared = True
+            random.Random(os.getpid()).shuffle(self.queue)
+        while self.queue:
+            job = self.queue.popleft()
+            if isinstance(job, Task):
+                return job
+            names = job.names().items()
+            new = {name: row for name, row in names if name not in self._results and name not in self._taken}
+            if new and self._shared:
+                stored = self._runner.read([job])
+                self.add({name: stored[name] for name in new if name in stored})
+                new = {name: row for name, row in new.items() if name not in stored}
+            self._taken.update(new)
+            if new:
+                return job.task(sorted(new.values()))
+        return None

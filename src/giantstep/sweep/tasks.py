@@ -9,13 +9,13 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep.scenario import Scenario
+from giantstep.scenario import Scenario, walk_fields
 from giantstep.sweep.keys import Point
 from giantstep.sweep.store import Facts, Row
 from giantstep.trials import Draw
@@ -33,53 +33,9 @@ class Solve:
     what: str
     settings: Mapping[str, Any]
 
-
-@dataclass(frozen=True)
-class Task:
-    """One draw, or one batch of a limit, and the points it answers."""
-
-    work: Draw | Solve
-    points: tuple[Point, ...]
-    trial: int = 0
-
-    def rows(self, done: Done) -> list[Row]:
-        """Return what goes into the store."""
-        share = done.seconds / len(self.points)
-        return [
-            Row(
-                point,
-                self.trial,
-                {name: values[place] for name, values in done.values.items()},
-                str(done.reasons[place]),
-                done.detail,
-                share,
-                done.facts,
-            )
-            for place, point in enumerate(self.points)
-        ]
-
-    def failed(self, reason: str, detail: str = "", seconds: float = 0.0) -> Done:
-        """Return that there are no numbers, and why."""
-        where = f"trial {self.trial}: {reason}" if isinstance(self.work, Draw) else reason
-        reasons = np.full(len(self.points), where, dtype=object)
-        return Done({}, reasons, seconds, detail=detail[-_LONGEST_DETAIL:], raised=True)
-
-    def halves(self) -> list[Task]:
-        """Return the task in two, to find the point that makes it fail; a draw is one and stays so."""
-        middle = len(self.points) // 2
-        if not middle or isinstance(self.work, Draw):
-            return []
-        parts = (slice(0, middle), slice(middle, None))
-        return [
-            Task(_some(self.work, part), self.points[part], self.trial)
-            for part in parts
-            if isinstance(self.work, Solve)
-        ]
-
-
-def _some(work: Solve, part: slice) -> Solve:
-    points = {name: values[part] for name, values in work.points.items()}
-    return Solve(work.scenario, points, work.what, work.settings)
+    def at(self, rows: Any) -> Solve:
+        """Return the batch at some of its points."""
+        return replace(self, points={name: values[rows] for name, values in self.points.items()})
 
 
 @dataclass(frozen=True)
@@ -92,6 +48,43 @@ class Done:
     facts: Facts | None = None
     detail: str = ""
     raised: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """One draw, or one batch of a limit, and the points it answers."""
+
+    work: Draw | Solve
+    points: tuple[Point, ...]
+    trial: int = 0
+
+    def rows(self, done: Done) -> list[Row]:
+        """Return what goes into the store."""
+        share = done.seconds / len(self.points)
+        rows = []
+        for index, (point, reason) in enumerate(zip(self.points, done.reasons)):
+            values = {name: column[index] for name, column in done.values.items()}
+            rows.append(Row(point, self.trial, values, str(reason), done.detail, share, done.facts))
+        return rows
+
+    def failed(self, reason: str, detail: str = "") -> Done:
+        """Return that there are no numbers, and why."""
+        text = f"trial {self.trial}: {reason}" if isinstance(self.work, Draw) else reason
+        reasons = np.full(len(self.points), text, dtype=object)
+        return Done({}, reasons, detail=detail[-_LONGEST_DETAIL:], raised=True)
+
+    def halves(self) -> list[Task]:
+        """Return the task in two, to find the point that makes it fail; a draw is one and stays so."""
+        middle = len(self.points) // 2
+        if not middle or isinstance(self.work, Draw):
+            return []
+        halves = (slice(0, middle), slice(middle, None))
+        return [Task(self.work.at(half), self.points[half], self.trial) for half in halves]
+
+    def callables(self) -> list[str]:
+        """Name the Python callables in the scenario: ``activation ('<lambda>')``."""
+        fields = walk_fields(self.work.scenario)
+        return [f"`{name}` ({value.name!r})" for name, value, _ in fields if getattr(value, "expression", "") is None]
 
 
 @dataclass(frozen=True)
@@ -134,38 +127,37 @@ def attempt(task: Task, orders: Orders) -> Done:
     start = time.perf_counter()
     try:
         with deadline(orders.time_limit):
-            return _run(task.work, orders, start)
+            done = _draw(task.work, orders.slot) if isinstance(task.work, Draw) else _solve(task.work)
     except _TimeUp:
-        return task.failed(f"it took longer than {orders.time_limit:g} s", seconds=time.perf_counter() - start)
+        done = task.failed(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
-        reason = f"out of memory ({error})" if str(error) else "out of memory"
-        return task.failed(reason, seconds=time.perf_counter() - start)
+        done = task.failed(f"out of memory ({error})" if str(error) else "out of memory")
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return task.failed(reason, traceback.format_exc(), time.perf_counter() - start)
+        done = task.failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+    return replace(done, seconds=time.perf_counter() - start)
 
 
-def _run(work: Draw | Solve, orders: Orders, start: float) -> Done:
-    if isinstance(work, Draw):
-        outcome = work.run(worker_device(work.device, orders.slot))
-        values = {name: np.asarray(value) for name, value in outcome.values.items()}
-        return Done(_checked(values, len(outcome.reasons)), outcome.reasons, time.perf_counter() - start)
+def _draw(draw: Draw, slot: int | None) -> Done:
+    outcome = draw.run(worker_device(draw.device, slot))
+    return Done(_checked(outcome.values, len(outcome.reasons)), outcome.reasons)
+
+
+def _solve(work: Solve) -> Done:
     answer = work.scenario.limit(work.points, work.what, work.settings)
-    count = len(work.points["dim"])
-    values = {name: np.asarray(value) for name, value in answer.values.items()}
-    values["residual"] = np.asarray(answer.residual, dtype=np.float64)
-    values["iterations"] = np.asarray(answer.iterations, dtype=np.int64)
+    residual = np.asarray(answer.residual, dtype=np.float64)
+    iterations = np.asarray(answer.iterations, dtype=np.int64)
+    values = {**answer.values, "residual": residual, "iterations": iterations}
     coords = {name: np.asarray(value) for name, value in answer.coords.items()}
     facts = Facts(coords, tuple(answer.warnings), answer.attrs)
-    reasons = np.asarray(answer.status).astype(object)
-    return Done(_checked(values, count), reasons, time.perf_counter() - start, facts)
+    return Done(_checked(values, len(work.points["dim"])), np.asarray(answer.status).astype(object), facts=facts)
 
 
-def _checked(values: dict[str, Array], count: int) -> dict[str, Array]:
-    for name, value in values.items():
-        if value.ndim == 0 or len(value) != count or value.dtype.kind not in "fiubUO":
-            raise ValueError(f"the family answered `{name}` with {value.dtype} {value.shape}, not {count} numbers")
-    return values
+def _checked(values: Mapping[str, Any], count: int) -> dict[str, Array]:
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    for name, array in arrays.items():
+        if array.ndim == 0 or len(array) != count or array.dtype.kind not in "fiubUO":
+            raise ValueError(f"the family answered `{name}` with {array.dtype} {array.shape}, not {count} numbers")
+    return arrays
 
 
 def worker_device(device: str, slot: int | None) -> str:
@@ -217,14 +209,3 @@ def deadline(seconds: float | None) -> Iterator[None]:
         with lock:
             running[0] = False
         timer.cancel()
-
-
-def callables(task: Task) -> list[str]:
-    """Name the Python callables in the scenario of a task: ``activation ('<lambda>')``."""
-    from giantstep.scenario import walk_fields
-
-    return [
-        f"`{name}` ({value.name!r})"
-        for name, value, _ in walk_fields(task.work.scenario)
-        if getattr(value, "expression", "") is None
-    ]
