@@ -28,8 +28,8 @@ from giantstep.files import load as load
 from giantstep.files import save as save
 from giantstep.gaussian import Function as Function
 from giantstep.gaussian import Target as Target
-from giantstep.gaussian.exponents import exponents as exponents
-from giantstep.learnable import learnable as learnable
+from giantstep.learnability.exponents import exponents as exponents
+from giantstep.learnability.learnable import learnable as learnable
 from giantstep.references import cite as cite
 from giantstep.scenario import Scenario as Scenario
 from giantstep.study import Study as Study

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from giantstep.solve import anderson, bisect, solve_each, solve_fixed_point
+from giantstep.solve import bisect, solve_each, solve_fixed_point
 
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -82,22 +82,6 @@ def test_complex_fixed_point() -> None:
     m = solve_fixed_point(step, np.full((1, 1), 1j)).x[0, 0]
     assert m.imag > 0
     assert abs(m**2 - (1 - z[0]) * m + 1) < 1e-12
-
-
-def test_anderson_is_faster_than_the_plain_map() -> None:
-    """A linear map in 5 dimensions with spectral radius 0.99: the plain map would need 3000 steps."""
-    draws = np.random.default_rng(0)
-    basis, _ = np.linalg.qr(draws.normal(size=(5, 5)))
-    matrix = basis @ np.diag([0.99, 0.9, 0.5, -0.3, 0.1]) @ basis.T
-    shift = draws.normal(size=5)
-    x, residual, count = anderson(
-        lambda x: matrix @ x + shift,
-        np.zeros(5),
-        lambda x, image: float(np.max(np.abs(image - x))),
-        goal=1e-12,
-    )
-    np.testing.assert_allclose(x, np.linalg.solve(np.eye(5) - matrix, shift), rtol=1e-9)
-    assert count < 60 and residual < 1e-12
 
 
 def test_bisect() -> None:

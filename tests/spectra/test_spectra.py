@@ -1,11 +1,11 @@
-"""Panels, edges and distances on laws with known densities."""
+"""Panels and edges on laws with known densities."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from giantstep.spectra import bulk_panels, kolmogorov_distance, march_to_edge, wasserstein_distance
+from giantstep.spectra import bulk_panels, march_to_edge
 
 
 def marchenko_pastur(x: np.ndarray, ratio: float) -> np.ndarray:
@@ -59,20 +59,3 @@ def test_march_to_edge(edge: float, start: float, step: float) -> None:
 
 def test_march_refuses_a_start_inside_the_bulk() -> None:
     assert march_to_edge(lambda z: None, 1.0, 0.1) is None
-
-
-def test_distances() -> None:
-    """n points at the quantiles (i - 1/2)/n are 1/(2n) from their law; Wasserstein sees a shift as it is."""
-    eigenvalues = (np.arange(100) + 0.5) / 100
-    assert kolmogorov_distance(eigenvalues, lambda x: np.clip(x, 0, 1)) == pytest.approx(0.005)
-    grid = np.linspace(-0.5, 1.5, 20_001)
-    shifted = wasserstein_distance(eigenvalues, lambda x: np.clip(x - 0.1, 0, 1), grid)
-    assert shifted == pytest.approx(0.1, abs=1e-3)
-
-
-def test_kolmogorov_distance_is_that_of_scipy() -> None:
-    from scipy import stats
-
-    eigenvalues = np.random.default_rng(0).normal(size=300)
-    expected = stats.kstest(eigenvalues, "norm").statistic
-    assert kolmogorov_distance(eigenvalues, stats.norm.cdf) == pytest.approx(expected, rel=1e-12)

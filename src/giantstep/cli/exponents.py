@@ -21,7 +21,7 @@ def exponents(
     json: Json = False,
 ) -> None:
     """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
-    from giantstep.gaussian.exponents import exponents as find
+    from giantstep.learnability.exponents import exponents as find
 
     found = find(target, activation)
     print(_strict(found.to_dict()) if json else found)
@@ -50,7 +50,7 @@ def learnable(
     json: Json = False,
 ) -> None:
     """Whether a network learns a target, in about how many samples, and why."""
-    from giantstep.learnable import learnable as judge
+    from giantstep.learnability.learnable import learnable as judge
 
     layer = None if second_layer is None else _numbers(second_layer)
     found = judge(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)

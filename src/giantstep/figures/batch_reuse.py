@@ -286,7 +286,7 @@ def _cuts(axes: Axes, bench: Bench) -> None:
 
 def _family(axes: Axes, bench: Bench) -> None:
     """Draw targets between He2, which no batch of order d teaches, and He3, beside the verdict of the calculator."""
-    from giantstep.gaussian.reuse import learned_rounds
+    from giantstep.learnability.reuse import learned_rounds
 
     angles = np.linspace(0.0, 0.5, 9)  # in units of pi
     targets = [f"cos({angle}*pi)*h2(z)/sqrt(2) + sin({angle}*pi)*h3(z)/sqrt(6)" for angle in angles]

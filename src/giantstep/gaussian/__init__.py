@@ -1,6 +1,6 @@
 """Calculus under the standard Gaussian measure: functions, expressions, quadrature, Hermite polynomials."""
 
-from giantstep.gaussian.expression import AffineForm, Expression, Kink, parse_expression
+from giantstep.gaussian.expression import parse_expression
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import convert_hermite, hermite_functions, hermite_values
 from giantstep.gaussian.joint import JointRule, joint_rule, semidefinite_factor
@@ -9,11 +9,8 @@ from giantstep.gaussian.quadrature import expectation, gauss_legendre_panels, no
 from giantstep.gaussian.target import Plane, Target, as_target
 
 __all__ = [
-    "AffineForm",
-    "Expression",
     "Function",
     "JointRule",
-    "Kink",
     "Moments",
     "Plane",
     "Target",

@@ -214,11 +214,12 @@ def is_variable(name: str) -> bool:
 # --- walking --------------------------------------------------------------------------------------
 
 
-def _walk(node: Node) -> Iterator[Node]:
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes below it."""
     yield node
     if isinstance(node, Call):
         for argument in node.arguments:
-            yield from _walk(argument)
+            yield from walk(argument)
 
 
 def _render(node: Node, binding: int = 0) -> str:
@@ -287,24 +288,24 @@ def _polynomial(node: Node) -> np.ndarray | None:
         if second is None or (node.name == "/" and (len(second) > 1 or second[0] == 0)):
             return None
         if node.name == "+":
-            return _limited(power_basis.polyadd(first, second))
+            return _limit(power_basis.polyadd(first, second))
         if node.name == "-":
-            return _limited(power_basis.polysub(first, second))
-        return _limited(power_basis.polymul(first, second) if node.name == "*" else first / second[0])
+            return _limit(power_basis.polysub(first, second))
+        return _limit(power_basis.polymul(first, second) if node.name == "*" else first / second[0])
     if node.name == "**" and isinstance(node.arguments[1], Number):
         exponent = node.arguments[1].value
-        return _composed([0.0] * int(exponent) + [1.0], first) if exponent in range(65) else None
+        return _compose([0.0] * int(exponent) + [1.0], first) if exponent in range(65) else None
     if re.fullmatch(r"h\d+", node.name):
-        return _composed(hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0]), first)
+        return _compose(hermite_e.herme2poly([0.0] * int(node.name[1:]) + [1.0]), first)
     return None
 
 
-def _limited(coefficients: np.ndarray) -> np.ndarray | None:
+def _limit(coefficients: np.ndarray) -> np.ndarray | None:
     coefficients = power_basis.polytrim(coefficients)
     return coefficients if len(coefficients) <= DEGREE_LIMIT + 1 else None
 
 
-def _composed(outer: Any, inner: np.ndarray) -> np.ndarray | None:
+def _compose(outer: Any, inner: np.ndarray) -> np.ndarray | None:
     """Coefficients of outer(inner(z)) by Horner's rule."""
     if (len(outer) - 1) * (len(inner) - 1) > DEGREE_LIMIT:
         return None
@@ -317,7 +318,7 @@ def _composed(outer: Any, inner: np.ndarray) -> np.ndarray | None:
 _Wrapped = tuple[float, float, float, Call | None]
 
 
-def _wrapped(node: Node) -> _Wrapped | None:
+def _read_wrapped(node: Node) -> _Wrapped | None:
     """Read the sub-tree as constant + linear*z + factor*call with at most one call; None if it is more."""
     if isinstance(node, Number):
         return node.value, 0.0, 0.0, None
@@ -325,23 +326,23 @@ def _wrapped(node: Node) -> _Wrapped | None:
         return 0.0, 1.0, 0.0, None
     if node.name not in OPERATORS:
         return 0.0, 0.0, 1.0, node
-    parts = [_wrapped(a) for a in node.arguments]
+    parts = [_read_wrapped(a) for a in node.arguments]
     if node.name == "neg" and parts[0] is not None:
-        return _combined(parts[0], None, -1.0, 0.0)
+        return _combine(parts[0], None, -1.0, 0.0)
     if len(parts) < 2 or parts[0] is None or parts[1] is None:
         return None
     first, second = parts[0], parts[1]
     if node.name in "+-":
-        return _combined(first, second, 1.0, 1.0 if node.name == "+" else -1.0)
+        return _combine(first, second, 1.0, 1.0 if node.name == "+" else -1.0)
     if node.name == "*" and isinstance(node.arguments[0], Number):
-        return _combined(second, None, node.arguments[0].value, 0.0)
+        return _combine(second, None, node.arguments[0].value, 0.0)
     if node.name in "*/" and isinstance(node.arguments[1], Number):
         value = node.arguments[1].value
-        return _combined(first, None, value if node.name == "*" else 1 / value, 0.0)
+        return _combine(first, None, value if node.name == "*" else 1 / value, 0.0)
     return None
 
 
-def _combined(first: _Wrapped, second: _Wrapped | None, a: float, b: float) -> _Wrapped | None:
+def _combine(first: _Wrapped, second: _Wrapped | None, a: float, b: float) -> _Wrapped | None:
     """a*first + b*second, or None when both hold a call."""
     second = second or (0.0, 0.0, 0.0, None)
     if first[3] is not None and second[3] is not None:
@@ -373,8 +374,8 @@ class Expression:
     @cached_property
     def variables(self) -> tuple[str, ...]:
         """The variables that occur, z1 before z2 before z10."""
-        found = {node.name for node in _walk(self.tree) if isinstance(node, Variable)}
-        return tuple(sorted(found, key=lambda name: (len(name), name)))
+        names = {node.name for node in walk(self.tree) if isinstance(node, Variable)}
+        return tuple(sorted(names, key=lambda name: (len(name), name)))
 
     def __str__(self) -> str:
         return self.text
@@ -388,7 +389,7 @@ class Expression:
         result = _value(self.tree, values, xp, out)
         if isinstance(self.tree, Call) and out is None:
             return result
-        return _filled(result, values, xp, out)
+        return _fill(result, values, xp, out)
 
     def derivative(self, values: Mapping[str, Any], with_respect_to: str = "z", xp: Any = np) -> Any:
         """Return the exact partial derivative at ``values``; at a kink one of the one-sided ones or between.
@@ -396,7 +397,7 @@ class Expression:
         >>> float(parse_expression("z1*z2**2").derivative({"z1": 2.0, "z2": 3.0}, "z2"))
         12.0
         """
-        return _filled(_slope(self.tree, values, with_respect_to, xp), values, xp, None)
+        return _fill(_slope(self.tree, values, with_respect_to, xp), values, xp, None)
 
     def _require_univariate(self, what: str) -> None:
         if len(self.variables) > 1:
@@ -441,7 +442,7 @@ class Expression:
         ('tanh', -1.0, 2.0, -6.0, 1.0)
         """
         self._require_univariate("`as_affine_of_known`")
-        wrapped = _wrapped(self.tree)
+        wrapped = _read_wrapped(self.tree)
         if wrapped is None:
             return None
         constant, linear, factor, call = wrapped
@@ -472,7 +473,7 @@ def parse_expression(text: str) -> Expression:
     return expression
 
 
-def _filled(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
+def _fill(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
     """Give a constant or a bare variable the common shape of the values, in an array of its own."""
     if out is not None:
         if result is not out:
@@ -492,7 +493,7 @@ def _filled(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
 
 def rough_arguments(tree: Node) -> Iterator[Node]:
     """Yield the sub-trees at whose zeros some part of the tree is not smooth."""
-    for node in _walk(tree):
+    for node in walk(tree):
         if not isinstance(node, Call):
             continue
         rough = PRIMITIVES[node.name].rough
@@ -523,11 +524,11 @@ def roots(node: Node, name: str) -> list[float]:
     with np.errstate(all="ignore"):
         crossings, turning = _sign_changes(value, grid), _sign_changes(slope, grid)
         touching = turning[np.abs(value(turning)) <= 1e-13 * (1 + turning**2)]
-        found = np.concatenate([crossings, touching])
+        zeros = np.concatenate([crossings, touching])
         # an argument that vanishes on a whole interval is no kink there, nor is its rounding noise
-        around = np.maximum(np.abs(value(found - 1e-3)), np.abs(value(found + 1e-3)))
-        found = found[around > np.maximum(1e-14, 100 * np.abs(value(found)))]
-    return [float(x) + 0.0 for x in found]
+        around = np.maximum(np.abs(value(zeros - 1e-3)), np.abs(value(zeros + 1e-3)))
+        zeros = zeros[around > np.maximum(1e-14, 100 * np.abs(value(zeros)))]
+    return [float(x) + 0.0 for x in zeros]
 
 
 def _sign_changes(f: Any, grid: np.ndarray) -> np.ndarray:

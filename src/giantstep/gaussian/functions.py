@@ -15,7 +15,7 @@ from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import convert_hermite
 from giantstep.gaussian.moments import CLOSED_FORMS, Moments, polynomial
-from giantstep.gaussian.numerical import Rule, chosen_rule
+from giantstep.gaussian.numerical import Rule, choose_rule
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
 
 Parity = Literal["odd", "even", "linear+even"]
@@ -85,14 +85,14 @@ class Function:
         kinks: Iterable[float] | None = None,
         name: str | None = None,
     ) -> None:
-        declared = _checked_kinks(kinks)
+        declared = _check_kinks(kinks)
         if isinstance(source, Function):
             name = name or source.name
             declared = tuple(sorted({*declared, *source.kinks}))
             derivative = derivative if derivative is not None else source._derivative
         if isinstance(source, str):
             name = name or source.strip()
-        content = _resolved(source)
+        content = _resolve(source)
         expression = content if isinstance(content, Expression) else None
         call = None if isinstance(content, Expression) else content
         slope = None
@@ -232,7 +232,7 @@ class Function:
             raise InputError("The moments of a function need finite A and s.")
         shape = A.shape
         flat = self._flat_moments(A.ravel(), s.ravel())
-        return Moments(*(part.reshape(shape)[()] for part in flat))
+        return Moments(*(values.reshape(shape)[()] for values in flat))
 
     def second_moment(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
         """Return E f(A + s z)^2."""
@@ -289,7 +289,7 @@ NAMES = {name: f"{name}(z)" for name in CALLABLE_NAMES if 1 in PRIMITIVES[ALIASE
 NAMES |= {"linear": "z", "identity": "z"}
 
 
-def _resolved(source: Any) -> Expression | Callable[[Any], Any]:
+def _resolve(source: Any) -> Expression | Callable[[Any], Any]:
     if isinstance(source, Function):
         source = source._expression or source._call
     if isinstance(source, str):
@@ -325,11 +325,11 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
 @lru_cache(maxsize=512)
 def _rule_of_expression(text: str, kinks: tuple[float, ...]) -> Rule:
     expression = parse_expression(text)
-    return chosen_rule(lambda z: expression.evaluate({"z": z}), kinks, text)
+    return choose_rule(lambda z: expression.evaluate({"z": z}), kinks, text)
 
 
 def _facts_of_callable(call: Callable[[Any], Any], kinks: tuple[float, ...], name: str) -> _Facts:
-    rule = chosen_rule(call, kinks, name)
+    rule = choose_rule(call, kinks, name)
     return _Facts(kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call), None, None, rule)
 
 
@@ -342,7 +342,7 @@ def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return quiet
 
 
-def _checked_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
+def _check_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
     try:
         values = np.asarray([] if kinks is None else list(kinks), dtype=float)
     except (TypeError, ValueError):

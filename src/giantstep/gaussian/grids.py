@@ -1,12 +1,13 @@
 """Product rules for E f(z), z ~ N(0, I_r), that break where f is not smooth.
 
-Axis by axis: an axis without a break gets a Gauss-Hermite rule, one that breaks at fixed places the Gauss rule of the
+Axis by axis: an axis without a break gets a Gauss-Hermite rule, one that breaks at fixed points the Gauss rule of the
 Gaussian weight on every piece, and one whose breaks depend on the axes before it (planes across the axes)
 Gauss-Legendre panels between them. All rules are symmetric where the breaks are, so that zeros by symmetry are exact.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -101,19 +102,17 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
     grid = Grid(np.zeros((1, 0)), np.ones(1))
     planes = _with_crossings(planes, dims)
     for axis in range(dims):
-        here = [plane for plane in planes if _last_axis(plane) == axis]
-        across = [plane for plane in here if np.any(np.abs(plane.normal[:axis]) > 1e-12)]
-        if across:
-            nodes, weights = _moving_rule(grid.points, here, axis, piece)
+        ending = [plane for plane in planes if _last_axis(plane) == axis]
+        if any(np.any(np.abs(plane.normal[:axis]) > 1e-12) for plane in ending):
+            nodes, weights = _moving_rule(grid.points, ending, axis, piece)
         else:
-            breaks = [-plane.offset / plane.normal[axis] for plane in here]
-            nodes, weights = broken_rule(breaks, piece) if here else smooth
+            breaks = [-plane.offset / plane.normal[axis] for plane in ending]
+            nodes, weights = broken_rule(breaks, piece) if breaks else smooth
             nodes, weights = nodes[None, :], weights[None, :]
         if len(grid.weights) * nodes.shape[1] > 8 * MOST_POINTS:
             raise _too_many(len(grid.weights) * nodes.shape[1])
         joint = grid.weights[:, None] * weights
-        kept = joint > NEGLIGIBLE
-        row, column = np.nonzero(kept)
+        row, column = np.nonzero(joint > NEGLIGIBLE)
         if len(row) > MOST_POINTS:
             raise _too_many(len(row))
         last = np.broadcast_to(nodes, joint.shape)[row, column]
@@ -123,19 +122,18 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
 
 def _with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
     """Add the planes of the earlier axes on which two breaks of a later axis meet: there its integral is not smooth."""
-    found = dict.fromkeys(planes)
+    together = dict.fromkeys(planes)
     for axis in range(dims - 1, 0, -1):
-        here = [plane for plane in found if _last_axis(plane) == axis]
-        for i, first in enumerate(here):
-            for second in here[i + 1 :]:
-                a, b = np.array(first.normal), np.array(second.normal)
-                normal = a * b[axis] - b * a[axis]
-                length = float(np.linalg.norm(normal))
-                if length > 1e-9 and len(found) < MOST_PLANES:
-                    offset = (first.offset * b[axis] - second.offset * a[axis]) / length
-                    clean = np.where(np.abs(normal) < 1e-9 * length, 0.0, normal) / length
-                    found.setdefault(Plane(tuple(np.round(clean, 12).tolist()), round(offset, 12)))
-    return list(found)
+        ending = [plane for plane in together if _last_axis(plane) == axis]
+        for first, second in itertools.combinations(ending, 2):
+            a, b = np.array(first.normal), np.array(second.normal)
+            normal = a * b[axis] - b * a[axis]
+            length = float(np.linalg.norm(normal))
+            if length > 1e-9 and len(together) < MOST_PLANES:
+                offset = (first.offset * b[axis] - second.offset * a[axis]) / length
+                clean = np.where(np.abs(normal) < 1e-9 * length, 0.0, normal) / length
+                together.setdefault(Plane(tuple(np.round(clean, 12).tolist()), round(offset, 12)))
+    return list(together)
 
 
 def _too_many(count: int) -> InputError:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.polynomial import hermite_e
 from numpy.typing import ArrayLike
 
 from giantstep.errors import bad_field
+from giantstep.types import Floats
 
 Basis = Literal["normalised", "he", "power"]
 
@@ -73,3 +76,22 @@ def convert_hermite(coefficients: ArrayLike, source: Basis, target: Basis) -> np
     if target == "power":
         return hermite_e.herme2poly(he)
     return he * scale[: len(he)] if target == "normalised" else he
+
+
+@lru_cache(maxsize=256)
+def multi_indices(dims: int, order: int) -> tuple[tuple[int, ...], ...]:
+    """Return all (b_1, ..., b_dims) of sum ``order``."""
+    if dims == 0:
+        return ((),) if order == 0 else ()
+    return tuple((first, *rest) for first in range(order, -1, -1) for rest in multi_indices(dims - 1, order - first))
+
+
+def hermite_products(points: Floats, indices: Sequence[tuple[int, ...]]) -> Floats:
+    """Return h_b(z) = prod_i h_{b_i}(z_i) for every multi-index b and points (N, dims): an array (len(indices), N)."""
+    values = hermite_values(points, max((max(index, default=0) for index in indices), default=0))
+    result = np.ones((len(indices), len(points)))
+    for row, index in zip(result, indices):
+        for axis, order in enumerate(index):
+            if order:
+                row *= values[order, :, axis]
+    return result

@@ -1,8 +1,8 @@
-"""Expectations under a zero-mean jointly Gaussian vector of covariance C, batched over C.
+"""Expectations under a zero-mean jointly Gaussian vector of covariance C.
 
-A `JointRule` holds nodes of independent standard normals; ``rule.expectation(f, C)`` is E f(v), v ~ N(0, C), by
-v = L xi with L L^T = C. Product rules are exact for polynomials and break on the planes they are told of; above four
-dimensions scrambled Sobol points take over. A rule knows a coarser one, and their difference is its measured error.
+A `JointRule` holds nodes xi of independent standard normals; E f(v), v ~ N(0, C), is the weighted sum of f(L xi) with
+L L^T = C, `semidefinite_factor`. Product rules are exact for polynomials and break on the planes they are told of;
+above four dimensions scrambled Sobol points take over. A rule knows a coarser one, and their difference is its error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.primitives import namespace_of
@@ -28,8 +27,6 @@ NODES = {1: 96, 2: 64, 3: 36, 4: 26}
 """Gauss-Hermite nodes per dimension for smooth functions, by the number of dimensions."""
 TENSOR_DIMENSIONS = max(NODES)
 SOBOL_POINTS = 1 << 13
-CHUNK = 1 << 21
-"""Values held at a time by `expectation`."""
 
 
 def semidefinite_factor(C: Any) -> Any:
@@ -77,37 +74,6 @@ class JointRule:
         """Number of nodes."""
         return len(self.weights)
 
-    def expectation(self, f: Callable[[Floats], Any], C: ArrayLike) -> Floats:
-        """Return E f(v), v ~ N(0, C), for every covariance of a batch.
-
-        Parameters
-        ----------
-        f : takes v of shape (B, N, n) and returns (B, N) or (B, N, ...).
-        C : (..., n, n), positive semi-definite.
-
-        Returns
-        -------
-        (...) or with the extra axes of f behind.
-        """
-        C = np.asarray(C, dtype=float)
-        n = C.shape[-1]
-        L = semidefinite_factor(C).reshape(-1, n, n)
-        room = max(1, CHUNK // (self.size * max(n, 1)))
-        parts = []
-        for start in range(0, len(L), room):
-            v = np.matmul(self.nodes, np.swapaxes(L[start : start + room], -1, -2))
-            values = np.asarray(f(v), dtype=float)
-            parts.append(np.einsum("n,bn...->b...", self.weights, values, optimize=False))
-        joined = np.concatenate(parts)
-        return joined.reshape(C.shape[:-2] + joined.shape[1:])
-
-    def measured(self, f: Callable[[Floats], Any], C: ArrayLike) -> tuple[Floats, Floats]:
-        """Return E f(v) and its difference from the coarser rule (0 where a rule is exact)."""
-        value = self.expectation(f, C)
-        if self.coarser is None:
-            return value, np.zeros_like(value)
-        return value, np.abs(value - self.coarser().expectation(f, C))
-
 
 def polynomial_rule(dimensions: int, degree: int) -> JointRule:
     """Return the Gauss-Hermite product rule that is exact for polynomials of this degree in each variable."""
@@ -119,13 +85,13 @@ def tensor_rule(dimensions: int, nodes: int | None = None, planes: Sequence[Plan
     count = nodes or NODES.get(dimensions, 16)
     padded = [Plane((*plane.normal, *(0.0,) * (dimensions - len(plane.normal))), plane.offset) for plane in planes]
 
-    def made(count: int) -> JointRule:
+    def make(count: int) -> JointRule:
         grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
         heavy = grid.weights > NEGLIGIBLE
         return JointRule(grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum(), "tensor")
 
-    rule = made(count)
-    return JointRule(rule.nodes, rule.weights, rule.kind, coarser=lambda: made(max(4, (3 * count) // 4)))
+    rule = make(count)
+    return JointRule(rule.nodes, rule.weights, rule.kind, coarser=lambda: make(max(4, (3 * count) // 4)))
 
 
 def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:

@@ -113,9 +113,9 @@ class Rule:
             pattern = np.linspace(0.0, 1.0, panels + 1)
             if self.graded:
                 pattern = np.unique(np.concatenate([pattern, GRADING, 1 - GRADING]))
-            yield self._refined(pattern)
+            yield self._refine(pattern)
 
-    def _refined(self, edges: np.ndarray) -> np.ndarray:
+    def _refine(self, edges: np.ndarray) -> np.ndarray:
         """Divide every panel into ``resolution`` equal ones."""
         fractions = np.arange(self.resolution) / self.resolution
         return np.append((edges[:-1, None] + np.diff(edges)[:, None] * fractions).ravel(), edges[-1])
@@ -151,15 +151,15 @@ class Rule:
             parts = [np.linspace(-bound, bound, 81), np.array(inside)]
             if self.graded:
                 parts += [k + side * GRADING for k in inside for side in (-1, 1)]
-            z, weights = gauss_legendre_panels(self._refined(np.unique(np.concatenate(parts))), PANEL_NODES)
+            z, weights = gauss_legendre_panels(self._refine(np.unique(np.concatenate(parts))), PANEL_NODES)
         else:
             z = np.linspace(-bound, bound, 800 * self.resolution + 1)
             weights = np.full_like(z, z[1] - z[0])
         root = np.sqrt(normal_density(z))
-        return hermite_functions(z, order) @ (_tamed(f(z), root) * weights)
+        return hermite_functions(z, order) @ (_tame(f(z), root) * weights)
 
 
-def _tamed(values: np.ndarray, root: np.ndarray) -> np.ndarray:
+def _tame(values: np.ndarray, root: np.ndarray) -> np.ndarray:
     """values*root, with 0 where the density has died out but the values overflowed."""
     return np.where((root < 1e-20) & ~np.isfinite(values), 0.0, values) * root
 
@@ -181,7 +181,7 @@ def _project(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarr
     return Moments(mean, slope, noise, curvature)
 
 
-def chosen_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:
+def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:
     """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error.
 
     Raises

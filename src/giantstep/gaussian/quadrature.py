@@ -123,7 +123,7 @@ def expectation(
         bound, tail = sufficient_bound(f)
         inside = np.array([k for k in kinks if -bound < k < bound])
         edges = np.unique(np.concatenate([np.linspace(-bound, bound, 2 * int(bound) + 1), inside]))
-        value, error = _adaptive(f, edges, inside, tolerance)
+        value, error = _integrate(f, edges, inside, tolerance)
         error = np.where(np.isfinite(value) & np.isfinite(error + tail), error + tail, np.inf)
     return (float(value), float(error)) if np.ndim(value) == 0 else (value, error)
 
@@ -142,16 +142,16 @@ class _Panels(NamedTuple):
     at_right: np.ndarray
 
     def take(self, which: np.ndarray) -> _Panels:
-        return _Panels(*(part[..., which] for part in self))
+        return _Panels(*(values[..., which] for values in self))
 
-    def joined(self, other: _Panels) -> _Panels:
+    def join(self, other: _Panels) -> _Panels:
         return _Panels(*(np.concatenate(pair, axis=-1) for pair in zip(self, other)))
 
 
-def _adaptive(
+def _integrate(
     f: Callable[[np.ndarray], np.ndarray], edges: np.ndarray, kinks: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    panels = _measured(f, edges[:-1], edges[1:])
+    panels = _measure(f, edges[:-1], edges[1:])
     for _ in range(100):
         panels = panels.take(np.argsort(panels.left))
         errors = panels.error + _hidden(panels, kinks)
@@ -165,12 +165,12 @@ def _adaptive(
             break
         wide = panels.take(split)
         middle = 0.5 * (wide.left + wide.right)
-        halves = _measured(f, np.append(wide.left, middle), np.append(middle, wide.right))
-        panels = panels.take(~split).joined(halves)
+        halves = _measure(f, np.append(wide.left, middle), np.append(middle, wide.right))
+        panels = panels.take(~split).join(halves)
     return panels.integral.sum(axis=-1), error + 16 * np.finfo(float).eps * size
 
 
-def _measured(f: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray) -> _Panels:
+def _measure(f: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray) -> _Panels:
     """Integrate over every panel; the error is judged by the last three Legendre coefficients of f*phi.
 
     For smooth functions they are far larger than the error of the Gauss rule; across a kink, a jump or an

@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
-from giantstep.gaussian.expression import Call, Expression, Node, Number, Variable, parse_expression, rough_arguments
+from giantstep.gaussian.expression import (
+    Call,
+    Expression,
+    Node,
+    Number,
+    Variable,
+    parse_expression,
+    rough_arguments,
+    walk,
+)
 from giantstep.gaussian.expression import roots as roots_of
 from giantstep.gaussian.functions import NAMES, Function
 from giantstep.gaussian.primitives import namespace_of
@@ -132,8 +141,7 @@ class Target:
     @cached_property
     def planes(self) -> tuple[Plane, ...]:
         """The planes on which it need not be smooth; more rough sets may exist where `all_planes` is False."""
-        found = {*self._declared, *(plane for plane in self._rough if plane is not None)}
-        return tuple(sorted(found))
+        return tuple(sorted({*self._declared, *(plane for plane in self._rough if plane is not None)}))
 
     @cached_property
     def all_planes(self) -> bool:
@@ -167,7 +175,7 @@ class Target:
             assert self._call is not None
             return self._call(z)
         xp = namespace_of(z)
-        variables = {name: z[..., _place(name)] for name in self._expression.variables}
+        variables = {name: z[..., _axis(name)] for name in self._expression.variables}
         if not variables:
             return xp.full(z.shape[:-1], self._expression.evaluate({"z": xp.zeros(1)}, xp)[0])
         return self._expression.evaluate(variables, xp)
@@ -177,11 +185,11 @@ class Target:
         if self._expression is None:
             raise InputError(f"The target {self.name} is a callable and has no exact gradient.")
         xp = namespace_of(z)
-        variables = {name: z[..., _place(name)] for name in self._expression.variables}
-        parts = xp.zeros(z.shape)
+        variables = {name: z[..., _axis(name)] for name in self._expression.variables}
+        gradient = xp.zeros(z.shape)
         for name in self._expression.variables:
-            parts[..., _place(name)] = self._expression.derivative(variables, name, xp)
-        return parts
+            gradient[..., _axis(name)] = self._expression.derivative(variables, name, xp)
+        return gradient
 
 
 def as_target(source: Any) -> Target:
@@ -193,7 +201,7 @@ def _rebuilt(source: Any, directions: int, declared: tuple[Plane, ...], name: st
     return Target(source, directions=directions, kinks=declared, name=name)
 
 
-def _place(name: str) -> int:
+def _axis(name: str) -> int:
     return int(name[1:]) - 1 if len(name) > 1 else 0
 
 
@@ -208,7 +216,7 @@ def _read(source: Any) -> tuple[Expression | None, Callable[[Any], Any] | None, 
         return None, lambda z: source(z[..., 0]), 1, planes
     if isinstance(source, str):
         expression = parse_expression(NAMES.get(source.strip(), source))
-        least = max((_place(name) + 1 for name in expression.variables), default=1)
+        least = max((_axis(name) + 1 for name in expression.variables), default=1)
         if least > MOST_DIRECTIONS:
             raise InputError(
                 f"The target {source!r} has {least} directions (z1..z{least}); at most {MOST_DIRECTIONS} are allowed."
@@ -255,7 +263,7 @@ def _declared_planes(kinks: Iterable[Any] | None, k: int) -> Iterator[Plane]:
             continue
         try:
             normal, offset = kink
-            plane = _normalised(np.asarray(normal, dtype=float), float(offset))
+            plane = _normalise(np.asarray(normal, dtype=float), float(offset))
         except (TypeError, ValueError):
             raise bad_field("kinks", kink, "numbers or pairs (normal, offset)") from None
         if plane is None or len(plane.normal) != k:
@@ -281,26 +289,18 @@ def _factors(node: Node) -> Iterator[Node]:
 
 def _planes_of(node: Node, k: int) -> Iterator[Plane | None]:
     """Yield the planes on which a factor vanishes; None where its zeros are no planes."""
-    names = {inner.name for inner in _variables(node)}
+    names = {inner.name for inner in walk(node) if isinstance(inner, Variable)}
     affine = _affine(node, k)
     if affine is not None:
-        plane = _normalised(*affine)
+        plane = _normalise(*affine)
         if plane is not None:
             yield plane
     elif len(names) == 1:
         (name,) = names
-        normal = tuple(np.eye(k)[_place(name)].tolist())
+        normal = tuple(np.eye(k)[_axis(name)].tolist())
         yield from (Plane(normal, -root + 0.0) for root in roots_of(node, name) if abs(root) < 12)
     else:
         yield None
-
-
-def _variables(node: Node) -> Iterator[Variable]:
-    if isinstance(node, Variable):
-        yield node
-    elif isinstance(node, Call):
-        for argument in node.arguments:
-            yield from _variables(argument)
 
 
 def _affine(node: Node, k: int) -> tuple[Floats, float] | None:
@@ -308,13 +308,13 @@ def _affine(node: Node, k: int) -> tuple[Floats, float] | None:
     if isinstance(node, Number):
         return np.zeros(k), node.value
     if isinstance(node, Variable):
-        return np.eye(k)[_place(node.name)], 0.0
+        return np.eye(k)[_axis(node.name)], 0.0
     if node.name not in ("+", "-", "neg", "*", "/"):
         return None
-    parts = [_affine(argument, k) for argument in node.arguments]
-    if any(part is None for part in parts):
+    inner = [form for argument in node.arguments if (form := _affine(argument, k)) is not None]
+    if len(inner) < len(node.arguments):
         return None
-    (first, *rest) = [part for part in parts if part is not None]
+    (first, *rest) = inner
     if node.name == "neg":
         return -first[0], -first[1]
     (second,) = rest
@@ -329,7 +329,7 @@ def _affine(node: Node, k: int) -> tuple[Floats, float] | None:
     return (second[0] * first[1], second[1] * first[1]) if not np.any(first[0]) else None
 
 
-def _normalised(normal: Floats, offset: float) -> Plane | None:
+def _normalise(normal: Floats, offset: float) -> Plane | None:
     """Return the plane with |normal| = 1 and its first large entry positive, or None for a constant."""
     length = float(np.linalg.norm(normal))
     if length < 1e-12:
@@ -345,9 +345,8 @@ def _degree(node: Node, only: str | None = None) -> int | None:
         return 0
     if isinstance(node, Variable):
         return int(only is None or node.name == only)
-    parts = [_degree(argument, only) for argument in node.arguments]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    known = [degree for argument in node.arguments if (degree := _degree(argument, only)) is not None]
+    if len(known) < len(node.arguments):
         return None
     if node.name in ("+", "-"):
         return max(known)

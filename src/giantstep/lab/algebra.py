@@ -1,4 +1,4 @@
-"""Dense linear algebra of experiments, the one place where the CPU and a GPU part ways.
+"""Dense linear algebra of experiments, the one module that tells the CPU from a GPU.
 
 On the CPU every large product goes through SciPy's BLAS, as the factorisations do: NumPy's has its threads,
 and where calls alternate the two sets of threads wait for each other (measured: twice the time). Symmetric
@@ -81,16 +81,16 @@ def eigenvectors(matrix: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, Devi
     """Return the eigenvalues of a symmetric matrix in increasing order and its eigenvectors as columns."""
     if xp is np:
         values, vectors = scipy.linalg.eigh(matrix, lower=True, driver="evd", check_finite=False)
-        return values, vectors
-    values, vectors = xp.linalg.eigh(matrix)
+    else:
+        values, vectors = xp.linalg.eigh(matrix)
     return values, vectors
 
 
 def leading_eigenvectors(matrix: DeviceArray, count: int, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
     """Return the `count` largest eigenvalues of a symmetric matrix, largest first, and the eigenvectors as columns."""
     if xp is np:
-        places = (len(matrix) - count, len(matrix) - 1)
-        values, vectors = scipy.linalg.eigh(matrix, lower=True, subset_by_index=places, check_finite=False)
+        largest = (len(matrix) - count, len(matrix) - 1)
+        values, vectors = scipy.linalg.eigh(matrix, lower=True, subset_by_index=largest, check_finite=False)
     else:
         values, vectors = xp.linalg.eigh(matrix)
     return values[::-1][:count], vectors[:, ::-1][:, :count]
@@ -99,10 +99,10 @@ def leading_eigenvectors(matrix: DeviceArray, count: int, xp: ModuleType) -> tup
 def cholesky(matrix: DeviceArray, shift: float, xp: ModuleType) -> DeviceArray | None:
     """Return the lower Cholesky factor of matrix + shift, None where it is not of full rank to rounding."""
     size = len(matrix)
-    places = xp.arange(size)
+    diagonal = (xp.arange(size),) * 2
     shifted = np.array(matrix, order="F") if xp is np else matrix.copy()
-    shifted[places, places] += shift
-    diagonal = shifted[places, places]
+    shifted[diagonal] += shift
+    sizes = shifted[diagonal]
     if xp is np:
         factor, failed = _POTRF(shifted, lower=1, clean=0, overwrite_a=1)
         if failed:
@@ -113,8 +113,7 @@ def cholesky(matrix: DeviceArray, shift: float, xp: ModuleType) -> DeviceArray |
                 factor = xp.linalg.cholesky(shifted)
         except np.linalg.LinAlgError:
             return None
-    pivots = factor[places, places] ** 2
-    return factor if bool(xp.all(pivots > 4 * size * _EPS * diagonal)) else None
+    return factor if bool(xp.all(factor[diagonal] ** 2 > 4 * size * _EPS * sizes)) else None
 
 
 def _failures_raise(xp: ModuleType) -> AbstractContextManager[Any]:

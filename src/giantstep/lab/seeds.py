@@ -57,8 +57,8 @@ class Draws:
     def generator(self, stream: str) -> Any:
         """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""
         if stream not in self._generators:
-            place = [*_integer_words(self.seed), *_words(self.key), *_integer_words(self.trial)]
-            self._generators[stream] = self._new_generator(np.random.SeedSequence([*place, *_words(stream)]))
+            words = [*_integer_words(self.seed), *_words(self.key), *_integer_words(self.trial), *_words(stream)]
+            self._generators[stream] = self._new_generator(np.random.SeedSequence(words))
         return self._generators[stream]
 
     def _new_generator(self, sequence: np.random.SeedSequence) -> Any:

@@ -15,6 +15,9 @@ from giantstep.types import Array, Indices
 
 Mapping = Callable[[Array, Array], Array]
 
+GOAL = 1e-12
+"""A point is done once max|G(x) - x| is below this."""
+MEMORY, NEWTON_STEPS = 5, 15
 _DIFFERENCE = 1e-6
 
 
@@ -22,11 +25,8 @@ def solve_accelerated(
     mapping: Mapping,
     start: Array,
     *,
-    goal: float = 1e-12,
-    memory: int = 5,
     begin: float = 0.5,
     sweeps: int = 40,
-    newton_steps: int = 15,
     damping: tuple[float, ...] = (0.5, 0.8, 0.95),
     damped_sweeps: int = 200,
 ) -> FixedPoint:
@@ -36,36 +36,34 @@ def solve_accelerated(
     ----------
     mapping : ``mapping(x, active) -> G(x)`` for the points listed in `active`; x is (len(active), n).
     start : (B, n) starting points.
-    goal : a point is done once max|G(x) - x| is below this.
     begin : Anderson mixing starts once the residual is below this; plain steps before.
-    sweeps, newton_steps : how long mixing and Newton are tried.
+    sweeps : how long mixing is tried.
     damping : fractions of the old point kept, tried in turn for `damped_sweeps` each with Newton after each.
     """
-    state = _State(mapping, np.array(start, dtype=float), goal)
-    state.mix(memory, begin, sweeps)
-    state.newton(newton_steps)
+    state = _State(mapping, np.array(start, dtype=float))
+    state.mix(begin, sweeps)
+    state.newton()
     for kept in damping:
         if not state.open.size:
             break
         state.restart(start)
         state.damp(kept, damped_sweeps)
-        state.newton(newton_steps)
+        state.newton()
     return FixedPoint(state.best_x, state.best, state.iterations)
 
 
 class _State:
     """The best point so far of every problem, and which are still open."""
 
-    def __init__(self, mapping: Mapping, x: Array, goal: float) -> None:
-        self.mapping, self.goal = mapping, goal
-        self.x = x
+    def __init__(self, mapping: Mapping, x: Array) -> None:
+        self.mapping, self.x = mapping, x
         self.best_x = x.copy()
         self.best = np.full(len(x), np.inf)
         self.iterations = np.zeros(len(x), dtype=np.int64)
 
     @property
     def open(self) -> Indices:
-        return np.flatnonzero(~(self.best < self.goal))
+        return np.flatnonzero(~(self.best < GOAL))
 
     def evaluate(self, x: Array, active: Array) -> tuple[Array, Array]:
         """Return G(x) and the residual; the best point of each is remembered."""
@@ -79,10 +77,10 @@ class _State:
         self.best_x[active[better]] = x[better]
         return image, residual
 
-    def mix(self, memory: int, begin: float, sweeps: int) -> None:
+    def mix(self, begin: float, sweeps: int) -> None:
         """Anderson mixing; the memory is dropped where the residual grows tenfold."""
         B, n = self.x.shape
-        points, steps = np.zeros((B, memory + 1, n)), np.zeros((B, memory + 1, n))
+        points, steps = np.zeros((B, MEMORY + 1, n)), np.zeros((B, MEMORY + 1, n))
         filled = np.zeros(B, dtype=np.int64)
         last = np.full(B, np.inf)
         active = np.arange(B)
@@ -90,7 +88,7 @@ class _State:
             if not active.size:
                 return
             image, residual = self.evaluate(self.x[active], active)
-            keep = np.isfinite(residual) & ~(residual < self.goal)
+            keep = np.isfinite(residual) & ~(residual < GOAL)
             active, image, residual = active[keep], image[keep], residual[keep]
             if not active.size:
                 return
@@ -99,7 +97,7 @@ class _State:
             for history, now in ((points, self.x[active]), (steps, image - self.x[active])):
                 history[active] = np.roll(history[active], 1, axis=1)
                 history[active, 0] = now
-            filled[active] = np.where(residual > begin, 0, np.minimum(filled[active] + 1, memory + 1))
+            filled[active] = np.where(residual > begin, 0, np.minimum(filled[active] + 1, MEMORY + 1))
             proposal = image
             for count in np.unique(filled[active]):
                 if count < 2:
@@ -112,12 +110,12 @@ class _State:
                 proposal[chosen] = (x[:, 0] + f[:, 0]) - ((dx + df) @ weights)[..., 0]
             self.x[active] = proposal
 
-    def newton(self, steps: int) -> None:
+    def newton(self) -> None:
         """Newton by central differences from the best point, with backtracking; a point that gains nothing is left."""
         active = self.open
         active = active[np.isfinite(self.best[active])]
         n = self.x.shape[1]
-        for _ in range(steps):
+        for _ in range(NEWTON_STEPS):
             if not active.size:
                 return
             x = self.best_x[active]
@@ -145,7 +143,7 @@ class _State:
                 _, residual = self.evaluate(x[trying] + length * step[trying], active[trying])
                 gained[trying] = residual < 0.9 * now[trying]
                 length *= 0.5
-            active = active[gained & ~(self.best[active] < self.goal)]
+            active = active[gained & ~(self.best[active] < GOAL)]
 
     def restart(self, start: Array) -> None:
         """Go back to the start where not even a finite residual was found, else to the best point."""
@@ -159,6 +157,6 @@ class _State:
             if not active.size:
                 return
             image, residual = self.evaluate(self.x[active], active)
-            going = np.isfinite(residual) & ~(residual < self.goal)
+            going = np.isfinite(residual) & ~(residual < GOAL)
             active, image = active[going], image[going]
             self.x[active] = kept * self.x[active] + (1 - kept) * image

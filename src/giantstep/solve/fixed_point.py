@@ -1,4 +1,4 @@
-"""Fixed points x = G(x) of many independent points at once: Newton, guarded by the plain map, then Anderson.
+"""Fixed points x = G(x) of many independent points at once: Newton, guarded by the plain map.
 
 A point is frozen as soon as it has converged, so its answer does not depend on its neighbours in the batch.
 """
@@ -63,54 +63,9 @@ def solve_fixed_point(
         best_plain[active[better]] = plain[better]
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
-        proposal = np.where(_expand(usable, newton), newton, plain)
+        proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
         lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
         proposal[lost] = best_plain[active[lost]]
         x[active[~done]] = proposal[~done]
         active = active[~done]
     return FixedPoint(best_x, best, iterations)
-
-
-def anderson(
-    mapping: Callable[[Array], Array],
-    start: Array,
-    size: Callable[[Array, Array], float],
-    *,
-    memory: int = 6,
-    goal: float = 1e-13,
-    max_steps: int = 2000,
-) -> tuple[Array, float, int]:
-    """Solve x = G(x) for one point by Anderson mixing; `size` measures the residual of (x, G(x)).
-
-    When the residual grows beyond twice its best the memory is dropped and a plain step is taken.
-    """
-    x = np.array(start)
-    best_x, best = x, np.inf
-    points: list[Array] = []
-    images: list[Array] = []
-    taken = 0
-    for _ in range(max_steps):
-        taken += 1
-        image = mapping(x)
-        now = size(x, image)
-        if not np.isfinite(now):
-            break
-        if now < best:
-            best_x, best = x, now
-        if now < goal:
-            break
-        if now > 2 * best:
-            points, images = [], []
-        points, images = [*points, x][-memory - 1 :], [*images, image][-memory - 1 :]
-        if len(points) == 1:
-            x = image
-            continue
-        steps = np.stack([(g - p).ravel() for p, g in zip(points, images)])
-        differences = (steps[:-1] - steps[-1]).T
-        weights = np.linalg.lstsq(differences, -steps[-1], rcond=1e-12)[0]
-        x = image + sum(weight * (g - image) for weight, g in zip(weights, images[:-1]))
-    return best_x, float(best), taken
-
-
-def _expand(mask: Array, like: Array) -> Array:
-    return mask.reshape((-1,) + (1,) * (like.ndim - 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from giantstep.types import Array
@@ -19,10 +21,8 @@ def solve_each(matrices: Array, right: Array) -> Array:
         return np.linalg.solve(matrices, right)
     except np.linalg.LinAlgError:
         matrices = np.broadcast_to(matrices, (len(right), *matrices.shape[1:]))
-        found = np.full(right.shape, np.nan, np.result_type(matrices, right))
-        for place, (matrix, side) in enumerate(zip(matrices, right)):
-            try:
-                found[place] = np.linalg.solve(matrix, side)
-            except np.linalg.LinAlgError:
-                continue
-        return found
+        solutions = np.full(right.shape, np.nan, np.result_type(matrices, right))
+        for solution, matrix, side in zip(solutions, matrices, right):
+            with suppress(np.linalg.LinAlgError):
+                solution[...] = np.linalg.solve(matrix, side)
+        return solutions

@@ -17,7 +17,7 @@ def bisect(
     relative: float = 1e-13,
     max_steps: int = 200,
 ) -> float:
-    """Return the place in (low, high) where `positive` turns from true (at `low`) to false (at `high`)."""
+    """Return the point in (low, high) where `positive` turns from true (at `low`) to false (at `high`)."""
     for _ in range(max_steps):
         middle = 0.5 * (low + high)
         if abs(high - low) <= relative * abs(middle) or middle in (low, high):

@@ -19,25 +19,24 @@ def march_to_edge(
     of the linearised equations, or None where there is no solution. Outside the bulk it is positive and vanishes like
     sqrt(|z - edge|), so its square is extrapolated linearly to zero and approached without crossing.
     """
-    here = stability(start)
-    if here is None or here <= 0:
+    value = stability(start)
+    if value is None or value <= 0:
         return None
     z, step = start, first_step
-    previous: tuple[float, float] | None = None
     estimate = None
     for _ in range(max_solves):
         trial = z + step
-        value = stability(trial)
-        if value is None or value <= 0:
+        there = stability(trial)
+        if there is None or there <= 0:
             step /= 2
             if abs(step) <= 1e-3 * relative * max(abs(z), 1e-300):
                 return estimate if estimate is not None else z
             continue
-        previous, z, here = (z, here), trial, value
-        slope = (here**2 - previous[1] ** 2) / (z - previous[0])
-        if here > 0.5 or slope * step >= 0:
+        slope = (there**2 - value**2) / (trial - z)
+        z, value = trial, there
+        if value > 0.5 or slope * step >= 0:
             continue
-        estimate = z - here**2 / slope
+        estimate = z - value**2 / slope
         distance = estimate - z
         if abs(distance) <= relative * max(abs(estimate), 1e-300):
             return estimate

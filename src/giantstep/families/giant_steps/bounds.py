@@ -6,7 +6,8 @@ import numpy as np
 
 from giantstep.gaussian import Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
-from giantstep.gaussian.staircase import complement, hermite_features, multi_indices, tidy
+from giantstep.gaussian.hermite import hermite_products, multi_indices
+from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.types import Floats
 
 _OUTER = {1: 1 / 8, 2: 1 / 4}
@@ -41,7 +42,7 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
         inner = product_grid(len(rest), breaks, hermite_rule(_INNER[len(rest)]), _PIECE[len(rest)])
         y = target(np.concatenate([np.tile(point, (len(inner.points), 1)), inner.points], axis=1) @ frame)
         second += weight * float(inner.weights @ (y * y))
-        projected += weight * float(np.sum((hermite_features(inner.points, indices) @ (inner.weights * y)) ** 2))
+        projected += weight * float(np.sum((hermite_products(inner.points, indices) @ (inner.weights * y)) ** 2))
     return max(second - projected, 0.0)
 
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.gaussian import Function, Target
-from giantstep.gaussian.exponents import relevant
 from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.gaussian.hermite import root_factorials
-from giantstep.gaussian.staircase import hermite_features, multi_indices, rules
+from giantstep.gaussian.hermite import hermite_products, multi_indices, root_factorials
+from giantstep.learnability.prepared import relevant, rules
 from giantstep.types import Floats
 
 _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
@@ -52,7 +51,7 @@ def statistics(target: Target, activation: Function, highest: int) -> Statistics
     found = []
     for order in range(highest + 1):
         indices = multi_indices(k, order)
-        found.append(dict(zip(indices, (hermite_features(fine.points, indices) @ (fine.weights * y)).tolist())))
+        found.append(dict(zip(indices, (hermite_products(fine.points, indices) @ (fine.weights * y)).tolist())))
     c = activation.hermite(highest + 1) * root_factorials(highest + 1)
     slope = Function(activation.derivative, kinks=activation.kinks) if activation.expression is None else None
     if slope is None:

@@ -42,7 +42,7 @@ def best_batch(order: float, correlation: bool) -> float:
 
 def order_of(scenario: OnlineSGD) -> float:
     """Return the exponent that governs the algorithm: generative where a sample is used twice, else information."""
-    from giantstep.gaussian.exponents import exponents
+    from giantstep.learnability.exponents import exponents
 
     found = exponents(scenario.target)
     nonlinear = scenario.known_algorithm.repeats or not scenario.known_algorithm.affine

@@ -1,11 +1,11 @@
-"""Which directions a reused batch and a single pass learn: the table of the notes, symmetries, the public verb."""
+"""Which directions a reused batch and a single pass learn: batch_reuse_dmft section 5, symmetries, the public verb."""
 
 import numpy as np
 import pytest
 
 import giantstep as gs
 from giantstep.gaussian import Target
-from giantstep.gaussian.reuse import learned_rounds, symmetries
+from giantstep.learnability.reuse import learned_rounds, symmetries
 
 TWO_ROUNDS = "sign(z1*z2)*(1 + sign(1 - abs(z1)))/2 + sign(z1)*(1 - sign(1 - abs(z1)))"
 TABLE = [
@@ -28,7 +28,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("target", "generic", "odd", "allowed"), TABLE, ids=[row[0][:25] for row in TABLE])
-def test_the_table_of_the_notes(target, generic, odd, allowed):
+def test_the_table_of_known_targets(target, generic, odd, allowed):
     found = learned_rounds(target, "relu")
     assert found.dimensions == generic and found.symmetry.rank == allowed
     assert learned_rounds(target, "tanh").dimensions == odd

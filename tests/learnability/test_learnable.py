@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.gaussian.exponents import Prepared
-from giantstep.gaussian.repetition import label_rule, repetition
+from giantstep.learnability.prepared import Prepared
+from giantstep.learnability.repetition import label_rule, repetition
 
 EX2 = "(z1 + z1**2 + z2 - z2**2)/2"
 
@@ -28,7 +28,7 @@ def first_order(target, algorithm, inner_rate, activation="relu", second_layer=(
         ("h2", "squared", 0.0079038),
     ],
 )
-def test_growth_rates_of_the_notes(target, algorithm, growth):
+def test_growth_rates_of_known_targets(target, algorithm, growth):
     (found,) = first_order(target, algorithm, 0.1)
     assert found.rate(0.01)[0] == pytest.approx(growth, abs=6e-8)
     assert float(np.abs(found.drift[0])) < 1e-12

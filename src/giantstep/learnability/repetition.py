@@ -1,15 +1,13 @@
 """What an update that sees a sample more than once does to a network without overlap: the label transform it applies.
 
-Every update is w_j += g a_j F_j(lambda, y) x. At M = 0 and |w_j| = 1 the fields lambda are independent of the label,
-so the drift is
-E[fbar_j(y) z] with fbar_j(y) = E_lambda F_j: an affine function of y for plain SGD, a nonlinear one where data are
-used twice.
-Where that vanishes, E[lambda_j F_j] acts on m through z z^T - I.
+Every update is w_j += g a_j F_j(lambda, y) x (gradient_dynamics section 4.2). At M = 0 and |w_j| = 1 the fields lambda
+are independent of the label, so the drift is E[fbar_j(y) z] with fbar_j(y) = E_lambda F_j: an affine function of y for
+plain SGD, a nonlinear one where data are used twice. Where that vanishes, E[lambda_j F_j] acts on m through z z^T - I.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +18,6 @@ from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
 from giantstep.types import Floats
 
-EXPONENT_CLIP = 2.0
-"""The exponential loss is clipped where -y f passes this."""
 MOVED = ("extragradient", "sam", "two-step")
 """Algorithms with an inner step, whose kinks move with the label."""
 _FIELD_NODES = 40
@@ -50,7 +46,7 @@ class Repetition:
     def rate(self, rate: float) -> tuple[float, Floats]:
         """Return the growth rate r of a small cosine per samples/d and its direction, at a step gamma_0 = rate.
 
-        r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2.
+        r = rate a E[lambda F (z z^T - I)]_max - rate^2 a^2 E[F^2]/2, gradient_dynamics (4.2a).
         """
         sizes, vectors = np.linalg.eigh(rate * self.value * self.growth)
         return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
@@ -81,61 +77,51 @@ def repetition(
     inner_rate : rho_0 of the inner step (gamma_0 for "two-step").
     """
     a = np.asarray(second_layer, dtype=float)
-    fields, weights = _fields(activation, len(a))
     y = np.asarray(target(grid.points), dtype=float)
     shift = np.sqrt(noise)
-    found = []
+    labels = (y - shift, y + shift) if noise else (y,)
+    update = _Update(activation, a, algorithm, inner_rate)
+    neurons = []
     for value in dict.fromkeys(a.tolist()):
         j = int(np.flatnonzero(a == value)[0])
-        means = [np.zeros_like(y) for _ in range(3)]
-        for sign in (-shift, shift) if noise else (0.0,):
-            for mean, part in zip(
-                means, _label_means(y + sign, fields, weights, activation, a, j, algorithm, inner_rate)
-            ):
-                mean += part / (2 if noise else 1)
-        plain, tilted, second = (grid.weights * mean for mean in means)
+        means = np.mean([update.label_means(label, j) for label in labels], axis=0)
+        plain, tilted, second = grid.weights * means
         growth = (grid.points.T * tilted) @ grid.points - tilted.sum() * np.eye(grid.points.shape[1])
-        found.append(Repetition(value, plain @ grid.points, growth, float(second.sum())))
-    return found
+        neurons.append(Repetition(value, plain @ grid.points, growth, float(second.sum())))
+    return neurons
 
 
-def force(
-    algorithm: str, activation: Function, a: Floats, j: int, inner_rate: float
-) -> Callable[[Floats, Floats], Floats]:
-    """Return F_j(lambda, y) for fields (..., p) and labels that broadcast against (...)."""
-    p = len(a)
+class _Update:
+    """The update of one sample, as the mean over the fields of what it does to one neuron at a given label."""
 
-    def residual(fields: Floats, y: Floats) -> Floats:
-        return y - activation(fields) @ a / p
+    def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
+        from giantstep.families.online_sgd.algorithms import NAMED, Network
 
-    def moved(fields: Floats, y: Floats) -> Floats:
-        return fields + inner_rate * a * activation.derivative(fields) * residual(fields, y)[..., None]
+        self.activation, self.a, self.inner_rate = activation, a, inner_rate
+        self.network, self.force = Network(activation, a), NAMED[algorithm].force
+        self.fields, self.weights = _fields(activation, len(a))
+        self.moving = len(a) == 1 and bool(activation.kinks) and algorithm in MOVED
 
-    def plain(fields: Floats, y: Floats) -> Floats:
-        return activation.derivative(fields[..., j]) * residual(fields, y)
-
-    def correlation(fields: Floats, y: Floats) -> Floats:
-        return activation.derivative(fields[..., j]) * y
-
-    def exponential(fields: Floats, y: Floats) -> Floats:
-        margin = -y * (activation(fields) @ a) / p
-        return np.exp(np.minimum(margin, EXPONENT_CLIP)) * y * activation.derivative(fields[..., j])
-
-    def again(fields: Floats, y: Floats) -> Floats:
-        return plain(moved(fields, y), y)
-
-    def twice(fields: Floats, y: Floats) -> Floats:
-        return plain(fields, y) + again(fields, y)
-
-    forces = {
-        "squared": plain,
-        "correlation": correlation,
-        "extragradient": again,
-        "sam": again,
-        "two-step": twice,
-        "exponential": exponential,
-    }
-    return forces[algorithm]
+    def label_means(self, y: Floats, j: int) -> Floats:
+        """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
+        labels = np.unique(y)
+        if len(labels) > _LABELS:
+            labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
+        table = np.empty((3, len(labels)))
+        rows = max(1, (1 << 20) // (len(self.fields) * len(self.a)))
+        for start in range(0, len(labels), rows):
+            chunk = labels[start : start + rows]
+            if self.moving:
+                nodes, measure = _broken_fields(self.activation, self.a, chunk, self.inner_rate)
+                fields = nodes[..., None]
+            else:
+                fields = np.broadcast_to(self.fields, (len(chunk), *self.fields.shape))
+                nodes, measure = fields[..., j], np.broadcast_to(self.weights, fields.shape[:2])
+            values = self.force(self.network, fields, chunk[:, None], self.inner_rate, 1.0)[..., j]
+            table[:, start : start + rows] = [
+                np.einsum("ln,ln->l", measure, moment) for moment in (values, values * nodes, values * values)
+            ]
+        return np.array([np.interp(y, labels, row) for row in table])
 
 
 def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
@@ -149,40 +135,6 @@ def _fields(activation: Function, p: int) -> tuple[Floats, Floats]:
     points = ndtri(qmc.Sobol(p, seed=11).random(_SOBOL))
     points = np.concatenate([points, -points])
     return points, np.full(len(points), 1 / len(points))
-
-
-def _label_means(
-    y: Floats,
-    fields: Floats,
-    weights: Floats,
-    activation: Function,
-    a: Floats,
-    j: int,
-    algorithm: str,
-    inner_rate: float,
-) -> tuple[Floats, Floats, Floats]:
-    """E_lambda of F, lambda_j F and F^2 at every label; many labels are interpolated between tabulated ones."""
-    labels = np.unique(y)
-    if len(labels) > _LABELS:
-        labels = np.unique(np.quantile(labels, np.linspace(0, 1, _LABELS)))
-    F = force(algorithm, activation, a, j, inner_rate)
-    moving = len(a) == 1 and bool(activation.kinks) and algorithm in MOVED
-    table = np.empty((3, len(labels)))
-    rows = max(1, (1 << 20) // (len(fields) * len(a)))
-    for start in range(0, len(labels), rows):
-        part = labels[start : start + rows]
-        if moving:
-            nodes, measure = _broken_fields(activation, a, part, inner_rate)
-            at = nodes[..., None]
-        else:
-            at = np.broadcast_to(fields, (len(part), *fields.shape))
-            nodes, measure = at[..., j], np.broadcast_to(weights, at.shape[:2])
-        values = F(at, part[:, None])
-        table[:, start : start + rows] = [
-            np.einsum("ln,ln->l", measure, moment) for moment in (values, values * nodes, values * values)
-        ]
-    plain, tilted, second = (np.interp(y, labels, row) for row in table)
-    return plain, tilted, second
 
 
 def _broken_fields(activation: Function, a: Floats, labels: Floats, inner_rate: float) -> tuple[Floats, Floats]:
@@ -203,8 +155,7 @@ def _broken_fields(activation: Function, a: Floats, labels: Floats, inner_rate: 
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     most = int(np.bincount(row, minlength=1).max(initial=0))
     breaks = np.full((len(labels), most), -BOUND)
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    breaks[row, place] = low
+    breaks[row, np.arange(len(row)) - np.searchsorted(row, row)] = low
     fixed = np.concatenate([np.linspace(-BOUND, BOUND, 13), kinks])
     edges = np.concatenate([np.broadcast_to(fixed, (len(labels), len(fixed))), breaks], axis=1)
     nodes, weights = gauss_legendre_panels(np.sort(edges, axis=1), 10)

@@ -23,8 +23,8 @@ def level_coefficients(
     """Return A_k(t) = E[1{h <= t} He_k]/sqrt(k!) for k = 1..highest at thresholds t: an array (highest, levels).
 
     With e_j = -1 where the set lies left of its end u_j and +1 where it lies right, A_k = sum_j e_j He_{k-1}(u_j)
-    phi(u_j).
-    The ends are bisected on the indicator itself: right at jumps and on flat pieces.
+    phi(u_j), gradient_dynamics (1.1a). The ends are bisected on the indicator itself: right at jumps and on flat
+    pieces.
     """
     from scipy.special import ndtri
 

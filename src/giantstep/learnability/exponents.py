@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,28 +13,16 @@ from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.grids import Grid
 from giantstep.gaussian.hermite import root_factorials
-from giantstep.gaussian.level_sets import generative_exponent
-from giantstep.gaussian.staircase import (
-    HIGHEST,
-    TOLERANCE,
-    Sampled,
-    Stage,
-    Staircase,
-    coefficients,
-    complement,
-    label_transforms,
-    reduced,
-    rules,
-    staircase,
-    tidy,
-    unfolding_gram,
-)
+from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Plane, Target, as_target
+from giantstep.jsondata import json_number
+from giantstep.learnability.level_sets import generative_exponent
+from giantstep.learnability.prepared import HIGHEST, PROBE, Prepared, Sampled, coefficients
+from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
 
 HERMITE_ORDERS = 8
 _ZERO = 1e-9
-_PROBE = np.random.default_rng(5).standard_normal((200, 6))
 
 
 def samples_needed(order: float) -> str:
@@ -131,7 +119,7 @@ class Exponents:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as strict JSON data (inf as "inf")."""
 
-        def stages(found: Staircase) -> list[dict[str, Any]]:
+        def stages(staircase: Staircase) -> list[dict[str, Any]]:
             return [
                 {
                     "order": stage.order,
@@ -140,20 +128,17 @@ class Exponents:
                     "degrees": list(stage.degrees),
                     "strength": list(stage.strength),
                 }
-                for stage in found.stages
+                for stage in staircase.stages
             ]
-
-        def finite(value: float) -> float | str:
-            return "inf" if math.isinf(value) else int(value)
 
         products = self.products
         return {
             "target": self.target.expression or self.target.name,
             "activation": None if self.activation is None else self.activation.name,
-            "information": finite(self.information),
-            "generative": finite(self.generative),
-            "leap": finite(self.leap),
-            "generative_leap": finite(self.generative_leap),
+            "information": json_number(self.information),
+            "generative": json_number(self.generative),
+            "leap": json_number(self.leap),
+            "generative_leap": json_number(self.generative_leap),
             "leap_stages": stages(self.leap_staircase),
             "generative_stages": stages(self.generative_staircase),
             "directions": self.directions.tolist(),
@@ -230,8 +215,8 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
         activation=student,
         information=leap.stages[0].order if leap.stages else math.inf,
         generative=generative.stages[0].order if generative.stages else math.inf,
-        leap_staircase=_rotated(leap, basis),
-        generative_staircase=_rotated(generative, basis),
+        leap_staircase=_rotate(leap, basis),
+        generative_staircase=_rotate(generative, basis),
         directions=tidy_signs(directions @ basis),
         hermite=energies,
         activation_hermite=c,
@@ -245,67 +230,6 @@ def activation_hermite(activation: Function, order: int) -> Floats:
     """Return c_k = E[s He_k], k = 0..order, with 0 where it is zero to rounding."""
     normalised = activation.hermite(order)
     return np.where(np.abs(normalised) < _ZERO, 0.0, normalised) * root_factorials(order)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A target on the subspace it depends on (rows of ``basis``), with a fine and a coarser rule."""
-
-    basis: Floats
-    inner: Target
-    planes: tuple[Plane, ...]
-    degree: int | None
-    fine: Grid
-    coarse: Grid
-
-    @classmethod
-    def of(cls, target: Target) -> Prepared:
-        """Find the subspace and the rules."""
-        basis, inner, planes, degree = relevant(target)
-        return cls(basis, inner, planes, degree, *rules(inner, planes, degree, target.all_planes))
-
-    def samples(self, repeated: bool) -> tuple[Sampled, Sampled]:
-        """Return the label transforms of one pass or of repetition on both rules."""
-        return _sampled(self.inner, self.fine, self.coarse, self.degree, repeated)
-
-
-def relevant(target: Target) -> tuple[Floats, Target, tuple[Plane, ...], int | None]:
-    """Return the subspace a target depends on (rows), and the target, its planes and its degree on that subspace."""
-    k = target.directions
-    whole = np.eye(k)
-    probe = _PROBE[:, :k]
-    with np.errstate(all="ignore"):
-        base = np.asarray(target(probe), dtype=float)
-    if not np.all(np.isfinite(base)):
-        raise InputError(f"The target {target.name} must be finite, but is not at some points.")
-    if k == 1:
-        return whole, target, target.planes, target.axis_degree
-    fine, coarse = rules(target, target.planes, target.axis_degree)
-    sample, _ = _sampled(target, fine, coarse, target.axis_degree, repeated=True)
-    total = np.zeros((k, k))
-    for order in range(1, 5):
-        found = coefficients(sample, np.zeros((0, k)), whole, order, 0)[0]
-        total += unfolding_gram(found, k, order)
-    sizes, vectors = np.linalg.eigh(total)
-    idle = [row for row, size in zip(vectors.T, sizes) if size < 1e-6 and _is_idle(target, row, probe, base)]
-    if not idle:
-        return whole, target, target.planes, target.axis_degree
-    basis = tidy(vectors[:, len(idle) :].T)
-    inner, planes = reduced(target, basis)
-    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
-    return basis, inner, planes, target.axis_degree if aligned else target.degree
-
-
-def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
-    moved = np.asarray(target(probe + 0.83 * row), dtype=float)
-    return bool(np.max(np.abs(moved - base)) < 1e-6 * (1 + np.max(np.abs(base))))
-
-
-def _sampled(target: Target, fine: Grid, coarse: Grid, degree: int | None, repeated: bool) -> tuple[Sampled, Sampled]:
-    first, second = (
-        Sampled(grid.points, grid.weights, label_transforms(target, grid, degree, repeated)) for grid in (fine, coarse)
-    )
-    return first, second
 
 
 def _single_index(
@@ -344,15 +268,15 @@ def _hermite(target: Target, grid: Grid) -> Floats:
         if k > HIGHEST[r]:
             sizes[k] = np.nan
             continue
-        found = coefficients(sample, np.zeros((0, r)), np.eye(r), k, 0)[0]
-        sizes[k] = found[0, 0, 0] if r == 1 else np.linalg.norm(found)
+        tensor = coefficients(sample, np.zeros((0, r)), np.eye(r), k, 0)[0]
+        sizes[k] = tensor[0, 0, 0] if r == 1 else np.linalg.norm(tensor)
     scale = math.sqrt(float(grid.weights @ (y * y)))
     sizes = np.where(np.abs(sizes) < TOLERANCE * scale, 0.0, sizes)
     return sizes * root_factorials(HERMITE_ORDERS)
 
 
 def _symmetry(target: Target, row: Floats) -> str:
-    probe = _PROBE[:, : target.directions]
+    probe = PROBE[:, : target.directions]
     mirrored = probe - 2 * np.outer(probe @ row, row)
     base, other = (np.asarray(target(points), dtype=float) for points in (probe, mirrored))
     size = 1e-9 * (1 + np.max(np.abs(base)))
@@ -361,27 +285,17 @@ def _symmetry(target: Target, row: Floats) -> str:
     return "odd" if np.max(np.abs(base + other)) < size else ""
 
 
-def _hidden(directions: Floats, found: Staircase) -> tuple[bool, ...]:
+def _hidden(directions: Floats, staircase: Staircase) -> tuple[bool, ...]:
     """Whether each direction has a part in a generative stage of order 2 or more, or in none."""
     linear = np.concatenate(
-        [stage.directions for stage in found.stages if stage.order == 1] or [np.zeros((0, directions.shape[1]))]
+        [stage.directions for stage in staircase.stages if stage.order == 1] or [np.zeros((0, directions.shape[1]))]
     )
     return tuple(bool(np.linalg.norm(linear @ row) < 1 - 1e-6) for row in directions)
 
 
-def _rotated(found: Staircase, basis: Floats) -> Staircase:
-    stages = tuple(
-        Stage(stage.order, tidy_signs(stage.directions @ basis), stage.degrees, stage.strength)
-        for stage in found.stages
-    )
-    return Staircase(stages, found.complete, found.highest)
-
-
-def tidy_signs(rows: Floats) -> Floats:
-    """Make the first entry of every row positive that is not small, and small entries zero."""
-    leading = np.argmax(np.abs(rows) > 1e-6, axis=1)
-    signed = rows * np.sign(rows[np.arange(len(rows)), leading])[:, None]
-    return np.where(np.abs(signed) < 1e-9, 0.0, signed)
+def _rotate(staircase: Staircase, basis: Floats) -> Staircase:
+    stages = tuple(replace(stage, directions=tidy_signs(stage.directions @ basis)) for stage in staircase.stages)
+    return replace(staircase, stages=stages)
 
 
 def _blind(stage: Stage, name: str, c: Floats, products: Floats) -> list[str]:
@@ -396,30 +310,11 @@ def _blind(stage: Stage, name: str, c: Floats, products: Floats) -> list[str]:
     return [f"{name} has {shown} = 0 and one-pass SGD with it never finds {where}"]
 
 
-def direction_text(row: Floats) -> str:
-    """Write a direction as a combination of the variables.
-
-    >>> direction_text(np.array([0.70710678, -0.70710678]))
-    '0.707 z1 - 0.707 z2'
-    """
-    if len(row) == 1:
-        return "z"
-    parts = [(value, f"z{i + 1}") for i, value in enumerate(row) if abs(value) > 1e-6]
-    text = ""
-    for value, name in parts:
-        size = "" if abs(abs(value) - 1) < 1e-9 else f"{abs(value):.3g} "
-        sign = ("-" if value < 0 else "") if not text else (" - " if value < 0 else " + ")
-        text += f"{sign}{size}{name}"
-    return text
-
-
-def _stages_text(found: Staircase) -> str:
-    parts = [
-        f"order {stage.order}: {', '.join(direction_text(row) for row in stage.directions)}" for stage in found.stages
-    ]
-    if not found.complete:
-        parts.append(f"nothing more up to order {found.highest}")
-    return "; then ".join(parts)
+def _stages_text(staircase: Staircase) -> str:
+    stages = [f"order {stage.order}: {', '.join(map(direction_text, stage.directions))}" for stage in staircase.stages]
+    if not staircase.complete:
+        stages.append(f"nothing more up to order {staircase.highest}")
+    return "; then ".join(stages)
 
 
 def _numbers(values: Floats) -> str:

@@ -1,4 +1,4 @@
-"""Exponents and staircases against the tables of the notes, in any basis, and what is refused."""
+"""Exponents and staircases against the tables of gradient_dynamics section 1, in any basis, and what is refused."""
 
 import json
 import math
@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.gaussian.exponents import samples_needed
 from giantstep.gaussian.grids import broken_rule, interval_rule, product_grid
-from giantstep.gaussian.level_sets import level_coefficients
-from giantstep.gaussian.staircase import staircase
+from giantstep.learnability.exponents import samples_needed
+from giantstep.learnability.level_sets import level_coefficients
+from giantstep.learnability.staircase import staircase
 
 PAIR = "(h4(z1)/24 + h2(z1)/2 + z1 + h4(z2)/24 + h2(z2)/2 + z2)/2"
 
@@ -68,7 +68,7 @@ def test_stages_of_the_table(target):
     assert (found.one_pass, found.repetition) == (one_pass, repetition)
 
 
-def test_hermite_coefficients_of_the_notes():
+def test_hermite_coefficients_of_known_functions():
     tanh = gs.exponents("tanh", "relu")
     np.testing.assert_allclose(tanh.hermite[1:6], [0.605706, 0, -0.363595, 0, 0.685174], atol=5e-7)
     root = 1 / math.sqrt(2 * math.pi)
@@ -117,7 +117,7 @@ def test_symmetry_flags():
 
 
 def test_cap_one_gives_the_steps_of_giant_batches():
-    from giantstep.gaussian.exponents import Prepared
+    from giantstep.learnability.prepared import Prepared
 
     view = Prepared.of(gs.Target("z1 + z1*z2 + h2(z3)"))
     found = staircase(*view.samples(repeated=False), cap=1)

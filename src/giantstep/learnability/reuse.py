@@ -1,8 +1,9 @@
 """Which directions gradient descent learns in a finite number of steps, on one reused batch or in a single pass.
 
-A reused batch shows the network every function F(y) of the label: round one learns span_F E[F(y) h*], each later one
-adds span_F E[F(y, h*_V) h*_perp], with V what is known already. A single pass sees F(y) = y only: E[y h*] first, then
-E[y G(h*_V) h*_perp]. The parity of the activation decides which F and G occur:
+A reused batch shows the network every function F(y) of the label: round one learns span_F E[F(y) h*], batch_reuse_dmft
+(5.1), each later one adds span_F E[F(y, h*_V) h*_perp], with V what is known already. A single pass sees F(y) = y
+only: E[y h*] first, then E[y G(h*_V) h*_perp], batch_reuse_dmft (5.2). The parity of the activation decides which F
+and G occur:
 
 - odd (tanh, erf): F is odd in (y, h*_V) jointly; a single pass has even G;
 - linear plus even (ReLU, softplus): a single pass has G = 1 and odd G; a reused batch has every F;
@@ -25,7 +26,7 @@ from scipy import special, stats
 
 from giantstep.errors import bad_field
 from giantstep.gaussian.functions import Function, as_function
-from giantstep.gaussian.hermite import hermite_values
+from giantstep.gaussian.hermite import hermite_products, multi_indices
 from giantstep.gaussian.target import Target, as_target
 from giantstep.types import Array, Floats
 
@@ -68,7 +69,7 @@ class Symmetry:
         k = self.elements.shape[1]
         changes = [int(np.sum(np.diagonal(element) != 1)) for element in self.elements]
         swaps = [not np.array_equal(np.abs(element), np.eye(k)) for element in self.elements]  # sign flips come first
-        simple = [self.elements[place] for place in np.lexsort((changes, swaps))]
+        simple = self.elements[np.lexsort((changes, swaps))]
         chosen: list[Floats] = []
         rank = k
         for element in simple:
@@ -124,9 +125,9 @@ class LearnedRounds:
         if learned == k:
             return "every direction of the target is learned."
         if learned == self.symmetry.rank:
-            found = "; ".join(self.symmetry.certificate())
+            certificate = "; ".join(self.symmetry.certificate())
             kind = "up to the sign of (y, z), which an odd activation cannot see, " if self.symmetry.odd else ""
-            return f"{kind}the target has symmetries that forbid the rest: {found}."
+            return f"{kind}the target has symmetries that forbid the rest: {certificate}."
         if self.activation.parity == "odd" and self.data == "reused":
             return f"{self.activation.name} is odd: only odd functions of the label and the known directions count."
         if self.data == "single-pass":
@@ -214,9 +215,8 @@ def _points(target: Target) -> _Points:
 
 def _legendre(u: Floats) -> Floats:
     """Return the Legendre polynomials orthonormal on (0, 1), (DEGREE + 1, N)."""
-    values: Array = np.polynomial.legendre.legvander(2 * u - 1, DEGREE).T
-    result: Array = values * np.sqrt(2 * np.arange(DEGREE + 1) + 1)[:, None]
-    return result
+    values: Array = np.polynomial.legendre.legvander(2 * u - 1, DEGREE)
+    return (values * np.sqrt(2 * np.arange(DEGREE + 1) + 1)).T
 
 
 def _round(points: _Points, activation: Function, data: Data, known: Floats) -> tuple[Floats, Floats]:
@@ -238,32 +238,17 @@ def _features(points: _Points, activation: Function, data: Data, known: Floats) 
     inside = points.z @ known.T
     linear = activation.polynomial is not None and len(activation.polynomial) <= 2
     highest = HERMITE_SINGLE if data == "single-pass" else HERMITE_REUSED
-    for degrees in _degrees(inside.shape[1], 0 if linear else highest):
-        order = sum(degrees)
-        factor = _hermite_product(inside, degrees)
-        if data == "single-pass" or linear:
-            even_only, odd_only = parity == "odd", parity == "linear+even"
-            if (even_only and order % 2) or (odd_only and order and order % 2 == 0):
-                continue
-            yield points.label[None], factor
-        elif parity == "odd":
-            yield (points.size_rank if order % 2 else points.sign * points.size_rank), factor
-        else:
-            yield points.rank, factor
-
-
-def _degrees(count: int, highest: int) -> Iterator[tuple[int, ...]]:
-    for degrees in itertools.product(range(highest + 1), repeat=count):
-        if sum(degrees) <= highest:
-            yield degrees
-
-
-def _hermite_product(inside: Floats, degrees: tuple[int, ...]) -> Floats:
-    factor: Array = np.ones(len(inside))
-    for column, degree in enumerate(degrees):
-        if degree:
-            factor *= hermite_values(inside[:, column], degree)[degree]
-    return factor
+    for order in range(1 if linear else highest + 1):
+        for factor in hermite_products(inside, multi_indices(len(known), order)):
+            if data == "single-pass" or linear:
+                even_only, odd_only = parity == "odd", parity == "linear+even"
+                if (even_only and order % 2) or (odd_only and order and order % 2 == 0):
+                    continue
+                yield points.label[None], factor
+            elif parity == "odd":
+                yield (points.size_rank if order % 2 else points.sign * points.size_rank), factor
+            else:
+                yield points.rank, factor
 
 
 # -- symmetries ----------------------------------------------------------------------------------------------
@@ -278,17 +263,17 @@ def symmetries(target: Target, odd: bool = False) -> Symmetry:
     z = np.random.default_rng(5).standard_normal((_SYMMETRY_POINTS, k))
     y = np.asarray(target(z), dtype=np.float64)
     size = _SAME * max(float(np.abs(y).max()), 1e-300)
-    found = []
+    matrices = []
     for permutation in itertools.permutations(range(k)):
         for signs in itertools.product((1.0, -1.0), repeat=k):
             moved = np.asarray(target(z[:, permutation] * signs), dtype=np.float64)
             matrix = np.zeros((k, k))
             matrix[np.arange(k), permutation] = signs
             if np.abs(moved - y).max() <= size:
-                found.append(matrix)
+                matrices.append(matrix)
             if odd and np.abs(moved + y).max() <= size:
-                found.append(-matrix)
-    elements = np.unique(np.array(found), axis=0)
+                matrices.append(-matrix)
+    elements = np.unique(np.array(matrices), axis=0)
     values, vectors = np.linalg.eigh(elements.mean(axis=0))  # the mean over a group is a symmetric projector
     return Symmetry(elements, _tidy(vectors[:, values > 0.5].T), odd)
 
@@ -322,8 +307,7 @@ def _tidy(basis: Floats) -> Floats:
     if np.all(np.minimum(np.abs(diagonal), np.abs(diagonal - 1)) < 0.02):  # well inside the error of the points
         return np.eye(basis.shape[1])[diagonal > 0.5]
     signs = np.sign(basis[np.arange(len(basis)), np.abs(basis).argmax(axis=1)])
-    tidy: Floats = basis * signs[:, None]
-    return tidy
+    return np.asarray(basis * signs[:, None])
 
 
 def describe_span(basis: Floats) -> str:

@@ -1,0 +1,385 @@
+"""Whether a network learns a target, in how many samples, and why: `giantstep.learnable`.
+
+The exponents of `giantstep.exponents` are conditions on the target. Here the student has its say: which Hermite orders
+its activation sees (c_n != 0), which sign its second layer gives them, and which transform of the label its algorithm
+applies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import InputError, bad_field
+from giantstep.gaussian.functions import Function, as_function
+from giantstep.gaussian.hermite import multi_indices
+from giantstep.gaussian.subspaces import complement, tidy, tidy_signs
+from giantstep.gaussian.target import Target, as_target
+from giantstep.jsondata import json_number
+from giantstep.learnability.exponents import Exponents, activation_hermite, exponents, samples_needed
+from giantstep.learnability.prepared import HIGHEST, Prepared, Sampled, coefficients
+from giantstep.learnability.repetition import Repetition, label_rule, repetition
+from giantstep.learnability.reuse import describe_span, learned_rounds
+from giantstep.learnability.staircase import Stage, Staircase, staircase
+from giantstep.learnability.verdict import ROUNDS, LearnedStage, Verdict
+from giantstep.types import Floats
+from giantstep.vocabulary import Vocabulary
+
+ONE_PASS = ("squared", "correlation")
+REPEATED = ("extragradient", "sam", "two-step", "exponential")
+ALGORITHMS = (*ONE_PASS, *REPEATED, "giant-steps", *ROUNDS)
+HIGHEST_DEGREE = 12
+_SMALL = 1e-9
+WEAK_COSINE = 0.1
+"""The cosine whose time is told for a linear start: the time is this over the initial speed."""
+
+
+def learnable(
+    target: str | Callable[[Any], Any] | Target,
+    activation: str | Callable[[Any], Any] | Function = "relu",
+    algorithm: str = "squared",
+    second_layer: Sequence[float] | Vocabulary | None = None,
+    *,
+    rate: float | None = None,
+    inner_rate: float | None = None,
+    noise: float = 0.0,
+) -> Verdict:
+    """Say whether a two-layer network learns a target, in about how many samples, and why.
+
+    Parameters
+    ----------
+    target : an expression in z or z1..zk, or what `giantstep.Target` takes.
+    activation : of the student.
+    algorithm : ``"squared"`` and ``"correlation"`` (one-pass SGD), ``"extragradient"``, ``"sam"``, ``"two-step"``,
+        ``"exponential"`` (a sample used twice, or a nonlinear loss), ``"giant-steps"`` (few steps on large fresh
+        batches), ``"reused"`` and ``"single-pass"`` (few steps on one batch of order d, kept or fresh).
+    second_layer : the fixed second layer: a list, a Vocabulary (its values), [1.0] if left out ([1, -1] for giant
+        steps).
+    rate, inner_rate, noise : gamma_0 and rho_0 (gradient_dynamics section 4.2) and the variance of the label noise, for
+        the constants.
+
+    Examples
+    --------
+    >>> print(learnable("h3(z)", "relu", "squared"))
+    squared, relu on h3(z): never, because c_3 = 0 for relu, and no higher order of the target is seen by it
+    >>> learnable("h3(z)", "relu", "extragradient").samples
+    'd'
+    """
+    if algorithm not in ALGORITHMS:
+        raise bad_field("algorithm", algorithm, "one of " + ", ".join(ALGORITHMS))
+    case = _Case(as_target(target), as_function(activation), algorithm, _read_second_layer(second_layer, algorithm))
+    for name, value in (("rate", rate), ("noise", noise)):
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise bad_field(name, value, "a finite number, at least 0")
+    if algorithm in ROUNDS:
+        return _judge_rounds(case)
+    if case.activation.jumps:
+        raise bad_field("activation", case.activation.name, "a function without jumps (it needs a derivative)")
+    if algorithm == "giant-steps":
+        return _judge_giant_steps(case)
+    gamma = rate if rate is not None else 0.05 if algorithm == "two-step" else 0.01
+    if algorithm in ONE_PASS:
+        return _judge_one_pass(case, gamma, noise)
+    rho = inner_rate if inner_rate is not None else (-0.1 if algorithm == "sam" else 0.1)
+    if algorithm == "sam" and rho > 0:
+        raise bad_field("inner_rate", rho, 'below 0 where algorithm="sam"')
+    return _judge_repeated(case, gamma, gamma if algorithm == "two-step" else rho, noise)
+
+
+def _read_second_layer(value: Any, algorithm: str) -> tuple[float, ...]:
+    if value is None:
+        return (1.0, -1.0) if algorithm == "giant-steps" else (1.0,)
+    if isinstance(value, Vocabulary):
+        return value.values
+    numbers = np.asarray(value, dtype=float) if not isinstance(value, str) else np.array([])
+    if numbers.ndim != 1 or not len(numbers) or not np.all(np.isfinite(numbers)) or not np.any(numbers):
+        raise bad_field("second_layer", value, "a list of finite numbers, not all zero")
+    return tuple(numbers.tolist())
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is judged, and what every judgement needs to know of target and student."""
+
+    target: Target
+    activation: Function
+    algorithm: str
+    second_layer: tuple[float, ...]
+
+    @cached_property
+    def view(self) -> Prepared:
+        return Prepared.of(self.target)
+
+    @cached_property
+    def facts(self) -> Exponents:
+        return exponents(self.target, self.activation)
+
+    @cached_property
+    def c(self) -> Floats:
+        return activation_hermite(self.activation, HIGHEST_DEGREE)
+
+    @property
+    def seen(self) -> set[int]:
+        """Orders n >= 1 with c_n != 0."""
+        return {n for n in range(1, HIGHEST_DEGREE + 1) if self.c[n] != 0}
+
+    def drifts(self, inner_rate: float, noise: float) -> list[Repetition]:
+        grid = label_rule(self.view.inner, self.view.planes)
+        return repetition(self.view.inner, grid, self.activation, self.second_layer, self.algorithm, inner_rate, noise)
+
+    def verdict(
+        self,
+        stages: tuple[LearnedStage, ...],
+        learned: bool,
+        worst: int,
+        reason: str,
+        data: dict[str, Any],
+        constant: float | None = None,
+    ) -> Verdict:
+        """Return what is learned in these stages; `worst` is the order of the slowest."""
+        basis = self.view.basis
+        known = np.concatenate([stage.directions for stage in stages])
+        inside = known @ basis.T
+        hidden = complement(tidy(inside), len(basis)) @ basis if len(inside) < len(basis) else known[:0]
+        exponent = float(max(1, worst - 1)) if learned else math.inf
+        return self._answer(learned, samples_needed(worst), exponent, constant, reason, stages, hidden, data)
+
+    def never(self, reason: str, data: dict[str, Any]) -> Verdict:
+        return self._answer(False, "never", math.inf, None, reason, (), self.view.basis, data)
+
+    def _answer(self, *answer: Any) -> Verdict:
+        return Verdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
+
+    def unseen(self) -> str:
+        """Say why the student sees nothing of the target."""
+        order = int(self.facts.information)
+        if order < len(self.c) and self.c[order] == 0:
+            return f"c_{order} = 0 for {self.activation.name}, and no higher order of the target is seen by it"
+        return f"{self.activation.name} and the target have no Hermite order in common"
+
+    def rest(self, stages: Sequence[Stage]) -> str:
+        """Say why the student does not see the rest."""
+        caveats = self.facts.caveats()
+        if caveats:
+            return caveats[0]
+        count = f"{len(stages)} stage{'s' if len(stages) > 1 else ''}"
+        return f"after {count} no Hermite order shared with {self.activation.name} is left"
+
+    def through(self, stage: Stage) -> str:
+        """Say which coefficient of the student shows a stage."""
+        used = [n for n in stage.degrees if n < len(self.c) and self.c[n] != 0]
+        return f"through c_{used[0]}" if used else ""
+
+
+# -- one pass ----------------------------------------------------------------------------------------------
+
+
+def _judge_one_pass(case: _Case, rate: float, noise: float) -> Verdict:
+    c, facts, name = case.c, case.facts, case.activation.name
+    samples = case.view.samples(repeated=False)
+    first, signs_note = _first_stage(case, samples)
+    data: dict[str, Any] = {
+        "information": json_number(facts.information),
+        "leap_stages": facts.leap_stages,
+        "c": c.tolist(),
+        "hermite": facts.hermite.tolist(),
+        "rate": rate,
+        "inner_rate": 0.0,
+    }
+    if first is None:
+        return case.never(signs_note or case.unseen(), data)
+    stairs = staircase(*samples, degrees=case.seen, start=[first])
+    constant = None
+    if first.order <= 2:
+        constant, speed, blocked = _constant(case.drifts(0.0, noise), first.order, rate)
+        data |= speed
+        if blocked:
+            return case.never(blocked, data)
+    leading = first.degrees[0]
+    reason = f"c_{leading} C_{leading} of {name} and the target is not zero at order {leading}, the first both have"
+    if first.order > facts.information:
+        low = int(facts.information)
+        reason += f" (c_{low} = 0 hides order {low})" if c[low] == 0 else f" ({signs_note})"
+    if not stairs.complete:
+        reason += "; " + case.rest(stairs.stages)
+    stages = _learned(case, stairs, samples_needed, lambda number, stage: case.through(stage))
+    return case.verdict(stages, stairs.complete, _slowest(stairs), reason, data, constant)
+
+
+def _learned(
+    case: _Case, stairs: Staircase, samples: Callable[[int], str], note: Callable[[int, Stage], str]
+) -> tuple[LearnedStage, ...]:
+    """Return the stages in the variables of the target."""
+    return tuple(
+        LearnedStage(
+            stage.order, tidy_signs(stage.directions @ case.view.basis), samples(stage.order), note(number, stage)
+        )
+        for number, stage in enumerate(stairs.stages, 1)
+    )
+
+
+def _slowest(stairs: Staircase) -> int:
+    return max(stage.order for stage in stairs.stages)
+
+
+def _first_stage(case: _Case, samples: tuple[Sampled, Sampled]) -> tuple[Stage | None, str]:
+    """Return the first stage a student of these coefficients and signs takes, or why there is none."""
+    r, a, note = case.view.inner.directions, case.second_layer, ""
+    for order in range(1, HIGHEST[r] + 1):
+        if order not in case.seen:
+            continue
+        only = staircase(*samples, degrees={order}, cap=order)
+        if not only.stages or only.stages[0].order != order:
+            continue
+        stage = only.stages[0]
+        if order % 2 or min(a) < 0 < max(a):
+            return stage, note
+        values = coefficients(samples[0], np.zeros((0, r)), np.eye(r), order, 0)[0][0, 0]
+        grown = _growing(values, r, order, math.copysign(1.0, sum(a)) * case.c[order])
+        if len(grown):
+            return Stage(order, tidy(grown), stage.degrees, stage.strength), note
+        note = f"a c_{order} C_{order} < 0 with a second layer of one sign: overlap zero is stable, not merely slow"
+    return None, note
+
+
+def _growing(values: Floats, r: int, order: int, sign: float) -> Floats:
+    """Directions along which sign * C_k(u, ..., u) is positive: eigenvectors for k = 2, else the best u, if any."""
+    indices = multi_indices(r, order)
+    scale = [
+        math.factorial(order) / math.sqrt(math.prod(math.factorial(n) for n in index)) * value
+        for index, value in zip(indices, values)
+    ]
+    if order == 2:
+        matrix = np.zeros((r, r))
+        for index, value in zip(indices, scale):
+            axes = [axis for axis, n in enumerate(index) for _ in range(n)]
+            matrix[axes[0], axes[1]] += value if axes[0] == axes[1] else value / 2
+            matrix[axes[1], axes[0]] = matrix[axes[0], axes[1]]
+        sizes, vectors = np.linalg.eigh(sign * matrix)
+        return vectors[:, sizes > _SMALL].T
+    u = np.random.default_rng(3).standard_normal((4000, r))
+    u = np.concatenate([np.eye(r), u / np.linalg.norm(u, axis=1)[:, None]])
+    form = sum(value * np.prod(u**index, axis=1) for index, value in zip(indices, scale))
+    if float(np.max(sign * form)) <= _SMALL:
+        return np.zeros((0, r))
+    return np.eye(r) if r == 1 else u[np.argmax(sign * form)][None, :]
+
+
+def _constant(drifts: Sequence[Repetition], order: int, rate: float) -> tuple[float | None, dict[str, Any], str]:
+    """Return the constant of the first stage, the speeds as data, and a sentence where the noise stops the growth."""
+    if order == 1:
+        speed = max(rate * abs(neuron.value) * float(np.linalg.norm(neuron.drift)) for neuron in drifts)
+        return WEAK_COSINE / speed if speed > 0 else None, {"speed": speed, "cosine": WEAK_COSINE}, ""
+    growth = max(neuron.rate(rate)[0] for neuron in drifts)
+    if growth <= 0:
+        why = f"small cosines shrink at the rate {growth:.3g} per d samples at gamma_0 = {rate:g}: zero is stable"
+        return None, {"growth": growth}, why
+    return 1 / (2 * growth), {"growth": growth}, ""
+
+
+# -- repetition --------------------------------------------------------------------------------------------
+
+
+def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -> Verdict:
+    facts, algorithm = case.facts, case.algorithm
+    drifts = case.drifts(inner_rate, noise)
+    drift = np.array([neuron.drift for neuron in drifts])
+    data: dict[str, Any] = {
+        "generative": json_number(facts.generative),
+        "generative_stages": facts.generative_stages,
+        "rate": rate,
+        "inner_rate": inner_rate,
+        "drift": (drift @ case.view.basis).tolist(),
+    }
+    scale = max(math.sqrt(neuron.second) for neuron in drifts)
+    order = 1 if float(np.max(np.abs(drift))) > 1e-7 * scale else 2
+    if facts.generative > 2 and order == 2:
+        why = (
+            f"the generative exponent is {facts.generative:g}: no function of the label sees less than order 3, "
+            f"it takes {samples_needed(facts.generative)} samples at best"
+        )
+        return case.never(why, data)
+    if facts.generative > 1 and order == 1:
+        raise InputError(
+            f"The quadrature of the target {case.target.name} is not accurate enough to tell its exponents."
+        )
+    constant, speed, blocked = _constant(drifts, order, rate)
+    data |= speed
+    if blocked:
+        return case.never(blocked, data)
+    stairs = facts.generative_staircase
+    if order == 2 and stairs.stages[0].order == 1:
+        name = case.activation.name
+        why = f"the label transform of {algorithm} with {name} has no mean along a direction, though others have"
+        return case.never(why, data)
+    stages = tuple(
+        LearnedStage(stage.order, stage.directions, samples_needed(stage.order))
+        for stage in stairs.stages
+        if stage.order <= 2
+    )
+    complete = stairs.complete and facts.generative_leap <= 2
+    if order == 1:
+        means = "the exponential loss" if algorithm == "exponential" else "using a sample twice"
+        reason = f"{means} applies a nonlinear function to the label, and E[fbar(y) z] is not zero"
+    else:
+        reason = f"E[fbar(y) z] = 0 but small cosines grow at the rate {data['growth']:.3g} per d samples"
+    if not complete:
+        reason += "; the rest has generative order 3 or more"
+    return case.verdict(stages, complete, max(stage.order for stage in stages), reason, data, constant)
+
+
+# -- giant steps -------------------------------------------------------------------------------------------
+
+
+def _judge_giant_steps(case: _Case) -> Verdict:
+    stairs = staircase(*case.view.samples(repeated=False), degrees=case.seen)
+    count = len(stairs.stages)
+    data: dict[str, Any] = {"leap_stages": case.facts.leap_stages, "c": case.c.tolist(), "steps": count}
+    if not count:
+        return case.never(case.unseen(), data)
+    stages = _learned(
+        case,
+        stairs,
+        lambda order: "d" if order == 1 else f"d^{order}",
+        lambda number, stage: f"step {number}, {case.through(stage)}",
+    )
+    worst = _slowest(stairs)
+    if worst == 1:
+        reason = f"each of {count} step{'s' if count > 1 else ''} on O(d) samples sees one more direction linearly"
+    else:
+        hard = next(stage for stage in stages if stage.order == worst)
+        has, it = ("has", "it") if len(hard.directions) == 1 else ("have", "them")
+        reason = f"{hard.text} {has} leap {worst} and one step needs a batch of order d^{worst} to see {it}"
+    if not stairs.complete:
+        reason += "; " + case.rest(stairs.stages)
+    return case.verdict(stages, stairs.complete, worst + (worst > 1), reason, data)
+
+
+# -- a constant number of steps on one batch ---------------------------------------------------------------
+
+
+def _judge_rounds(case: _Case) -> Verdict:
+    other = "single-pass" if case.algorithm == "reused" else "reused"
+    asked, rival = (
+        learned_rounds(case.target, case.activation, case.second_layer, name)  # type: ignore[arg-type]
+        for name in (case.algorithm, other)
+    )
+    stages = tuple(LearnedStage(1, new, "d", f"round {number}") for number, new in enumerate(asked.rounds, 1))
+    learned = len(asked.learned) == case.target.directions
+    data = {
+        "rounds": list(asked.dimensions),
+        "strengths": [values.tolist() for values in asked.strengths],
+        "symmetries": asked.symmetry.certificate(),
+        "allowed": asked.symmetry.allowed.tolist(),
+        other: [new.tolist() for new in rival.rounds],
+    }
+    rival_learns = describe_span(rival.learned) if rival.rounds else "nothing"
+    rival_name = "a reused batch" if other == "reused" else "a single pass"
+    reason = f"{asked.reason.rstrip('.')}; {rival_name} learns {rival_learns}"
+    exponent = 1.0 if learned else math.inf
+    return case._answer(learned, "d" if stages else "never", exponent, None, reason, stages, asked.hidden, data)

@@ -1,0 +1,255 @@
+"""A target made ready for its exponents: the subspace it depends on, quadratures there, coefficients E[T(y) q h_b].
+
+T is a transform of the label, q a product of normalised Hermite polynomials of the directions known already, h_b one of
+order |b| of the others (gradient_dynamics section 1.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.gaussian.grids import BOUND, Grid, even_rule, hermite_rule, product_grid
+from giantstep.gaussian.hermite import hermite_products, multi_indices
+from giantstep.gaussian.subspaces import tidy
+from giantstep.gaussian.target import Plane, Target
+from giantstep.types import Floats
+
+_UNDECLARED = 1e-6
+"""Two rules that differ by more in E y^2 or the first coefficients (relative): there are undeclared kinks or jumps."""
+_FEW_VALUES = 8
+_POWERS = {1: 6, 2: 6, 3: 6, 4: 6, 5: 4, 6: 4}
+"""Highest power of a polynomial label among its transforms, by the number of directions."""
+_FREQUENCIES = (0.5, 1.0, 1.7)
+_CHUNK = 1 << 16
+_STEPS = {1: (1 / 128, 1 / 1000), 2: (1 / 14, 1 / 40), 3: (1 / 4, 1 / 7), 4: (1 / 2,), 5: (3 / 4,)}
+"""Spacings of an axis without breaks, tried in turn; six directions only have room for a Gauss-Hermite rule."""
+_SMOOTH = 10
+_SMOOTH_GAP = 1e-2
+"""Two rules may differ by this much for an expression whose kinks and jumps are all known; the gate then widens."""
+_EXACT = {1: 200, 2: 100, 3: 60, 4: 26, 5: 15, 6: 11}
+"""Most nodes of an axis in an exact rule for polynomials."""
+_PIECE = {1: 150, 2: 30, 3: 24, 4: 16, 5: 9, 6: 6}
+HIGHEST = {1: 12, 2: 8, 3: 6, 4: 6, 5: 6, 6: 6}
+"""Highest order that is looked at, by the number of directions."""
+_TEST_DEGREE = {0: 0, 1: 8, 2: 6, 3: 4, 4: 3, 5: 3}
+"""Highest degree of the test functions, by the number of directions already found."""
+PROBE = np.random.default_rng(5).standard_normal((200, 6))
+"""Points at which symmetries of a target, and directions it does not depend on, are looked for."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A target on the subspace it depends on (rows of ``basis``), with a fine and a coarser rule."""
+
+    basis: Floats
+    inner: Target
+    planes: tuple[Plane, ...]
+    degree: int | None
+    fine: Grid
+    coarse: Grid
+
+    @classmethod
+    def of(cls, target: Target) -> Prepared:
+        """Find the subspace and the rules."""
+        basis, inner, planes, degree = relevant(target)
+        return cls(basis, inner, planes, degree, *rules(inner, planes, degree, target.all_planes))
+
+    def samples(self, repeated: bool) -> tuple[Sampled, Sampled]:
+        """Return the label transforms of one pass or of repetition on both rules."""
+        fine, coarse = (Sampled.of(self.inner, grid, self.degree, repeated) for grid in (self.fine, self.coarse))
+        return fine, coarse
+
+
+def relevant(target: Target) -> tuple[Floats, Target, tuple[Plane, ...], int | None]:
+    """Return the subspace a target depends on (rows), and the target, its planes and its degree on that subspace."""
+    k = target.directions
+    whole = np.eye(k)
+    probe = PROBE[:, :k]
+    with np.errstate(all="ignore"):
+        base = np.asarray(target(probe), dtype=float)
+    if not np.all(np.isfinite(base)):
+        raise InputError(f"The target {target.name} must be finite, but is not at some points.")
+    if k == 1:
+        return whole, target, target.planes, target.axis_degree
+    fine, _ = rules(target, target.planes, target.axis_degree)
+    sample = Sampled.of(target, fine, target.axis_degree, repeated=True)
+    total = np.zeros((k, k))
+    for order in range(1, 5):
+        total += unfolding_gram(coefficients(sample, np.zeros((0, k)), whole, order, 0)[0], k, order)
+    sizes, vectors = np.linalg.eigh(total)
+    idle = [row for row, size in zip(vectors.T, sizes) if size < 1e-6 and _is_idle(target, row, probe, base)]
+    if not idle:
+        return whole, target, target.planes, target.axis_degree
+    basis = tidy(vectors[:, len(idle) :].T)
+    inner, planes = _reduce(target, basis)
+    aligned = np.all(np.max(np.abs(basis), axis=1) > 1 - 1e-9)
+    return basis, inner, planes, target.axis_degree if aligned else target.degree
+
+
+def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
+    moved = np.asarray(target(probe + 0.83 * row), dtype=float)
+    return bool(np.max(np.abs(moved - base)) < 1e-6 * (1 + np.max(np.abs(base))))
+
+
+def _reduce(target: Target, basis: Floats) -> tuple[Target, tuple[Plane, ...]]:
+    """Return the target as a function of the coordinates of the subspace spanned by the rows of ``basis``."""
+    planes = []
+    for plane in target.planes:
+        normal = basis @ np.array(plane.normal)
+        length = float(np.linalg.norm(normal))
+        if length > 1e-9:
+            clean = np.where(np.abs(normal) < 1e-12 * length, 0.0, normal) / length
+            planes.append(Plane(tuple(clean.tolist()), plane.offset / length))
+    inner = Target(lambda z: target(z @ basis), directions=len(basis), name=target.name)
+    return inner, tuple(planes)
+
+
+def rules(target: Target, planes: Sequence[Plane], degree: int | None, known: bool | None = None) -> tuple[Grid, Grid]:
+    """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
+
+    Parameters
+    ----------
+    known : whether every kink and jump is on one of the planes (`Target.all_planes` if left out).
+
+    Raises
+    ------
+    InputError
+        Where the target is not finite, or where the two rules tell of kinks or jumps that are not on the planes.
+    """
+    r = target.directions
+    known = target.all_planes if known is None else known
+    gap = math.inf
+    for fine, coarse in _candidates(r, planes, degree):
+        gap = _difference(target, fine, coarse)
+        if gap <= _UNDECLARED:
+            return fine, coarse
+    if known and gap <= _SMOOTH_GAP:
+        return fine, coarse
+    if known:
+        raise InputError(
+            f"The target {target.name} must be square integrable and vary on the scale of 1, but two quadratures of it "
+            f"differ by {gap:.0e}."
+        )
+    raise InputError(
+        f"The target {target.name} has kinks or jumps that are not declared: two quadratures of it differ by "
+        f"{gap:.0e}, more than {_UNDECLARED:.0e} (declare planes with `gs.Target(f, kinks=...)`)."
+    )
+
+
+def _candidates(r: int, planes: Sequence[Plane], degree: int | None) -> Iterator[tuple[Grid, Grid]]:
+    """Yield pairs of a fine and a coarser rule, in the order they are worth trying."""
+    piece = _PIECE[r]
+    if degree is not None:
+        tested = max(tested_degree(known, r) for known in range(r))
+        exact = math.ceil((_POWERS[r] * degree + HIGHEST[r] + tested + 1) / 2)
+        if exact <= _EXACT[r]:
+            grid = product_grid(r, planes, hermite_rule(exact), piece)
+            yield grid, grid
+            return
+        smooth = [(hermite_rule(_EXACT[r]), hermite_rule(2 * _EXACT[r] // 3))]
+    elif r in _STEPS:
+        bound = BOUND if r < 5 else 7.5
+        smooth = [(even_rule(step, bound), even_rule(1.37 * step, bound)) for step in _STEPS[r]]
+    else:
+        smooth = [(hermite_rule(_SMOOTH), hermite_rule(2 * _SMOOTH // 3))]
+    for fine, coarse in smooth:
+        yield product_grid(r, planes, fine, piece), product_grid(r, planes, coarse, max(2 * piece // 3, 4))
+
+
+def _difference(target: Target, fine: Grid, coarse: Grid) -> float:
+    """Return the largest relative difference of two rules in E y^2 and the first coefficients."""
+    moments = []
+    for grid in (fine, coarse):
+        with np.errstate(all="ignore"):
+            y = np.asarray(target(grid.points), dtype=float)
+        if not np.all(np.isfinite(y)):
+            raise InputError(f"The target {target.name} must be finite, but is {y[~np.isfinite(y)][0]} at some points.")
+        second = grid.weights @ (y * y)
+        low = [grid.weights @ y, *(grid.points.T @ (grid.weights * y)), *((grid.points**2).T @ (grid.weights * y))]
+        moments.append(np.array([second, *low]))
+    size = moments[0][0]
+    if size - moments[0][1] ** 2 <= 1e-14 * size or size == 0:
+        raise InputError(f"The target {target.name} must not be constant.")
+    scale = np.array([size, *[math.sqrt(size)] * (len(moments[0]) - 1)])
+    return float(np.max(np.abs(moments[0] - moments[1]) / scale))
+
+
+def tested_degree(known: int, r: int) -> int:
+    """Return the highest degree of the test functions in `known` of r directions."""
+    return _TEST_DEGREE[known] if r < 5 else min(_TEST_DEGREE[known], 4)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A target on a rule: points (N, r), weights, and label transforms (m, N) of zero mean and unit variance."""
+
+    points: Floats
+    weights: Floats
+    labels: Floats
+
+    @classmethod
+    def of(cls, target: Target, grid: Grid, degree: int | None, repeated: bool) -> Sampled:
+        """Return the label transforms of one pass or of repetition on a rule."""
+        return cls(grid.points, grid.weights, label_transforms(target, grid, degree, repeated))
+
+
+def label_transforms(target: Target, grid: Grid, degree: int | None, repeated: bool) -> Floats:
+    """Return T(y) on the rule (m, N): y alone, or the family that repetition can reach.
+
+    The family: indicators of the values where there are at most eight; powers y^j, j <= 6 (4 from five directions on),
+    of a polynomial; else y and cos(w y + b). All have zero mean and unit variance.
+    """
+    y = np.asarray(target(grid.points), dtype=float)
+    y = _standardise(y[None, :], grid.weights)
+    if not repeated:
+        return y
+    values = np.unique(np.round(y[0], 9))
+    if len(values) <= _FEW_VALUES:
+        transforms = np.stack([np.abs(y[0] - value) < 1e-6 for value in values]).astype(float)
+    elif degree is not None:
+        transforms = y ** np.arange(1, _POWERS[target.directions] + 1)[:, None]
+    else:
+        waves = [np.cos(w * y[0] + b) for w in _FREQUENCIES for b in (0.0, 0.5 * math.pi)]
+        transforms = np.stack([y[0], *waves])
+    return _standardise(transforms, grid.weights)
+
+
+def _standardise(values: Floats, weights: Floats) -> Floats:
+    centred = values - (values @ weights)[:, None]
+    size = np.sqrt((centred * centred) @ weights)
+    return centred[size > 1e-9] / size[size > 1e-9, None]
+
+
+def coefficients(sample: Sampled, known: Floats, rest: Floats, order: int, test_degree: int) -> dict[int, Floats]:
+    """Return E[T q h_b] by the degree of q: arrays (T, number of q, number of b), b over |b| = order on ``rest``."""
+    b_indices = multi_indices(len(rest), order)
+    q_indices = {degree: multi_indices(len(known), degree) for degree in range(test_degree + 1)}
+    flat = list(itertools.chain.from_iterable(q_indices.values()))
+    total = np.zeros((len(sample.labels), len(flat), len(b_indices)))
+    for start in range(0, len(sample.weights), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        z = sample.points[chunk]
+        h = hermite_products(z @ rest.T, b_indices)
+        q = hermite_products(z @ known.T, flat)
+        for i, label in enumerate(sample.labels):
+            total[i] += (q * (label[chunk] * sample.weights[chunk])) @ h.T
+    ends = np.cumsum([len(indices) for indices in q_indices.values()])
+    return dict(enumerate(np.split(total, ends[:-1], axis=1)))
+
+
+def unfolding_gram(coefficients: Floats, dims: int, order: int) -> Floats:
+    """Return sum over T, q and |b| = order - 1 of C_{b+e_i} C_{b+e_j}/b! for coefficients (..., number of b)."""
+    position = {index: i for i, index in enumerate(multi_indices(dims, order))}
+    flat = coefficients.reshape(-1, coefficients.shape[-1])
+    gram = np.zeros((dims, dims))
+    for index in multi_indices(dims, order - 1):
+        raised = [tuple(n + (axis == i) for axis, n in enumerate(index)) for i in range(dims)]
+        column = np.stack([flat[:, position[up]] * math.sqrt(up[i]) for i, up in enumerate(raised)])
+        gram += column @ column.T
+    return gram

@@ -1,0 +1,122 @@
+"""In which order a learner finds the directions of a target: leap and generative staircases, in any basis.
+
+At every stage U is the span of the directions found so far and D its complement. For k = 1, 2, ... the tensors C_k[T,
+q] = E[T(y) q(z_U) He_k(z_D)] are formed for all test functions q (products of normalised Hermite polynomials of z_U)
+and all label transforms T; the first k with a tensor that is not zero gives the new directions, the range of its
+unfolding. T = y alone is what one pass over the data sees (the leap), many T is what repetition can see (generative).
+The rule is gradient_dynamics section 1.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.gaussian.subspaces import complement, tidy
+from giantstep.learnability.prepared import HIGHEST, Sampled, coefficients, tested_degree, unfolding_gram
+from giantstep.types import Floats
+
+TOLERANCE = 1e-7
+"""A coefficient E[T q h_b] with normalised T, q and h_b counts as zero below this."""
+GATE = 10.0
+"""... or below the root of this many times the difference between the rule and a coarser one."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a staircase.
+
+    Attributes
+    ----------
+    order : the k of the stage, the number of new directions that enter together.
+    directions : (count, r) orthonormal rows, the new directions.
+    degrees : total degrees n = k + deg q of the Hermite tensors through which they are seen, increasing.
+    strength : size of the coefficients in the new directions (norm of the unfolded tensor along each).
+    """
+
+    order: int
+    directions: Floats
+    degrees: tuple[int, ...]
+    strength: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of new directions."""
+        return len(self.directions)
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Stages in their order; ``complete`` says whether every direction is found up to the highest order tried."""
+
+    stages: tuple[Stage, ...]
+    complete: bool
+    highest: int
+
+    @property
+    def exponent(self) -> float:
+        """The largest order, inf where some direction is not found."""
+        if not self.complete:
+            return math.inf
+        return max(stage.order for stage in self.stages)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The stages as (order, number of new directions)."""
+        return [(stage.order, stage.count) for stage in self.stages]
+
+
+def staircase(
+    fine: Sampled,
+    coarse: Sampled,
+    cap: int | None = None,
+    degrees: Collection[int] | None = None,
+    start: Sequence[Stage] = (),
+) -> Staircase:
+    """Return the stages for the label transforms of the samples.
+
+    Parameters
+    ----------
+    cap : largest order looked at; 1 gives the directions found by giant steps on O(d) samples, a stage for each step.
+    degrees : total degrees of the Hermite tensors a student can see (those with c_n != 0); all if left out.
+    start : stages that are known already.
+    """
+    r = fine.points.shape[1]
+    most = cap or HIGHEST[r]
+    stages = list(start)
+    known = np.concatenate([np.zeros((0, r)), *(stage.directions for stage in stages)])
+    while len(known) < r:
+        stage = _next_stage(fine, coarse, known, most, degrees)
+        if stage is None:
+            return Staircase(tuple(stages), False, most)
+        stages.append(stage)
+        known = np.concatenate([known, stage.directions])
+    return Staircase(tuple(stages), True, most)
+
+
+def _next_stage(fine: Sampled, coarse: Sampled, known: Floats, most: int, seen: Collection[int] | None) -> Stage | None:
+    r = fine.points.shape[1]
+    rest = complement(known, r)
+    tested = tested_degree(len(known), r)
+    for order in range(1, most + 1):
+        values = coefficients(fine, known, rest, order, tested)
+        rough = values if coarse.points is fine.points else coefficients(coarse, known, rest, order, tested)
+        degrees, total, gap = [], np.zeros((len(rest), len(rest))), 0.0
+        for degree in values:
+            if seen is not None and order + degree not in seen:
+                continue
+            gram = unfolding_gram(values[degree], len(rest), order)
+            change = np.max(np.abs(gram - unfolding_gram(rough[degree], len(rest), order)))
+            if np.max(np.diag(gram)) > max(TOLERANCE**2, GATE * change):
+                degrees.append(order + degree)
+            total, gap = total + gram, gap + change
+        sizes, vectors = np.linalg.eigh(total)
+        new = sizes > max(TOLERANCE**2, GATE * gap)
+        if np.any(new) and degrees:
+            directions = tidy(vectors[:, new].T @ rest)
+            strength = np.sqrt(np.einsum("ai,ij,aj->a", directions @ rest.T, total, directions @ rest.T))
+            return Stage(order, directions, tuple(degrees), tuple(strength.tolist()))
+    return None
