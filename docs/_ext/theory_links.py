@@ -23,7 +23,7 @@ class Links(SphinxTransform):
         page = self.env.docname.removeprefix("theory/")
         own = find_targets(page) if page in PAGES and page != self.env.docname else set()
         for node in list(self.document.findall(nodes.Text)):
-            if isinstance(node.parent, self.LEFT_ALONE):
+            if any(isinstance(above, self.LEFT_ALONE) for above in _ancestors(node)):
                 continue
             text = node.astext()
             links = {(cited.start, cited.end): cited.target for cited in find_citations(text)}
@@ -46,6 +46,12 @@ class Links(SphinxTransform):
             yield pending_xref(number, nodes.inline(number, number), reftarget=target, refdoc=self.env.docname, **about)
             position = end
         yield nodes.Text(text[position:])
+
+
+def _ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
