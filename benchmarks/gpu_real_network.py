@@ -18,8 +18,8 @@ import numpy as np
 
 import giantstep as gs
 from giantstep.families.one_step import experiment
-from giantstep.figures.networks import BATCHES, NETWORKS, SEED, TRIALS
 from giantstep.lab import Draws, accumulate, synchronize
+from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, STORED_SEED, TRIALS
 
 VOCABULARIES = {
     1: gs.Vocabulary([1.0]),
@@ -149,7 +149,9 @@ def data(out: Path) -> None:
         sizes = ((4000, BATCHES, TRIALS[name]), (2000, [0.5, 2.0, 10.0], 64), (8000, [0.5, 2.0, 10.0], 16))
         for dim, batches, trials in sizes:
             began = time.perf_counter()
-            result = gs.simulate(s, dim=dim, trials=trials, seed=SEED, device="cuda", step__batch_per_dim=batches)
+            result = gs.simulate(
+                s, dim=dim, trials=trials, seed=STORED_SEED, device="cuda", step__batch_per_dim=batches
+            )
             limit = gs.predict(s, dim=dim, step__batch_per_dim=batches)
             isotropic = gs.predict(s, dim=dim, theory="isotropic", step__batch_per_dim=batches)
             for place, batch in enumerate(batches):

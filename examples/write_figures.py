@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from giantstep.explorer.presets import figure_preset
-from giantstep.figures.recipes import Recipe, list_figures
 from giantstep.jsondata import with_infinity
+from giantstep.papers import list_figures
+from giantstep.papers.recipe import Recipe
 from giantstep.study import Study
 from giantstep.studyfile import study_fields
 

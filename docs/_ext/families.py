@@ -242,7 +242,7 @@ class PublishedFigures(Directive):
     """The figures that `giantstep reproduce` rebuilds, paper by paper, in the words of `giantstep figures`."""
 
     def run(self) -> list[nodes.Node]:
-        from giantstep.figures.recipes import list_figures
+        from giantstep.papers import list_figures
         from giantstep.references import BIBTEX
 
         recipes = list_figures()

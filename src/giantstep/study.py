@@ -18,7 +18,7 @@ from giantstep.checks import check_flag
 from giantstep.errors import InputError
 from giantstep.family import Engine
 from giantstep.grid import Grid
-from giantstep.problems import warn
+from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
 from giantstep.request import (
     EXPERIMENT_SETTINGS,
@@ -164,6 +164,7 @@ def compare(
     strict: bool = False,
     progress: ProgressOption = None,
     watch: Watch | None = None,
+    stored: xarray.Dataset | None = None,
     **fields: Any,
 ) -> xarray.Dataset:
     """Answer a scenario with both engines and say how far apart they are.
@@ -174,6 +175,7 @@ def compare(
     dim, trials, seed, device, paired : as in `simulate`.
     finite_size : take the limit with its finite-size correction at `dim`, where it is known.
     watch : called after every trial with a function that returns what was measured so far, as `simulate` would.
+    stored : an experiment at the same points, as `simulate` or `sweep` returned it, in place of a new one.
 
     Returns
     -------
@@ -198,13 +200,17 @@ def compare(
     check_flag("finite_size", finite_size)
     check_flag("strict", strict)
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
+    trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = Experiment(trials, seed, device, False, paired)
-    groups = group_points(request.grid)
+    groups = group_points(request.grid) if stored is None else []
     settings = request.prepare(device=device, trials=trials)
     check_group_memory(groups, request, settings, experiment)
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     unsolved.refuse(strict)
-    high, unmeasured = run_trials(groups, request, settings, experiment, progress, watch)
+    if stored is None:
+        high, unmeasured = run_trials(groups, request, settings, experiment, progress, watch)
+    else:
+        high, unmeasured = stored, Problems("experiment", request.grid.size)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
     result = combine(low, high, request.question)

@@ -129,7 +129,7 @@ def test_figures_are_listed(run) -> None:
     ("agrees", "options", "status"), [(True, ["--check"], 0), (False, ["--check"], 1), (False, [], 0)]
 )
 def test_reproduce_passes_its_options_on(run, monkeypatch, agrees: bool, options: list[str], status: int) -> None:
-    from giantstep.figures import recipes
+    from giantstep.papers import runner
 
     asked = {}
 
@@ -137,10 +137,11 @@ def test_reproduce_passes_its_options_on(run, monkeypatch, agrees: bool, options
         asked.update(name=name, **settings)
         return types.SimpleNamespace(agrees=agrees, files=[Path("here/a.png")])
 
-    monkeypatch.setattr(recipes, "reproduce", rebuild)
-    result = run("reproduce", "learned-features", "--quick", "--out", "here", *options)
+    monkeypatch.setattr(runner, "reproduce", rebuild)
+    result = run("reproduce", "learned-features", "--quick", "--out", "here", "--store", "kept.db", *options)
     assert result.exit_code == status
-    assert asked == {"name": "learned-features", "quick": True, "device": "cpu", "out": Path("here")}
+    kept = {"out": Path("here"), "store": Path("kept.db")}
+    assert asked == {"name": "learned-features", "quick": True, "device": "cpu", **kept}
     assert result.stderr == "wrote here/a.png\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.families import SHIPPED
-from giantstep.figures.recipes import list_figures
+from giantstep.papers import list_figures
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FIGURES = sorted((EXAMPLES / "figures").glob("*.toml"))

@@ -127,7 +127,7 @@ def test_families_are_described_as_they_are_registered(server: Server) -> None:
 
 
 def test_every_preset_is_a_study_and_every_figure_has_one(server: Server) -> None:
-    from giantstep.figures.recipes import recipes
+    from giantstep.papers import recipes
 
     found = {preset["name"]: preset for preset in listed(server, "presets")}
     assert set(found) == {*recipes(), *(f"example:{name}" for name in SHIPPED)}

@@ -6,13 +6,18 @@ import csv
 
 import numpy as np
 import pytest
+import toys
 
 import giantstep as gs
 from giantstep.agreement import chance_line
-from giantstep.figures import cui2024, dandi2025, finite_batch, spectra
-from giantstep.figures.networks import BATCHES, NETWORKS
-from giantstep.figures.recipes import Bench, list_figures, make, recipes
+from giantstep.figures import dandi2025, spectra
+from giantstep.figures.recipes import Bench
 from giantstep.figures.style import style
+from giantstep.papers import cui2024asymptotics as cui
+from giantstep.papers import list_figures, recipes
+from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, real_network
+from giantstep.papers.recipe import Size
+from giantstep.papers.runner import answer, draw, judge, rebuild, reproduce
 
 
 class ToyBench(Bench):
@@ -33,33 +38,42 @@ def drawn(recipe):
 # -- the stored experiment -------------------------------------------------------------------------------
 
 
+def scores(network, theory, dim=cui.DIM):
+    """Return the z-scores of the stored test errors against a theory, its finite-size correction included."""
+    stored = real_network(network, dim)
+    grid = {"step.batch_per_dim": stored["step.batch_per_dim"].values}
+    result = gs.compare(NETWORKS[network], grid, theory=theory, dim=dim, stored=stored)
+    assert result.attrs["trials"] == stored.attrs["trials"] and result.attrs["stored"]
+    return result["test_error_z"].values
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_stored_experiment_has_every_batch(network):
-    stored = finite_batch.real_network(network)
-    assert stored["batch_per_dim"].tolist() == BATCHES
-    assert set(stored["trials"]) == {finite_batch.TRIALS[network]}
+    stored = real_network(network)
+    assert stored["step.batch_per_dim"].values.tolist() == BATCHES
+    assert stored.attrs["trials"] == cui.TRIALS[network]
     for name in ("test_error", "train_error", "norm"):
         assert np.all(stored[name] > 0) and np.all(stored[f"{name}_stderr"] > 0)
     assert np.all(stored["test_error_stderr"] < 0.01 * stored["test_error"])
     for dim, trials in ((2000, 64), (8000, 16)):
-        other = finite_batch.real_network(network, dim)
-        assert other["batch_per_dim"].tolist() == [0.5, 2, 10]
-        assert set(other["trials"]) == {trials}
+        other = real_network(network, dim)
+        assert other["step.batch_per_dim"].values.tolist() == [0.5, 2, 10]
+        assert other.attrs["trials"] == trials
 
 
 def test_the_network_accepts_the_exact_theory_and_rejects_the_isotropic_map():
-    exact = np.array([finite_batch.scores(network, "exact") for network in NETWORKS])
+    exact = np.array([scores(network, "exact") for network in NETWORKS])
     assert np.abs(exact).max() < chance_line(exact.size)
     assert 0.6 < np.sqrt(np.mean(exact**2)) < 1.4
     for network in NETWORKS:
-        assert np.abs(finite_batch.scores(network, "isotropic")).max() > 5
+        assert np.abs(scores(network, "isotropic")).max() > 5
 
 
 @pytest.mark.parametrize("dim", [2000, 8000])
 def test_other_dimensions_say_the_same(dim):
-    exact = np.array([finite_batch.scores(network, "exact", dim) for network in NETWORKS])
+    exact = np.array([scores(network, "exact", dim) for network in NETWORKS])
     assert np.abs(exact).max() < chance_line(exact.size)
-    isotropic = [np.abs(finite_batch.scores(network, "isotropic", dim)).max() for network in NETWORKS]
+    isotropic = [np.abs(scores(network, "isotropic", dim)).max() for network in NETWORKS]
     assert max(isotropic) > 5
 
 
@@ -80,7 +94,7 @@ def test_limits_of_the_three_networks():
 
 
 def test_finite_batch_figure(tmp_path):
-    report = make(recipes()["finite-batch"], tmp_path, quick=True, progress=False)
+    report = rebuild(recipes()["finite-batch"], tmp_path, Size(quick=True), progress=False)
     assert report.agrees
     names = {file.name for file in report.files}
     assert {"finite-batch.png", "finite-batch.pdf", "finite-batch-report.txt"} < names
@@ -92,29 +106,22 @@ def test_finite_batch_figure(tmp_path):
     text = (tmp_path / "finite-batch" / "finite-batch-tanh-sin.csv").read_text()
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     measured = [float(row["test_error"]) for row in rows if row["source"] == "experiment"]
-    np.testing.assert_allclose(measured, finite_batch.real_network("tanh-sin")["test_error"])
+    np.testing.assert_allclose(measured, real_network("tanh-sin")["test_error"])
 
 
-def test_on_a_gpu_the_experiment_is_made_again(monkeypatch):
-    asked = []
-
-    def compare(self, name, scenario, grid, **settings):
-        asked.append((name, settings["dim"], settings["trials"], settings["seed"]))
-        stored = finite_batch._measured(finite_batch.real_network(name))
-        return self.lay_over(name, scenario, grid, stored, **settings)
-
-    monkeypatch.setattr(Bench, "compare", compare)
-    with style():
-        finite_batch.finite_batch(Bench(quick=True, device="cuda", progress=False))
-    assert asked == [(network, 4000, finite_batch.TRIALS[network], finite_batch.SEED) for network in NETWORKS]
+def test_on_a_gpu_the_experiment_is_made_again():
+    for name, asked in cui.finite_batch(Size(quick=True, device="cuda")).items():
+        if name in NETWORKS:
+            assert asked.stored is None and asked.verb == "compare"
+            assert asked.study.experiment == {"dim": 4000, "trials": cui.TRIALS[name], "seed": cui.STORED_SEED}
 
 
 # -- the numbers behind the other figures ----------------------------------------------------------------
 
 
 def test_the_learning_curve_of_the_notebook():
-    scenario = cui2024.curve_scenarios()["tanh"]
-    isotropic = gs.predict(scenario, samples_per_dim=cui2024.CURVE_SAMPLES, theory="isotropic")
+    scenario = cui.curve_scenarios(cui.CURVE_BATCH)["tanh"]
+    isotropic = gs.predict(scenario, samples_per_dim=cui.CURVE_SAMPLES, theory="isotropic")
     expected = [0.048483, 0.042504, 0.037311, 0.034305, 0.032518]
     np.testing.assert_allclose(isotropic["test_error"], expected, atol=1e-6)
     exact = gs.predict(scenario, samples_per_dim=1.5)["test_error"]
@@ -146,7 +153,7 @@ def test_random_features_are_a_vocabulary_of_one_value():
 def test_there_is_a_best_step_size():
     rates = np.geomspace(0.1, 30, 25)
     for network, (large, small) in {"tanh-sin": (5.3, 2.5), "relu-tanh": (8.0, 1.3)}.items():
-        for batch, best in ((np.inf, large), (finite_batch.STEP_BATCH, small)):
+        for batch, best in ((np.inf, large), (cui.STEP_BATCH, small)):
             scenario = NETWORKS[network].replace(step__batch_per_dim=batch)
             error = gs.predict(scenario, step__rate=rates, dim=400)["test_error"].values
             assert rates[np.argmin(error)] == pytest.approx(best, rel=0.35)
@@ -167,11 +174,19 @@ def test_outliers_of_the_two_spectra():
     assert bounded["outliers"].values[:2] == pytest.approx([np.inf, 10.3297], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "panels"),
-    [(finite_batch.step_size, 2), (cui2024.learning_curves, 2), (dandi2025.vocabulary_size, 2)],
-)
-def test_a_recipe_draws_all_its_panels(recipe, panels):
+@pytest.mark.parametrize("name", ["step-size", "learning-curves"])
+def test_a_recipe_draws_all_its_panels(name):
+    recipe = toys.shrunk(recipes()[name], dim=30, trials=3)
+    results = answer(recipe, Size(quick=True), progress=False)
+    figure, report = draw(recipe, results), judge(recipe, results)
+    figure.canvas.draw()
+    assert len(figure.axes) == 2
+    assert all(axes.get_xlabel() and axes.get_ylabel() and axes.get_title(loc="left") for axes in figure.axes)
+    assert report.comparisons and report.checks and results.keys() == results.studies.keys()
+
+
+@pytest.mark.parametrize(("recipe", "panels"), [(dandi2025.vocabulary_size, 2)])
+def test_an_old_recipe_draws_all_its_panels(recipe, panels):
     figure, bench = drawn(recipe)
     assert len(figure.axes) == panels
     assert all(axes.get_xlabel() and axes.get_ylabel() and axes.get_title(loc="left") for axes in figure.axes)
@@ -181,7 +196,7 @@ def test_a_recipe_draws_all_its_panels(recipe, panels):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["spectral-edge", "outliers", "finite-batch-spectrum", "step-size", "vocabulary-size"])
 def test_quick_figures_agree(name, tmp_path):
-    report = make(recipes()[name], tmp_path, quick=True, progress=False)
+    report = reproduce(name, tmp_path, quick=True, progress=False)
     assert report.agrees, str(report)
 
 

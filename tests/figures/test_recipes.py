@@ -3,73 +3,82 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import giantstep as gs
 from giantstep.errors import InputError
-from giantstep.figures import cui2024, dandi2025, mei2022, recipes
-from giantstep.figures.recipes import Bench, Recipe, list_figures, make, reproduce
-from giantstep.figures.report import Check, Report
+from giantstep.figures import dandi2025
 from giantstep.figures.style import new_figure
+from giantstep.papers import cui2024asymptotics, list_figures, mei2022generalization, recipes
+from giantstep.papers.recipe import Recipe, Size, comparison, experiment, limit
+from giantstep.papers.report import Check, Report
+from giantstep.papers.runner import rebuild, reproduce
 from giantstep.references import BIBTEX
 
 
-def toy_figure(bench: Bench):
+def toy_studies(size):
     scenario = gs.OneStep(activation="tanh", target="sin(z)", width_per_dim=1.0, samples_per_dim=1.0, ridge=0.1)
-    result = bench.compare(
-        "curve", scenario, {"samples_per_dim": [0.5, 1.5]}, meaning="a toy", judged=("test_error",),
-        dim=bench.sized(30, 60), trials=6, seed=1,
-    )  # fmt: skip
-    bench.predict("line", scenario, {"samples_per_dim": np.linspace(0.5, 1.5, 5)}, dim=60)
-    bench.check("a number", 1.0, "it is small", line=2.0)
+    few, many = [0.5, 1.5], np.linspace(0.5, 1.5, 5)
+    sizes = {"dim": size(30, 60), "trials": 6, "seed": 1}
+    return {
+        "curve": comparison(scenario, {"samples_per_dim": few}, meaning="a toy", judged=["test_error"], **sizes),
+        "line": limit(scenario, {"samples_per_dim": many}, dim=60),
+        "network": experiment(scenario, **sizes),
+    }
+
+
+def toy_figure(results):
     figure, (axes,) = new_figure(1, 1, width=3, height=2)
-    axes.plot(result["samples_per_dim"], result["test_error"].sel(source="limit"))
+    axes.plot(results["curve"]["samples_per_dim"], results["curve"]["test_error"].sel(source="limit"))
     return figure
 
 
-TOY = Recipe("toy", "A toy", "mei2022generalization", "one panel", "few", 1, 2, toy_figure)
+def toy_checks(results):
+    yield Check("a number", "it is small", results["line"]["test_error"][0], line=2.0)
+
+
+TOY = Recipe("toy", "A toy", "one panel", toy_studies, toy_figure, toy_checks, notes=["a note"])
+QUICK = Size(quick=True)
 
 
 def test_a_recipe_writes_figure_data_studies_and_report(tmp_path):
     told = []
-    report = make(TOY, tmp_path, quick=True, progress=lambda *step: told.append(step))
+    report = rebuild(TOY, tmp_path, QUICK, progress=lambda *step: told.append(step))
     names = {file.name for file in (tmp_path / "toy").iterdir()}
-    assert names == {
-        "toy.png", "toy.pdf", "toy-curve.csv", "toy-curve.toml", "toy-line.csv", "toy-line.toml",
-        "toy-report.txt", "toy-report.json",
-    }  # fmt: skip
+    parts = {f"toy-{part}{ending}" for part in ("curve", "line", "network") for ending in (".csv", ".toml")}
+    assert names == {"toy.png", "toy.pdf", "toy-report.txt", "toy-report.json", *parts}
     assert {file.name for file in report.files} == names
     assert [entry.name for entry in tmp_path.iterdir()] == ["toy"]
     data = json.loads((tmp_path / "toy" / "toy-report.json").read_text())
     assert data["agrees"] is report.agrees is True
     assert data["comparisons"][0]["variables"][0]["variable"] == "test_error"
     assert (tmp_path / "toy" / "toy-report.txt").read_text() == f"{report}\n"
-    assert told[-1][2].startswith(("curve", "line"))
+    assert told[-1][2].startswith("network: ")
     study = gs.Study.read(tmp_path / "toy" / "toy-curve.toml")
     assert study.experiment == {"dim": 30, "trials": 6, "seed": 1}
 
 
 def test_the_study_beside_the_figure_gives_its_numbers_again(tmp_path):
-    make(TOY, tmp_path, quick=True, progress=False)
+    rebuild(TOY, tmp_path, QUICK, progress=False)
     again = gs.Study.read(tmp_path / "toy" / "toy-curve.toml").compare(progress=False)
     gs.save(again, tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "toy" / "toy-curve.csv").read_text()
 
 
 def test_a_figure_that_fails_leaves_nothing(tmp_path):
-    def broken(bench):
-        toy_figure(bench)
+    def broken(results):
         raise RuntimeError("no figure")
 
     with pytest.raises(RuntimeError, match="no figure"):
-        make(Recipe("broken", "", "", "", "", 1, 1, broken), tmp_path / "out", quick=True, progress=False)
+        rebuild(replace(TOY, draw=broken), tmp_path / "out", QUICK, progress=False)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_ones(tmp_path, monkeypatch):
-    make(TOY, tmp_path, quick=True, progress=False)
+    rebuild(TOY, tmp_path, QUICK, progress=False)
     old = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "toy").iterdir()}
 
     def full(*_):
@@ -77,9 +86,70 @@ def test_a_file_that_cannot_be_written_leaves_the_old_ones(tmp_path, monkeypatch
 
     monkeypatch.setattr("giantstep.files.save", full)
     with pytest.raises(OSError, match="space"):
-        make(TOY, tmp_path, quick=True, progress=False)
+        rebuild(TOY, tmp_path, QUICK, progress=False)
     assert {file.name: file.stat().st_mtime_ns for file in (tmp_path / "toy").iterdir()} == old
     assert [entry.name for entry in tmp_path.iterdir()] == ["toy"]
+
+
+def test_studies_that_need_results_come_after_them(tmp_path):
+    def then(results):
+        line, sides = results["line"], ["test_error", "test_error_stderr", "converged", "status"]
+        base, best = results.studies["line"].study.scenario, np.argmin(line["test_error"].values)
+        measured = results["curve"].sel(source="experiment", drop=True)[sides]
+        other = limit(base, {"samples_per_dim": [0.5, 1.5]}, theory="isotropic")
+        return {
+            "best": limit(base.replace(samples_per_dim=float(line["samples_per_dim"][best]))),
+            "laid": replace(other, verb="compare", stored=measured),
+        }
+
+    report = rebuild(replace(TOY, then=then), tmp_path, QUICK, progress=False)
+    assert {"toy-best.csv", "toy-best.toml"} < {file.name for file in report.files}
+    rows = (tmp_path / "toy" / "toy-laid.csv").read_text().splitlines()
+    assert "test_error_z" in rows[0] and "experiment" in rows[-1]
+
+
+def test_with_a_store_a_figure_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    plain = rebuild(TOY, tmp_path / "plain", QUICK, progress=False)
+    store, ran = tmp_path / "kept.db", []
+    trial = gs.OneStep.trial
+
+    def stopping(self, *asked):
+        ran.append(asked)
+        if len(ran) == 4:
+            raise KeyboardInterrupt
+        return trial(self, *asked)
+
+    monkeypatch.setattr(gs.OneStep, "trial", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(TOY, tmp_path / "kept", QUICK, progress=False, store=store)
+    assert not (tmp_path / "kept").exists()
+    kept = rebuild(TOY, tmp_path / "kept", QUICK, progress=False, store=store)
+    assert len(ran) == 3 + 1 + 3 + 6  # six trials of each experiment, and the one that was interrupted
+    for ours, theirs in zip(plain.files, kept.files):
+        assert ours.name == theirs.name
+        if ours.suffix in (".csv", ".toml"):
+            assert ours.read_bytes() == theirs.read_bytes()
+    rebuild(TOY, tmp_path / "kept", QUICK, progress=False, store=store)
+    assert len(ran) == 13
+
+
+def test_a_figure_needs_nothing_but_its_recipe_in_the_module_of_its_paper(monkeypatch, tmp_path):
+    from giantstep.explorer.presets import figure_preset
+
+    monkeypatch.setattr(mei2022generalization, "RECIPES", (*mei2022generalization.RECIPES, TOY))
+    (listed,) = (recipe for recipe in list_figures() if recipe.name == "toy")
+    assert listed == replace(TOY, paper="mei2022generalization") == recipes()["toy"]
+    assert reproduce("toy", tmp_path, quick=True, progress=False).files
+    preset = figure_preset(listed)
+    assert preset["paper"] == "mei2022generalization" and "error" not in preset
+
+
+def test_the_parameters_are_those_of_the_studies():
+    fields = "sigma = tanh(z); g = sin(z); beta = p/d = 1; alpha = n/d = 0.5, 0.75, 1, 1.25, 1.5; lambda = 0.1"
+    assert TOY.parameters == f"{fields}; d = 60; 6 trials; seed 1."
+    assert replace(TOY, remark="Ours.").parameters.endswith("seed 1. Ours.")
+    assert "not measured with --quick" in str(TOY)
+    assert "about 5 s with --quick, about 2 min in full" in str(replace(TOY, seconds=(5, 120)))
 
 
 def test_a_bad_name_is_refused_with_the_nearest_one(tmp_path):
@@ -108,7 +178,6 @@ def test_every_recipe_is_described():
         assert figure.paper in BIBTEX
         assert figure.seconds_quick <= 120
         assert figure.name in str(figure)
-    assert recipes.recipes().keys() == {figure.name for figure in figures}
 
 
 # -- the numbers behind the figures ----------------------------------------------------------------------
@@ -163,17 +232,18 @@ def test_the_trained_spectrum_follows_the_trained_law_only():
 
 
 def test_errors_after_a_population_step():
-    exact = [gs.predict(scenario) for scenario in (cui2024.tanh_scenario(), cui2024.relu_scenario())]
+    tanh, relu = cui2024asymptotics.curve_scenarios(np.inf).values()
+    exact = [gs.predict(scenario) for scenario in (tanh, relu)]
     assert float(exact[0]["test_error"]) == pytest.approx(0.02233818, abs=1e-7)
     assert float(exact[1]["test_error"]) == pytest.approx(0.27687782, abs=1e-7)
-    isotropic = gs.predict(cui2024.tanh_scenario(), theory="isotropic", step__batch_per_dim=1000.0)
+    isotropic = gs.predict(tanh, theory="isotropic", step__batch_per_dim=1000.0)
     assert float(isotropic["test_error"]) == pytest.approx(0.02398, abs=1e-5)
-    for scenario, samples in ((cui2024.tanh_scenario(), 1.5), (cui2024.relu_scenario(), 2.0)):
+    for scenario, samples in ((tanh, 1.5), (relu, 2.0)):
         assert scenario.samples_per_dim == samples
 
 
 def test_double_descent_peaks_where_the_network_interpolates():
-    scenario = mei2022.scenario()
+    scenario = mei2022generalization.SCENARIO
     width = np.linspace(0.5, 2, 61)
     error = gs.predict(scenario, width_per_dim=3 * width)["test_error"].values
     assert width[np.argmax(error)] == pytest.approx(1.0, abs=0.026)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 
@@ -162,3 +164,19 @@ def named() -> xr.Dataset:
         {"source": SOURCES, "activation": ["relu", "tanh", "erf"]},
         {"engine": "comparison", "trials": 5},
     )
+
+
+def shrunk(recipe, change=None, **sizes):
+    """Return a recipe whose experiments are tiny: every line of it runs, nothing is learned from their numbers.
+
+    `change` may give other sizes for a study: it takes the study and returns what to change in its experiment.
+    """
+
+    def small(asked):
+        study = asked.study
+        if asked.stored is not None or not study.experiment:
+            return asked
+        own = sizes if change is None else change(study)
+        return replace(asked, study=replace(study, experiment={**study.experiment, **own}))
+
+    return replace(recipe, studies=lambda size: {name: small(asked) for name, asked in recipe.studies(size).items()})

@@ -15,7 +15,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object
 
 def figures(json: Json = False) -> None:
     """List the published figures that can be rebuilt."""
-    from giantstep.figures.recipes import list_figures
+    from giantstep.papers import list_figures
 
     recipes = list_figures()
     if json:
@@ -31,14 +31,17 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A smaller size, in a minute or so.")] = False,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("out"),
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where the report is not all yes.")] = False,
 ) -> None:
     """Rebuild a published figure: PNG, PDF, data and agreement report."""
     from giantstep.cli.outputs import check_new_folder
-    from giantstep.figures.recipes import reproduce as rebuild
+    from giantstep.papers.runner import reproduce as rebuild
 
     check_new_folder(out)
-    report = rebuild(name, out=out, quick=quick, device=device)
+    report = rebuild(name, out=out, quick=quick, device=device, store=store)
     print(report)
     for path in report.files:
         print(f"wrote {path}", file=sys.stderr)

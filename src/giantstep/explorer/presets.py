@@ -21,8 +21,11 @@ from giantstep import study as verbs
 from giantstep.arrays import large_arrays
 from giantstep.errors import InputError
 from giantstep.families import families, family_class
-from giantstep.figures.recipes import Bench, Recipe, list_figures
+from giantstep.figures.recipes import Bench
+from giantstep.figures.recipes import Recipe as OldRecipe
 from giantstep.jsondata import json_data
+from giantstep.papers import list_figures
+from giantstep.papers.recipe import FigureStudy, Recipe, Size
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Request, question_name
 from giantstep.study import Study
 
@@ -140,7 +143,7 @@ def example_preset(family: str) -> dict[str, Any]:
         return {**about, "family": family, "studies": [], "error": _why(error)}
 
 
-def figure_preset(recipe: Recipe) -> dict[str, Any]:
+def figure_preset(recipe: Recipe | OldRecipe) -> dict[str, Any]:
     """Return the preset of one recipe; where it has no study that fits the page, ``error`` says why."""
     about = {
         "name": recipe.name,
@@ -152,7 +155,7 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
         "studies": [],
     }
     try:
-        studies = distinct([plain for study in rehearsed(recipe) for plain in unpaired(study)])
+        studies = distinct([plain for study in _studies(recipe) for plain in unpaired(study)])
         if not studies:
             return {**about, "error": "The recipe asks for no study."}
     except Exception as error:  # a recipe is anybody's code; the page says what is wrong with it and lives on
@@ -182,6 +185,20 @@ def _main_panel(studies: Sequence[Study]) -> list[Study]:
     return [study for study in studies if panel(study) == panel(largest)]
 
 
+def _studies(recipe: Recipe | OldRecipe) -> list[Study]:
+    if isinstance(recipe, OldRecipe):
+        return rehearsed(recipe)
+    return [_live(asked) for asked in recipe.studies(Size(quick=True)).values()]
+
+
+def _live(asked: FigureStudy) -> Study:
+    """Return a study as the page can run it: without an experiment that was too large to make again."""
+    study = asked.study
+    if asked.stored is None:
+        return study
+    return replace(study, limit={**study.limit, "dim": study.experiment["dim"]}, experiment={})
+
+
 @contextmanager
 def _cut_short() -> Iterator[None]:
     """Stop a recipe that computes on its own for longer than `REHEARSAL` CPU seconds, where the system can."""
@@ -202,7 +219,7 @@ def _cut_short() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def rehearsed(recipe: Recipe) -> list[Study]:
+def rehearsed(recipe: OldRecipe) -> list[Study]:
     """Return the studies a recipe asks for, in order; it must ask for at least one."""
     from giantstep.figures.style import style
 

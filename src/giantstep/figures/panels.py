@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.figures.style import GREY
+from giantstep.figures.style import DOTTED, GREY
 
 if TYPE_CHECKING:
     import xarray
@@ -18,6 +19,14 @@ def limit_line(axes: Axes, x: Any, y: Any, colour: Any, label: str | None = None
     axes.plot(np.asarray(x), np.asarray(y), color=colour, label=label, zorder=2, **style)
 
 
+def error_points(
+    axes: Axes, x: Any, y: Any, errors: Any, colour: Any, marker: str = "o", label: str | None = None, **style: Any
+) -> None:
+    """Draw measured points as open markers with error bars."""
+    look = {"linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 1.2, "elinewidth": 1.2, "zorder": 3}
+    axes.errorbar(np.asarray(x), y, errors, marker=marker, color=colour, label=label, **{**look, **style})
+
+
 def experiment_points(
     axes: Axes,
     x: Any,
@@ -26,27 +35,30 @@ def experiment_points(
     colour: Any,
     marker: str = "o",
     label: str | None = None,
+    scale: float = 1.0,
 ) -> None:
-    """Draw the experiment of a comparison as markers with error bars of one standard error."""
+    """Draw the experiment of a comparison (times `scale`) as markers with error bars of one standard error."""
     measured = result.sel(source="experiment")
-    axes.errorbar(
-        np.asarray(x),
-        measured[name].values,
-        measured[f"{name}_stderr"].values,
-        linestyle="none",
-        marker=marker,
-        color=colour,
-        markerfacecolor="white",
-        markeredgewidth=1.2,
-        elinewidth=1.2,
-        zorder=3,
-        label=label,
-    )
+    errors = abs(scale) * measured[f"{name}_stderr"].values
+    error_points(axes, x, scale * measured[name].values, errors, colour, marker, label)
 
 
-def level(
-    axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool = True, dashes: Any = (0, (1, 1.5))
+def compared(
+    axes: Axes,
+    x: Any,
+    result: xarray.Dataset,
+    name: str,
+    colour: Any,
+    marker: str = "o",
+    label: str | None = None,
+    **style: Any,
 ) -> None:
+    """Draw both sides of a comparison at the points of its grid: a line for the limit, markers for the experiment."""
+    limit_line(axes, x, result[name].sel(source="limit"), colour, label, **style)
+    experiment_points(axes, x, result, name, colour, marker)
+
+
+def level(axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool = True, dashes: Any = DOTTED) -> None:
     """Draw a baseline across the axes and say on it what it is."""
     axes.axhline(value, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
     axes.annotate(
@@ -80,6 +92,45 @@ def key(colour: Any, marker: str, label: str, linestyle: Any = "-") -> Any:
     return Line2D([], [], color=colour, marker=marker, markerfacecolor="white", linestyle=linestyle, label=label)
 
 
+def vertical(axes: Axes, x: float, colour: Any = GREY) -> None:
+    """Mark a place on the horizontal axis by a dotted line behind everything else."""
+    axes.axvline(x, color=colour, linewidth=0.9, linestyle=DOTTED, zorder=0)
+
+
+def bars(axes: Axes, edges: Any, heights: Any, colour: Any = None) -> None:
+    """Draw a histogram behind the lines: grey, or in the colour of the line it belongs to."""
+    fill, outline = ({"color": "0.87"}, {"color": GREY}) if colour is None else ({"alpha": 0.2}, {"alpha": 0.75})
+    axes.stairs(heights, edges, fill=True, linewidth=0, zorder=1, **{"color": colour, **fill})
+    axes.stairs(heights, edges, linewidth=0.7, zorder=1, **{"color": colour, **outline})
+
+
+def bars_key(label: str) -> Any:
+    """Return the legend entry of a histogram."""
+    from matplotlib.patches import Patch
+
+    return Patch(facecolor="0.87", edgecolor=GREY, linewidth=0.7, label=label)
+
+
+def stem(
+    axes: Axes, x: float, height: float, measured: tuple[float, float], colour: Any, point_colour: Any = None
+) -> None:
+    """Draw a predicted place as a line from the axis, with the measured one and its error on top."""
+    axes.plot([x] * 2, [0, height], color=colour, linewidth=1.4, zorder=2)
+    error_points(axes, [measured[0]], [height], None, point_colour or colour, xerr=[measured[1]])
+
+
+def note(axes: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], colour: Any, **style: Any) -> None:
+    """Write a small text at a place of the axes, moved by some points."""
+    look = {"fontsize": 7.5, "ha": "center", "va": "center"}
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", color=colour, **{**look, **style})
+
+
 def letter(axes: Axes, text: str, title: str) -> None:
     """Name a panel: a bold letter and what it shows."""
     axes.set_title(f"$\\bf{{{text}}}$   {title}")
+
+
+def letters(axes: Sequence[Axes], *titles: str) -> None:
+    """Name panels in their order: a, b, c, ..."""
+    for panel, text, title in zip(axes, "abcdefghijkl", titles):
+        letter(panel, text, title)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.errors import InputError, bad_field
-from giantstep.figures.report import Check, Comparison, Report
+from giantstep.papers.report import FINITE_SIZE, Check, Comparison, Report
 
 if TYPE_CHECKING:
     import xarray
@@ -31,24 +31,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("giantstep")
 
-FINITE_SIZE = 7.0
-"""Relative gaps up to this over d are granted to finite-size terms the limit does not know.
-
-They are of order 1/d; measured where they are largest (test error, with seeds of their own):
-ReLU on ReLU, p/d = 4, n/p = 2.4: -5.1(3)%, -2.8(3)%, -2.1(3)%, -0.6(5)% at d = 64, 128, 256, 512;
-vocabulary of 4, p/d = 1.5, n/p = 0.3: 6.8(7)%, 3.8(5)%, 1.5(4)%, 1.4(6)% at d = 85, 170, 341, 682.
-"""
-
 PAPERS = (
     "dandi2025",
-    "cui2024",
     "finite_batch",
     "spectra",
     "stairs",
     "step_spikes",
     "online_sgd",
     "repetition",
-    "mei2022",
     "subspace",
     "giant_steps",
     "mixtures",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.figures.panels import engines, experiment_points, key, letter, level, limit_line
-from giantstep.figures.recipes import FINITE_SIZE, Bench, Recipe
-from giantstep.figures.report import Comparison
+from giantstep.figures.recipes import Bench, Recipe
 from giantstep.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, new_figure
+from giantstep.papers.report import FINITE_SIZE, Comparison
 
 if TYPE_CHECKING:
     import xarray

@@ -19,6 +19,7 @@ PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 """The colours of Okabe and Ito, told apart by colour-blind readers (their yellow is too pale for lines)."""
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 """One marker for each colour, so that a figure also reads in grey."""
+DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.5))
 COLORMAP = "viridis"
 
 RC: dict[str, Any] = {

@@ -1,0 +1,191 @@
+"""A published figure as a declaration: its studies, what is judged and checked, and how it is drawn from the results.
+
+A recipe computes nothing itself. `giantstep.papers.runner` answers its studies, judges, draws and writes; the page, the
+examples and the texts of `giantstep figures` read the same studies without answering them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from giantstep.papers.report import Check
+from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, question_name
+from giantstep.study import Study
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+    from giantstep.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the studies of a figure are, and on which device they run."""
+
+    quick: bool = False
+    device: str = "cpu"
+
+    def __call__(self, quick: Any, full: Any) -> Any:
+        """Return the first with ``--quick``, the second in full."""
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class FigureStudy:
+    """One study of a figure.
+
+    Attributes
+    ----------
+    study : what is asked.
+    verb : who answers: the limit, the experiment, or both.
+    meaning : what is compared, for the report.
+    judged : variables whose agreement is reported; none where the figure has checks of its own.
+    stored : an experiment made before, which is laid over the limit instead of a new one.
+    """
+
+    study: Study
+    verb: Literal["predict", "simulate", "compare"]
+    meaning: str = ""
+    judged: tuple[str, ...] = ()
+    stored: xarray.Dataset | None = None
+
+    @property
+    def paired(self) -> bool:
+        """Whether fields vary together (DataArrays), which a file of the study cannot say."""
+        return any(hasattr(values, "dims") for values in self.study.grid.values())
+
+
+Studies = Mapping[str, FigureStudy]
+"""The studies of a figure by the names of their files."""
+Grid = Mapping[str, Any]
+
+
+def limit(scenario: Scenario, grid: Grid | None = None, what: str | None = None, **settings: Any) -> FigureStudy:
+    """Return a study answered by the limit; `settings` are those of the limit (theory, dim) and of the question."""
+    return FigureStudy(_study(scenario, grid, what, settings, LIMIT_SETTINGS, ()), "predict")
+
+
+def experiment(scenario: Scenario, grid: Grid | None = None, what: str | None = None, **settings: Any) -> FigureStudy:
+    """Return a study answered by the experiment; `settings` are its own (dim, trials, seed) and the question's."""
+    return FigureStudy(_study(scenario, grid, what, settings, (), EXPERIMENT_SETTINGS), "simulate")
+
+
+def comparison(
+    scenario: Scenario,
+    grid: Grid | None = None,
+    what: str | None = None,
+    *,
+    meaning: str = "",
+    judged: Sequence[str] = (),
+    stored: xarray.Dataset | None = None,
+    **settings: Any,
+) -> FigureStudy:
+    """Return a study answered by both.
+
+    Parameters
+    ----------
+    scenario, grid, what : the study.
+    meaning, judged, stored : as in `FigureStudy`.
+    **settings : of the limit (theory, finite_size), of the experiment (dim, trials, seed), and of the question.
+    """
+    study = _study(scenario, grid, what, settings, ("theory", "finite_size"), EXPERIMENT_SETTINGS)
+    return FigureStudy(study, "compare", meaning, tuple(judged), stored)
+
+
+def _study(
+    scenario: Scenario,
+    grid: Grid | None,
+    what: str | None,
+    settings: Mapping[str, Any],
+    limit: Sequence[str],
+    experiment: Sequence[str],
+) -> Study:
+    """Return the study with its settings in their tables; what no table takes is left for `Study` to refuse."""
+    tables = [{name: settings[name] for name in names if name in settings} for names in (limit, experiment)]
+    own = scenario.questions[question_name(scenario, what)].settings
+    rest = {name: value for name, value in settings.items() if name in own or not any(name in t for t in tables)}
+    return Study(scenario, what, grid or {}, rest, limit=tables[0], experiment=tables[1])
+
+
+class Results(dict[str, "xarray.Dataset"]):
+    """The results of a figure by the names of their studies, with the studies themselves and their size."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.size = size
+        self.studies: dict[str, FigureStudy] = {}
+
+    def dim(self, name: str) -> int:
+        """Return the dimension of an experiment."""
+        return int(self.studies[name].study.experiment["dim"])
+
+
+def no_checks(results: Results) -> Iterable[Check]:
+    """Return the checks of a figure that is judged by its comparisons alone: none."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one figure is made.
+
+    Attributes
+    ----------
+    name : what `reproduce` is asked for.
+    title : what the figure shows, in a line.
+    description : what each panel shows.
+    studies : the studies of a size.
+    draw : the figure, from the results.
+    checks : numbers with lines they must not cross, from the results.
+    then : studies that need results of the first ones.
+    notes : sentences under the report, where need be from the results.
+    remark : what the parameters mean that their values do not say (whose they are, units of the paper).
+    seconds : what it took on two CPU cores, quick and in full; None where nobody has measured it.
+    quiet : points that fail are part of the figure, not a warning.
+    paper : BibTeX key in `giantstep.references`; `giantstep.papers.recipes` fills it in.
+    """
+
+    name: str
+    title: str
+    description: str
+    studies: Callable[[Size], Studies]
+    draw: Callable[[Results], Figure]
+    checks: Callable[[Results], Iterable[Check]] = no_checks
+    then: Callable[[Results], Studies] | None = None
+    notes: Sequence[str] | Callable[[Results], Sequence[str]] = ()
+    remark: str = ""
+    seconds: tuple[float | None, float | None] = (None, None)
+    quiet: bool = False
+    paper: str = ""
+
+    @property
+    def seconds_quick(self) -> float | None:
+        """Seconds with ``--quick`` on two CPU cores, where they were measured."""
+        return self.seconds[0]
+
+    @property
+    def seconds_full(self) -> float | None:
+        """Seconds in full on two CPU cores, where they were measured."""
+        return self.seconds[1]
+
+    @cached_property
+    def parameters(self) -> str:
+        """The parameters in full size, in symbols, and the remark on them."""
+        from giantstep.papers.parameters import parameters_text
+
+        return parameters_text(self)
+
+    def __str__(self) -> str:
+        quick, full = map(_duration, self.seconds)
+        head = f"{self.name}: {self.title} ({self.paper})"
+        return "\n    ".join([head, self.description, self.parameters, f"{quick} with --quick, {full} in full"])
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "not measured"
+    return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} min"

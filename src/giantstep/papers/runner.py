@@ -1,0 +1,191 @@
+"""`reproduce`: answers the studies of a recipe, judges them, draws the figure, and writes it with its data and report.
+
+Everything is computed and drawn before the first file is written. With a store every trial and every point of a limit
+is kept as soon as it exists, so that an interrupted figure goes on where it was.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.papers import recipes
+from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies
+from giantstep.papers.report import FINITE_SIZE, Comparison, Report
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+    from giantstep.progress import ProgressOption
+
+_log = logging.getLogger("giantstep")
+
+
+def reproduce(
+    name: str,
+    out: str | Path = "out",
+    quick: bool = False,
+    device: str = "cpu",
+    progress: ProgressOption = None,
+    store: str | Path | None = None,
+) -> Report:
+    """Rebuild a published figure: PNG and PDF, data as CSV, studies as TOML, and a report of the agreement.
+
+    Parameters
+    ----------
+    name : one of `giantstep.papers.list_figures`.
+    out : folder; the files go to ``out/name``.
+    quick : smaller sizes and fewer trials.
+    device : ``"cpu"`` or ``"cuda"``.
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    store : a file (as of `giantstep.sweep`) that keeps every result; what it holds is not computed again.
+
+    Returns
+    -------
+    Report
+        Prints as the report; ``agrees`` says whether limit and experiment do.
+    """
+    known = recipes()
+    if name not in known:
+        close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
+        hint = f" (did you mean `{close[0]}`?)" if close else ""
+        raise InputError(f"There is no figure `{name}`{hint}; there are {', '.join(known)}.")
+    recipe = known[name]
+    if not isinstance(recipe, Recipe):
+        from giantstep.figures.recipes import make
+
+        return make(recipe, out, quick=quick, device=device, progress=progress)
+    return rebuild(recipe, out, Size(quick, device), progress=progress, store=store)
+
+
+def rebuild(
+    recipe: Recipe,
+    out: str | Path,
+    size: Size,
+    *,
+    progress: ProgressOption = None,
+    store: str | Path | None = None,
+) -> Report:
+    """Carry out one recipe; files appear only once all of them are written."""
+    folder = _folder(Path(out), recipe.name)
+    start = time.perf_counter()
+    results = answer(recipe, size, progress, store)
+    figure = draw(recipe, results)
+    report = judge(recipe, results)
+    report.seconds = time.perf_counter() - start
+    report.files = _write(folder, recipe.name, figure, results, report)
+    return report
+
+
+def answer(recipe: Recipe, size: Size, progress: ProgressOption = None, store: str | Path | None = None) -> Results:
+    """Return the results of all studies of a recipe, those that need earlier results last."""
+    results = Results(size)
+    with warnings.catch_warnings():
+        if recipe.quiet:
+            warnings.simplefilter("ignore", GiantstepWarning)
+        _answer(recipe.studies(size), results, progress, store)
+        if recipe.then is not None:
+            _answer(recipe.then(results), results, progress, store)
+    return results
+
+
+def _answer(studies: Studies, results: Results, progress: ProgressOption, store: str | Path | None) -> None:
+    for name, asked in studies.items():
+        _log.info("%s: %s %s", name, asked.meaning or asked.verb, dict(asked.study.experiment))
+        results.studies[name] = asked
+        results[name] = _result(asked, results.size.device, _named(progress, name), store)
+
+
+def _result(asked: FigureStudy, device: str, progress: ProgressOption, store: str | Path | None) -> xarray.Dataset:
+    study, stored = asked.study, asked.stored
+    if store is not None:
+        kept: dict[str, Any] = {"store": store, "engine": "local", "progress": progress}
+        if asked.verb == "predict":
+            return study.sweep(source="limit", **kept)
+        if stored is None:
+            stored = study.sweep(device=device, **kept)
+        if asked.verb == "simulate":
+            return stored
+    if asked.verb == "predict":
+        return study.predict(progress=progress)
+    if asked.verb == "simulate":
+        return study.simulate(device=device, progress=progress)
+    return study.compare(device=device, progress=progress, stored=stored)
+
+
+def _named(progress: ProgressOption, name: str) -> ProgressOption:
+    if not callable(progress):
+        return progress
+    return lambda done, total, text: progress(done, total, f"{name}: {text}")
+
+
+def draw(recipe: Recipe, results: Results) -> Figure:
+    """Return the figure of results, in the look of all figures."""
+    from giantstep.figures.style import style
+
+    with style():
+        return recipe.draw(results)
+
+
+def judge(recipe: Recipe, results: Results) -> Report:
+    """Return the report of results: the agreement of what is judged, the checks, the notes."""
+    from giantstep.agreement import agreement
+
+    size = results.size
+    report = Report(recipe.name, recipe.title, recipe.paper, size.quick, size.device, 0.0)
+    for name, asked in results.studies.items():
+        if asked.judged:
+            sides = [v for shown in asked.judged for v in (shown, f"{shown}_stderr", f"{shown}_gap", f"{shown}_z")]
+            settings = dict(asked.study.experiment)
+            allow = FINITE_SIZE / settings["dim"]
+            rows = agreement(results[name][[*sides, "converged"]])
+            report.comparisons.append(Comparison(name, asked.meaning, rows, allow, settings))
+    report.checks += recipe.checks(results)
+    report.notes += recipe.notes(results) if callable(recipe.notes) else recipe.notes
+    return report
+
+
+def _folder(out: Path, name: str) -> Path:
+    if out.exists() and not out.is_dir():
+        raise bad_field("out", str(out), "a folder")
+    if (out / name).exists() and not (out / name).is_dir():
+        raise InputError(f"`{out / name}` is a file, but the figure needs a folder of that name.")
+    return out / name
+
+
+def _write(folder: Path, name: str, figure: Figure, results: Results, report: Report) -> list[Path]:
+    """Write everything beside the folder first, then move it there, file by file."""
+    from giantstep.figures.plot import save_figure
+    from giantstep.files import save, write_text
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    except OSError as error:
+        raise InputError(f"`{folder}` cannot be written: {(error.strerror or str(error)).lower()}.") from None
+    try:
+        for ending in ("png", "pdf"):
+            save_figure(figure, staging / f"{name}.{ending}")
+        for study, result in results.items():
+            save(result, staging / f"{name}-{study}.csv")
+            if not results.studies[study].paired:
+                results.studies[study].study.write(staging / f"{name}-{study}.toml")
+        write_text(staging / f"{name}-report.txt", f"{report}\n")
+        write_text(staging / f"{name}-report.json", report.to_json())
+        folder.mkdir(exist_ok=True)
+        written = []
+        for file in sorted(staging.iterdir()):
+            os.replace(file, folder / file.name)
+            written.append(folder / file.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return written
