@@ -9,7 +9,7 @@ from scipy.optimize import linprog, minimize
 from giantstep.errors import InputError
 from giantstep.families.mixture_glm.overlaps import loss_of
 from giantstep.risk import fitting
-from giantstep.risk.fitting import fit
+from giantstep.risk.fitting import fit, smooth
 
 
 def problem(n, d=20, seed=0, real=False):
@@ -131,7 +131,7 @@ def test_a_margin_is_found_exactly_where_a_linear_programme_finds_one(intercept)
 
 
 def test_a_fit_that_stops_early_is_no_optimum(monkeypatch):
-    monkeypatch.setattr(fitting, "_STEPS", 2)
+    monkeypatch.setattr(smooth, "_STEPS", 2)
     rows, labels, _ = problem(60)
     found = fit(rows, labels, "logistic", ridge=0.01)
     assert found.gap > 1e-6

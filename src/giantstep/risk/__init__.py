@@ -1,6 +1,6 @@
 """Convex losses with proximal maps, penalties, label laws and channel integrals: what convex estimators share."""
 
-from giantstep.risk.channel import Margins, Rows, channel_moments, panel_nodes, quadrature, summed
+from giantstep.risk.channel import Margins, Rows, channel_moments, panel_nodes, quadrature, sum_rows
 from giantstep.risk.labels import BinaryLabels, GivenLabels, LogitLabels, SignLabels, logistic_normal
 from giantstep.risk.losses import Hinge, Huber, Logistic, Loss, MaxMargin, Pull, Square, huber
 from giantstep.risk.mean_step import implicit_mean_step, stiffness
@@ -26,5 +26,5 @@ __all__ = [
     "panel_nodes",
     "quadrature",
     "stiffness",
-    "summed",
+    "sum_rows",
 ]

@@ -33,10 +33,10 @@ class Nodes:
 
     def sums(self, *integrands: Floats) -> tuple[Floats, ...]:
         """Return the integral of each integrand over xi ~ N(0,1), one number per row."""
-        return tuple(summed(self.row, self.weights * f, self.rows) for f in integrands)
+        return tuple(sum_rows(self.row, self.weights * f, self.rows) for f in integrands)
 
 
-def summed(row: Indices, values: Floats, rows: int) -> Floats:
+def sum_rows(row: Indices, values: Floats, rows: int) -> Floats:
     """Return the sum of the values of each row."""
     return np.bincount(row, values, minlength=rows).astype(np.float64, copy=False)
 
@@ -54,10 +54,10 @@ def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> Nodes:
     inside = np.clip(np.where(np.isnan(edges), BOUND, edges), -BOUND, BOUND)
     edges = np.sort(np.concatenate([np.broadcast_to(_BASE, (rows, _BASE.size)), inside], axis=1), axis=1)
     widths = np.diff(edges, axis=1)
-    row, place = np.nonzero(widths > 0)
+    row, panel = np.nonzero(widths > 0)
     unit, unit_weights = legendre_rule(nodes_per_panel)
-    width = widths[row, place][:, None]
-    xi = (edges[row, place][:, None] + width * unit).ravel()
+    width = widths[row, panel][:, None]
+    xi = (edges[row, panel][:, None] + width * unit).ravel()
     weights = (width * unit_weights).ravel() * normal_density(xi)
     return Nodes(xi, weights, np.repeat(row, nodes_per_panel), rows)
 
@@ -77,13 +77,13 @@ class Rows:
     flip: Floats
 
     def edges(self, kinks: Floats, labels: BinaryLabels) -> Floats:
-        """Return kinks of the margin, and the step of the label where it is narrow, as places of xi (rows, n)."""
+        """Return kinks of the margin, and the step of the label where it is narrow, in terms of xi (rows, n)."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            places = (kinks - self.mean[:, None]) / self.scale[:, None]
+            at_kinks = (kinks - self.mean[:, None]) / self.scale[:, None]
             width = labels.width(self.variance) / np.abs(self.slope)
             centre = -self.tau / self.slope
             steps = centre[:, None] + np.array([-6.0, -2.0, 0.0, 2.0, 6.0]) * width[:, None]
-        return np.concatenate([places, np.where(width[:, None] < 1.0, steps, np.inf)], axis=1)
+        return np.concatenate([at_kinks, np.where(width[:, None] < 1.0, steps, np.inf)], axis=1)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class SignLabels:
         """Return Phi(M/sqrt(v)) and its derivative, with flips."""
         scale = np.sqrt(np.maximum(variance, 1e-300))
         scaled = mean / scale
-        return _flipped(ndtr(scaled), normal_density(scaled) / scale, flip)
+        return _with_flips(ndtr(scaled), normal_density(scaled) / scale, flip)
 
     def width(self, variance: Floats) -> Floats:
         """Return sqrt(v)."""
@@ -45,7 +45,7 @@ class LogitLabels:
 
     def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
         """Return E sigmoid(M + sqrt(v) z) and its derivative, with flips."""
-        return _flipped(*logistic_normal(mean, variance), flip)
+        return _with_flips(*logistic_normal(mean, variance), flip)
 
     def width(self, variance: Floats) -> Floats:
         """Return about the larger of 1 and sqrt(v)."""
@@ -57,14 +57,14 @@ class GivenLabels:
 
     def positive(self, mean: Floats, variance: Floats, flip: Floats) -> tuple[Floats, Floats]:
         """Return the chance; it depends on no teacher field."""
-        return _flipped(mean, np.zeros(mean.shape), flip)
+        return _with_flips(mean, np.zeros(mean.shape), flip)
 
     def width(self, variance: Floats) -> Floats:
         """Return infinity: nothing changes."""
         return np.full(np.shape(variance), np.inf)
 
 
-def _flipped(chance: Floats, slope: Floats, flip: Floats) -> tuple[Floats, Floats]:
+def _with_flips(chance: Floats, slope: Floats, flip: Floats) -> tuple[Floats, Floats]:
     kept = 1 - 2 * flip
     return kept * chance + flip, kept * slope
 

@@ -2,8 +2,8 @@
 
 For labels 1 and -1 every loss here is a function of the margin u = y z (the square and the Huber loss too, since
 (y - z)^2 = (1 - u)^2). With s = y omega the proximal map is u = argmin loss(u) + (u - s)^2/(2V), the pull is
-g = (u - s)/V = -loss'(u) and its slope dg/ds = -loss''/(1 + V loss''). For real labels the square and the Huber loss
-are functions of a residual, which is Gaussian given the teacher: `residuals` has their moments in closed form.
+g = (u - s)/V = -loss'(u) and its slope dg/ds = -loss''/(1 + V loss''), see mixture_glm section 3. For real labels the
+square and the Huber loss are functions of a residual, which is Gaussian given the teacher: `clipping` has its moments.
 """
 
 from __future__ import annotations
@@ -146,17 +146,13 @@ class Hinge(Loss):
         return np.ones(np.shape(V))
 
 
-class MaxMargin(Loss):
-    """0 for u >= 1, infinite below: hard margin. V is the limit of ridge * V."""
+class MaxMargin(Hinge):
+    """0 for u >= 1, infinite below: hard margin. V is the limit of ridge * V; value is that of the hinge loss."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return max(s, 1)."""
         s, V = np.broadcast_arrays(s, V)
         return Pull(np.maximum(s, 1.0), np.maximum(1 - s, 0.0) / V, np.where(s < 1, -1 / V, 0.0))
-
-    def value(self, u: Floats) -> Floats:
-        """Return the hinge loss, which is 0 on the training samples."""
-        return np.maximum(1 - u, 0.0)
 
     def kinks(self, V: Floats) -> Floats:
         """Return 1."""
@@ -174,10 +170,6 @@ class MaxMargin(Loss):
     def atom(self, V: Floats) -> tuple[Floats, Floats]:
         """Return (-inf, 1)."""
         return np.full(np.shape(V), -np.inf), np.ones(np.shape(V))
-
-    def idle_above(self, V: Floats) -> Floats:
-        """Return 1."""
-        return np.ones(np.shape(V))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""The implicit step for the means and the intercept: the explicit one diverges for separated clusters."""
+"""The implicit step for the means and the intercept: the explicit one diverges for separated clusters.
+
+With the state equations of mixture_glm section 4: since d h_hat/d h = -V_hat exactly, the pull of the new means is
+h_hat + delta with delta = -V_hat (h(h_hat + delta) - h_old + db); with an intercept sum(h_hat + delta) = 0 gives db.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +24,20 @@ def stiffness(V_hat: Floats, V: Floats, samples: Floats) -> Floats:
 
 
 def implicit_mean_step(
-    h_hat: Floats, drift: Floats, response: Floats, weights: Floats, intercept: bool
+    residual: Floats, imbalance: Floats, response: Floats, weights: Floats, intercept: bool
 ) -> tuple[Floats, Floats]:
-    """Return the correction delta of h_hat (B, K) and the change of the intercept (B,).
+    """Return delta (B, K) and db (B,) with delta + weights (response delta + db) = -residual.
 
-    Since d h_hat/d h = -V_hat exactly, the pull of the new means is h_hat + delta with delta = -weights (drift +
-    response delta + db), where drift = h(h_hat) - h_old and response = d h/d h_hat (B, K, K); with an intercept
-    sum(h_hat + delta) = 0 determines db.
+    With an intercept db is such that sum(delta) = -imbalance, else 0; response = d h/d h_hat (B, K, K). Where h is
+    linear in h_hat, residual = weights (h(h_hat) - h_old) and imbalance = sum(h_hat) give the whole step at once.
     """
-    B, K = h_hat.shape
-    size = K + 1 if intercept else K
-    matrix = np.zeros((B, size, size))
-    right = np.zeros((B, size, 1))
+    B, K = residual.shape
+    if not intercept:
+        return -solve_each(np.eye(K) + weights[:, :, None] * response, residual[..., None])[..., 0], np.zeros(B)
+    matrix = np.zeros((B, K + 1, K + 1))
     matrix[:, :K, :K] = np.eye(K) + weights[:, :, None] * response
-    right[:, :K, 0] = -weights * drift
-    if intercept:
-        matrix[:, :K, K] = weights
-        matrix[:, K, :K] = 1
-        right[:, K, 0] = -h_hat.sum(axis=1)
-    solution = solve_each(matrix, right)[..., 0]
-    return solution[:, :K], solution[:, K] if intercept else np.zeros(B)
+    matrix[:, :K, K] = weights
+    matrix[:, K, :K] = 1
+    right = np.concatenate([residual, imbalance[:, None]], axis=1)
+    solution = -solve_each(matrix, right[..., None])[..., 0]
+    return solution[:, :K], solution[:, K]

@@ -7,11 +7,11 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.mixture_glm import limit as limit_module
+from giantstep.families.mixture_glm.channel import hats
 from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
-from giantstep.families.mixture_glm.hats import hats
 from giantstep.families.mixture_glm.problem import Problem
 from giantstep.families.mixture_glm.ridge import solve_ridge
-from giantstep.families.mixture_glm.solving import solved
+from giantstep.families.mixture_glm.solver import solve_points
 
 from .cases import ROWS, SHIFT, WEIGHTED
 from .representations import as_blocks, as_dense, with_spike
@@ -355,7 +355,7 @@ def test_envelope_identities(name):
     alpha = scenario.samples_per_dim
     slope = np.diff(energy(gs.predict(scenario, samples_per_dim=[alpha - step, alpha + step])))[0] / (2 * step)
     problem = Problem.of(scenario, points_of(scenario))
-    hat = hats(problem, solved(problem).state)
+    hat = hats(problem, solve_points(problem).state)
     work = 0.5 * float((here.V.values * hat.q[0] / alpha).sum())
     loss = float((here.train_loss_by_cluster.values * scenario.p * scenario.omega).sum())
     assert slope == pytest.approx(loss + work, rel=1e-6)
@@ -374,7 +374,7 @@ def test_envelope_of_the_hard_margin(covariances):
         noise=0.2, loss="maxmargin", intercept=True, samples_per_dim=1.2,
     )  # fmt: skip
     problem = Problem.of(scenario, points_of(scenario))
-    state = solved(problem).state
+    state = solve_points(problem).state
     work = 0.5 * float((state.V * hats(problem, state).q).sum()) / 1.2
     slope = np.diff(energy(gs.predict(scenario, samples_per_dim=[1.2 - 1e-4, 1.2 + 1e-4])))[0] / 2e-4
     assert slope == pytest.approx(work, rel=1e-6)

@@ -1,17 +1,16 @@
-"""The prior side with an l1 penalty: soft thresholds block by block, and an implicit mean step that is not linear."""
+"""The prior side with an l1 penalty, mixture_glm section 2.2: soft thresholds, and a mean step that is not linear."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Norms
-from giantstep.families.mixture_glm.hats import Hats
 from giantstep.families.mixture_glm.models import BlockModel
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.gaussian import normal_density
-from giantstep.risk import stiffness
-from giantstep.risk.penalties import SoftThreshold, soft_threshold
-from giantstep.solve import solve_each
+from giantstep.risk import implicit_mean_step, stiffness
+from giantstep.risk.clipping import Clipped, clipped_moments
 from giantstep.types import Floats
 
 _INNER_STEPS = 60
@@ -24,81 +23,78 @@ class ElasticNet:
         """Return the new state and the size of the correction."""
         field = _Field(problem, hat)
         weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
-        delta, step = _inner_step(field, hat, state.h, weights, problem.intercept)
+        delta, step = _solve_mean_step(field, hat, state.h, weights, problem.intercept)
         h_hat = hat.h + delta
-        moments = field.thresholds(h_hat)
-        mh = field.means(h_hat, moments)
-        K = problem.clusters
-        V = (field.pi * moments.active / field.offset) @ field.variances.T
-        q = (field.pi * moments.second / field.offset**2) @ field.variances.T
-        new = State(V, q, mh[:, :K], mh[:, K:], state.b + step)
-        return new, np.abs(delta).max(axis=1)
+        moments = field.threshold(h_hat)
+        m, h = np.split(field.means(h_hat, moments), 2, axis=1)
+        V = (field.pi * moments.outside / field.offset) @ field.variances.T
+        q = (field.pi * moments.rest_squared / field.offset**2) @ field.variances.T
+        return State(V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
 
-    def norms(self, problem: Problem, state: State, hat: Hats) -> Norms:
+    def norms(self, problem: Problem, hat: Hats) -> Norms:
         """Return the norms of the thresholded weights."""
         field = _Field(problem, hat)
-        moments = field.thresholds(hat.h)
-        squared = (field.pi * moments.second / field.offset**2).sum(axis=1)
-        absolute = (field.pi * moments.absolute / field.offset).sum(axis=1)
-        return Norms(squared, absolute, (field.pi * moments.active).sum(axis=1))
+        moments = field.threshold(hat.h)
+        squared = (field.pi * moments.rest_squared / field.offset**2).sum(axis=1)
+        absolute = (field.pi * moments.rest_size / field.offset).sum(axis=1)
+        return Norms(squared, absolute, (field.pi * moments.outside).sum(axis=1))
 
 
 class _Field:
-    """The field that acts on a coordinate of each block, at given hats, as a function of h_hat."""
+    """The field that acts on a coordinate of each block, at given hats, as a function of h_hat.
+
+    Its weight is S(field)/A_k with S the soft threshold at l1. The field of block k has variance `noise` around
+    beta.f, where f is a fixed vector or Gaussian of second moment G_k, and beta = (m_hat, h_hat).
+    """
 
     def __init__(self, problem: Problem, hat: Hats) -> None:
         data = problem.mixture.data
         assert isinstance(data, BlockModel)
         self.pi, self.variances = data.weights, data.variances
-        self.offset = problem.ridge[:, None] + hat.V @ data.variances
+        self.offset = problem.ridge[:, None] + hat.V @ data.variances  # A_k
         self.noise = hat.q @ data.variances
         self.l1 = problem.l1[:, None]
         self.m_hat = hat.m
-        self.G = data.moments_at(problem.teacher_norm)
+        G = data.moments_at(problem.teacher_norm)
+        self.G = np.broadcast_to(G, (problem.size, *G.shape[1:]))
         self.fixed = _vectors(self.G) if data.law == "fixed" else None
 
-    def beta(self, h_hat: Floats) -> Floats:
-        """Return (m_hat, h_hat)."""
-        return np.concatenate([self.m_hat, h_hat], axis=1)
+    def _push(self, h_hat: Floats) -> tuple[Floats, Floats]:
+        """Return G_k beta (B, k, 2K) and beta.G_k beta (B, k)."""
+        beta = np.concatenate([self.m_hat, h_hat], axis=1)
+        push = np.einsum("bkij,bj->bki", self.G, beta)
+        return push, np.einsum("bki,bi->bk", push, beta)
 
-    def _push(self, h_hat: Floats) -> Floats:
-        """Return G_k beta, (B, k, 2K)."""
-        return np.einsum("bkij,bj->bki", np.broadcast_to(self.G, (len(h_hat), *self.G.shape[1:])), self.beta(h_hat))
-
-    def thresholds(self, h_hat: Floats) -> SoftThreshold:
+    def threshold(self, h_hat: Floats) -> Clipped:
         """Return the moments of the thresholded field in each block, (B, k)."""
         if self.fixed is not None:
-            mean = np.einsum(
-                "bki,bi->bk", np.broadcast_to(self.fixed, (len(h_hat), *self.fixed.shape[1:])), self.beta(h_hat)
-            )
-            return soft_threshold(mean, self.noise, self.l1)
-        signal = np.einsum("bki,bi->bk", self._push(h_hat), self.beta(h_hat))
-        return soft_threshold(np.zeros_like(signal), self.noise + signal, self.l1)
+            mean = np.einsum("bki,bi->bk", self.fixed, np.concatenate([self.m_hat, h_hat], axis=1))
+            variance = self.noise
+        else:
+            variance = self.noise + self._push(h_hat)[1]
+            mean = np.zeros_like(variance)
+        return clipped_moments(mean, np.sqrt(np.maximum(variance, 1e-300)), self.l1)
 
-    def means(self, h_hat: Floats, moments: SoftThreshold) -> Floats:
+    def means(self, h_hat: Floats, moments: Clipped) -> Floats:
         """Return (m, h), (B, 2K)."""
         if self.fixed is not None:
-            return np.einsum(
-                "bk,bki->bi",
-                self.pi * moments.first / self.offset,
-                np.broadcast_to(self.fixed, (len(h_hat), *self.fixed.shape[1:])),
-            )
-        return np.einsum("bk,bki->bi", self.pi * moments.active / self.offset, self._push(h_hat))
+            return np.einsum("bk,bki->bi", self.pi * moments.rest / self.offset, self.fixed)
+        return np.einsum("bk,bki->bi", self.pi * moments.outside / self.offset, self._push(h_hat)[0])
 
-    def response(self, h_hat: Floats, moments: SoftThreshold) -> Floats:
+    def response(self, h_hat: Floats, moments: Clipped) -> Floats:
         """Return d h/d h_hat, (B, K, K)."""
         K = h_hat.shape[1]
-        weight = self.pi * moments.active / self.offset
+        weight = self.pi * moments.outside / self.offset
         if self.fixed is not None:
-            f = np.broadcast_to(self.fixed, (len(h_hat), *self.fixed.shape[1:]))[:, :, K:]
+            f = self.fixed[:, :, K:]
             return np.einsum("bk,bki,bkj->bij", weight, f, f)
-        push = self._push(h_hat)
-        total = self.noise + np.einsum("bki,bi->bk", push, self.beta(h_hat))
+        push, signal = self._push(h_hat)
+        total = self.noise + signal
         u = self.l1 / np.sqrt(total)
         bend = self.pi * 2 * normal_density(u) * u / total / self.offset
-        G = np.broadcast_to(self.G, (len(h_hat), *self.G.shape[1:]))[:, :, K:, K:]
         push = push[:, :, K:]
-        return np.einsum("bk,bkij->bij", weight, G) + np.einsum("bk,bki,bkj->bij", bend, push, push)
+        linear = np.einsum("bk,bkij->bij", weight, self.G[:, :, K:, K:])
+        return linear + np.einsum("bk,bki,bkj->bij", bend, push, push)
 
 
 def _vectors(G: Floats) -> Floats:
@@ -107,41 +103,35 @@ def _vectors(G: Floats) -> Floats:
     return vectors[..., -1] * np.sqrt(np.maximum(values[..., -1:], 0.0))
 
 
-def _inner_step(field: _Field, hat: Hats, h_old: Floats, weights: Floats, intercept: bool) -> tuple[Floats, Floats]:
+def _solve_mean_step(
+    field: _Field, hat: Hats, h_old: Floats, weights: Floats, intercept: bool
+) -> tuple[Floats, Floats]:
     """Solve delta + weights (h(h_hat + delta) - h_old + db) = 0 [sum(h_hat + delta) = 0]: Newton with backtracking."""
     B, K = hat.h.shape
-    size = K + 1 if intercept else K
-    x = np.zeros((B, size))
+    delta, shift = np.zeros((B, K)), np.zeros(B)
 
-    def residual(x: Floats) -> tuple[Floats, SoftThreshold]:
-        moments = field.thresholds(hat.h + x[:, :K])
-        h = field.means(hat.h + x[:, :K], moments)[:, K:]
-        shift = x[:, K:] if intercept else 0.0
-        first = x[:, :K] + weights * (h - h_old + shift)
-        last = (hat.h + x[:, :K]).sum(axis=1, keepdims=True) if intercept else np.zeros((B, 0))
-        return np.concatenate([first, last], axis=1), moments
+    def residual(delta: Floats, shift: Floats) -> tuple[Floats, Floats, Floats, Clipped]:
+        moments = field.threshold(hat.h + delta)
+        h = field.means(hat.h + delta, moments)[:, K:]
+        value = delta + weights * (h - h_old + shift[:, None])
+        balance = (hat.h + delta).sum(axis=1) if intercept else np.zeros(B)
+        return value, balance, np.maximum(np.abs(value).max(axis=1), np.abs(balance)), moments
 
-    value, moments = residual(x)
+    value, balance, norm, moments = residual(delta, shift)
     for _ in range(_INNER_STEPS):
-        norm = np.abs(value).max(axis=1)
         if np.all(~(norm > 1e-14 * (1 + np.abs(hat.h).max(axis=1)))):
             break
-        jacobian = np.zeros((B, size, size))
-        jacobian[:, :K, :K] = np.eye(K) + weights[:, :, None] * field.response(hat.h + x[:, :K], moments)
-        if intercept:
-            jacobian[:, :K, K] = weights
-            jacobian[:, K, :K] = 1
-        step = -solve_each(jacobian, value[..., None])[..., 0]
+        response = field.response(hat.h + delta, moments)
+        step, shift_step = implicit_mean_step(value, balance, response, weights, intercept)
         length = np.ones(B)
         for _ in range(12):
-            trial, trial_moments = residual(x + length[:, None] * step)
-            worse = ~(np.abs(trial).max(axis=1) < norm)
+            worse = ~(residual(delta + length[:, None] * step, shift + length * shift_step)[2] < norm)
             if not worse.any():
                 break
             length = np.where(worse, 0.5 * length, length)
-        still = ~(np.abs(trial).max(axis=1) < norm)
-        if still.all():
+        if worse.all():
             break
-        x = np.where(still[:, None], x, x + length[:, None] * step)
-        value, moments = residual(x)
-    return x[:, :K], x[:, K] if intercept else np.zeros(B)
+        delta = np.where(worse[:, None], delta, delta + length[:, None] * step)
+        shift = np.where(worse, shift, shift + length * shift_step)
+        value, balance, norm, moments = residual(delta, shift)
+    return delta, shift

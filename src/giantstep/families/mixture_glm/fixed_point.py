@@ -1,4 +1,4 @@
-"""The fixed point of any loss: channel, implicit mean step, prior; Anderson mixing, then Newton."""
+"""The fixed point of any loss, by mixture_glm section 4: channel, implicit mean step, prior; mixing, then Newton."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from giantstep.families.mixture_glm.hats import Hats, hats
+from giantstep.families.mixture_glm.channel import Hats, hats
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.solve import solve_accelerated
@@ -39,7 +39,7 @@ class Prior(Protocol):
     def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state, with the implicit mean step, and the size of that step's correction (B,)."""
 
-    def norms(self, problem: Problem, state: State, hat: Hats) -> Norms:
+    def norms(self, problem: Problem, hat: Hats) -> Norms:
         """Return the norms of the weights at the fixed point."""
 
 
@@ -53,14 +53,13 @@ class Quadratic:
         R = response.R
         drift = (R[:, K:, :K] @ hat.m[..., None] + R[:, K:, K:] @ hat.h[..., None])[..., 0] - state.h
         weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
-        delta, step = implicit_mean_step(hat.h, drift, R[:, K:, K:], weights, problem.intercept)
+        delta, step = implicit_mean_step(weights * drift, hat.h.sum(axis=1), R[:, K:, K:], weights, problem.intercept)
         beta = np.concatenate([hat.m, hat.h + delta], axis=1)
-        mh = (R @ beta[..., None])[..., 0]
-        bias = np.einsum("bi,bcij,bj->bc", beta, response.Q, beta, optimize=True)
-        q = bias + (response.T @ hat.q[..., None])[..., 0]
-        return State(response.V, q, mh[:, :K], mh[:, K:], state.b + step), np.abs(delta).max(axis=1)
+        m, h = np.split((R @ beta[..., None])[..., 0], 2, axis=1)
+        q = response.bias(beta) + (response.T @ hat.q[..., None])[..., 0]
+        return State(response.V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
 
-    def norms(self, problem: Problem, state: State, hat: Hats) -> Norms:
+    def norms(self, problem: Problem, hat: Hats) -> Norms:
         """Return beta.R2 beta + t2.q_hat as the squared norm."""
         response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
         beta = np.concatenate([hat.m, hat.h], axis=1)
@@ -96,16 +95,16 @@ def solve(problem: Problem, prior: Prior, start: State | None = None, *, patient
         return pack(part, prior.update(part, state, hats(part, state))[0])
 
     begin = pack(problem, problem.start() if start is None else start)
-    found = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
-    state = unpack(problem, found.x)
+    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
+    state = unpack(problem, point.x)
     with np.errstate(all="ignore"):
         hat = hats(problem, state)
         _, correction = prior.update(problem, state, hat)
         # an inner step cut short would make a false fixed point: its correction must vanish as well
         scale = np.sqrt((hat.q + hat.h**2).sum(axis=1))
-        residual = np.maximum(found.residual, np.where(scale > 0, 1e-2 * correction / scale, 0.0))
-        norms = prior.norms(problem, state, hat)
+        residual = np.maximum(point.residual, np.where(scale > 0, 1e-2 * correction / scale, 0.0))
+        norms = prior.norms(problem, hat)
     # only an l1 penalty may leave no weights: elsewhere a vanishing response is the floor, not a solution
     floored = (state.V < 1e3 * TINY).any(axis=1) & (problem.l1 == 0)
     residual = np.where(np.isfinite(residual) & ~floored, residual, np.inf)
-    return Solution(state, norms, residual, found.iterations)
+    return Solution(state, norms, residual, point.iterations)

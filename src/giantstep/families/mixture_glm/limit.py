@@ -10,11 +10,11 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.mixture_glm.data_limit import OF_DATA, chosen_theory, with_data
 from giantstep.families.mixture_glm.fixed_point import Solution
-from giantstep.families.mixture_glm.margins import margin_laws, margin_places
+from giantstep.families.mixture_glm.margins import margin_grid, margin_laws
 from giantstep.families.mixture_glm.observables import Observables, observables
-from giantstep.families.mixture_glm.problem import Problem, clean
+from giantstep.families.mixture_glm.problem import Problem
 from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
-from giantstep.families.mixture_glm.solving import solved
+from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.families.mixture_glm.thresholds import thresholds
 from giantstep.family import Answer
 from giantstep.types import Floats, Points, Strings
@@ -56,7 +56,7 @@ def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[s
     if what == "universality":
         return {**settings, "reference": list(REFERENCES)}
     if what == "margins" and settings.get("x") is None:
-        return {**settings, "x": margin_places(scenario, points)}
+        return {**settings, "x": margin_grid(scenario, points)}
     return dict(settings)
 
 
@@ -78,8 +78,8 @@ def _tolerance(settings: Mapping[str, Any]) -> float:
 
 def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
     problem = Problem.of(scenario, points)
-    solution = solved(problem)
-    test = clean(problem) if settings.get("test_labels", "noisy") == "clean" else problem
+    solution = solve_points(problem)
+    test = problem.without_noise() if settings.get("test_labels", "noisy") == "clean" else problem
     with np.errstate(all="ignore"):
         found = observables(problem, solution.state, test)
         values = {**averages(scenario, found), **_order_parameters(scenario, problem, solution, found)}
@@ -132,14 +132,14 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
         raise InputError("One Gaussian has no clusters to weigh: leave test_weights and loss_weights out here.")
     if np.any(problem.l1) and problem.has_means:
         raise InputError("Field `l1` must be 0 where the means do not vanish: the matched Gaussian is not diagonal.")
-    solution = solved(problem)
+    solution = solve_points(problem)
     with np.errstate(all="ignore"):
         own = averages(scenario, observables(problem, solution.state, problem))
     residual, iterations = solution.residual.copy(), solution.iterations.copy()
     gaps: dict[str, list[Floats]] = {name: [] for name in own}
     for mixture in (problem.mixture.matched(), problem.mixture.within()):
-        reference = problem.of_one_gaussian(mixture)
-        other = solved(reference)
+        reference = problem.on_one_gaussian(mixture)
+        other = solve_points(reference)
         residual, iterations = np.maximum(residual, other.residual), iterations + other.iterations
         with np.errstate(all="ignore"):
             found = observables(reference, other.state, reference)
@@ -158,7 +158,7 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
 
 def _margins(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
     problem = Problem.of(scenario, points)
-    solution = solved(problem)
+    solution = solve_points(problem)
     x = np.atleast_1d(np.asarray(settings["x"], dtype=float))
     with np.errstate(all="ignore"):
         values = margin_laws(scenario, problem, solution.state, x)

@@ -39,6 +39,10 @@ class Response(NamedTuple):
     R2: Floats
     t2: Floats
 
+    def bias(self, beta: Floats) -> Floats:
+        """Return beta.Q_c beta, (B, K), for beta = (m_hat, h_hat) (B, 2K)."""
+        return np.einsum("bi,bcij,bj->bc", beta, self.Q, beta, optimize=True)
+
 
 class Representation(Protocol):
     """Covariances together with teacher and means, at B values of the teacher's norm."""

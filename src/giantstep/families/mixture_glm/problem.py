@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,29 +22,28 @@ from giantstep.risk import (
     SignLabels,
     Square,
     panel_nodes,
-    summed,
+    sum_rows,
 )
-from giantstep.types import Floats, Indices
+from giantstep.types import Floats, Indices, Points
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
-
 _REAL = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
+_LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
+_LOSSES: dict[str, Loss] = {
+    "square": Square(),
+    "interpolate": Square(),
+    "logistic": Logistic(),
+    "hinge": Hinge(),
+    "maxmargin": MaxMargin(),
+}
+_NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
+_LABELS = np.array([1.0, -1.0])
 
 
-@dataclass(frozen=True)
-class Moments:
-    """What the square loss sees of the labels, per point and cluster: E y, E[y (nu - tau)]/rho and E y^2, (B, K)."""
-
-    y0: Floats
-    y1: Floats
-    y2: Floats
-
-
-@dataclass(frozen=True)
-class State:
-    """Order parameters V, q, m, h of each cluster (B, K) and the intercept b (B,)."""
+class State(NamedTuple):
+    """Order parameters V, q, m, h of each cluster (B, K) and the intercept b (B,), mixture_glm section 1."""
 
     V: Floats
     q: Floats
@@ -53,9 +51,32 @@ class State:
     h: Floats
     b: Floats
 
-    def take(self, places: Indices) -> State:
-        """Return the state of some points."""
-        return State(*(part[places] for part in (self.V, self.q, self.m, self.h, self.b)))
+    @property
+    def mean(self) -> Floats:
+        """Mean H = h + b of the prediction in each cluster."""
+        return self.h + self.b[:, None]
+
+
+class Moments(NamedTuple):
+    """What the square loss sees of the labels, per point and cluster: E y, E[y (nu - tau)]/rho and E y^2, (B, K)."""
+
+    y0: Floats
+    y1: Floats
+    y2: Floats
+
+    def squared_error(self, state: State) -> Floats:
+        """Return E(y - omega)^2 of fresh samples, mse_c of mixture_glm section 3."""
+        mean = state.mean
+        return self.y2 - 2 * mean * self.y0 - 2 * state.m * self.y1 + state.q + mean**2
+
+
+class TeacherNodes(NamedTuple):
+    """A rule over nu ~ N(tau_c, rho_c): nu - tau, labels f(nu), weights, and row = point * K + cluster of each node."""
+
+    field: Floats
+    labels: Floats
+    weights: Floats
+    row: Indices
 
 
 @dataclass(frozen=True)
@@ -88,37 +109,37 @@ class Problem:
     teacher_norm: Floats
 
     @classmethod
-    def of(cls, scenario: MixtureGLM, points: Mapping[str, Floats]) -> Problem:
+    def of(cls, scenario: MixtureGLM, points: Points) -> Problem:
         """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
-        B = len(points["samples_per_dim"])
-        rescaled = scenario.loss in ("interpolate", "maxmargin")
+        one = np.ones(len(points["samples_per_dim"]))
         labels = scenario.labels
-        if isinstance(labels, str) and labels in _REAL:
-            labels = as_function(_REAL[labels])
         return cls(
             describe(scenario),
-            labels,
+            as_function(_REAL[labels]) if isinstance(labels, str) and labels in _REAL else labels,
             scenario.signs,
             scenario.loss,
             scenario.intercept,
             scenario.omega,
             points["samples_per_dim"],
-            np.ones(B) if rescaled else points["ridge"],
+            one if scenario.loss in ("interpolate", "maxmargin") else points["ridge"],
             points["l1"],
             points["noise"],
             points["flip"],
             points["huber_threshold"],
-            points["teacher_norm"] if scenario.uses_teacher else np.zeros(B),  # a teacher nobody asks costs nothing
+            points["teacher_norm"] if scenario.uses_teacher else 0 * one,  # a teacher nobody asks costs nothing
         )
 
-    def take(self, places: Indices) -> Problem:
+    def take(self, index: Indices) -> Problem:
         """Return some of the points."""
-        names = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
-        return replace(self, **{name: getattr(self, name)[places] for name in names})
+        return replace(self, **{name: getattr(self, name)[index] for name in _NUMBERS})
 
-    def of_one_gaussian(self, mixture: Mixture) -> Problem:
+    def on_one_gaussian(self, mixture: Mixture) -> Problem:
         """Return the same problem on one Gaussian."""
         return replace(self, mixture=mixture, omega=np.ones(1), signs=np.ones(0))
+
+    def without_noise(self) -> Problem:
+        """Return the problem with labels without noise and flips, for a test on them."""
+        return replace(self, noise=0 * self.noise, flip=0 * self.flip)
 
     @property
     def size(self) -> int:
@@ -148,112 +169,87 @@ class Problem:
     @property
     def has_means(self) -> bool:
         """Whether a cluster may have a mean, so that h does not vanish by itself."""
-        data = self.mixture.data
-        ridge = np.ones(1)
-        response = data.response(ridge, np.ones((1, self.clusters)), ridge)
-        K = self.clusters
+        K, one = self.clusters, np.ones(1)
+        response = self.mixture.data.response(one, np.ones((1, K)), one)
         return bool(np.any(response.R[:, K:, K:]))
 
     def strength(self, V: Floats) -> Floats:
         """Return the strength omega_c V_c of the proximal map of each cluster."""
         return self.omega * V
 
-    def loss_of_rows(self, copies: int) -> Loss:
-        """Return the loss for rows of (points, clusters, copies), flattened."""
-        simple: dict[str, type[Loss]] = {
-            "square": Square,
-            "interpolate": Square,
-            "logistic": Logistic,
-            "hinge": Hinge,
-            "maxmargin": MaxMargin,
-        }
-        if self.loss == "huber":
-            return Huber(np.repeat(self.huber, self.clusters * copies))
-        return simple[self.loss]()
+    @property
+    def margin_loss(self) -> Loss:
+        """The loss as a function of the margin, for rows of (points, clusters, labels), flattened."""
+        return Huber(np.repeat(self.huber, 2 * self.clusters)) if self.loss == "huber" else _LOSSES[self.loss]
 
+    @property
     def label_law(self) -> BinaryLabels:
-        """Return the law of labels 1 and -1."""
-        laws: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
-        assert isinstance(self.labels, str)
-        return laws.get(self.labels, GivenLabels())
+        """The law of labels 1 and -1."""
+        return _LAWS.get(str(self.labels), GivenLabels())
 
-    def rows(self, state: State) -> Rows:
+    def margin_laws(self, state: State) -> Rows:
         """Return the margins of all points, clusters and labels (1, then -1), flattened."""
-        y = np.array([1.0, -1.0])
-        shape = (self.size, self.clusters, 2)
         root = np.sqrt(state.q)
-        mean = (state.h + state.b[:, None])[..., None] * y
-        if self.labels in ("sign", "logit"):
-            tau = np.broadcast_to(self.mixture.tau[:, None] * y, shape)
-            slope = state.m / root
-            variance = np.maximum(self.rho - slope**2, 0.0)
-            if self.labels == "sign":
-                variance = variance + self.noise[:, None]
+        slope = state.m / root
+        variance = np.maximum(self.rho - slope**2, 0.0) + (self.noise[:, None] if self.labels == "sign" else 0.0)
+        return self.label_rows(state.mean, root, slope, variance)
+
+    def label_rows(self, mean: Floats, scale: Floats, slope: Floats, variance: Floats) -> Rows:
+        """Return rows for labels 1, then -1, of predictions mean + scale xi with teacher fields tau + slope xi.
+
+        All arrays are (B, K); `variance` is what is left of the teacher field. For label -1 everything changes its
+        sign, xi too. Labels that see no teacher field have their chance in place of its mean.
+        """
+        if self.labels in _LAWS:
+            field = self.mixture.tau[:, None] * _LABELS
         else:
-            chance = (
-                0.5 + 0.5 * self.signs[:, None] * y if self.labels == "cluster" else np.full((self.clusters, 2), 0.5)
-            )
-            tau = np.broadcast_to(chance, shape)
-            slope, variance = np.zeros_like(root), np.zeros_like(root)
+            signs = self.signs if self.labels == "cluster" else np.zeros(self.clusters)
+            field, slope, variance = 0.5 + 0.5 * signs[:, None] * _LABELS, 0 * slope, 0 * variance
         return Rows(
-            mean.ravel(),
-            np.repeat(root, 2),
-            tau.ravel(),
+            (mean[..., None] * _LABELS).ravel(),
+            np.repeat(scale, 2),
+            np.broadcast_to(field, (*mean.shape, 2)).ravel(),
             np.repeat(slope, 2),
             np.repeat(variance, 2),
             np.repeat(self.flip, 2 * self.clusters),
         )
 
-    def teacher_nodes(self) -> tuple[Floats, Floats, Floats, Indices]:
-        """Return teacher fields nu, labels f(nu), weights and rows of a rule over N(tau_c, rho_c), real labels only."""
+    def teacher_nodes(self) -> TeacherNodes:
+        """Return a rule over the teacher fields of all points and clusters, for real labels."""
         assert isinstance(self.labels, Function)
-        rho = self.rho.ravel()
-        tau = np.tile(self.mixture.tau, self.size)
+        tau, scale = np.tile(self.mixture.tau, self.size), np.sqrt(self.rho.ravel())
         kinks = np.array(sorted({*self.labels.kinks, *self.labels.jumps}))
-        scale = np.sqrt(rho)
         fine = np.linspace(-9.0, 9.0, 25)  # halves the panels: the inner integrals may vary over less than 1
         edges = np.concatenate(
-            [(kinks - tau[:, None]) / scale[:, None], np.broadcast_to(fine, (len(rho), fine.size))], axis=1
+            [(kinks - tau[:, None]) / scale[:, None], np.broadcast_to(fine, (len(tau), fine.size))], axis=1
         )
         nodes = panel_nodes(edges)
-        nu = tau[nodes.row] + scale[nodes.row] * nodes.xi
-        return nu, np.asarray(self.labels(nu), dtype=float), nodes.weights, nodes.row
+        field, row = scale[nodes.row] * nodes.xi, nodes.row
+        return TeacherNodes(field, np.asarray(self.labels(tau[row] + field), dtype=float), nodes.weights, row)
 
     def moments(self) -> Moments:
-        """Return the moments of the labels."""
-        B, K, tau, rho = self.size, self.clusters, self.mixture.tau, self.rho
-        kept = (1 - 2 * self.flip)[:, None]
-        one = np.ones((B, K))
+        """Return the moments of the labels, mixture_glm section 3."""
+        tau, rho, kept = self.mixture.tau, self.rho, (1 - 2 * self.flip)[:, None]
+        one = np.ones((self.size, self.clusters))
         if self.labels == "cluster":
             return Moments(kept * self.signs, 0 * one, one)
         if self.labels == "random":
             return Moments(0 * one, 0 * one, one)
-        if self.labels in ("sign", "logit"):
+        if self.labels in _LAWS:
             variance = rho + self.noise[:, None] if self.labels == "sign" else rho
-            chance, slope = self.label_law().positive(one * tau, variance, self.flip[:, None] * one)
+            chance, slope = self.label_law.positive(one * tau, variance, self.flip[:, None] * one)
             return Moments(2 * chance - 1, 2 * slope, one)
         assert isinstance(self.labels, Function)
         if self.labels.expression == "z":
             return Moments(one * tau, one, tau**2 + rho + self.noise[:, None])
-        nu, y, weights, row = self.teacher_nodes()
-        centred = nu - np.tile(tau, B)[row]
-        sums = [summed(row, weights * f, B * K).reshape(B, K) for f in (y, y * centred, y**2)]
-        return Moments(sums[0], sums[1] / rho, sums[2] + self.noise[:, None])
+        nodes = self.teacher_nodes()
+        y, weights = nodes.labels, nodes.weights
+        y0, y1, y2 = (sum_rows(nodes.row, weights * f, one.size).reshape(one.shape) for f in (y, y * nodes.field, y**2))
+        return Moments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:
-        """Return the ordinary start of the iteration."""
-        B, K = self.size, self.clusters
-        trace = np.broadcast_to(self.mixture.trace, (B, K))
+        """Return the ordinary start of the iteration, mixture_glm section 4."""
+        shape = self.size, self.clusters
+        trace = np.broadcast_to(self.mixture.trace, shape)
         least = np.maximum(np.maximum(self.ridge, self.l1), 1e-2)[:, None]
-        return State(trace / least, 0.1 * trace, np.full((B, K), 1e-3), np.zeros((B, K)), np.zeros(B))
-
-
-def is_linear(labels: str | Function) -> bool:
-    """Tell whether the labels are the teacher field itself (plus noise)."""
-    return isinstance(labels, Function) and labels.expression == "z"
-
-
-def clean(problem: Problem) -> Problem:
-    """Return the problem with labels without noise and flips, for a test on them."""
-    zero = np.zeros(problem.size)
-    return replace(problem, noise=zero, flip=zero)
+        return State(trace / least, 0.1 * trace, np.full(shape, 1e-3), np.zeros(shape), np.zeros(self.size))

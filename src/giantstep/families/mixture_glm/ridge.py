@@ -1,15 +1,18 @@
-"""The square loss without iteration in q, m, h: K scalar equations for V, then two linear systems."""
+"""The square loss without iteration in q, m, h: K scalar equations for V, then two linear systems.
+
+These are the steps (i) to (iii) of mixture_glm section 3.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Quadratic, Solution
-from giantstep.families.mixture_glm.hats import Hats
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
-from giantstep.types import Floats, Indices, Integers
+from giantstep.types import Floats, Indices
 
 
 def gain(problem: Problem, V: Floats) -> Floats:
@@ -32,30 +35,25 @@ def solve_ridge(problem: Problem) -> Solution:
         return plain, newton, np.abs(plain - x).max(axis=1)
 
     with np.errstate(all="ignore"):
-        found = solve_fixed_point(step, np.log(problem.start().V), goal=1e-14, good_enough=1e-11, max_steps=400)
-        return _linear_part(problem, np.exp(found.x), found.residual, found.iterations)
+        point = solve_fixed_point(step, np.log(problem.start().V), goal=1e-14, good_enough=1e-11, max_steps=400)
+        state, hat = _solve_linear(problem, np.exp(point.x))
+        good = np.isfinite(state.q).all(axis=1) & (state.q >= 0).all(axis=1)
+        norms = Quadratic().norms(problem, hat)
+    return Solution(state, norms, np.where(good, point.residual, np.inf), point.iterations)
 
 
-def _linear_part(problem: Problem, V: Floats, residual: Floats, iterations: Integers) -> Solution:
-    K = problem.clusters
-    y = problem.moments()
-    k = gain(problem, V)
-    response = problem.mixture.data.response(problem.ridge, problem.samples * k, problem.teacher_norm)
-    R = response.R
-    weights = problem.samples * k
+def _solve_linear(problem: Problem, V: Floats) -> tuple[State, Hats]:
+    """Return m, h and b from one linear system, q from another, at the V found before."""
+    K, y, k = problem.clusters, problem.moments(), gain(problem, V)
+    weights, noise = problem.samples * k, problem.samples * k**2
+    response = problem.mixture.data.response(problem.ridge, weights, problem.teacher_norm)
+    R, T = response.R, response.T
     m_hat = weights * y.y1
     drift = (R[:, K:, :K] @ m_hat[..., None])[..., 0] - y.y0
-    h_hat, b = implicit_mean_step(np.zeros_like(V), drift, R[:, K:, K:], weights, problem.intercept)
+    h_hat, b = implicit_mean_step(weights * drift, np.zeros(len(V)), R[:, K:, K:], weights, problem.intercept)
     beta = np.concatenate([m_hat, h_hat], axis=1)
-    mh = (R @ beta[..., None])[..., 0]
-    m, h = mh[:, :K], mh[:, K:]
-    mean = h + b[:, None]
-    rest = y.y2 - 2 * mean * y.y0 - 2 * m * y.y1 + mean**2
-    noise = problem.samples * k**2
-    bias = np.einsum("bi,bcij,bj->bc", beta, response.Q, beta, optimize=True)
-    right = bias + (response.T @ (noise * rest)[..., None])[..., 0]
-    q = solve_each(np.eye(K) - response.T * noise[:, None, :], right[..., None])[..., 0]
-    state = State(V, q, m, h, b)
-    hat = Hats(weights, noise * (rest + q), m_hat, h_hat)
-    good = np.isfinite(q).all(axis=1) & (q >= 0).all(axis=1)
-    return Solution(state, Quadratic().norms(problem, state, hat), np.where(good, residual, np.inf), iterations)
+    m, h = np.split((R @ beta[..., None])[..., 0], 2, axis=1)
+    rest = y.squared_error(State(V, np.zeros_like(V), m, h, b))
+    right = response.bias(beta) + (T @ (noise * rest)[..., None])[..., 0]
+    q = solve_each(np.eye(K) - T * noise[:, None, :], right[..., None])[..., 0]
+    return State(V, q, m, h, b), Hats(weights, noise * (rest + q), m_hat, h_hat)

@@ -13,7 +13,7 @@ from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.fixed_point import Quadratic, Solution, solve
 from giantstep.families.mixture_glm.problem import Problem
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, proxy
-from giantstep.families.mixture_glm.solving import GOOD, solved
+from giantstep.families.mixture_glm.solver import GOOD, solve_points
 from giantstep.family import Answer
 from giantstep.types import Floats
 
@@ -35,7 +35,7 @@ def thresholds(scenario: MixtureGLM, points: Mapping[str, Floats], settings: Map
     kappa, residual, iterations = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
     below = np.flatnonzero(problem.alpha < alpha_c)
     if below.size:
-        solution = solved(problem.take(below))
+        solution = solve_points(problem.take(below))
         kappa[below] = 1 / np.sqrt(solution.norms.squared)
         residual[below], iterations[below] = solution.residual, solution.iterations
     tolerance = float(settings.get("tolerance", 1e-10))

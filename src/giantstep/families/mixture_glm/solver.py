@@ -19,7 +19,7 @@ GOOD = 1e-9
 _PATH_START, _FIRST_STEP, _LEAST_STEP, _LEAST_FALL, _MOST_STEPS = 0.4, 0.2, 1e-3, 0.3, 40
 
 
-def solved(problem: Problem) -> Solution:
+def solve_points(problem: Problem) -> Solution:
     """Solve all points of a batch; the residual of a point that was not solved stays large."""
     sparse = problem.l1 > 0
     groups: list[tuple[Booleans, Callable[[Problem], Solution]]] = [

@@ -1,4 +1,7 @@
-"""Gaussian residuals under Huber's loss: clipped moments and tails in closed form."""
+"""A Gaussian clipped to an interval, and the rest of it: Huber's loss of residuals, the soft threshold of l1 penalties.
+
+With clip(x) in [-D, D] the rest x - clip(x) = sign(x) (|x| - D)_+ is the soft threshold of x: mixture_glm section 2.2.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,23 @@ from giantstep.types import Floats
 
 
 class Clipped(NamedTuple):
-    """Moments of r ~ N(mean, scale^2) clipped to [-reach, reach], and of what is cut off."""
+    """Moments of x ~ N(mean, scale^2) clipped to [-D, D], and of the rest S = x - clip(x).
+
+    inside : P(|x| < D); first : E clip(x); second : E clip(x)^2.
+    outside : P(S != 0); rest : E S; rest_size : E |S|; rest_squared : E S^2.
+    """
 
     inside: Floats
     first: Floats
     second: Floats
-    excess: Floats
-    excess_squared: Floats
+    outside: Floats
+    rest: Floats
+    rest_size: Floats
+    rest_squared: Floats
 
 
 def clipped_moments(mean: Floats, scale: Floats, reach: Floats) -> Clipped:
-    """Return P(|r| < D), E clip(r), E clip(r)^2, E(|r| - D)_+ and E(|r| - D)_+^2, D = reach (may be infinite).
+    """Return the moments for D = reach, which may be infinite.
 
     >>> moments = clipped_moments(np.array([0.0]), np.array([1.0]), np.array([np.inf]))
     >>> float(moments.inside[0]), float(moments.second[0])
@@ -39,6 +48,8 @@ def clipped_moments(mean: Floats, scale: Floats, reach: Floats) -> Clipped:
     first = D * (above - below) + mean * inside + scale * (at_low - at_high)
     spread = scale**2 * (inside + low * at_low - high * at_high)
     second = D**2 * (above + below) + mean**2 * inside + 2 * mean * scale * (at_low - at_high) + spread
-    excess = scale * (at_high - high * above + at_low + low * below)
+    over, under = scale * (at_high - high * above), scale * (at_low + low * below)
     squared = scale**2 * ((1 + high**2) * above - high * at_high + (1 + low**2) * below + low * at_low)
-    return Clipped(inside, first, second, np.maximum(excess, 0.0), np.maximum(squared, 0.0))
+    return Clipped(
+        inside, first, second, below + above, over - under, np.maximum(over + under, 0.0), np.maximum(squared, 0.0)
+    )

@@ -1,0 +1,73 @@
+"""The estimators of the experiment: sum_i v_i l(y_i, <w,a_i> + b) + lambda/2 |w|^2 + lambda1 |w|_1, to optimality.
+
+Square, logistic and Huber losses run on the device of their rows, the others on the CPU; hinge losses and l1 penalties
+need scikit-learn. Every fit carries a certificate of how far it is from the optimum: a duality gap, or Newton's
+decrement.
+"""
+
+from __future__ import annotations
+
+from giantstep.errors import InputError
+from giantstep.lab import array_module, to_numpy
+from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
+from giantstep.risk.fitting.objective import Fit, Objective
+from giantstep.risk.fitting.quadratic import fit_elastic_net, fit_interpolation, fit_ridge
+from giantstep.risk.fitting.smooth import fit_huber, fit_logistic
+from giantstep.types import DeviceArray
+
+__all__ = ["Fit", "check_solvers", "fit"]
+
+
+def check_solvers(loss: str, l1: bool) -> None:
+    """Refuse an experiment whose solver is not installed."""
+    if loss == "hinge" or (l1 and loss in ("square", "logistic", "huber")):
+        try:
+            import sklearn  # noqa: F401
+        except ImportError:
+            about = f"loss={loss!r}" + (" with an l1 penalty" if l1 else "")
+            raise InputError(
+                f"The experiment with {about} is solved by scikit-learn, which is not installed "
+                "(install giantstep[estimators])."
+            ) from None
+
+
+def fit(
+    rows: DeviceArray,
+    labels: DeviceArray,
+    loss: str,
+    *,
+    ridge: float,
+    l1: float = 0.0,
+    intercept: bool = False,
+    weights: DeviceArray | None = None,
+    threshold: float = 1.0,
+) -> Fit:
+    """Minimise the penalised loss.
+
+    Parameters
+    ----------
+    rows : (n, d) array, the samples x_i/sqrt(d), on any device.
+    labels : (n,) labels, +1 and -1 for the losses of a margin.
+    loss : square, logistic, hinge, huber, interpolate (least norm that fits) or maxmargin (least norm with margins 1).
+    ridge, l1 : lambda and lambda1; unused by the two limits.
+    intercept : fit b, without a penalty.
+    weights : (n,) weight of each sample in the sum; ones if left out.
+    threshold : where Huber's loss turns linear.
+    """
+    if l1 or loss in ("hinge", "interpolate", "maxmargin"):
+        rows, labels, weights = to_numpy(rows), to_numpy(labels), None if weights is None else to_numpy(weights)
+    if intercept and loss in ("logistic", "hinge", "maxmargin") and bool((labels == labels[0]).all()):
+        return Fit.missing(rows.shape[1], "the samples are all of one class, which an intercept fits alone")
+    xp = array_module(rows)
+    scale = xp.ones(len(labels)) if weights is None else xp.asarray(weights)
+    objective = Objective(rows, labels, scale, ridge, l1, intercept)
+    if loss == "huber":
+        return fit_huber(objective, threshold)
+    solvers = {
+        "square": fit_elastic_net if l1 else fit_ridge,
+        "interpolate": fit_interpolation,
+        "logistic": fit_logistic,
+        "hinge": fit_hinge,
+        "maxmargin": fit_max_margin,
+    }
+    return solvers[loss](objective)

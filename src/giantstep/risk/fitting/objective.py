@@ -1,0 +1,87 @@
+"""The penalised loss of one experiment, and what a solver gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.lab import array_module
+from giantstep.types import DeviceArray, Floats
+
+OPTIMAL = 1e-7
+"""Largest relative gap between a fit and the optimum which still counts as solved."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted linear model.
+
+    Attributes
+    ----------
+    weights : w, with the prediction <w, a> + b for a row a.
+    intercept : b.
+    gap : how far its objective is above the smallest one, relative to it; at most this.
+    problem : why there is no such estimator, or nothing.
+    """
+
+    weights: Floats
+    intercept: float
+    gap: float
+    problem: str = ""
+
+    @classmethod
+    def missing(cls, dim: int, problem: str) -> Fit:
+        """Return what stands for an estimator in R^dim that does not exist, or was not found."""
+        return cls(np.full(dim, np.nan), np.nan, np.inf, problem)
+
+    @property
+    def solved(self) -> bool:
+        """Whether it is the optimum, to `OPTIMAL`."""
+        return not self.problem and self.gap <= OPTIMAL
+
+
+@dataclass(frozen=True)
+class Objective:
+    """sum_i v_i l(y_i, <w, x_i> + b) + ridge/2 |w|^2 + l1 |w|_1, with b = 0 unless there is an `intercept`.
+
+    `rows` are x (n, d), `labels` y (n,) and `scale` v (n,), on one device.
+    """
+
+    rows: DeviceArray
+    labels: DeviceArray
+    scale: DeviceArray
+    ridge: float
+    l1: float
+    intercept: bool
+
+    @cached_property
+    def signed(self) -> DeviceArray:
+        """The rows y_i x_i, whose products with w are margins."""
+        return self.rows * self.labels[:, None]
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Rows and labels of sum_i v_i (y_i - <w, x_i> - b)^2/2 times sqrt(v), less weighted means: b drops out."""
+
+    rows: DeviceArray
+    labels: DeviceArray
+    centre: DeviceArray
+    mean: DeviceArray
+
+    @classmethod
+    def of(cls, rows: DeviceArray, labels: DeviceArray, scale: DeviceArray, intercept: bool) -> LeastSquares:
+        """Centre the rows where there is an intercept, and scale them."""
+        xp = array_module(rows)
+        centre, mean = xp.zeros(rows.shape[1]), 0.0
+        if intercept:
+            share = scale / scale.sum()
+            centre, mean = share @ rows, share @ labels
+        root = xp.sqrt(scale)
+        return cls((rows - centre) * root[:, None], (labels - mean) * root, centre, mean)
+
+    def intercept(self, w: DeviceArray) -> float:
+        """Return the intercept that belongs to the weights."""
+        return float(self.mean - self.centre @ w)

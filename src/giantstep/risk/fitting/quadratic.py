@@ -1,0 +1,95 @@
+"""The square loss: LAPACK without an l1 penalty, coordinate descent (scikit-learn) with one."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy import linalg
+
+from giantstep.lab import array_module, to_numpy
+from giantstep.risk.fitting.objective import Fit, LeastSquares, Objective
+from giantstep.types import Floats
+
+
+def fit_ridge(objective: Objective) -> Fit:
+    """Solve the normal equations, in the smaller of the two dimensions; without a ridge by least squares."""
+    ridge, xp = objective.ridge, array_module(objective.rows)
+    squares = LeastSquares.of(objective.rows, objective.labels, objective.scale, objective.intercept)
+    a, y = squares.rows, squares.labels
+    n, d = a.shape
+    curvature = ridge
+    if ridge == 0:
+        if n - objective.intercept < d:
+            return Fit.missing(d, "there are fewer samples than dimensions and no ridge")
+        w, _, _, singular = xp.linalg.lstsq(a, y, rcond=None)
+        curvature = max(float(singular[-1]) ** 2, 1e-300)
+    elif n < d:
+        w = a.T @ xp.linalg.solve(a @ a.T + ridge * xp.eye(n), y)
+    else:
+        w = xp.linalg.solve(a.T @ a + ridge * xp.eye(d), a.T @ y)
+    residual = y - a @ w
+    value = float(0.5 * residual @ residual + 0.5 * ridge * w @ w)
+    slope = a.T @ residual - ridge * w
+    gap = 0.5 * float(slope @ slope) / curvature / max(value, 1e-300)
+    return Fit(to_numpy(w), squares.intercept(w), gap)
+
+
+def fit_interpolation(objective: Objective) -> Fit:
+    """Return the least norm that fits every label; with n > d there is none."""
+    squares = LeastSquares.of(objective.rows, objective.labels, np.ones(len(objective.labels)), objective.intercept)
+    a, y = squares.rows, squares.labels
+    w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
+    missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
+    return Fit(w, squares.intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
+
+
+def fit_elastic_net(objective: Objective) -> Fit:
+    """Minimise the square loss with both penalties by coordinate descent, and solve exactly on its support."""
+    ridge, l1 = objective.ridge, objective.l1
+    squares = LeastSquares.of(objective.rows, objective.labels, objective.scale, objective.intercept)
+    a, y = squares.rows, squares.labels
+    w = descend_coordinates(squares, ridge, l1)
+    gap = _elastic_net_gap(a, y, ridge, l1, w)
+    support = w != 0
+    if support.any():
+        s = a[:, support]
+        system = s.T @ s + ridge * np.eye(s.shape[1])
+        exact = np.zeros_like(w)
+        exact[support] = linalg.lstsq(system, s.T @ y - l1 * np.sign(w[support]), check_finite=False)[0]
+        exact_gap = _elastic_net_gap(a, y, ridge, l1, exact)
+        if exact_gap < gap:
+            w, gap = exact, exact_gap
+    return Fit(w, squares.intercept(w), gap)
+
+
+def descend_coordinates(
+    squares: LeastSquares, ridge: float, l1: float, start: Floats | None = None, tol: float = 1e-13
+) -> Floats:
+    """Return the weights of the elastic net by scikit-learn; a caller finds out how far they are from the optimum."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import ElasticNet
+
+    strength, warm = l1 + ridge, start is not None
+    model = ElasticNet(
+        alpha=strength / len(squares.labels), l1_ratio=l1 / strength, fit_intercept=False, tol=tol, max_iter=50_000,
+        warm_start=warm,
+    )  # fmt: skip
+    if start is not None:
+        model.coef_ = start.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(np.asfortranarray(squares.rows), squares.labels)
+    w: Floats = model.coef_
+    return w
+
+
+def _elastic_net_gap(a: Floats, y: Floats, ridge: float, l1: float, w: Floats) -> float:
+    """Return the relative duality gap; the ridge is counted as more rows sqrt(lambda) of zero labels."""
+    residual = y - a @ w
+    square = residual @ residual + ridge * w @ w
+    primal = 0.5 * square + l1 * np.abs(w).sum()
+    correlation = float(np.abs(a.T @ residual - ridge * w).max())
+    shrink = min(1.0, l1 / correlation) if correlation > 0 else 1.0
+    lower = shrink * (y @ residual) - 0.5 * shrink**2 * square
+    return float((primal - lower) / max(primal, 1e-300))
