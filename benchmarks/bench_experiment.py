@@ -16,7 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from giantstep.families.one_step import experiment
+from giantstep.families.one_step.experiment import TEST_SAMPLES
+from giantstep.families.one_step.network import draw_network
 from giantstep.families.one_step.scenario import OneStep, PlantedSpike
 from giantstep.lab import Draws, accumulate, chunk_rows
 
@@ -86,15 +87,14 @@ def main() -> None:
 
     def stream() -> None:
         draws = Draws(0, "bench", 0)
-        blocks = experiment._training(network, experiment._sizes(points, DIM), draws)
-        for _ in accumulate(blocks, WIDTH, [rows], np):
+        for _ in accumulate(trained.training(draws), WIDTH, [rows], np):
             pass
 
-    network = experiment._network(scenario, points, experiment._sizes(points, DIM), Draws(0, "bench", 0))
+    trained = draw_network(scenario, points, DIM, Draws(0, "bench", 0))
     stream(), products(CHUNK, CHUNK)
     best = [np.inf] * 5
     for _ in range(options.repeats):
-        found = (clock(curve), *products(rows, experiment.TEST_SAMPLES), solves(sizes), clock(stream))
+        found = (clock(curve), *products(rows, TEST_SAMPLES), solves(sizes), clock(stream))
         best = [min(old, new) for old, new in zip(best, found)]
     whole, plain, product, solving, streaming = best
     share = (1 + (WIDTH + 1) / (2 * DIM)) * product / streaming

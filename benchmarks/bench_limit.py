@@ -153,8 +153,8 @@ def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
 
 def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
-    from giantstep.families.one_step.limit import risk_equations
-    from giantstep.families.one_step.steps import grouped_tables
+    from giantstep.families.one_step.answers.errors import risk_equations
+    from giantstep.families.one_step.features import grouped_tables
     from giantstep.readout import first_order
     from giantstep.readout.pencil import Pencil
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.one_step import experiment
+from giantstep.families.one_step.network import count_samples, draw_network
 from giantstep.lab import Draws, accumulate, synchronize
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, STORED_SEED, TRIALS
 
@@ -64,17 +64,15 @@ def speed(out: Path) -> None:
     ratios = np.linspace(0.3, 2.5, 15)
     points = {name: np.full(15, value) for name, (value, _) in s.numeric_fields().items()}
     points["samples_per_dim"] = ratios * p / dim
-    sizes = experiment._sizes(points, dim)
+    n = int(count_samples(points, dim).max())
 
     def stream() -> None:
         draws = Draws(0, "speed", 0, "cuda")
-        network = experiment._network(s, points, sizes, draws)
-        for _ in accumulate(experiment._training(network, sizes, draws), p, [int(sizes.samples.max())], draws.xp):
+        for _ in accumulate(draw_network(s, points, dim, draws).training(draws), p, [n], draws.xp):
             pass
 
     stream()
     streaming = timed(stream)
-    n = int(sizes.samples.max())
     flops = 2 * n * dim * p + 2 * n * p * p
     fraction = flops / streaming / 1e12 / ceiling
     curves, errors = [], {}

@@ -6,10 +6,13 @@ import pytest
 
 from giantstep.errors import InputError
 from giantstep.families.one_step import experiment
-from giantstep.families.one_step.experiment import batch_gradient, memory, population_gradient, trial
+from giantstep.families.one_step.experiment import memory, trial
+from giantstep.families.one_step.network import draw_network
 from giantstep.families.one_step.scenario import MaximalStep, NoStep, OneStep, PlantedSpike, Vocabulary
 from giantstep.gaussian import Function
 from giantstep.lab import Draws, check_memory, chunk_rows
+from giantstep.lab.network import Network, batch_gradient
+from giantstep.lab.population_gradient import population_gradient
 
 CHUNK = chunk_rows("cpu")
 
@@ -180,22 +183,24 @@ def test_every_variable_is_filled_after_a_step(batch):
 def test_bulk_rows_and_directions_after_a_finite_batch():
     scenario = scenario_of(step=MaximalStep(1.5, 2.0))
     points = points_of(scenario, 1.0)
-    sizes = experiment._sizes(points, DIM)
-    network = experiment._network(scenario, points, sizes, Draws(0, "test", 0))
-    np.testing.assert_allclose(network.directions.T @ network.directions, np.eye(2), atol=1e-12)
-    assert network.directions[0, 1] > 0  # v_perp points to the target's side
+    trained = draw_network(scenario, points, DIM, Draws(0, "test", 0))
+    v = trained.directions[:, 0]
+    np.testing.assert_allclose(trained.directions.T @ trained.directions, np.eye(2), atol=1e-12)
+    assert trained.directions[0, 1] > 0  # v_perp points to the target's side
     # what was taken off every row is the spike: along v, proportional to the second layer
-    spike = network.weights - network.bulk
-    np.testing.assert_allclose(
-        spike - np.outer(spike @ network.directions[:, 0], network.directions[:, 0]), 0, atol=1e-12
-    )
-    by_block = [np.ptp(spike[block] @ network.directions[:, 0]) for block in network.blocks]
+    spike = trained.network.weights - trained.bulk
+    np.testing.assert_allclose(spike - np.outer(spike @ v, v), 0, atol=1e-12)
+    by_block = [np.ptp(spike[block] @ v) for block in trained.blocks]
     np.testing.assert_allclose(by_block, 0, atol=1e-12)
 
 
 def sphere(p, d, seed=0):
     weights = np.random.default_rng(seed).standard_normal((p, d))
     return weights / np.linalg.norm(weights, axis=1, keepdims=True)
+
+
+def network_of(activation, target, noise, weights):
+    return Network(Function(activation), weights, lambda inputs: inputs[:, 0], Function(target), noise)
 
 
 @pytest.mark.parametrize("rows", [7, CHUNK + 300])
@@ -214,7 +219,7 @@ def test_batch_gradient_is_the_gradient_of_the_loss(rows):
         move = np.zeros((p, d))
         move[index] = 1e-5
         slope[index] = (loss(W + move) - loss(W - move)) / 2e-5
-    found, _ = batch_gradient(Function("tanh"), Function("sin(z)"), 0.2, W, zeta, rows, Draws(0, "test", 0))
+    found, _ = batch_gradient(network_of("tanh", "sin(z)", 0.2, W), zeta, rows, Draws(0, "test", 0))
     np.testing.assert_allclose(zeta[:, None] * found, -p * slope, atol=1e-8)
 
 
@@ -230,13 +235,11 @@ def test_batch_gradient_is_the_gradient_of_the_loss(rows):
     ],
 )
 def test_population_gradient_is_the_mean_over_huge_batches(activation, target):
-    activation, target, p, d, repeats = Function(activation), Function(target), 24, 20, 16
+    p, d, repeats = 24, 20, 16
     W, zeta = sphere(p, d), np.where(np.arange(p) % 3, 1.0, -1.5)
-    exact = population_gradient(activation, target, W, zeta, np)
-    batches = [
-        batch_gradient(activation, target, 0.0, W, zeta, 8 * CHUNK, Draws(0, "test", trial))[0]
-        for trial in range(repeats)
-    ]
+    exact = population_gradient(Function(activation), Function(target), W, zeta, np)
+    network = network_of(activation, target, 0.0, W)
+    batches = [batch_gradient(network, zeta, 8 * CHUNK, Draws(0, "test", trial))[0] for trial in range(repeats)]
     error = np.std(batches, axis=0, ddof=1) / math.sqrt(repeats)
     scores = (np.mean(batches, axis=0) - exact) / error
     # Student's t with 15 degrees of freedom: variance 15/13; 480 correlated entries.
@@ -246,11 +249,11 @@ def test_population_gradient_is_the_mean_over_huge_batches(activation, target):
 
 
 def test_the_batch_gradient_approaches_the_population_gradient():
-    activation, target, p, d = Function("relu"), Function("tanh"), 30, 25
-    W, zeta = sphere(p, d), np.ones(p)
-    exact = population_gradient(activation, target, W, zeta, np)
+    W, zeta = sphere(30, 25), np.ones(30)
+    exact = population_gradient(Function("relu"), Function("tanh"), W, zeta, np)
+    network = network_of("relu", "tanh", 0.1, W)
     gaps = [
-        np.linalg.norm(batch_gradient(activation, target, 0.1, W, zeta, rows, Draws(0, "t", 0))[0] - exact)
+        np.linalg.norm(batch_gradient(network, zeta, rows, Draws(0, "t", 0))[0] - exact)
         for rows in (10**2, 10**3, 10**4, 10**5)
     ]
     ratios = np.array(gaps[:-1]) / gaps[1:]
@@ -293,7 +296,7 @@ def test_spectrum_counts_the_eigenvalues(samples, normalisation, monkeypatch):
     x = np.linspace(-0.1, 1.1 * values[-3], 40)
     scenario = scenario_of()
     points = points_of(scenario, samples)
-    monkeypatch.setattr(experiment, "outlier_counts", lambda *_: np.array([2]))
+    monkeypatch.setattr(experiment, "count_outliers", lambda *_: np.array([2]))
     settings = {"x": x, "normalisation": normalisation}
     found = trial(scenario, points, "spectrum", DIM, Draws(0, "test", 0), settings)
     bulk = values[:-2]
@@ -379,7 +382,7 @@ def test_all_declared_variables_are_filled_with_their_shapes(what):
     ],
 )
 def test_memory_is_what_is_used(what, samples, width, step, monkeypatch):
-    monkeypatch.setattr(experiment, "outlier_counts", lambda *_: np.zeros(len(samples), dtype=int))
+    monkeypatch.setattr(experiment, "count_outliers", lambda *_: np.zeros(len(samples), dtype=int))
     scenario = scenario_of(width_per_dim=width, step=step)
     points = points_of(scenario, samples if what != "errors" else np.repeat(samples, 20))
     settings = {"x": np.linspace(0.1, 2, 50), "z": np.array([1j])}

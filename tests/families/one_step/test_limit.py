@@ -24,8 +24,8 @@ from second_route import (
 )
 
 import giantstep as gs
-from giantstep.families.one_step.limit import risk_equations
-from giantstep.families.one_step.steps import grouped_tables
+from giantstep.families.one_step.answers.errors import risk_equations
+from giantstep.families.one_step.features import grouped_tables
 from giantstep.family import Answer
 from giantstep.readout import ridge_errors, solve_first_order
 

@@ -55,7 +55,8 @@ SHIFTED = TANH.replace(activation="relu", step__rate=2.0)
 
 def at_order(scenario, order, dim=400):
     points = {name: np.array([float(value)]) for name, (value, _) in scenario.numeric_fields().items()}
-    answer = same_sample.same_sample_limit(scenario, {**points, "dim": np.array([float(dim)])}, "errors", {}, order)
+    points["dim"] = np.array([float(dim)])
+    answer = same_sample.same_sample_errors(scenario.step, scenario, points, {}, order)
     return [float(answer.values[name][0]) for name in ("test_error", "train_error")]
 
 

@@ -9,7 +9,7 @@ import pytest
 from second_route import marchenko_pastur, random_features_stieltjes
 
 import giantstep as gs
-from giantstep.families.one_step.spectrum import list_spectra
+from giantstep.families.one_step.answers.spectrum import list_spectra
 from giantstep.family import Answer
 from giantstep.readout import Spectrum, bulk_law, find_outliers
 

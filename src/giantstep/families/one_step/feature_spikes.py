@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import bad_field
 from giantstep.families.one_step.scenario import OneStep
-from giantstep.families.one_step.steps import choose_theory, spike_length, step_size
-from giantstep.families.one_step.weights_spike import check_limit, check_step, remainder, whole_law
+from giantstep.families.one_step.second_layer import whole_law
+from giantstep.families.one_step.steps.weak import WeakStep, spike_length
+from giantstep.families.one_step.weights_spike import remainder
 from giantstep.family import Answer
 from giantstep.gaussian import Function
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
@@ -86,12 +86,11 @@ class FeatureBulk:
         )
 
 
-def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
+def spikes(step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="spikes"`` at every point; a growing step needs a finite ``points["dim"]``."""
-    check_limit(scenario, points, "spikes")
-    [(theory, _)], warnings = choose_theory(scenario, points, settings.get("theory"))
-    added = remainder(scenario, points) if theory == "isotropic" else np.zeros(len(points["dim"]))
-    degrees = checked_degrees(settings.get("degree"))
+    [(theory, _)], warnings = step.choose_theory(scenario, points, settings.get("theory"))
+    added = remainder(step, scenario, points) if theory == "isotropic" else np.zeros(len(points["dim"]))
+    degrees = settings["degree"]
     count = len(points["dim"])
     values = {
         "singular_values": np.full((count, SPIKE_ROOM), np.nan),
@@ -105,7 +104,7 @@ def spikes(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> An
     activation = scenario.activation
     c0, c1 = activation.hermite(1)
     rest = max(float(activation.second_moment(0.0, 1.0) - c0**2 - c1**2), 0.0)
-    eta = step_size(scenario, points)
+    eta = step.size(points)
     length = np.where(eta == 0, 1.0, spike_length(scenario, points, np.where(eta == 0, 1.0, eta)))
     for place in range(count):
         width, dim = float(points["width_per_dim"][place]), float(points["dim"][place])
@@ -219,24 +218,3 @@ def _without_dimension(scenario: OneStep, power: float, width: float) -> tuple[F
         strength, vectors = strength[order], vectors[:, order]
         strength[0] = np.inf
     return strength, vectors
-
-
-def prepare(scenario: OneStep, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuse steps without closed form for both engines, and fill in the ``degree`` of spikes."""
-    check_step(scenario, what)
-    return {**settings, "degree": checked_degrees(settings.get("degree"))} if what == "spikes" else dict(settings)
-
-
-def checked_degrees(degree: Any) -> Integers:
-    """Return the degrees asked for, or 0 to 4."""
-    if degree is None:
-        return DEGREES
-    wanted = f"an increasing list of whole numbers from 0 to {HIGHEST_DEGREE}"
-    try:
-        values = np.atleast_1d(np.asarray(degree, dtype=float))
-    except (TypeError, ValueError):
-        raise bad_field("degree", degree, wanted) from None
-    whole = values.ndim == 1 and values.size and bool(np.all(values == np.rint(values)))
-    if not whole or values.min() < 0 or values.max() > HIGHEST_DEGREE or np.any(np.diff(values) <= 0):
-        raise bad_field("degree", degree, wanted)
-    return values.astype(np.int64)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.errors import InputError, bad_field
-from giantstep.families.one_step.scenario import GrowingStep, MaximalStep, NoStep, OneStep, SmallStep
-from giantstep.families.one_step.steps import step_size
+from giantstep.errors import bad_field
+from giantstep.families.one_step.scenario import OneStep
 
 HIGHEST_DEGREE = 12
 
@@ -42,31 +41,18 @@ def regime(scenario: OneStep, dim: int) -> Regime:
     """
     if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 2:
         raise bad_field("dim", dim, "a whole number at least 2")
-    step = scenario.step
-    if isinstance(step, NoStep):
-        return Regime("random features", -math.inf, (), ("There is no step.",))
-    if not isinstance(step, SmallStep | GrowingStep | MaximalStep):
-        raise InputError("A regime belongs to a gradient step, but this spike is planted.")
-    if step.rate == 0:
-        return Regime("random features", -math.inf, (), ("The rate is 0.",))
-    p = max(1, round(scenario.width_per_dim * dim))
-    batch = step.batch_per_dim if math.isfinite(step.batch_per_dim) else scenario.samples_per_dim
-    n0 = max(2, round(batch * dim))
-    eta = abs(_eta(scenario, dim, p))
-    exponent = math.log(eta) / math.log(n0)
-    reasons = [f"eta = {eta:.4g} = n0^{exponent:.3g} with n0 = {n0}, p = {p}."]
+    return scenario.step.regime(scenario, int(dim))
+
+
+def regime_of_size(scenario: OneStep, eta: float, samples: int, width: int) -> Regime:
+    """Return the regime of a step of size eta > 0 on n0 = `samples` samples, in a network of p = `width` neurons."""
+    exponent = math.log(eta) / math.log(samples)
+    reasons = [f"eta = {eta:.4g} = n0^{exponent:.3g} with n0 = {samples}, p = {width}."]
     name, degrees, why = _stairs(scenario, exponent)
     if abs(scenario.target.hermite(1)[1]) < 1e-10:
         degrees = ()
         reasons.append("The target has no linear part, so the gradient does not see its direction.")
     return Regime(name, exponent, degrees, (*reasons, *why))
-
-
-def _eta(scenario: OneStep, dim: int, p: int) -> float:
-    if isinstance(scenario.step, MaximalStep):
-        return scenario.step.rate * math.sqrt(p)
-    points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
-    return float(step_size(scenario, {**points, "dim": np.array([float(dim)])})[0])
 
 
 def _stairs(scenario: OneStep, exponent: float) -> tuple[str, tuple[int, ...], list[str]]:

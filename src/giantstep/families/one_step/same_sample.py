@@ -22,8 +22,9 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.one_step.closed_forms import random_features_bulk
-from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep
-from giantstep.families.one_step.steps import residual_power, second_layer_law, step_size
+from giantstep.families.one_step.scenario import OneStep
+from giantstep.families.one_step.second_layer import second_layer_law
+from giantstep.families.one_step.steps.weak import WeakStep, residual_power
 from giantstep.family import Answer
 from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
 from giantstep.types import Array, Floats, Points
@@ -37,29 +38,21 @@ GAUSS_NODES = 24
 DERIVATIVE_STEP = 1e-30
 
 
-def check_question(what: str) -> None:
-    """Refuse the questions that have no answer for a fit on the gradient's own sample."""
-    if what != "errors":
-        raise bad_field("fit_sample", "same", f'"fresh" for what="{what}"')
-
-
-def same_sample_limit(
-    scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any], order: int = ORDER
+def same_sample_errors(
+    step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any], order: int = ORDER
 ) -> Answer:
     """Answer ``what="errors"`` where ``fit_sample="same"``; the order parameters are not computed."""
-    assert isinstance(scenario.step, SmallStep | GrowingStep)
-    check_question(what)
     if settings.get("theory") not in (None, "exact"):
         raise bad_field("theory", settings["theory"], '"exact" where fit_sample="same"')
-    if scenario.step.update != "rank-one":
+    if step.update != "rank-one":
         allowed = '"rank-one" for the limit where fit_sample="same" (no theory of the whole gradient is known there)'
-        raise bad_field("step.update", scenario.step.update, allowed)
+        raise bad_field("step.update", step.update, allowed)
     if np.any(np.isinf(points["dim"])):
         raise InputError(
             'Field `dim` is missing: where fit_sample="same" the limit needs the dimension, a whole number, '
             "because its formula is one at a finite size."
         )
-    eta, c1 = step_size(scenario, points), scenario.activation.hermite(1)[1]
+    eta, c1 = step.size(points), scenario.activation.hermite(1)[1]
     g0, g1 = scenario.target.hermite(1)
     length = g1**2 + residual_power(scenario, points) / points["samples_per_dim"]  # b^2
     strength = eta * c1 * np.sqrt(length / (points["width_per_dim"] * points["dim"]))

@@ -2,146 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import bad_field
+from giantstep.families.one_step.steps import GrowingStep as GrowingStep
+from giantstep.families.one_step.steps import MaximalStep as MaximalStep
+from giantstep.families.one_step.steps import NoStep as NoStep
+from giantstep.families.one_step.steps import PlantedSpike as PlantedSpike
+from giantstep.families.one_step.steps import SmallStep as SmallStep
 from giantstep.family import Question, Setting, Variable
-from giantstep.scenario import Expression, Integer, Number, Numbers, Part, Scenario, field
+from giantstep.scenario import Expression, Number, Scenario, field
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary as Vocabulary
-
-
-class NoStep(Part):
-    """No gradient step: random features.
-
-    The rows w_j stay uniform on the unit sphere and independent of the target.
-
-    >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
-    ...                step=NoStep())
-    >>> round(gs.predict(s).test_error.item(), 4)
-    0.2291
-    """
-
-    kind: Literal["none"] = "none"
-
-
-class PlantedSpike(Part):
-    """The spiked random-features model: w_i = s_q w0_i + u_q v, with |v| = 1 and <v, w*> = gamma, planted by hand.
-
-    A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is
-    s_q, one number for all blocks or a list.
-
-    >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
-    ...                second_layer=gs.Vocabulary([1, -1]), step=PlantedSpike(strength=1.0, alignment=0.5))
-    >>> gs.predict(s, step__alignment=[0.0, 0.5, 1.0]).test_error.values.round(3)
-    array([0.257, 0.202, 0.041])
-    """
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, strength: float | Sequence[float] = ..., bulk: float | Sequence[float] = ..., alignment: float = ...
-        ) -> None: ...
-
-    kind: Literal["planted"] = "planted"
-    strength: Number | Numbers = field(
-        "u_q", "size of the spike in each block (a number multiplies the vocabulary)", default=1.0
-    )
-    bulk: Number | Numbers = field("s_q", "scale of the initial weights in each block", default=1.0)
-    alignment: Number = field("gamma", "cosine between the spike and the target direction", default=1.0, ge=-1, le=1)
-
-
-class MaximalStep(Part):
-    """One gradient step of the largest size that keeps the features bounded: eta_raw = rate * p.
-
-    w_i = w0_i + rate * zeta_q (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w0_i, x_mu>) x_mu, on a batch of n0 =
-    batch_per_dim * d samples of its own; ``batch_per_dim=inf`` is the population gradient.
-
-    >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="tanh", target="sin(z)", width_per_dim=1.0, samples_per_dim=1.5, ridge=0.1,
-    ...                step=MaximalStep(rate=3.0, batch_per_dim=0.5))
-    >>> gs.predict(s, step__batch_per_dim=[0.5, gs.inf]).test_error.values.round(4)
-    array([0.2895, 0.0223])
-    """
-
-    if TYPE_CHECKING:
-
-        def __init__(self, rate: float, batch_per_dim: float = ...) -> None: ...
-
-    kind: Literal["maximal"] = "maximal"
-    rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")
-    batch_per_dim: Number = field(
-        "alpha0 = n0/d", "samples of the first batch per dimension", default=math.inf, gt=0, infinite=True
-    )
-
-
-class SmallStep(Part):
-    """One gradient step of size eta_raw = rate * sqrt(p): a finite spike, nothing non-linear is learnt.
-
-    w_i = w0_i + (rate/sqrt(p)) zeta_i (1/n0) sum_mu r_mu sigma'(<w0_i, x_mu>) x_mu. The residual r is y - m with
-    ``initial_output=0`` (the output starts at the constant m) and y - sum_j zeta_j sigma(<w_j, x>)/sqrt(p) with 1.
-    ``update="rank-one"`` keeps the part c1 zeta_i X0^T r/n0 of the gradient only.
-
-    >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="z", width_per_dim=2.0, samples_per_dim=4.0,
-    ...                ridge=0.2, second_layer="gaussian", step=SmallStep(rate=1.0, batch_per_dim=4.0))
-    >>> bool(gs.predict(s).test_error < gs.predict(s, step__rate=0.0).test_error)
-    True
-    """
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, rate: float, batch_per_dim: float = ..., update: str = ..., initial_output: int = ...
-        ) -> None: ...
-
-    kind: Literal["small"] = "small"
-    rate: Number = field("eta", "step size over the root of the width: eta_raw = rate * sqrt(p)")
-    batch_per_dim: Number = field(
-        "n0/d", "samples of the gradient per dimension", default=math.inf, gt=0, infinite=True
-    )
-    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
-    initial_output: Integer = field(
-        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
-    )
-
-
-class GrowingStep(Part):
-    """One gradient step of size eta_raw = rate * n0^exponent * sqrt(p): polynomial spikes appear one after the other.
-
-    As `SmallStep`, with rate * n0^exponent in place of rate. Degree k of the learnt direction is fitted once the
-    exponent passes (k-1)/(2k).
-
-    >>> import giantstep as gs
-    >>> step = GrowingStep(rate=1.0, exponent=0.3, batch_per_dim=4.0, update="rank-one")
-    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="h1(z) + h2(z)/sqrt(2)", width_per_dim=2.0,
-    ...                samples_per_dim=4.0, ridge=0.2, second_layer="gaussian", step=step)
-    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(3)  # the plateaus of the stairs
-    array([1.34 , 0.976, 0.94 ])
-    """
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, rate: float, exponent: float, batch_per_dim: float, update: str = ..., initial_output: int = ...
-        ) -> None: ...
-
-    kind: Literal["growing"] = "growing"
-    rate: Number = field("eta/n0^alpha", "step size: eta_raw = rate * n0^exponent * sqrt(p)")
-    exponent: Number = field("alpha", "growth of the step with the batch", ge=0, lt=0.5)
-    batch_per_dim: Number = field("n0/d", "samples of the gradient per dimension", gt=0)
-    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
-    initial_output: Integer = field(
-        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
-    )
 
 
 def _second_layer_tag(value: Any) -> str:
@@ -161,7 +38,7 @@ SecondLayer = Annotated[
     Discriminator(_second_layer_tag),
     BeforeValidator(_second_layer),
 ]
-Step = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
+AnyStep = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
 
 _ERRORS = (
     Variable(
@@ -445,7 +322,7 @@ class OneStep(Scenario):
     second_layer: SecondLayer = field(
         "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0])
     )
-    step: Step = field("step", "what happens to the first layer", default=NoStep())
+    step: AnyStep = field("step", "what happens to the first layer", default=NoStep())
     rows: Literal["sphere", "gaussian"] = field(
         "w0", "first layer at the start: |w_j| = 1, or w_j ~ N(0, I/d)", default="sphere"
     )
@@ -455,29 +332,7 @@ class OneStep(Scenario):
 
     def check(self) -> None:
         """Check that the parts fit together."""
-        if isinstance(self.step, PlantedSpike):
-            if self.second_layer == "gaussian" and not isinstance(self.step.strength, float):
-                raise bad_field("step.strength", list(self.step.strength), 'one number where second_layer="gaussian"')
-            for name in ("strength", "bulk"):
-                value = getattr(self.step, name)
-                if not isinstance(value, float) and len(value) != self.blocks:
-                    raise bad_field(
-                        f"step.{name}", list(value), f"one number or a list of {self.blocks}, one per block"
-                    )
-            bulk = np.atleast_1d(self.step.bulk)
-            if np.any(bulk == 0):
-                raise bad_field("step.bulk", self.step.bulk, "different from 0")
-        if isinstance(self.step, SmallStep | GrowingStep):
-            self._check_small_step(self.step)
-        elif self.fit_sample == "same":
-            raise bad_field("fit_sample", "same", '"fresh" unless the step is a SmallStep or a GrowingStep')
-        if isinstance(self.step, MaximalStep) and self.rows != "sphere":
-            raise bad_field("rows", self.rows, '"sphere" for a MaximalStep')
-        if isinstance(self.step, SmallStep | GrowingStep | MaximalStep) and self.activation.jumps:
-            raise InputError(
-                f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
-                f"{self.activation.jumps[0]:g}."
-            )
+        self.step.check_scenario(self)
         if self.loss != "square":
             self._check_classes()
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
@@ -485,28 +340,8 @@ class OneStep(Scenario):
     def _check_classes(self) -> None:
         if self.target.name not in ("sign", "sign(z)"):
             raise bad_field("target", self.target.name, f'"sign(z)" where loss="{self.loss}": the labels are classes')
-        if isinstance(self.step, SmallStep | GrowingStep):
-            raise bad_field("loss", self.loss, '"square" for a SmallStep or a GrowingStep')
         if self.second_layer == "gaussian":
             raise bad_field("second_layer", "gaussian", f'a Vocabulary where loss="{self.loss}"')
-
-    def _check_small_step(self, step: SmallStep | GrowingStep) -> None:
-        c0, c1 = self.activation.hermite(1)
-        if abs(c1) < 1e-10:
-            raise InputError(
-                f"Field `activation` must have E sigma'(z) different from 0 for a step of this size, but "
-                f"{self.activation.name} has not; MaximalStep works."
-            )
-        if step.initial_output == 1:
-            if abs(c0) > 1e-10:
-                raise bad_field(
-                    "step.initial_output", 1, f"0 where the activation is not centred (E sigma(z) = {c0:.4g} here)"
-                )
-            power = 1.0
-            if isinstance(self.second_layer, Vocabulary):
-                power = sum(p * v**2 for p, v in zip(self.second_layer.probabilities, self.second_layer.values))
-            if abs(power - 1) > 1e-9:
-                raise bad_field("step.initial_output", 1, f"0 where E zeta^2 is not 1 (it is {power:.4g} here)")
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse the ridgeless fit exactly at the interpolation threshold, where the error diverges."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.errors import bad_field
 from giantstep.families.one_step import closed_forms
-from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep
-from giantstep.families.one_step.steps import second_layer_law, spike_power, step_size
+from giantstep.families.one_step.scenario import OneStep
+from giantstep.families.one_step.second_layer import second_layer_law
+from giantstep.families.one_step.steps.weak import WeakStep, spike_power
 from giantstep.family import Answer
-from giantstep.types import Floats, Integers, Points
+from giantstep.types import Floats, Points
 
 
-def closed_form_errors(scenario: OneStep, points: Points) -> Answer:
+def closed_form_errors(step: WeakStep, scenario: OneStep, points: Points) -> Answer:
     """Answer ``what="errors"`` of a small or growing step without a dimension; the other variables are not computed."""
-    assert isinstance(scenario.step, SmallStep | GrowingStep)
-    degrees = spike_degrees(scenario, points)
+    degrees = step.spike_degrees(points)
     target = closed_forms.Target.of(scenario.target, points["noise"], int(max(degrees.max(), 1)))
     bulk = closed_forms.random_features_bulk(
         scenario.activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"]
@@ -23,7 +22,8 @@ def closed_form_errors(scenario: OneStep, points: Points) -> Answer:
     V, dV = (np.empty(len(degrees)) for _ in range(2))
     for degree in np.unique(degrees):
         here = degrees == degree
-        V[here], dV[here] = (values[here] for values in _population_risk(scenario, points, target, bulk, int(degree)))
+        risk = _population_risk(step, scenario, points, target, bulk, int(degree))
+        V[here], dV[here] = (values[here] for values in risk)
     test, train, objective = bulk.errors(V, dV)
     ratio = points["samples_per_dim"] / points["width_per_dim"]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -42,32 +42,20 @@ def closed_form_errors(scenario: OneStep, points: Points) -> Answer:
     return Answer(values, status, np.zeros(len(test)), np.zeros(len(test), dtype=np.int64))
 
 
-def spike_degrees(scenario: OneStep, points: Points) -> Integers:
-    """Return how many degrees of spikes diverge at each point: 0 for a small step."""
-    if isinstance(scenario.step, SmallStep):
-        return np.zeros(len(points["ridge"]), dtype=np.int64)
-    exponent = points["step.exponent"]
-    stairs = 1 / (1 - 2 * exponent)
-    boundary = np.abs(stairs - np.round(stairs)) < 1e-9
-    if boundary.any():
-        raise bad_field(
-            "step.exponent",
-            exponent[boundary][0],
-            "off the boundaries (l-1)/(2l) of the regimes (0 is a SmallStep), unless dim is given",
-        )
-    return np.floor(stairs).astype(np.int64)
-
-
 def _population_risk(
-    scenario: OneStep, points: Points, target: closed_forms.Target, bulk: closed_forms.Bulk, degree: int
+    step: WeakStep,
+    scenario: OneStep,
+    points: Points,
+    target: closed_forms.Target,
+    bulk: closed_forms.Bulk,
+    degree: int,
 ) -> tuple[Floats, Floats]:
     zeta, pi = second_layer_law(scenario)
     activation = scenario.activation
     if degree == 0:
         centred = abs(activation.hermite(0)[0]) < 1e-12
         power = np.sum(pi * zeta**2) - (0.0 if centred else np.sum(pi * zeta) ** 2)
-        eta = step_size(scenario, points)
-        eta = eta * np.sqrt(power)
+        eta = step.size(points) * np.sqrt(power)
         return closed_forms.small_step(activation, target, bulk, eta, spike_power(scenario, points, eta))
     large = 1e12  # the shift of the initial output has died out
     length = np.sqrt(spike_power(scenario, points, np.full(len(points["ridge"]), large))) / large

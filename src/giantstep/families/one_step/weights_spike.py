@@ -21,33 +21,32 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import InputError, bad_field
-from giantstep.families.one_step.scenario import GrowingStep, OneStep, SmallStep, Vocabulary
-from giantstep.families.one_step.steps import residual_power, second_layer_law, step_size
+from giantstep.errors import bad_field
+from giantstep.families.one_step.scenario import OneStep
+from giantstep.families.one_step.second_layer import whole_law
+from giantstep.families.one_step.steps.gradient import slope_variance
+from giantstep.families.one_step.steps.weak import WeakStep, residual_power
 from giantstep.family import Answer
-from giantstep.gaussian import expectation
 from giantstep.types import Floats, Points
 
-GAUSSIAN_NODES = 60
 LEFT_OUT = 0.02
 """What the rest of the gradient may add to the squared length of the rows before the limit warns."""
 
 
-def weights(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
+def weights(step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="weights"`` at every point; a growing step needs a finite ``points["dim"]``."""
-    check_limit(scenario, points, "weights")
     if settings.get("theory") not in (None, "exact"):
         raise bad_field("theory", settings["theory"], '"exact" for what="weights"')
     zeta, pi = whole_law(scenario)
     warnings = []
-    added = np.max(remainder(scenario, points)) * np.sum(pi * zeta**2)
+    added = np.max(remainder(step, scenario, points)) * np.sum(pi * zeta**2)
     if added > LEFT_OUT:
         warnings.append(
             "The limit leaves out all but the rank-one part of the gradient, which adds "
             f'{added:.0%} to the squared length of the rows; step.update="rank-one" is the experiment it describes.'
         )
     c1, g1 = scenario.activation.hermite(1)[1], scenario.target.hermite(1)[1]
-    eta = step_size(scenario, points) * np.sqrt(np.sum(pi * zeta**2))
+    eta = step.size(points) * np.sqrt(np.sum(pi * zeta**2))
     length = g1**2 + residual_power(scenario, points) / points["step.batch_per_dim"]
     c = points["width_per_dim"]
     ell = (1 - points["step.initial_output"] * eta * c1**2) ** 2 + (eta * c1) ** 2 * length
@@ -73,36 +72,11 @@ def weights(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> A
     return Answer(values, solved, np.zeros(count), np.zeros(count, dtype=np.int64), warnings=warnings, attrs=attrs)
 
 
-def whole_law(scenario: OneStep) -> tuple[Floats, Floats]:
-    """Return values and probabilities of the second layer; a Gaussian one becomes all its Gauss-Hermite nodes."""
-    if isinstance(scenario.second_layer, Vocabulary):
-        return second_layer_law(scenario)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSSIAN_NODES)
-    return nodes, weights / weights.sum()
-
-
-def check_step(scenario: OneStep, what: str) -> None:
-    """Refuse steps whose spikes have no closed form."""
-    if not isinstance(scenario.step, SmallStep | GrowingStep):
-        raise bad_field("step", scenario.step, f'a SmallStep or a GrowingStep for what="{what}"')
-
-
-def check_limit(scenario: OneStep, points: Points, what: str) -> None:
-    """Refuse what the closed forms of spikes do not cover."""
-    check_step(scenario, what)
-    if isinstance(scenario.step, GrowingStep) and np.any(np.isinf(points["dim"])):
-        raise InputError(
-            f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.'
-        )
-
-
-def remainder(scenario: OneStep, points: Points) -> Floats:
+def remainder(step: WeakStep, scenario: OneStep, points: Points) -> Floats:
     """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
-    assert isinstance(scenario.step, SmallStep | GrowingStep)
-    eta = step_size(scenario, points)
-    if scenario.step.update == "rank-one":
+    eta = step.size(points)
+    if step.update == "rank-one":
         return np.zeros_like(eta)
-    activation = scenario.activation
-    slope = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
-    power = residual_power(scenario, points) / points["step.batch_per_dim"] * (slope - activation.hermite(1)[1] ** 2)
+    fluctuation = residual_power(scenario, points) / points["step.batch_per_dim"]
+    power = fluctuation * slope_variance(scenario.activation)
     return np.asarray(eta**2 * power / (points["width_per_dim"] * points["dim"]))

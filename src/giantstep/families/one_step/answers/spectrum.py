@@ -7,21 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import bad_field
+from giantstep.families.one_step.features import bulk_row_scale, grouped_tables
 from giantstep.families.one_step.model import KERNEL_NODES_PER_PANEL
 from giantstep.families.one_step.scenario import OneStep
-from giantstep.families.one_step.steps import (
-    Models,
-    at_finite_size,
-    bulk_row_scale,
-    choose_theory,
-    grouped_tables,
-    second_layer_law,
-)
+from giantstep.families.one_step.second_layer import second_layer_law
+from giantstep.families.one_step.steps.base import Models
 from giantstep.family import Answer
 from giantstep.gaussian import Function
 from giantstep.readout import OUTLIER_ROOM, PACKED_BLOCKS, Equations, Spectrum, bulk_law, find_outliers, is_physical
-from giantstep.types import Array, Floats, Integers, Points
+from giantstep.types import Array, Floats, Points
 
 MASS_TOLERANCE = 0.02
 """How far the mass of a law may be from one; a density that diverges at 0 leaves a little below the finest panel."""
@@ -45,7 +39,7 @@ def _bounded_residuals(scenario: OneStep) -> bool:
 
 
 def list_spectra(scenario: OneStep, points: Points, models: Models) -> Iterator[tuple[int, Spectrum, Floats]]:
-    """Yield every point, its spectrum, and what turns rows w0_i into bulk rows in V1 (`steps.bulk_row_scale`)."""
+    """Yield every point, its spectrum, and what turns rows w0_i into bulk rows in V1 (`bulk_row_scale`)."""
     few = len(second_layer_law(scenario)[1]) <= PACKED_BLOCKS
     for index, model, features in grouped_tables(
         scenario, points, models, SPECTRUM_NODES if few else KERNEL_NODES_PER_PANEL
@@ -61,84 +55,7 @@ def list_spectra(scenario: OneStep, points: Points, models: Models) -> Iterator[
             yield int(point), Spectrum(equations.take(np.array([row])), bool(bounded[row])), scale[row]
 
 
-def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in the ``x`` of a spectrum: 120 cells of equal width from 0 to beyond the largest upper edge of the grid."""
-    settings = dict(settings)
-    if what == "spectrum":
-        settings["x"] = (
-            _checked_x(settings["x"]) if settings.get("x") is not None else _chosen_x(scenario, points, settings)
-        )
-    if what == "resolvent":
-        settings["z"] = _checked_z(settings.get("z"))
-    return settings
-
-
-def _chosen_x(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Array:
-    reach = []
-    scaled = at_finite_size(points)
-    models, _ = choose_theory(scenario, points, settings.get("theory"))
-    for _, spectrum, _ in list_spectra(scenario, scaled, models):
-        edge = spectrum.upper_edge()
-        edge = edge if np.isfinite(edge) else 6 * spectrum.mean * (1 + 1 / np.sqrt(spectrum.ratio)) ** 2
-        reach.append(edge / (spectrum.ratio if settings.get("normalisation") == "n" else 1.0))
-    cells = 120
-    return (np.arange(cells) + 0.5) * (1.08 * max(reach) / cells)
-
-
-def _checked_x(x: Any) -> Array:
-    try:
-        values = np.asarray(x, dtype=float)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if (
-        values.ndim != 1
-        or not values.size
-        or not np.all(np.isfinite(values))
-        or np.any(values <= 0)
-        or np.any(np.diff(values) <= 0)
-    ):
-        raise bad_field("x", x, "an increasing list of positive numbers")
-    return values
-
-
-def _checked_z(z: Any) -> Array:
-    try:
-        values = np.atleast_1d(np.asarray(z, dtype=complex))
-    except (TypeError, ValueError):
-        values = np.empty(0, complex)
-    if z is None or values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
-        raise bad_field("z", z, "a list of complex numbers off the positive real axis")
-    if np.any((values.imag == 0) & (values.real >= 0)):
-        raise bad_field("z", values[(values.imag == 0) & (values.real >= 0)][0], "off the positive real axis")
-    return values
-
-
-_COUNTED: dict[Any, Integers] = {}
-
-
-def outlier_counts(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Integers:
-    """Return how many eigenvalues the limit places above the bulk at each point, for the dimension of the point.
-
-    The last answers are kept, because every trial of an experiment asks the same.
-    """
-    key = (scenario.digest(), settings.get("theory"), *((name, values.tobytes()) for name, values in points.items()))
-    if key not in _COUNTED:
-        if len(_COUNTED) >= 64:
-            _COUNTED.clear()
-        _COUNTED[key] = _count_outliers(scenario, points, settings)
-    return _COUNTED[key]
-
-
-@np.errstate(all="ignore")
-def _count_outliers(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Integers:
-    models, _ = choose_theory(scenario, points, settings.get("theory"))
-    counts = np.zeros(len(points["dim"]), dtype=np.int64)
-    for point, spectrum, _ in list_spectra(scenario, at_finite_size(points), models):
-        counts[point] = len(find_outliers(spectrum, spectrum.upper_edge(), points["dim"][point]))
-    return counts
-
-
-def spectrum_answer(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+def answer_spectrum(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="spectrum"``: density, distribution, edges, atom and outliers at every point."""
     x = settings["x"]
     count = len(points["ridge"])
@@ -177,7 +94,7 @@ def spectrum_answer(scenario: OneStep, points: Points, models: Models, settings:
     return Answer(values, status.astype(str), residual, iterations, {"x": x}, warnings)
 
 
-def resolvent_answer(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+def answer_resolvent(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="resolvent"``: the deterministic equivalent of the resolvent at complex z."""
     z = settings["z"]
     count, blocks = len(points["ridge"]), scenario.blocks

@@ -7,66 +7,55 @@ from collections.abc import Iterator
 import numpy as np
 
 from giantstep.families.one_step.feature_spikes import SPIKE_ROOM, hermite_functions, spike_degrees
-from giantstep.gaussian import Function
+from giantstep.families.one_step.network import Trained
 from giantstep.lab import Draws, Rows, accumulate, to_numpy
-from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
+from giantstep.lab.algebra import add_gram, leading_eigenvectors, outer_gram
 from giantstep.types import DeviceArray, Floats, Integers
 
 
-def weights_spike(weights: DeviceArray, second_layer: DeviceArray, draws: Draws, count: int) -> dict[str, Floats]:
-    """Return the largest singular value of the weights (p, d) and where its vectors point, the same for `count` points.
+def measure_weights(trained: Trained, draws: Draws) -> dict[str, Floats]:
+    """Return the largest singular value of the weights and where its vectors point, the same for all points.
 
     The target direction is e_1; the singular vectors are those of the largest singular value, inside the bulk or not.
     """
-    xp, (p, d) = draws.xp, weights.shape
+    xp, weights, second_layer = draws.xp, trained.network.weights, trained.second_layer
+    p, d = weights.shape
     if p <= d:
-        values, vectors = leading_eigenvectors(outer_gram(weights, xp), 1, xp)
+        powers, vectors = leading_eigenvectors(outer_gram(weights, xp), 1, xp)
         left = vectors[:, 0]
         right = left @ weights
     else:
         gram = xp.zeros((d, d), order="F")
         add_gram(gram, weights, xp)
-        values, vectors = leading_eigenvectors(gram, 1, xp)
+        powers, vectors = leading_eigenvectors(gram, 1, xp)
         right = vectors[:, 0]
         left = weights @ right
-    found = {
-        "top_singular_value": float(values[0]) ** 0.5,
+    values = {
+        "top_singular_value": float(powers[0]) ** 0.5,
         "left_alignment": float((left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))),
         "right_alignment": float(right[0] ** 2 / (right @ right)),
     }
-    return {name: np.full(count, value) for name, value in found.items()}
+    return {name: np.full(len(trained.samples), value) for name, value in values.items()}
 
 
-def feature_spikes(
-    activation: Function,
-    weights: DeviceArray,
-    learnt: DeviceArray,
-    samples: Integers,
-    degrees: Integers,
-    draws: Draws,
-) -> dict[str, Floats]:
+def measure_spikes(trained: Trained, degrees: Integers, draws: Draws) -> dict[str, Floats]:
     """Return the largest singular values of F/sqrt(n) on the fit sample, and their left vectors' overlaps.
 
-    Parameters
-    ----------
-    activation, weights : the network, weights (p, d).
-    learnt : (d,) unit vector, beta/|beta| as the gradient step drew it.
-    samples : (B,) sample sizes n.
-    degrees : degrees j of the functions h_j(kappa), kappa = <x, learnt>.
+    `degrees` are those of the functions h_j(kappa), kappa = <x, beta>/|beta| with beta as the gradient drew it.
     """
-    xp, p = draws.xp, len(weights)
+    xp, p, samples = draws.xp, trained.network.width, trained.samples
     count, beside = len(samples), len(degrees) + 1
     values = np.full((count, SPIKE_ROOM), np.nan)
     overlaps = np.full((count, SPIKE_ROOM, beside), np.nan)
-    blocks = _features_and_functions(activation, weights, learnt, int(samples.max()), degrees, draws)
+    blocks = _features_and_functions(trained, degrees, draws)
     for stage in accumulate(blocks, p + beside, samples.tolist(), xp, keep_rows=False):
         assert not isinstance(stage, Rows)
-        here, shown = samples == stage.size, min(SPIKE_ROOM, p, stage.size)
+        points, shown = samples == stage.size, min(SPIKE_ROOM, p, stage.size)
         powers, vectors = leading_eigenvectors(stage.matrix[:p, :p], shown, xp)
         projected = to_numpy(stage.matrix[p:, :p] @ vectors)
         powers, lengths = to_numpy(powers), to_numpy(stage.matrix.diagonal()[p:])
-        values[here, :shown] = np.sqrt(powers / stage.size)
-        overlaps[here, :shown] = (projected**2 / (powers * lengths[:, None])).T
+        values[points, :shown] = np.sqrt(powers / stage.size)
+        overlaps[points, :shown] = (projected**2 / (powers * lengths[:, None])).T
     alignment, norm_alignment = overlaps[:, :, :-1], overlaps[:, :, -1]
     return {
         "singular_values": values,
@@ -77,16 +66,16 @@ def feature_spikes(
 
 
 def _features_and_functions(
-    activation: Function, weights: DeviceArray, learnt: DeviceArray, rows: int, degrees: Integers, draws: Draws
+    trained: Trained, degrees: Integers, draws: Draws
 ) -> Iterator[tuple[DeviceArray, DeviceArray]]:
     """Yield [F, h_j(kappa), chi] (m, p + J + 1), whose Gram matrix holds all that is wanted, and no labels."""
-    xp, (p, d) = draws.xp, weights.shape
+    xp, (p, d), rows = draws.xp, trained.network.weights.shape, int(trained.samples.max())
     buffer = xp.empty((min(draws.chunk, rows), p + len(degrees) + 1))
     nothing = xp.zeros(len(buffer))
-    for start, stop, inputs in draws.chunks("train", rows, d):
-        block = buffer[: stop - start]
-        block[:, :p] = activation(multiply(inputs, weights.T, xp))
-        functions = hermite_functions(inputs @ learnt, degrees, xp)
+    for features, _, inputs in trained.network.samples("train", rows, draws):
+        block = buffer[: len(features)]
+        block[:, :p] = features
+        functions = hermite_functions(inputs @ trained.directions[:, 0], degrees, xp)
         functions.append((xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5)
         block[:, p:] = xp.stack(functions, axis=1)
-        yield block, nothing[: stop - start]
+        yield block, nothing[: len(block)]

@@ -1,0 +1,105 @@
+"""Spectra of the features of a finite network: eigenvalues along a learning curve, their summary, the resolvent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from giantstep.lab.algebra import eigenvalues, eigenvectors, multiply
+from giantstep.lab.devices import to_numpy
+from giantstep.lab.gram import Rows, accumulate
+from giantstep.types import Array, DeviceArray, Floats, Integers
+
+_ZERO = 1e-11
+_COLUMNS = 1024
+
+Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
+
+
+def gram_eigenvalues(blocks: Blocks, width: int, samples: Integers, xp: ModuleType) -> dict[int, Floats]:
+    """Return the min(n, p) largest eigenvalues of Phi^T Phi, increasing, for every sample size n.
+
+    `blocks` are (features, labels) in turn; see `giantstep.lab.accumulate`.
+    """
+    spectra: dict[int, Floats] = {}
+    for stage in accumulate(blocks, width, samples.tolist(), xp):
+        if isinstance(stage, Rows):
+            kernel = stage.kernel(xp)
+            for size in stage.sizes:
+                spectra[size] = to_numpy(eigenvalues(kernel[:size, :size], xp))
+            del kernel
+        else:
+            spectra[stage.size] = to_numpy(eigenvalues(stage.matrix, xp))
+    return spectra
+
+
+def summarise_spectrum(eigenvalues: Floats, width: int, above: int, x: Floats, room: int) -> dict[str, Any]:
+    """Summarise the min(n, p) largest eigenvalues (increasing), of which `above` lie over the bulk.
+
+    Density and distribution at `x` belong to all `width` eigenvalues without those above; the array of outliers has
+    `room` entries.
+    """
+    above = min(above, len(eigenvalues) - 1)
+    bulk = eigenvalues[: len(eigenvalues) - above]
+    nonzero = bulk[bulk > _ZERO * bulk[-1]]
+    zeros = width - above - len(nonzero)
+    outliers = np.full(room, np.nan)
+    shown = min(above, room)
+    outliers[:shown] = eigenvalues[::-1][:shown]
+    cells = cell_edges(x)
+    counts = np.diff(np.searchsorted(nonzero, cells))
+    return {
+        "density": counts / (width * np.diff(cells)),
+        "cdf": (np.where(x >= 0, zeros, 0) + np.searchsorted(nonzero, x, side="right")) / width,
+        "lower_edge": nonzero[0] if len(nonzero) else np.nan,
+        "upper_edge": nonzero[-1] if len(nonzero) else np.nan,
+        "atom": zeros / width,
+        "mean_eigenvalue": nonzero.sum() / width,
+        "outliers": outliers,
+    }
+
+
+def cell_edges(x: Floats) -> Floats:
+    """Return the midpoints between neighbours, with a first and last edge as far out as the next is in."""
+    if len(x) < 2:
+        return np.full(len(x) + 1, np.nan)
+    middle = 0.5 * (x[1:] + x[:-1])
+    return np.concatenate([[2 * x[0] - middle[0]], middle, [2 * x[-1] - middle[-1]]])
+
+
+def resolvent_traces(
+    blocks: Blocks, neurons: Sequence[slice], rows: DeviceArray, samples: Integers, z: Array, xp: ModuleType
+) -> tuple[Array, Array]:
+    """Return V1 (B, Z, k, k) and V2 (B, Z, k): block traces of (Phi^T Phi/p - z)^-1, over p, with and without the rows.
+
+    `neurons` are those of every block q, `rows` (p, d) what V1 has inserted: tr[W_q^T (...)^-1_qq' W_q']/p.
+    """
+    p, count = len(rows), len(neurons)
+    V2 = np.empty((len(samples), len(z), count), dtype=complex)
+    V1 = np.empty((len(samples), len(z), count, count), dtype=complex)
+    for stage in accumulate(blocks, p, samples.tolist(), xp, keep_rows=False):
+        assert not isinstance(stage, Rows)
+        values, vectors = eigenvectors(stage.matrix, xp)
+        poles = 1 / (to_numpy(values)[None, :] / p - z[:, None]) / p
+        points = samples == stage.size
+        mass = [to_numpy(xp.sum(vectors[block] ** 2, axis=0)) for block in neurons]
+        V2[points] = poles @ np.stack(mass, axis=-1)
+        V1[points] = np.tensordot(poles, _overlaps(vectors, neurons, rows, xp), axes=(1, 2))
+        del vectors
+    return V1, V2
+
+
+def _overlaps(vectors: DeviceArray, neurons: Sequence[slice], rows: DeviceArray, xp: ModuleType) -> Floats:
+    """Return sum over i in q, j in q' of u_i u_j <w_i,w_j> for every eigenvector u: (q, q', p)."""
+    count, p = len(neurons), vectors.shape[1]
+    result = np.empty((count, count, p))
+    for start in range(0, p, _COLUMNS):
+        columns = slice(start, start + _COLUMNS)
+        moved = [multiply(rows[block].T, vectors[block, columns], xp) for block in neurons]
+        for q in range(count):
+            for r in range(q, count):
+                result[q, r, columns] = result[r, q, columns] = to_numpy(xp.sum(moved[q] * moved[r], axis=0))
+    return result
