@@ -82,8 +82,8 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
-def to_json(result: xarray.Dataset) -> str:
-    """Return a result as one strict JSON object.
+def to_json(result: xarray.Dataset, **more: Any) -> str:
+    """Return a result as one strict JSON object, with `more` beside it.
 
     Every coordinate and variable is an array under its own name (a number where it has no dimensions);
     ``dims``, ``dtypes`` and ``about`` say more of each by its name, ``coords`` lists which are coordinates,
@@ -96,7 +96,7 @@ def to_json(result: xarray.Dataset) -> str:
     data["about"] = {name: dict(variable.attrs) for name, variable in variables.items() if variable.attrs}
     data["coords"] = [str(name) for name in result.coords]
     data["attrs"] = dict(result.attrs)
-    return json.dumps(data, allow_nan=False)
+    return json.dumps({**data, **more}, allow_nan=False)
 
 
 def from_json(text: str) -> xarray.Dataset:

@@ -16,7 +16,7 @@ import numpy as np
 from giantstep.batches import solve_limit
 from giantstep.checks import check_flag
 from giantstep.errors import InputError
-from giantstep.family import Engine
+from giantstep.family import Engine, Question
 from giantstep.grid import Grid
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
@@ -257,7 +257,7 @@ class Study:
     def __post_init__(self) -> None:
         if not isinstance(self.scenario, Scenario):
             raise InputError(f"A study needs a scenario, not a {type(self.scenario).__name__}.")
-        question = self.scenario.questions[question_name(self.scenario, self.what)]
+        question = self.question
         own = {engine: [n for n, s in question.settings.items() if s.engines == (engine,)] for engine in _ENGINES}
         known_keys("limit", self.limit, [*LIMIT_SETTINGS, *own["limit"]])
         known_keys("experiment", self.experiment, [*EXPERIMENT_SETTINGS, *own["experiment"]])
@@ -271,6 +271,11 @@ class Study:
         for name in ("finite_size", "strict"):
             check_flag(name, self.limit.get(name, False))
         Experiment(**{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]})
+
+    @property
+    def question(self) -> Question:
+        """The question asked."""
+        return self.scenario.questions[question_name(self.scenario, self.what)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Study):

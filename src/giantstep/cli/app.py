@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from giantstep.cli import explore, exponents, inform, place, store, sweep, verbs
+from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
 _UsageError: Any = typer.BadParameter.__base__
@@ -88,5 +89,5 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     inform.version,
 )
 for command in _COMMANDS:
-    app.command()(command)
+    app.command()(expand(command))
 app.add_typer(store.app)

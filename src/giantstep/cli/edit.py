@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from giantstep.cli.options import Changes, Experiment, Theory, given
 from giantstep.cli.values import assignments, dimensions, many, single
 from giantstep.errors import InputError
 
@@ -18,42 +19,22 @@ _LIMIT_ONLY = ("tolerance", "strict", "finite_size")
 _OPTIONS = ("what", "theory", "trials", "seed", "device", "paired", "keep_trials")
 
 
-@dataclasses.dataclass(frozen=True)
-class Changes:
-    """The options of a command; None is what was not given.
-
-    Attributes
-    ----------
-    what : another question.
-    single, grid : the texts given to ``--set`` and ``--grid``.
-    dim : the text given to ``--dim``.
-    limit, experiment : settings of the engines.
-    """
-
-    what: str | None
-    single: Sequence[str]
-    grid: Sequence[str]
-    dim: str | None
-    limit: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    experiment: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-def edited(study: Study, verb: str, changes: Changes) -> Study:
+def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Experiment) -> Study:
     """Return the study with the changes made; `verb` decides which engine ``--dim`` is for."""
-    fields = assignments("--set", changes.single, lambda name, text: single(text))
-    lists = assignments("--grid", changes.grid, many)
+    fields = assignments("--set", changes.set_ or (), lambda name, text: single(text))
+    lists = assignments("--grid", changes.grid or (), many)
     for name in lists:
         if name in fields:
             raise InputError(f"Field `{name}` is given both to --set and to --grid.")
     fields.update(lists)
-    study = _asking(study, changes.what)
-    question = study.scenario.questions[study.what or next(iter(study.scenario.questions))]
-    settings = {name: fields.pop(name) for name in list(fields) if name in question.settings}
+    options = given(*settings)
+    study = _ask(study, changes.what)
+    own = {name: fields.pop(name) for name in list(fields) if name in study.question.settings}
     limit, experiment = {**study.limit}, {**study.experiment}
     _take_settings(study, fields, limit)
-    limit.update({name: value for name, value in changes.limit.items() if value is not None})
-    experiment.update({name: value for name, value in changes.experiment.items() if value is not None})
-    dim = _dim(study, changes, fields)
+    dim = _take_dim(study, options, fields)
+    limit.update({name: value for name, value in options.items() if name == "theory"})
+    experiment.update({name: value for name, value in options.items() if name != "theory"})
     if dim is not None and verb == "predict":
         limit["dim"] = dim
     elif dim is not None:
@@ -61,36 +42,27 @@ def edited(study: Study, verb: str, changes: Changes) -> Study:
         limit.pop("dim", None)
     grid = {name: value for name, value in study.grid.items() if name.replace("__", ".") not in fields}
     return dataclasses.replace(
-        study,
-        grid={**grid, **fields},
-        settings={**study.settings, **settings},
-        limit=limit,
-        experiment=experiment,
+        study, grid={**grid, **fields}, settings={**study.settings, **own}, limit=limit, experiment=experiment
     )
 
 
-def _asking(study: Study, what: str | None) -> Study:
+def _ask(study: Study, what: str | None) -> Study:
     """Return the study with another question; the settings of the old one go."""
     if what is None or what == study.what:
         return study
-    old = study.scenario.questions[study.what or next(iter(study.scenario.questions))]
 
     def kept(table: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in table.items() if name not in old.settings}
+        return {name: value for name, value in table.items() if name not in study.question.settings}
 
-    return dataclasses.replace(
-        study,
-        what=what,
-        settings=kept(study.settings),
-        limit=kept(study.limit),
-        experiment=kept(study.experiment),
-    )
+    tables: dict[str, Any] = {name: kept(getattr(study, name)) for name in ("settings", "limit", "experiment")}
+    return dataclasses.replace(study, what=what, **tables)
 
 
-def _dim(study: Study, changes: Changes, fields: dict[str, Any]) -> Any:
+def _take_dim(study: Study, options: dict[str, Any], fields: dict[str, Any]) -> Any:
+    text = options.pop("dim", None)
     if "dim" in type(study.scenario).model_fields or "dim" not in fields:
-        return dimensions(changes.dim)
-    if changes.dim is not None:
+        return dimensions(text)
+    if text is not None:
         raise InputError("Field `dim` is given twice.")
     return fields.pop("dim")
 

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from giantstep.cli.options import Json
+
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
 
 
 def exponents(

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from giantstep.cli.options import Json
+
 Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
 
 
 def figures(json: Json = False) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from giantstep.cli.options import Output
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +17,9 @@ RESULTS = (".csv", ".nc", ".json", ".tex")
 PLOTS = (".png", ".pdf", ".svg")
 
 
-def check(out: Sequence[Path], plot: Sequence[Path]) -> None:
+def check_outputs(output: Output) -> None:
     """Refuse what could not be written: unknown suffixes, missing or closed folders, one name twice."""
+    out, plot = output.out or [], output.plot or []
     for option, paths, suffixes in (("--out", out, RESULTS), ("--plot", plot, PLOTS)):
         for path in paths:
             if path.suffix.lower() not in suffixes:
@@ -40,30 +42,26 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"The folder {str(folder)!r} cannot be written to.")
 
 
-def write(result: xarray.Dataset, out: Sequence[Path], plot: Sequence[Path]) -> None:
-    """Write a result to all its files; where one fails, none is left behind or changed."""
-    staged = {path: path.with_name(f".giantstep-{os.getpid()}-{path.name}") for path in [*out, *plot]}
-    try:
-        for path in out:
-            from giantstep.files import save
-
-            save(result, staged[path])
-        for path in plot:
-            from giantstep.figures.plot import plot as draw
-
-            draw(result, path=staged[path])
-        for path, temporary in staged.items():
-            os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
-    finally:
-        for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
-
-
 def check_new_folder(folder: Path) -> None:
     """Refuse a folder that is not there and could not be made."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file, not a folder.")
-    nearest = next(parent for parent in [folder, *folder.absolute().parents] if parent.exists())
-    check_folder(nearest)
+    check_folder(next(parent for parent in [folder, *folder.absolute().parents] if parent.exists()))
+
+
+def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
+    """Write a result to all its files and return them; where one fails, none is left behind or changed."""
+    from giantstep.files import atomic_write, save
+
+    out, plot = output.out or [], output.plot or []
+    try:
+        with ExitStack() as stack:
+            for path in out:
+                save(result, stack.enter_context(atomic_write(path)))
+            for path in plot:
+                from giantstep.figures.plot import plot as draw
+
+                draw(result, path=stack.enter_context(atomic_write(path)))
+    except OSError as error:
+        raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
+    return [*out, *plot]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from giantstep.cli import outputs
+from giantstep.cli.options import Json, Output
+from giantstep.cli.outputs import check_outputs
 
 
 def place(
@@ -23,7 +23,7 @@ def place(
     ] = None,
     transpose: Annotated[bool, typer.Option("--transpose", help="The file has samples as columns.")] = False,
     seed: Annotated[int, typer.Option(help="Any whole number from 0 on.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")] = False,
+    json: Json = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
     ] = None,
@@ -31,19 +31,16 @@ def place(
     """Say whether clusters in a dataset are easy, hard or impossible to find."""
     from giantstep.errors import bad_field
     from giantstep.estimators.matrices import read_matrix
-    from giantstep.estimators.placing import place as placed
+    from giantstep.estimators.placing import place as find_place
+    from giantstep.files import atomic_write
 
-    outputs.check([], [plot] if plot else [])
+    check_outputs(Output(plot=[plot] if plot else []))
     if seed < 0:
         raise bad_field("seed", seed, "a whole number at least 0")
-    placement = placed(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
+    placement = find_place(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
     if plot:
-        staged = plot.with_name(f".giantstep-{os.getpid()}-{plot.name}")
-        try:
-            placement.plot(staged)
-            os.replace(staged, plot)
-        finally:
-            staged.unlink(missing_ok=True)
+        with atomic_write(plot) as temporary:
+            placement.plot(temporary)
     print(json_module.dumps(placement.to_dict(), allow_nan=False) if json else placement.report())
     if plot:
         print(f"wrote {plot}", file=sys.stderr)

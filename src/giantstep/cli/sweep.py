@@ -7,106 +7,69 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from giantstep.cli import outputs, verbs
-from giantstep.cli.edit import Changes, edited
+from giantstep.cli.edit import edit_study
+from giantstep.cli.options import Changes, Output, StudyFile, Theory, Trials
+from giantstep.cli.outputs import check_outputs
 from giantstep.cli.values import assignments, single
+from giantstep.cli.verbs import hand_over
 
 INTERRUPTED = 130
 
-StudyFile = Annotated[Path, typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")]
-StoreFile = Annotated[
-    Path | None, typer.Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there.")
-]
-Source = Annotated[str, typer.Option(help="experiment or limit.")]
-Engine = Annotated[str | None, typer.Option(help="local, processes or dask; chosen by the options below if left out.")]
-Workers = Annotated[int | None, typer.Option(help="Tasks at once.")]
-Scheduler = Annotated[str | None, typer.Option(metavar="ADDRESS", help="A running Dask scheduler.")]
-Threads = Annotated[int | None, typer.Option(help="BLAS threads of each worker.")]
-Memory = Annotated[float | None, typer.Option(metavar="GIB", help="Memory a worker may take for a task.")]
-TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time a task may take.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Compute failures of earlier runs again.")]
-Until = Annotated[
-    list[str] | None,
-    typer.Option(metavar="VARIABLE=ERROR", help="More trials where its standard error is above; may be repeated."),
-]
-MostTrials = Annotated[int | None, typer.Option(help="Trials of a point under --until, at most.")]
-Refine = Annotated[
-    str | None, typer.Option(metavar="FIELD=TOLERANCE", help="More points where the curve bends by more than that.")
-]
-MostPoints = Annotated[int, typer.Option(help="Values of the field under --refine, at most.")]
+
+@dataclass(frozen=True)
+class Run:
+    """Where and how a sweep runs: keywords of `giantstep.sweep`."""
+
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="DB", help="The SQLite file that keeps the results; made where it is not there."),
+    ] = None
+    source: Annotated[str, typer.Option(help="experiment or limit.")] = "experiment"
+    engine: Annotated[
+        str | None, typer.Option(help="local, processes or dask; chosen by the options below if left out.")
+    ] = None
+    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None
+    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
+    threads: Annotated[int | None, typer.Option(help="BLAS threads of each worker.")] = None
+    memory: Annotated[float | None, typer.Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time a task may take.")] = None
+    retry: Annotated[bool, typer.Option("--retry", help="Compute failures of earlier runs again.")] = False
+    until: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VARIABLE=ERROR", help="More trials where its standard error is above; may be repeated."),
+    ] = None
+    most_trials: Annotated[int | None, typer.Option(help="Trials of a point under --until, at most.")] = None
+    refine: Annotated[
+        str | None, typer.Option(metavar="FIELD=TOLERANCE", help="More points where the curve bends by more than that.")
+    ] = None
+    most_points: Annotated[int, typer.Option(help="Values of the field under --refine, at most.")] = 200
 
 
 def sweep(
-    study: StudyFile,
-    store: StoreFile = None,
-    source: Source = "experiment",
-    engine: Engine = None,
-    workers: Workers = None,
-    scheduler: Scheduler = None,
-    threads: Threads = None,
-    memory: Memory = None,
-    time_limit: TimeLimit = None,
-    retry: Retry = False,
-    until: Until = None,
-    most_trials: MostTrials = None,
-    refine: Refine = None,
-    most_points: MostPoints = 200,
-    what: verbs.What = None,
-    set_: verbs.Set = None,
-    grid: verbs.Grid = None,
-    theory: verbs.Theory = None,
-    dim: verbs.Dim = None,
-    trials: verbs.Trials = None,
-    seed: verbs.Seed = None,
-    device: verbs.Device = None,
-    paired: verbs.Paired = False,
-    keep_trials: verbs.KeepTrials = False,
-    out: verbs.Out = None,
-    json: verbs.Json = False,
-    plot: verbs.Plot = None,
+    study: Annotated[Path, StudyFile], run: Run, changes: Changes, theory: Theory, experiment: Trials, output: Output
 ) -> None:
     """Answer a study over a large grid; what the store has is not computed again."""
+    from giantstep.study import Study
     from giantstep.sweep.runner import Interrupted
 
-    experiment = {"trials": trials, "seed": seed, "device": device, "paired": paired or None}
-    changes = Changes(
-        what,
-        set_ or (),
-        grid or (),
-        dim,
-        limit={"theory": theory},
-        experiment={**experiment, "keep_trials": keep_trials or None},
-    )
-    verb = "predict" if source == "limit" else "simulate"
-    outputs.check(out or [], plot or [])
-    from giantstep.study import Study
-
-    opened = edited(Study.read(study), verb, changes)
-    options: dict[str, Any] = {
-        "engine": engine,
-        "workers": workers,
-        "scheduler": scheduler,
-        "threads": threads,
-        "memory": memory,
-        "time_limit": time_limit,
-        "retry": retry,
-        "until": _table("--until", until),
-        "most_trials": most_trials,
-        "refine": _table("--refine", None if refine is None else [refine]),
-        "most_points": most_points,
-    }
+    check_outputs(output)
+    verb = "predict" if run.source == "limit" else "simulate"
+    edited = edit_study(Study.read(study), verb, changes, theory, experiment)
+    refine = None if run.refine is None else [run.refine]
+    wishes = {"until": _table("--until", run.until), "refine": _table("--refine", refine)}
     try:
         with _telling():
-            result = opened.sweep(store=store, source=source, **options)
+            result = edited.sweep(**{**vars(run), **wishes})
     except Interrupted as stop:
         print(f"giantstep: {stop}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    verbs.hand_over(result, out, plot, json)
+    hand_over(result, output)
 
 
 def _table(option: str, texts: list[str] | None) -> dict[str, Any] | None:

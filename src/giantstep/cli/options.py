@@ -1,0 +1,142 @@
+"""Options that several commands share, in groups: a command takes the groups, `expand` gives it their options."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+StudyFile = typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
+Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is asked instead of what the study says."""
+
+    what: Annotated[str | None, typer.Option(help="The question asked (see `giantstep describe`).")] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Change a field or setting; may be repeated."),
+    ] = None
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUES",
+            help="Vary a field: start:stop:num[:log] or a list with commas; may be repeated.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Which limit."""
+
+    theory: Annotated[str | None, typer.Option(help="Another published theory of the same quantity, by name.")] = None
+
+
+@dataclass(frozen=True)
+class Limit(Theory):
+    """Settings of the limit."""
+
+    dim: Annotated[
+        str | None, typer.Option(metavar="N", help="Add the leading finite-size correction at this dimension.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Settings of the experiment."""
+
+    dim: Annotated[str | None, typer.Option(metavar="N", help="Dimension of the data; several with commas.")] = None
+    trials: Annotated[int | None, typer.Option(help="Independent repetitions.")] = None
+    seed: Annotated[int | None, typer.Option(help="Any whole number from 0 on.")] = None
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None
+    paired: Annotated[bool, typer.Option("--paired", help="Give all points the same draws.")] = False
+
+
+@dataclass(frozen=True)
+class Trials(Experiment):
+    """Settings of an experiment whose trials may be kept."""
+
+    keep_trials: Annotated[bool, typer.Option("--keep-trials", help="Keep every trial, not just the mean.")] = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """What counts as agreement."""
+
+    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = (
+        False
+    )
+    allow: Annotated[
+        float, typer.Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class Output:
+    """What becomes of a result."""
+
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Write the result: .csv, .nc, .json, .tex; may be repeated."),
+    ] = None
+    json: Json = False
+    plot: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg; may be repeated."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A user's own table in place of a study."""
+
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples."),
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --data: the column that holds the labels.")
+    ] = None
+    scale: Annotated[
+        str | None, typer.Option(metavar="HOW", help="With --data: columns (each to unit variance), global or none.")
+    ] = None
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """Return the options that were given, by name."""
+    options = {name: value for group in groups for name, value in vars(group).items()}
+    return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with an option for every field of the groups that it takes, as typer reads a function."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    options: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        group = groups.get(parameter.name)
+        if group is None:
+            options.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        inside = get_type_hints(group, include_extras=True)
+        options += [parameter.replace(name=f.name, default=f.default, annotation=inside[f.name]) for f in fields(group)]
+
+    @functools.wraps(command)
+    def expanded(**values: Any) -> None:
+        taken = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**taken, **values)
+
+    expanded.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {option.name: option.annotation for option in options}
+    return expanded
