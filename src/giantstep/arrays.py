@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError
+from giantstep.files import atomic_write
 from giantstep.types import Array, Floats
 
 WRITTEN_OUT = 256
@@ -129,9 +130,8 @@ def write_arrays(model: BaseModel, folder: Path) -> list[Path]:
     for array in large_arrays(model):
         path = folder / array.file
         if not path.exists():
-            temporary = path.with_suffix(".part.npz")
-            np.savez_compressed(temporary, array=array.values)
-            temporary.replace(path)
+            with atomic_write(path) as temporary:
+                np.savez_compressed(temporary, array=array.values)
         written.append(path)
     return written
 
