@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 import giantstep as gs
+from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_trajectory
-from giantstep.families.online_sgd.limit import drive_of
-from giantstep.families.online_sgd.moments import engine_for
+from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
 from giantstep.families.online_sgd.start import starts
 from giantstep.lab import Draws
@@ -53,15 +53,15 @@ def map_rate(scenario: gs.OnlineSGD, steps: int, batch: int = 1, kind: str = "au
     """Return steps per second of the map, summed over a batch of rates."""
     points = {name: np.full(batch, value) for name, (value, _) in scenario.numeric_fields().items()}
     points["rate"] = points["rate"] * np.linspace(0.5, 1.5, batch)
-    drive, engine = drive_of(scenario, points), engine_for(scenario, kind)
+    drive, integrator = drive_of(scenario, points), integrator_for(scenario, kind)
     start = starts(scenario, scenario.dim, 0, 0, 1)
     M, Q = (np.repeat(part, batch, axis=0) for part in start)
-    return batch * steps / seconds(lambda: map_trajectory(engine, drive, M, Q, np.array([steps])))
+    return batch * steps / seconds(lambda: map_trajectory(integrator, drive, M, Q, np.array([steps])))
 
 
 def simulator_seconds(scenario: gs.OnlineSGD, simulator: str, steps: int) -> float:
     """Return the seconds of one update."""
-    points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
+    points = scenario.point()
     start = starts(scenario, scenario.dim, 0, 0, 1)
 
     def run() -> object:

@@ -31,7 +31,8 @@ def follow(network: overlap_map.Network, steps: int) -> overlap_map.Overlaps:
     """Iterate the map of a network."""
     state = overlap_map.start(network)
     for _ in range(steps):
-        state = overlap_map.step(network, state, overlap_map.gradient(network, state, 0.25), 1.0)
+        space = overlap_map.shared_space(network, state)
+        state = overlap_map.step(network, state, overlap_map.gradient(network, state, 0.25, space), 1.0)
     return state
 
 

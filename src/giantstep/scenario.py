@@ -333,6 +333,10 @@ class Scenario(BaseModel):
             place[last] = wanted[name]
         return type(self)(**content)
 
+    def point(self) -> dict[str, Floats]:
+        """Return the numeric fields as a batch of one point."""
+        return {name: np.array([value]) for name, (value, _) in self.numeric_fields().items()}
+
     def numeric_fields(self) -> dict[str, tuple[float, FieldInfo]]:
         """Return every field that holds one number here: dotted name -> (value, declaration)."""
         return {

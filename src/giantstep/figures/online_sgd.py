@@ -389,34 +389,32 @@ def width(bench: Bench) -> Figure:
 
 def _adaptive(axes: Axes, bench: Bench) -> None:
     """Switch to the squared loss, with a decaying rate, once the error has fallen below 0.6 of its start."""
-    from giantstep.families.online_sgd.limit import drive_of
-    from giantstep.families.online_sgd.moments import engine_for
+    from giantstep.families.online_sgd.drive import drive_of
+    from giantstep.families.online_sgd.dynamics import map_step
+    from giantstep.families.online_sgd.integrators import integrator_for
     from giantstep.families.online_sgd.simulators import LawSimulator
     from giantstep.families.online_sgd.start import starts
+    from giantstep.families.online_sgd.states import rows
     from giantstep.lab import Draws
 
     d = bench.sized(256, 1024)
     first = hermite(1.85, "correlation", 0.05, d, 100)
-    engine = engine_for(first)
+    integrator = integrator_for(first)
 
     def path(law: bool, switch: bool, seed: int = 0) -> list[float]:
-        from giantstep.families.online_sgd.dynamics import map_step, rows
-
         M, Q = starts(first, d, seed, 0, 1)
         draws, scenario, rate, errors = Draws(seed, "adaptive", 0), first, first.rate, []
         for _ in range(100):
-            errors.append(float(engine.mse(rows(M, Q))[0]))
+            errors.append(float(integrator.mse(rows(M, Q))[0]))
             if switch and scenario is first and errors[-1] < 0.6 * errors[0]:
                 scenario, rate = first.replace(algorithm="squared"), 0.1 * first.rate
-            points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
-            points["rate"] = np.array([rate])
-            drive = drive_of(scenario, points)
+            drive = drive_of(scenario, {**scenario.point(), "rate": np.array([rate])})
             if law:
                 states = LawSimulator(scenario, drive, d, scenario.batch_size, 1, draws).run(M, Q)
                 next(states)
                 M, Q = (part[0] for part in next(states))
             else:
-                M, Q = map_step(engine_for(scenario), drive, M, Q)
+                M, Q = map_step(integrator_for(scenario), drive, M, Q)
             rate = rate * 0.995 if scenario is not first else rate
         return errors
 
@@ -522,7 +520,6 @@ def _repetition_curve(
     axes: Axes, bench: Bench, target: str, algorithm: str, d: int, tau: float, colour: str, marker: str
 ) -> None:
     from giantstep.families.online_sgd.escape import linear_theory
-    from giantstep.families.online_sgd.moments import engine_for
     from giantstep.study import simulate
 
     steps = round(tau * d)
@@ -544,8 +541,7 @@ def _repetition_curve(
                     line=0.02 + 3 / math.sqrt(d * bench.sized(120, 400)))  # fmt: skip
         limit_line(axes, fine, np.hypot(curve, 0), colour)
     else:
-        points = {field: np.array([value]) for field, (value, _) in scenario.numeric_fields().items()}
-        _, curve = linear_theory(scenario, points, engine_for(scenario), fine)
+        _, curve = linear_theory(scenario, fine)
         curve = np.where(curve < 0.5, curve, np.nan)
         limit_line(axes, fine, curve, colour)
         measured = runs["rms"].values[:, 0]

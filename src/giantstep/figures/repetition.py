@@ -162,11 +162,8 @@ def _theory(bench: Bench, name: str, case: Case, scenario: OnlineSGD, kept: Any)
         return None
     if case.theory == "linear":
         from giantstep.families.online_sgd.escape import linear_theory
-        from giantstep.families.online_sgd.moments import engine_for
 
-        points = {known: np.array([value]) for known, (value, _) in scenario.numeric_fields().items()}
-        tau = kept * scenario.batch_size / scenario.dim
-        return linear_theory(scenario, points, engine_for(scenario), tau)[1][:, None]
+        return linear_theory(scenario, kept * scenario.batch_size / scenario.dim)[1][:, None]
     limit = bench.predict(
         f"{name}-limit", scenario, {}, theory=case.theory,
         settings={"times": kept.tolist(), "points": bench.sized(4096, 16384)},

@@ -12,7 +12,7 @@ from giantstep.families.giant_steps.bounds import lower_bound
 EX1, EX2 = "(4*z1 + z1**2 + z2)/2", "(z1 + z1**2 + z2 - z2**2)/2"
 PAIR = "(h4(z1)/24 + h2(z1)/2 + z1 + h4(z2)/24 + h2(z2)/2 + z2)/2"
 
-# the notes: cosines of the step with w*_1, w*_2 for a = +1, then a = -1; squared norms after the step
+# gradient_dynamics section 5.3: cosines of the step with w*_1, w*_2 for a = +1, then a = -1; squared norms after it
 REFERENCE = {
     EX1: [
         ((0.52688, 0.13172, -0.52688, -0.13172), (16.20704, 14.61127)),
@@ -156,7 +156,7 @@ def test_lower_parts_dominate_raw_labels_and_are_gone_from_cleaned_ones():
 # -- errors and bounds ---------------------------------------------------------------------------------------
 
 
-def test_bounds_of_the_notes():
+def test_bounds_have_the_reference_values():
     none, diagonal = np.zeros((0, 2)), np.array([[1.0, 1.0]]) / math.sqrt(2)
     assert lower_bound(gs.Target(PAIR), none, 1) == pytest.approx(0.2708333, abs=5e-8)
     assert lower_bound(gs.Target(EX2), none, 1) == pytest.approx(1.0, abs=1e-12)

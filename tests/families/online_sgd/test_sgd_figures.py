@@ -34,7 +34,7 @@ def test_recipes_are_registered_with_papers_and_times():
     assert all(recipe.seconds_quick <= 120 and recipe.parameters for recipe in RECIPES)
 
 
-def test_cases_have_the_parameters_of_the_notes():
+def test_cases_have_the_parameters_of_the_papers():
     stairs = repetition.STAIRCASES[-1].scenario("extragradient", quick=False)
     assert (stairs.dim, stairs.width, stairs.directions, stairs.batch_size) == (1024, 4, 3, 1)
     assert stairs.rate == pytest.approx(0.01 * 4 / 1024) and np.array(stairs.initial_overlap)[:, 0].min() == 1

@@ -1,15 +1,18 @@
-"""The limit of one-pass SGD: reference values of the notes, second routes, invariances."""
+"""The limit of one-pass SGD: reference values of gradient_dynamics, second routes, invariances."""
 
 import numpy as np
 import pytest
 
 import giantstep as gs
 from giantstep.families.online_sgd.closed_path import closed_path, single_step
-from giantstep.families.online_sgd.drive import Drive
-from giantstep.families.online_sgd.dynamics import flow, map_step, rows
+from giantstep.families.online_sgd.drive import Drive, drive_of
+from giantstep.families.online_sgd.dynamics import flow, map_step
+from giantstep.families.online_sgd.erf import ErfIntegrator
 from giantstep.families.online_sgd.escape import escape, growth_rates, linear_theory
-from giantstep.families.online_sgd.limit import drive_of
-from giantstep.families.online_sgd.moments import ErfEngine, KinkEngine, NodeEngine, engine_for
+from giantstep.families.online_sgd.integrators import integrator_for
+from giantstep.families.online_sgd.kinks import KinkIntegrator
+from giantstep.families.online_sgd.moments import NodeIntegrator
+from giantstep.families.online_sgd.states import rows
 
 M0 = np.array([[0.3, 0.1], [-0.1, 0.2]])
 Q0 = np.array([[1.0, 0.2], [0.2, 1.0]])
@@ -39,10 +42,6 @@ def h3(mu, algorithm, gamma0, dim, *, constant=False, steps=60_000):
     )
 
 
-def points_of(scenario):
-    return {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
-
-
 def state(scenario):
     return np.array(scenario.initial_overlap)[None], np.array(scenario.initial_gram)[None]
 
@@ -57,14 +56,14 @@ REFERENCE = {
 
 
 @pytest.mark.parametrize("constraint", ["projected", "spherical"])
-def test_thirty_steps_have_the_values_of_the_notes(constraint):
+def test_thirty_steps_have_the_reference_values(constraint):
     result = gs.predict(mixed(constraint), times=[30], nodes=24)
     found = [*result.M.values.ravel(), *result.Q.values.ravel()[[0, 1, 3]]]
     np.testing.assert_allclose(found, REFERENCE[constraint], atol=1.2e-6)
 
 
 @pytest.mark.slow
-def test_thirty_plain_steps_have_the_values_of_the_notes():
+def test_thirty_plain_steps_have_the_reference_values():
     """At Q11 = 4 the product rule needs more nodes."""
     result = gs.predict(mixed(), times=[30], nodes=40)
     found = [*result.M.values.ravel(), *result.Q.values.ravel()[[0, 1, 3]]]
@@ -125,7 +124,7 @@ def warm(rate, batch):
     ],
 )
 def test_warm_start_runs_of_the_authors(rate, batch, half_mse):
-    """The notes took the leading term of the scatter; the published map is visibly off, the exact one within 1e-4."""
+    """gradient_dynamics section 3 has the leading term of the scatter; the published map is visibly off."""
     times = [0, 100, 300, 1000]
     found = gs.predict(warm(rate, batch), times=times, theory="asymptotic").mse.values / 2
     np.testing.assert_allclose(found, half_mse, atol=1e-6)
@@ -180,15 +179,15 @@ def test_linear_growth_rates(target, algorithm, rates):
     """Per tau = samples/d: even targets are learned by an instability, whose sign decides."""
     d = 512
     scenario = gs.OnlineSGD(target=target, dim=d, rate=0.01 / d, algorithm=algorithm, initial_overlap="zero")
-    drive = drive_of(scenario, points_of(scenario))
-    r, dq, diffusion = growth_rates(scenario, drive, engine_for(scenario), 1.0)
+    drive = drive_of(scenario, scenario.point())
+    r, dq, diffusion = growth_rates(scenario, drive, integrator_for(scenario), 1.0)
     np.testing.assert_allclose([r * d, dq * d, diffusion * d * d], rates, rtol=3e-4)
 
 
 def test_linear_theory_of_second_hermite():
     d = 512
     scenario = gs.OnlineSGD(target="h2(z1)", dim=d, rate=0.01 / d, algorithm="extragradient", initial_overlap="zero")
-    q, rms = linear_theory(scenario, points_of(scenario), engine_for(scenario), np.array([50.0, 100.0, 200.0]))
+    q, rms = linear_theory(scenario, np.array([50.0, 100.0, 200.0]))
     np.testing.assert_allclose(q, [0.6429, 0.4149, 0.1767], atol=6e-5)
     np.testing.assert_allclose(rms, [0.0077, 0.0163, 0.0733], atol=6e-5)
 
@@ -214,7 +213,7 @@ def test_escape_times_with_their_constant(algorithm, gamma0, batch, dim, thresho
         constraint="projected",
         initial_overlap="gaussian",
     )
-    found, rate = escape(scenario, points_of(scenario), threshold, engine_for(scenario))
+    found, rate = escape(scenario, scenario.point(), threshold, integrator_for(scenario))
     assert found[0] * batch / dim == pytest.approx(time, abs=2e-5 if time > 50 else 2e-6)
     assert rate[0] > 0
 
@@ -223,7 +222,7 @@ def test_no_escape_where_noise_destroys_the_instability():
     scenario = gs.OnlineSGD(
         target="h2(z1)", activation="h2", dim=1000, rate=2.0 / 1000, algorithm="correlation", constraint="projected"
     )
-    found, _ = escape(scenario, points_of(scenario), 0.5, engine_for(scenario))
+    found, _ = escape(scenario, scenario.point(), 0.5, integrator_for(scenario))
     assert np.isnan(found[0])
 
 
@@ -250,21 +249,21 @@ def test_polylogarithmic_table():
 def test_small_overlap_expansion_of_third_hermite():
     """Drift 18 m^2 and noise chi(0) = 108 (correlation), 3456 (squared)."""
     for algorithm, noise in (("correlation", 108), ("squared", 3456)):
-        engine = engine_for(h3(1, algorithm, 0.01, 64))
+        integrator = integrator_for(h3(1, algorithm, 0.01, 64))
         M, Q = np.array([[[1e-3]]]), np.ones((1, 1, 1))
-        force = engine.forces(rows(M, Q), 0 * ONE, 0 * ONE)
+        force = integrator.forces(rows(M, Q), 0 * ONE, 0 * ONE)
         assert force.chi[0, 0, 0] == pytest.approx(noise, rel=1e-4)
         tangent = force.drift[0, 0, 0] - 1e-3 * float((force.drift[0, 0] * rows(M, Q)[0, 0]).sum())
         assert tangent / 18e-6 == pytest.approx(1, rel=1e-3)
 
 
-# -- engines and invariances -------------------------------------------------------------------------------
+# -- integrators and invariances -------------------------------------------------------------------------------
 
 
 def test_closed_forms_equal_the_product_rule():
     scenario = mixed(target="erf(z1 - z2/2)/2 + 0.7*erf(z2/sqrt(2))", activation="1.2*erf(0.6*z)")
-    closed, rule = engine_for(scenario), engine_for(scenario, "tensor", 40)
-    assert isinstance(closed, ErfEngine) and isinstance(rule, NodeEngine)
+    closed, rule = integrator_for(scenario), integrator_for(scenario, "tensor", 40)
+    assert isinstance(closed, ErfIntegrator) and isinstance(rule, NodeIntegrator)
     R = rows(*state(scenario))
     for one, other in zip(closed.forces(R, 0 * ONE, 0.1 * ONE), rule.forces(R, 0 * ONE, 0.1 * ONE)):
         np.testing.assert_allclose(one, other, atol=2e-7)
@@ -279,8 +278,8 @@ def test_plain_floats_equal_arrays(terms, constraint, algorithm):
         target="2*erf(0.7*z1)", activation="1.5*erf(z)", second_layer=[0.8], rate=1, algorithm=algorithm
     )
     drive = Drive(0.3 * ONE, 50 * ONE, 3 * ONE, 0 * ONE, 0.1 * ONE, np.array([0.8]), constraint, terms)
-    advance = single_step(engine_for(scenario), drive)
-    M, Q = map_step(engine_for(scenario), drive, np.array([[[0.3]]]), np.array([[[1.4]]]))
+    advance = single_step(integrator_for(scenario), drive)
+    M, Q = map_step(integrator_for(scenario), drive, np.array([[[0.3]]]), np.array([[[1.4]]]))
     np.testing.assert_allclose(advance(0.3, 1.4), [M.item(), Q.item()], rtol=1e-12)
 
 
@@ -294,13 +293,13 @@ def test_paths_in_place_equal_steps_of_the_map(terms, constraint, algorithm):
     wide = np.ones(3)
     pace = np.array([0.1, 0.3, 1e5])
     drive = Drive(pace, 50 * wide, 3 * wide, 0 * wide, 0.1 * wide, np.array([1.0, -0.7]), constraint, terms)
-    engine = engine_for(scenario)
+    integrator = integrator_for(scenario)
     M, Q = (np.repeat(part, 3, axis=0) for part in state(scenario))
-    path = closed_path(engine, drive, M, Q, 1e6)
+    path = closed_path(integrator, drive, M, Q)
     path.run(40)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(40):
-            M, Q = map_step(engine, drive, M, Q)
+            M, Q = map_step(integrator, drive, M, Q)
     for one, other in zip(path.state(), (M, Q)):
         np.testing.assert_allclose(one[:2], other[:2], rtol=0, atol=1e-12)
         assert np.isnan(one[2]).all() if constraint == "none" else np.allclose(one[2], other[2], atol=1e-9)
@@ -308,15 +307,15 @@ def test_paths_in_place_equal_steps_of_the_map(terms, constraint, algorithm):
 
 def test_directions_that_no_teacher_sees_leave_the_path_to_the_map():
     scenario = gs.OnlineSGD(target="erf(z2)", activation="erf", rate=0.1, initial_overlap=[[0.1, 0.2]], steps=5)
-    drive = drive_of(scenario, points_of(scenario))
-    assert closed_path(engine_for(scenario), drive, *state(scenario), 1e6) is None
+    drive = drive_of(scenario, scenario.point())
+    assert closed_path(integrator_for(scenario), drive, *state(scenario)) is None
     assert np.isfinite(gs.predict(scenario).M.values).all()
 
 
 def test_pieces_between_kinks_equal_sobol_points():
     scenario = gs.OnlineSGD(target="z1*h2(z2) + z1", algorithm="extragradient", inner_rate=0.3, rate=1, noise=0.2)
-    piecewise, sampled = engine_for(scenario), engine_for(scenario, "sobol", None, 1 << 17)
-    assert isinstance(piecewise, KinkEngine)
+    piecewise, sampled = integrator_for(scenario), integrator_for(scenario, "sobol", None, 1 << 17)
+    assert isinstance(piecewise, KinkIntegrator)
     R = rows(np.array([[[0.3, -0.2]]]), np.array([[[0.8]]]))
     for one, other in zip(piecewise.forces(R, 0.3 * ONE, 0.2 * ONE), sampled.forces(R, 0.3 * ONE, 0.2 * ONE)):
         np.testing.assert_allclose(one, other, rtol=2e-2, atol=4e-3)
@@ -326,8 +325,8 @@ def test_pieces_between_kinks_equal_sobol_points():
 @pytest.mark.parametrize("algorithm", ["exponential", "two-step", "squared"])
 def test_pieces_resolve_the_kinks_of_every_algorithm(algorithm):
     scenario = gs.OnlineSGD(target="h3(z1)", algorithm=algorithm, rate=0.05 / 100, dim=100, initial_overlap=[[0.3]])
-    inner = scenario.inner_rates(points_of(scenario))
-    assert engine_for(scenario).error(rows(np.array([[[0.3]]]), np.array([[[0.8]]])), inner, 0 * ONE) < 1e-4
+    inner = scenario.inner_rates(scenario.point())
+    assert integrator_for(scenario).error(rows(np.array([[[0.3]]]), np.array([[[0.8]]])), inner, 0 * ONE) < 1e-4
 
 
 def test_sampled_limits_have_standard_errors_that_cover_the_exact_one():
@@ -358,20 +357,19 @@ def test_the_ode_stops_at_recovery():
 
 
 def test_large_batches_leave_the_population_drift():
-    small, large = (
-        map_step(engine_for(mixed()), drive_of(mixed(), {**points_of(mixed()), "batch_size": n * ONE}), *state(mixed()))
-        for n in (1e3, 1e15)
-    )
+    scenario, integrator = mixed(), integrator_for(mixed())
+    drives = [drive_of(scenario, {**scenario.point(), "batch_size": n * ONE}) for n in (1e3, 1e15)]
+    small, large = (map_step(integrator, drive, *state(scenario)) for drive in drives)
     R = rows(*state(mixed()))
-    moved = R + 0.3 * np.array([1, -0.7])[:, None] * engine_for(mixed()).forces(R, 0 * ONE, 0.1 * ONE).drift
+    moved = R + 0.3 * np.array([1, -0.7])[:, None] * integrator_for(mixed()).forces(R, 0 * ONE, 0.1 * ONE).drift
     np.testing.assert_allclose(large[1], moved @ moved.transpose(0, 2, 1), atol=1e-12)
     assert np.abs(small[1] - large[1]).max() > 1e-3
 
 
 def test_label_noise_enters_the_scatter_only():
-    engine = engine_for(mixed("projected"))
+    integrator = integrator_for(mixed("projected"))
     R = rows(*state(mixed()))
-    quiet, loud = (engine.forces(R, 0 * ONE, noise * ONE) for noise in (0.0, 0.4))
+    quiet, loud = (integrator.forces(R, 0 * ONE, noise * ONE) for noise in (0.0, 0.4))
     np.testing.assert_array_equal(quiet.drift, loud.drift)
     assert np.abs(quiet.chi - loud.chi).max() > 0.01
 
@@ -456,7 +454,7 @@ def test_divergence_is_reported_and_keeps_what_came_before():
 
 def test_flow_keeps_rows_on_the_sphere():
     scenario = mixed("projected")
-    _, dQ = flow(engine_for(scenario), drive_of(scenario, points_of(scenario)), *state(scenario))
+    _, dQ = flow(integrator_for(scenario), drive_of(scenario, scenario.point()), *state(scenario))
     np.testing.assert_allclose(np.diagonal(dQ[0]), 0, atol=1e-14)
 
 
@@ -505,7 +503,7 @@ def test_a_start_without_overlap_stays_at_the_saddle():
 
 
 def test_sampled_moments_keep_equal_neurons_equal():
-    """Eight relu neurons, a = +-1, z1 + H3(z2) at tau = 33.3: the notes have .134 and .0342 (SGD: .160, 0)."""
+    """Eight relu neurons, a = +-1, z1 + H3(z2) at tau = 33.3, as in gradient_dynamics section 4.2."""
     d = 300
     fields = {"target": "z1 + h3(z2)", "second_layer": [1, -1] * 4, "dim": d, "rate": 0.08 / d, "steps": 10**4}
     for algorithm, expected in (("extragradient", (0.134, 0.0342)), ("squared", (0.160, 0.0))):

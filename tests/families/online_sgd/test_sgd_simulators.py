@@ -1,4 +1,4 @@
-"""The two experiments: held to each other in mean and variance, to the map, and to the notes."""
+"""The two experiments: held to each other in mean and variance, to the map, and to gradient_dynamics section 3."""
 
 import itertools
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import map_step
-from giantstep.families.online_sgd.limit import drive_of
-from giantstep.families.online_sgd.moments import engine_for
+from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.simulators import SIMULATORS
 from giantstep.families.online_sgd.start import starts
 from giantstep.lab import Draws
@@ -92,7 +91,7 @@ def test_one_step_of_the_law_has_the_mean_of_the_exact_map_and_not_of_the_publis
     one = np.ones(1)
     for terms, low, high in (("map", 0, 4), ("published", 8, np.inf)):
         drive = Drive(one, 12 * one, 2 * one, 0 * one, 0.1 * one, np.array(scenario.second_layer), "none", terms)
-        M, Q = map_step(engine_for(scenario), drive, *starts(scenario, 12, 0, 0, 1))
+        M, Q = map_step(integrator_for(scenario), drive, *starts(scenario, 12, 0, 0, 1))
         expected = np.concatenate([M.ravel(), Q[0][np.tril_indices(2)]])
         assert low <= np.abs((measured.mean(axis=0) - expected) / error).max() <= high, terms
 
@@ -211,7 +210,7 @@ def jumping(fields, label):
 def test_forces_with_hidden_jumps_are_sampled(algorithm):
     """Product rules are off by 6% here, 8 standard errors of this experiment."""
     scenario = bounded(target="z1 + z1*z2", algorithm=algorithm, dim=100, batch_size=50, rate=0.05, steps=20, noise=0)
-    assert engine_for(scenario).sampled
+    assert integrator_for(scenario).sampled
     report = gs.agreement(gs.compare(scenario, trials=30, times=[20], seed=1))
     assert report.passes(allow=0.01), str(report)
 

@@ -1,8 +1,7 @@
 """Averages of the activation over the part of a preactivation that a neuron shares with nobody.
 
-lambda_i = u + sd e_i with e_i ~ N(0,1) private to neuron i. Every average over e is a function of u alone; it is
-tabulated
-and interpolated (relu: closed forms).
+lambda_i = u + sd e_i with e_i ~ N(0,1) private to neuron i, gradient_dynamics section 5.3. Every average over e is a
+function of u alone; it is tabulated and interpolated (relu: closed forms).
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import make_interp_spline
+from scipy.special import ndtr
 
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import even_rule
@@ -24,9 +25,8 @@ _SPLINE = 7
 class Averages:
     """Averages over e at given u: with S = E s and x = s - S.
 
-    ``S``, ``V = E x^2``, ``D = E s'``, ``De = E s' e``, ``Se = E s e``, ``DD = E s'^2``, ``XD = E x s'``, ``XDe = E x
-    s' e``,
-    ``XXD = E x^2 s'``, ``XDD = E x s'^2``, ``XXDD = E x^2 s'^2``.
+    ``S``, ``V = E x^2``, ``D = E s'``, ``De = E s' e``, ``Se = E s e``, ``DD = E s'^2``, ``XD = E x s'``,
+    ``XDe = E x s' e``, ``XXD = E x^2 s'``, ``XDD = E x s'^2``, ``XXDD = E x^2 s'^2``.
     """
 
     S: Floats
@@ -51,19 +51,14 @@ def averages(activation: Function, u: Floats, spread: float) -> Averages:
         return _relu(u, spread)
     low, high = float(u.min()), float(u.max())
     if high - low < 1e-12:
-        single = _integrated(activation, np.array([0.5 * (low + high)]), spread)
+        single = _integrate(activation, np.array([0.5 * (low + high)]), spread)
         return Averages(*np.broadcast_to(single, (len(single), len(u))))
     count = int(np.clip(np.ceil((high - low) / (0.05 * spread)), 64, _TABLE))
     nodes = np.linspace(low, high, count)
-    from scipy.interpolate import make_interp_spline
-
-    table = _integrated(activation, nodes, spread)
-    return Averages(*make_interp_spline(nodes, table, k=_SPLINE, axis=1)(u))
+    return Averages(*make_interp_spline(nodes, _integrate(activation, nodes, spread), k=_SPLINE, axis=1)(u))
 
 
 def _relu(u: Floats, sd: float) -> Averages:
-    from scipy.special import ndtr
-
     t = u / sd
     P, bell = ndtr(t), normal_density(t)
     first = u * P + sd * bell
@@ -76,7 +71,7 @@ def _relu(u: Floats, sd: float) -> Averages:
     return Averages(S, V, P, bell, positive_e, P, XD, XDe, XXD, XD, XXD)
 
 
-def _integrated(activation: Function, u: Floats, sd: float) -> Floats:
+def _integrate(activation: Function, u: Floats, sd: float) -> Floats:
     """Return the eleven averages at the nodes, an array (11, len(u))."""
     if activation.kinks:
         moving = np.clip((np.array(activation.kinks) - u[:, None]) / sd, -9.0, 9.0)
@@ -88,24 +83,10 @@ def _integrated(activation: Function, u: Floats, sd: float) -> Floats:
         e, weights = e[None, :], weights[None, :]
     at = u[:, None] + sd * e
     s, slope = activation(at), activation.derivative(at)
-
-    def mean(values: Floats) -> Floats:
-        return np.sum(values * weights, axis=1)
-
-    S = mean(s)
+    S = np.sum(s * weights, axis=1)
     x = s - S[:, None]
-    return np.stack(
-        [
-            S,
-            mean(x * x),
-            mean(slope),
-            mean(slope * e),
-            mean(s * e),
-            mean(slope**2),
-            mean(x * slope),
-            mean(x * slope * e),
-            mean(x * x * slope),
-            mean(x * slope**2),
-            mean(x * x * slope**2),
-        ]
-    )
+    products = (
+        x * x, slope, slope * e, s * e, slope**2, x * slope, x * slope * e, x * x * slope, x * slope**2,
+        x * x * slope**2,
+    )  # fmt: skip
+    return np.stack([S, *(np.sum(product * weights, axis=1) for product in products)])

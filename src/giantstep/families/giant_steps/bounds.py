@@ -19,11 +19,11 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     """Return E h^2 - sum_{k <= kappa} E|E[h He_k(z_perp)|z_U]|^2/k!, without the label noise.
 
     h minus its projection on polynomials of degree at most kappa in z_perp with coefficients that are any function of
-    z_U.
+    z_U, gradient_dynamics section 5.4.
 
     Parameters
     ----------
-    learned : orthonormal rows that span U; none is the bound of kernels and random features.
+    learned : orthonormal rows that span U.
     """
     k = target.directions
     known = tidy(learned) if len(learned) else np.zeros((0, k))
@@ -46,13 +46,18 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     return max(second - projected, 0.0)
 
 
+def kernel_bound(target: Target, kappa: int) -> float:
+    """Return the bound where nothing is learned: that of kernels and random features."""
+    return lower_bound(target, np.zeros((0, target.directions)), kappa)
+
+
 def _inside(planes: list[Plane], u: int) -> list[Plane]:
-    """Planes that do not involve z_perp."""
+    """Return the planes that do not involve z_perp."""
     return [Plane(plane.normal[:u], plane.offset) for plane in planes if not np.any(np.abs(plane.normal[u:]) > 1e-9)]
 
 
 def _at(plane: Plane, point: Floats) -> Plane | None:
-    """The plane in z_perp at a given z_U, or None where it does not involve z_perp."""
+    """Return the plane in z_perp at a given z_U, or None where it does not involve z_perp."""
     u = len(point)
     normal = np.array(plane.normal[u:])
     length = float(np.linalg.norm(normal))

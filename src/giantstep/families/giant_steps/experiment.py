@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
-from giantstep.lab import ridge_path, to_numpy
-from giantstep.types import Floats, Indices, Points
+from giantstep.families.giant_steps.specialisation import spread_of, statistics
+from giantstep.lab import chunk_rows, ridge_path, to_numpy
+from giantstep.types import DeviceArray, Floats, Indices, Points
 
 TEST_SAMPLES, FIT_TEST_SAMPLES = 4000, 20_000
 _MOST_SAMPLES = 2**31
@@ -27,7 +29,7 @@ class _Trial:
     width: int
     noise: float
     batch: int
-    second_layer: Any
+    second_layer: DeviceArray
     block: Indices
     draws: Any
 
@@ -35,17 +37,48 @@ class _Trial:
     def xp(self) -> Any:
         return self.draws.xp
 
-    def labels(self, X: Any, stream: str) -> Any:
+    @property
+    def directions(self) -> int:
+        return self.scenario.target.directions
+
+    def start(self) -> DeviceArray:
+        """Return random weights of unit norm."""
+        return self.draws.normal("weights", (self.width, self.dim)) / math.sqrt(self.dim)
+
+    def labels(self, X: DeviceArray, stream: str) -> DeviceArray:
         """Return the labels of samples X; the target directions are the first k axes."""
-        clean = self.scenario.target(X[:, : self.scenario.target.directions])
+        clean = self.scenario.target(X[:, : self.directions])
         if self.noise == 0:
             return clean
         return clean + math.sqrt(self.noise) * self.draws.normal(f"noise of {stream}", len(X))
 
-    def samples(self, stream: str, count: int) -> Iterator[tuple[Any, Any]]:
+    def samples(self, stream: str, count: int) -> Iterator[tuple[DeviceArray, DeviceArray]]:
         """Yield (X, y) chunk by chunk."""
         for _, _, X in self.draws.chunks(stream, count, self.dim):
             yield X, self.labels(X, stream)
+
+    def again(self) -> _Trial:
+        """Return the same trial with its streams at their beginning."""
+        draws = type(self.draws)(self.draws.seed, self.draws.key, self.draws.trial, self.draws.device)
+        return replace(self, draws=draws)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Hermite parts of the labels of order 0, 1, 2 as estimated: constant, vector, matrix."""
+
+    constant: float = 0.0
+    vector: DeviceArray | None = None
+    matrix: DeviceArray | None = None
+
+    def values(self, X: DeviceArray) -> DeviceArray:
+        """Return their sum at samples X."""
+        total = self.constant
+        if self.vector is not None:
+            total = total + X @ self.vector
+        if self.matrix is not None:
+            total = total + 0.5 * (((X @ self.matrix) * X).sum(axis=1) - self.matrix.diagonal().sum())
+        return total
 
 
 def trial(
@@ -53,7 +86,7 @@ def trial(
 ) -> dict[str, Floats]:
     """Run one trial at one point (no field is shared)."""
     point = {name: float(values[0]) for name, values in points.items()}
-    run = _prepared(scenario, point, dim, draws)
+    run = _new_trial(scenario, point, dim, draws)
     if what == "specialisation":
         values = _orientation(run, round(point["batch_exponent"]), settings["labels"] == "cleaned")
     elif what == "fit":
@@ -66,12 +99,12 @@ def trial(
 def memory(scenario: GiantSteps, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes of the weights, a chunk of samples with its features, and the sums of the fit."""
     width = max(scenario.neurons(float(width)) for width in points["width"])
-    chunk = 8192 if str(settings.get("device", "cpu")) != "cpu" else 1024
+    chunk = chunk_rows(str(settings.get("device", "cpu")))
     square = dim * dim if what == "specialisation" else 2 * width * width
     return 8 * (3 * width * dim + chunk * (dim + 4 * width) + square)
 
 
-def _prepared(scenario: GiantSteps, point: Mapping[str, float], dim: int, draws: Any) -> _Trial:
+def _new_trial(scenario: GiantSteps, point: Mapping[str, float], dim: int, draws: Any) -> _Trial:
     k, width = scenario.target.directions, scenario.neurons(point["width"])
     if dim <= k:
         raise InputError(f"The experiment needs dim above {k}, the number of target directions, but is dim={dim}.")
@@ -87,115 +120,116 @@ def _prepared(scenario: GiantSteps, point: Mapping[str, float], dim: int, draws:
 
 
 def _steps(run: _Trial, point: Mapping[str, float], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    W = run.draws.normal("weights", (run.width, run.dim)) / math.sqrt(run.dim)
+    W, steps = run.start(), int(point["steps"])
+    fit_size = max(1, round(settings["fit_per_dim"] * run.dim)) if settings.get("fit_per_dim") else run.batch
     rows: list[dict[str, Any]] = []
-    for time in range(int(point["steps"]) + 1):
-        last = time == int(point["steps"])
+
+    def residual(X: DeviceArray, y: DeviceArray, fields: DeviceArray) -> DeviceArray:
+        return y - run.scenario.activation(fields) @ run.second_layer / run.width
+
+    for time in range(steps + 1):
         if what == "errors":
-            rows.append({"test_error": _fitted_error(run, W, time, settings)})
-        if last and what == "errors":
-            break
-        G = _gradient(run, W, f"batch {time}")
+            sizes = (fit_size, TEST_SAMPLES)
+            error = _ridge_error(run, W, (f"fit {time}", f"test {time}"), sizes, float(settings["ridge"]), _Parts())
+            rows.append({"test_error": error})
+            if time == steps:
+                break
+        G = _gradient_sum(run, W, f"batch {time}", residual) / run.batch
         if what == "steps":
-            rows.append(_observed(run, W, G))
+            rows.append(_block_averages(run, W, G))
         elif what == "neurons":
-            both = _cosines(run, W, G)
-            rows.append({name: to_numpy(value) for name, value in zip(("cosine", "gradient_cosine"), both)})
-        W = _followed(run, W + point["rate"] * run.second_layer[:, None] * G)
+            rows.append({name: to_numpy(value) for name, value in _cosines(run, W, G).items()})
+        W = W + point["rate"] * run.second_layer[:, None] * G
+        if not float(run.xp.max(run.xp.abs(W))) < math.sqrt(DIVERGED):
+            W = run.xp.full_like(W, math.nan)
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _followed(run: _Trial, W: Any) -> Any:
-    """Return the weights, NaN once they have diverged."""
-    bounded = float(run.xp.max(run.xp.abs(W))) < math.sqrt(DIVERGED)
-    return W if bounded else run.xp.full_like(W, math.nan)
-
-
-def _gradient(run: _Trial, W: Any, stream: str) -> Any:
-    """(1/n) sum (y - f) s'(w_i.x) x for every neuron, chunk by chunk."""
+def _gradient_sum(
+    run: _Trial, W: DeviceArray, stream: str, residual: Callable[[DeviceArray, DeviceArray, DeviceArray], DeviceArray]
+) -> DeviceArray:
+    """Return sum r s'(w_i.x) x over a batch for every neuron, chunk by chunk; r is `residual` (X, y, X W^T)."""
     G = run.xp.zeros_like(W)
     for X, y in run.samples(stream, run.batch):
         fields = X @ W.T
-        residual = y - run.scenario.activation(fields) @ run.second_layer / run.width
-        G += (run.scenario.activation.derivative(fields) * residual[:, None]).T @ X
-    return G / run.batch
+        G += (run.scenario.activation.derivative(fields) * residual(X, y, fields)[:, None]).T @ X
+    return G
 
 
-def _observed(run: _Trial, W: Any, G: Any) -> dict[str, Any]:
-    """Averages over the neurons of every block."""
-    cosine, step_cosine = _cosines(run, W, G)
-    overlap = to_numpy(W @ W.T)
-    blocks = len(run.scenario.values)
-    R = np.zeros((blocks, blocks))
-    for t in range(blocks):
-        for s in range(blocks):
-            pairs = overlap[np.ix_(run.block == t, run.block == s)]
-            if t != s:
-                R[t, s] = pairs.mean()
-            elif len(pairs) > 1:
-                R[t, s] = (pairs.sum() - np.trace(pairs)) / (len(pairs) * (len(pairs) - 1))
+def _block_averages(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, Any]:
+    """Return averages over the neurons of every block, and over pairs of different ones of every two blocks."""
+    members = [run.block == t for t in range(len(run.scenario.values))]
+    overlap, R = to_numpy(W @ W.T), np.zeros((len(members), len(members)))
+    for (t, of_t), (s, of_s) in itertools.product(enumerate(members), repeat=2):
+        pairs = overlap[np.ix_(of_t, of_s)]
+        if t != s:
+            R[t, s] = pairs.mean()
+        elif len(pairs) > 1:
+            R[t, s] = (pairs.sum() - np.trace(pairs)) / (len(pairs) * (len(pairs) - 1))
+    columns = {**_cosines(run, W, G), "norm": run.xp.sum(W * W, axis=1), "M": W[:, : run.directions]}
+    means = {
+        name: np.array([host[member].mean(axis=0) for member in members])
+        for name, host in ((name, to_numpy(column)) for name, column in columns.items())
+    }
+    return {**means, "R": R}
+
+
+def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArray]:
+    """Return cosines of every neuron's weights and of its next step with the target directions."""
+    k, norm = run.directions, run.xp.linalg.norm
+    steps = run.xp.sign(run.second_layer)[:, None] * G
     return {
-        "cosine": _by_block(run, cosine),
-        "norm": _by_block(run, run.xp.sum(W * W, axis=1)),
-        "M": _by_block(run, W[:, : run.scenario.target.directions]),
-        "R": R,
-        "gradient_cosine": _by_block(run, step_cosine),
+        "cosine": W[:, :k] / norm(W, axis=1)[:, None],
+        "gradient_cosine": steps[:, :k] / norm(G, axis=1)[:, None],
     }
 
 
-def _cosines(run: _Trial, W: Any, G: Any) -> tuple[Any, Any]:
-    """Cosines of every neuron's weights and of its next step with the target directions."""
-    k, norm = run.scenario.target.directions, run.xp.linalg.norm
-    steps = run.xp.sign(run.second_layer)[:, None] * G
-    return W[:, :k] / norm(W, axis=1)[:, None], steps[:, :k] / norm(G, axis=1)[:, None]
+def _ridge_error(
+    run: _Trial, W: DeviceArray, streams: tuple[str, str], sizes: tuple[int, int], penalty: float, parts: _Parts
+) -> float:
+    """Return the error of a ridge fit of the second layer, on labels without the parts given.
 
-
-def _by_block(run: _Trial, values: Any) -> Floats:
-    host = to_numpy(values)
-    return np.array([host[run.block == t].mean(axis=0) for t in range(len(run.scenario.values))])
-
-
-def _fitted_error(run: _Trial, W: Any, time: int, settings: Mapping[str, Any]) -> float:
-    """Error on fresh samples after a ridge fit of the second layer on fresh samples."""
-    size = max(1, round(settings["fit_per_dim"] * run.dim)) if settings["fit_per_dim"] else run.batch
+    Parameters
+    ----------
+    streams, sizes : of the samples of the fit and of the test.
+    """
     scale = 1 / math.sqrt(run.width)
 
-    def features() -> Iterator[tuple[Any, Any]]:
-        for X, y in run.samples(f"fit {time}", size):
-            yield run.scenario.activation(X @ W.T) * scale, y
+    def features() -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        for X, y in run.samples(streams[0], sizes[0]):
+            yield run.scenario.activation(X @ W.T) * scale, y - parts.values(X)
 
-    fitted, _ = ridge_path(features(), run.width, np.array([size]), np.array([float(settings["ridge"])]), run.xp)
+    fitted, _ = ridge_path(features(), run.width, np.array([sizes[0]]), np.array([penalty]), run.xp)
     total = 0.0
-    for X, y in run.samples(f"test {time}", TEST_SAMPLES):
-        total += float(run.xp.sum((y - run.scenario.activation(X @ W.T) @ fitted[:, 0] * scale) ** 2))
-    return total / TEST_SAMPLES
+    for X, y in run.samples(streams[1], sizes[1]):
+        total += float(run.xp.sum((y - parts.values(X) - run.scenario.activation(X @ W.T) @ fitted[:, 0] * scale) ** 2))
+    return total / sizes[1]
 
 
 def _orientation(run: _Trial, order: int, cleaned: bool) -> dict[str, Any]:
-    """Cosines of the gradients of y s'(w_i.x) x at random weights; lower Hermite parts fitted on the same batch."""
-    xp, k = run.xp, run.scenario.target.directions
-    clean = _fitted_parts(run, order - 1) if cleaned else None
-    W = run.draws.normal("weights", (run.width, run.dim)) / math.sqrt(run.dim)
-    G, spike = xp.zeros_like(W), xp.zeros(run.dim)
-    for X, y in run.samples("batch 0", run.batch):
-        if clean is not None:
-            y = y - clean.values(X)
-        G += (run.scenario.activation.derivative(X @ W.T) * y[:, None]).T @ X
+    """Return cosines of the gradients of y s'(w_i.x) x at random weights; lower Hermite parts fitted on the batch."""
+    xp, k = run.xp, run.directions
+    parts = _fit_parts(run, order - 1, "batch 0") if cleaned else _Parts()
+    spike = xp.zeros(run.dim)
+
+    def residual(X: DeviceArray, y: DeviceArray, fields: DeviceArray) -> DeviceArray:
+        nonlocal spike
+        y = y - parts.values(X)
         spike += y @ X
+        return y
+
+    G = _gradient_sum(run, run.start(), "batch 0", residual)
     unit = G[:, :k] / xp.linalg.norm(G, axis=1)[:, None]
     matrix = to_numpy(unit.T @ unit) / run.width
-    trace, size = float(np.trace(matrix)), float(np.sum(matrix**2))
     return {
-        "alignment": trace,
+        "alignment": float(np.trace(matrix)),
         "alignment_by_direction": np.diag(matrix),
-        "specialised": trace**2 / size if size > 0 else 0.0,
+        "specialised": spread_of(matrix),
         "spike": _spike_cosine(run, spike) if order == 1 or not cleaned else 0.0,
     }
 
 
-def _spike_cosine(run: _Trial, spike: Any) -> float:
-    from giantstep.families.giant_steps.specialisation import statistics
-
+def _spike_cosine(run: _Trial, spike: DeviceArray) -> float:
     C1 = statistics(run.scenario.target, run.scenario.activation, 1).vector()
     length = float(np.linalg.norm(C1))
     if length < 1e-9:
@@ -204,60 +238,26 @@ def _spike_cosine(run: _Trial, spike: Any) -> float:
 
 
 def _one_step_fit(run: _Trial, rate: float, penalty: float) -> dict[str, Any]:
-    """One step on cleaned labels from output zero, then ridge on fresh samples cleaned with estimates of their own."""
-    W = run.draws.normal("weights", (run.width, run.dim)) / math.sqrt(run.dim)
-    clean, G = _fitted_parts(run, 1), run.xp.zeros_like(W)
-    for X, y in run.samples("batch 0", run.batch):
-        G += (run.scenario.activation.derivative(X @ W.T) * (y - clean.values(X))[:, None]).T @ X
+    """Make a step on cleaned labels from output zero, then fit fresh samples cleaned with estimates of their own.
+
+    Both networks, with and without the step, see the same samples of the fit.
+    """
+    W, parts = run.start(), _fit_parts(run, 1, "batch 0")
+    G = _gradient_sum(run, W, "batch 0", lambda X, y, fields: y - parts.values(X))
     stepped = W + rate * run.second_layer[:, None] * G / run.batch
-    parts = _fitted_parts(run, 1, "fit")
-    errors = (_ridge_error(run, weights, parts, penalty) for weights in (W, stepped))
-    return dict(zip(("initial_error", "test_error"), errors))
+    fit_parts, sizes = _fit_parts(run, 1, "fit"), (run.batch, FIT_TEST_SAMPLES)
+    networks = {"initial_error": W, "test_error": stepped}
+    return {
+        name: _ridge_error(run.again(), weights, ("fit", "test"), sizes, penalty, fit_parts)
+        for name, weights in networks.items()
+    }
 
 
-def _ridge_error(run: _Trial, W: Any, parts: _Parts, penalty: float) -> float:
-    """Error of a ridge fit on the samples of the stream `fit`; every network sees the same ones."""
-    again, scale = _fresh(run), 1 / math.sqrt(run.width)
-
-    def features() -> Iterator[tuple[Any, Any]]:
-        for X, y in again.samples("fit", run.batch):
-            yield run.scenario.activation(X @ W.T) * scale, y - parts.values(X)
-
-    fitted, _ = ridge_path(features(), run.width, np.array([run.batch]), np.array([penalty]), run.xp)
-    total = 0.0
-    for X, y in again.samples("test", FIT_TEST_SAMPLES):
-        total += float(run.xp.sum((y - parts.values(X) - run.scenario.activation(X @ W.T) @ fitted[:, 0] * scale) ** 2))
-    return total / FIT_TEST_SAMPLES
-
-
-def _fresh(run: _Trial) -> _Trial:
-    """Return the same trial with its streams at their beginning."""
-    draws = type(run.draws)(run.draws.seed, run.draws.key, run.draws.trial, run.draws.device)
-    return replace(run, draws=draws)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Hermite parts of the labels of order 0, 1, 2 as estimated: constant, vector, matrix."""
-
-    constant: float
-    vector: Any
-    matrix: Any
-
-    def values(self, X: Any) -> Any:
-        total = self.constant
-        if self.vector is not None:
-            total = total + X @ self.vector
-        if self.matrix is not None:
-            total = total + 0.5 * (((X @ self.matrix) * X).sum(axis=1) - self.matrix.diagonal().sum())
-        return total
-
-
-def _fitted_parts(run: _Trial, highest: int, stream: str = "batch 0") -> _Parts:
+def _fit_parts(run: _Trial, highest: int, stream: str) -> _Parts:
     """Estimate the Hermite parts up to an order on the samples of a stream."""
     xp = run.xp
     constant, vector, matrix = 0.0, xp.zeros(run.dim), xp.zeros((run.dim, run.dim)) if highest >= 2 else None
-    for X, y in _fresh(run).samples(stream, run.batch):
+    for X, y in run.again().samples(stream, run.batch):
         constant += float(y.sum())
         vector += y @ X
         if matrix is not None:

@@ -3,7 +3,7 @@
 Neurons of a block t share a_t, M_t = <w_i, w*>, q_t = |w_i|^2, and R_tt' = <w_i, w_j> for i != j. So lambda_i = u_t +
 sd_t e_i with u jointly Gaussian with z, cov u = R, and private e_i. Given (z, u) the neurons are independent, which
 makes every average over a network of any width an average over the shared space (z, u) of products of one-neuron
-averages. Terms with 1/p are exact.
+averages. At infinite width it is gradient_dynamics (5.3a)-(5.3d); terms with 1/p are exact.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from giantstep.families.giant_steps.averages import Averages, averages
 from giantstep.gaussian import Function, Plane, Target
@@ -134,7 +136,7 @@ def shared_space(network: Network, state: Overlaps) -> Shared:
 
 
 def _shared_covariance(network: Network, state: Overlaps) -> Floats:
-    """R, with the largest private part taken off the diagonal of blocks of one neuron (they have no second one)."""
+    """Return R, with the largest private part taken off the diagonal of blocks of one neuron (there is no second)."""
     single = network.counts == 1
     R = state.R.copy()
     if not np.any(single):
@@ -154,18 +156,14 @@ def _grid(network: Network, dims: int) -> Grid:
     if dims <= 4:
         nodes = max(8, round(network.fineness * _NODES[dims]))
         return product_grid(dims, planes, hermite_rule(nodes), max(6, round(network.fineness * _PIECE[dims])))
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
     count = SOBOL_POINTS if network.fineness >= 1 else SOBOL_POINTS // 4
     points = ndtri(qmc.Sobol(dims, seed=7).random(count))
     points = np.concatenate([points, -points])
     return Grid(points, np.full(len(points), 1 / len(points)))
 
 
-def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Shared | None = None) -> Gradient:
+def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Shared) -> Gradient:
     """Return the averages of a step on a batch of n = d/inverse_alpha samples (0: the population)."""
-    space = space or shared_space(network, state)
     blocks, k = len(network.values), state.M.shape[1]
     a, counts, ip = network.values, network.counts, network.inverse_width
     w, E, parts = space.weights, space.residual, space.parts
@@ -178,17 +176,7 @@ def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Sha
     phi = B @ space.A.T + foreign * space.spread[None, :]
     phi_own = np.einsum("ti,ti->t", B, space.A) + space.spread * b
     others = _others(counts, foreign)
-    own_noise = np.array(
-        [
-            w
-            @ (
-                (E * E + network.noise + variance - (ip * a[t]) ** 2 * part.V) * part.DD
-                - 2 * ip * a[t] * E * part.XDD
-                + (ip * a[t]) ** 2 * part.XXDD
-            )
-            for t, part in enumerate(parts)
-        ]
-    )
+    own_noise = _own_noise(network, space, variance)
     squared = inverse_alpha * own_noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + _own_pairs(counts, foreign)
     pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
     if inverse_alpha > 0:
@@ -197,7 +185,7 @@ def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Sha
 
 
 def _others(counts: Floats, foreign: Floats) -> Floats:
-    """Sum over neurons l other than i and j of E[F_i e_l] E[F_j e_l], for i != j of blocks t, s."""
+    """Return the sum over neurons l other than i and j of E[F_i e_l] E[F_j e_l], for i != j of blocks t, s."""
     if not np.all(np.isfinite(counts)):
         return np.zeros_like(foreign)
     total = (foreign * counts) @ foreign.T
@@ -209,39 +197,46 @@ def _others(counts: Floats, foreign: Floats) -> Floats:
 
 
 def _own_pairs(counts: Floats, foreign: Floats) -> Floats:
-    """What the sum over l other than i alone has more than the diagonal of `_others`."""
+    """Return what the sum over l other than i alone has more than the diagonal of `_others`."""
     return np.diag(foreign) ** 2 if np.all(np.isfinite(counts)) else np.zeros(len(counts))
 
 
+def _own_noise(network: Network, space: Shared, variance: Floats) -> Floats:
+    """Return E[F_i^2] of a neuron of every block."""
+    w, E, noise = space.weights, space.residual, []
+    for x, part in zip(network.inverse_width * network.values, space.parts):
+        rest = E * E + network.noise + variance - x**2 * part.V
+        noise.append(w @ (rest * part.DD - 2 * x * E * part.XDD + x**2 * part.XXDD))
+    return np.array(noise)
+
+
 def _pair_noise(network: Network, space: Shared, variance: Floats) -> Floats:
-    """E[F_i F_j] of two different neurons."""
-    a, ip, w, E, parts = network.values, network.inverse_width, space.weights, space.residual, space.parts
-    blocks = len(a)
-    found = np.empty((blocks, blocks))
-    for t in range(blocks):
-        for s in range(t, blocks):
-            p, o, x, y = parts[t], parts[s], ip * a[t], ip * a[s]
+    """Return E[F_i F_j] of two different neurons."""
+    scaled, w, E, parts = network.inverse_width * network.values, space.weights, space.residual, space.parts
+    noise = np.empty((len(parts), len(parts)))
+    for t, p in enumerate(parts):
+        for s, o in enumerate(parts[t:], t):
+            x, y = scaled[t], scaled[s]
             rest = E * E + network.noise + variance - x * x * p.V - y * y * o.V
             value = rest * p.D * o.D - 2 * E * (x * p.XD * o.D + y * p.D * o.XD)
             value += x * x * p.XXD * o.D + y * y * p.D * o.XXD + 2 * x * y * p.XD * o.XD
-            found[t, s] = found[s, t] = w @ value
-    return found
+            noise[t, s] = noise[s, t] = w @ value
+    return noise
 
 
-def step(network: Network, state: Overlaps, found: Gradient, rate: float) -> Overlaps:
+def step(network: Network, state: Overlaps, moves: Gradient, rate: float) -> Overlaps:
     """Return the overlaps after w_i += rate a_i G_i."""
     a = rate * network.values
-    moved = a[:, None] * found.phi
+    moved = a[:, None] * moves.phi
     return Overlaps(
-        state.M + a[:, None] * found.psi,
-        state.R + moved + moved.T + np.outer(a, a) * found.pair,
-        state.q + 2 * a * found.phi_own + a * a * found.squared,
+        state.M + a[:, None] * moves.psi,
+        state.R + moved + moved.T + np.outer(a, a) * moves.pair,
+        state.q + 2 * a * moves.phi_own + a * a * moves.squared,
     )
 
 
-def best_error(network: Network, state: Overlaps, space: Shared | None = None) -> float:
+def best_error(network: Network, space: Shared) -> float:
     """Return the error with the best second layer: E y^2 - b^T K^+ b, K = E s_i s_j, b = E y s_i, noise included."""
-    space = space or shared_space(network, state)
     w, parts = space.weights, space.parts
     S = np.stack([part.S for part in parts])
     K = (S * w) @ S.T + np.diag([float(w @ part.V) / count for part, count in zip(parts, network.counts)])

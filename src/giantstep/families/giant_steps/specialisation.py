@@ -2,8 +2,7 @@
 
 G_i = (1/n) sum y s'(w_i.x) x at random weights, with omega_i = sqrt(d) W* w_i ~ N(0, I_k). At n = alpha d^l the signal
 (c_l/(l-1)!) C_l(omega^(l-1), .) and the noise E[y^2] E[s'^2]/alpha are of the same order, once the Hermite components
-of the
-labels below order l are taken away.
+of the labels below order l are taken away, gradient_dynamics section 5.2.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.gaussian import Function, Target
+from giantstep.gaussian import Function, Target, expectation
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices, root_factorials
 from giantstep.learnability.prepared import relevant, rules
@@ -25,17 +24,30 @@ _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the orientation depends on: Hermite tensors of the target as coefficients, E h^2, c_k and E s'^2."""
+    """What the orientation depends on.
 
+    Attributes
+    ----------
+    directions : k.
+    coefficients : by order, the Hermite tensor of the target as normalised coefficients E[h h_b].
+    second, slope_second : E h^2 and E s'^2.
+    c : c_0, c_1, ... of the activation.
+    """
+
+    directions: int
     coefficients: tuple[dict[tuple[int, ...], float], ...]
     second: float
     c: Floats
     slope_second: float
 
+    @property
+    def constant(self) -> float:
+        """C_0."""
+        return self.coefficients[0][(0,) * self.directions]
+
     def vector(self) -> Floats:
         """C_1."""
-        found = self.coefficients[1]
-        return np.array([found[index] for index in multi_indices(len(next(iter(found))), 1)])
+        return np.array([self.coefficients[1][index] for index in multi_indices(self.directions, 1)])
 
     def energy(self, order: int) -> float:
         """E of the squared Hermite component of one order."""
@@ -43,24 +55,20 @@ class Statistics:
 
 
 def statistics(target: Target, activation: Function, highest: int) -> Statistics:
-    """Return the Hermite components of the target up to an order (normalised coefficients E[h h_b])."""
+    """Return the Hermite components of the target up to an order, and those of the activation."""
     relevant(target)
     fine, _ = rules(target, target.planes, target.axis_degree)
     y = np.asarray(target(fine.points), dtype=float)
-    k = target.directions
-    found = []
+    coefficients = []
     for order in range(highest + 1):
-        indices = multi_indices(k, order)
-        found.append(dict(zip(indices, (hermite_products(fine.points, indices) @ (fine.weights * y)).tolist())))
+        indices = multi_indices(target.directions, order)
+        coefficients.append(dict(zip(indices, (hermite_products(fine.points, indices) @ (fine.weights * y)).tolist())))
     c = activation.hermite(highest + 1) * root_factorials(highest + 1)
-    slope = Function(activation.derivative, kinks=activation.kinks) if activation.expression is None else None
-    if slope is None:
-        from giantstep.gaussian import expectation
-
-        second = float(expectation(lambda z: activation.derivative(z) ** 2, activation.kinks)[0])
+    if activation.expression is None:
+        slope_second = float(Function(activation.derivative, kinks=activation.kinks).second_moment(0.0, 1.0))
     else:
-        second = float(slope.second_moment(0.0, 1.0))
-    return Statistics(tuple(found), float(fine.weights @ (y * y)), c, second)
+        slope_second = float(expectation(lambda z: activation.derivative(z) ** 2, activation.kinks)[0])
+    return Statistics(target.directions, tuple(coefficients), float(fine.weights @ (y * y)), c, slope_second)
 
 
 @dataclass(frozen=True)
@@ -77,62 +85,65 @@ class Orientation:
 
     @property
     def specialised(self) -> float:
-        """(tr C)^2/tr C^2: 1 where all gradients point one way, k where they spread evenly."""
-        size = float(np.sum(self.matrix**2))
-        return self.alignment**2 / size if size > 0 else 0.0
+        """Number of directions over which the gradients spread."""
+        return spread_of(self.matrix)
 
 
-def orientation(
-    found: Statistics, k: int, order: float, alpha: float, noise: float, cleaned: bool, dim: float
-) -> Orientation:
+def spread_of(matrix: Floats) -> float:
+    """Return (tr C)^2/tr C^2: 1 where all gradients point one way, k where they spread evenly."""
+    trace, size = float(np.trace(matrix)), float(np.sum(matrix**2))
+    return trace**2 / size if size > 0 else 0.0
+
+
+def orientation(parts: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float) -> Orientation:
     """Return the law of the orientation at n = alpha d^order; finite ``dim`` adds (1 - cos^2)/d in every direction.
 
     Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
-    of those
-    parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
+    of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
     """
-    level, size = round(order), found.second + noise
+    level, size, k = round(order), parts.second + noise, parts.directions
     if cleaned:
-        size -= sum(found.energy(below) for below in range(level))
-        slope = found.slope_second - sum(found.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
+        size -= sum(parts.energy(below) for below in range(level))
+        slope = parts.slope_second - sum(parts.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
         seen, noise_size = level, size * slope / alpha
     else:
-        seen = next((m for m in range(1, level) if _is_there(found, k, m)), level)
-        noise_size = size * found.slope_second / alpha if seen == level else 0.0
+        seen = next((m for m in range(1, level) if _dominates(parts, m)), level)
+        noise_size = size * parts.slope_second / alpha if seen == level else 0.0
     if seen == 1:
-        C1, C0 = found.vector(), 0.0 if cleaned else found.coefficients[0][(0,) * k]
-        linear, effective = found.c[1] * C1, alpha if level == 1 else math.inf
-        total = float(linear @ linear) + found.c[2] ** 2 * C0**2 + noise_size
+        C1, C0 = parts.vector(), 0.0 if cleaned else parts.constant
+        linear, effective = parts.c[1] * C1, alpha if level == 1 else math.inf
+        total = float(linear @ linear) + parts.c[2] ** 2 * C0**2 + noise_size
         matrix = np.outer(linear, linear) / total if total > 0 else np.zeros((k, k))
         spread = float(C1 @ C1) + size / effective
         spike = math.sqrt(float(C1 @ C1) / spread) if spread > 0 else 0.0
     else:
-        matrix, spike = _random_orientation(found, k, seen, noise_size), 0.0
+        matrix, spike = _random_orientation(parts, seen, noise_size), 0.0
     if math.isfinite(dim):
         matrix = matrix + (1 - np.trace(matrix)) / dim * np.eye(k)
     return Orientation(matrix, spike)
 
 
-def _is_there(found: Statistics, k: int, order: int) -> bool:
-    """Whether a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ..."""
-    floor = 1e-14 * found.second
-    if order == 1 and (found.c[2] * found.coefficients[0][(0,) * k]) ** 2 > floor:
+def _dominates(parts: Statistics, order: int) -> bool:
+    """Tell whether a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ..."""
+    floor = 1e-14 * parts.second
+    if order == 1 and (parts.c[2] * parts.constant) ** 2 > floor:
         return True
-    return found.energy(order) * found.c[order] ** 2 > floor
+    return parts.energy(order) * parts.c[order] ** 2 > floor
 
 
-def _random_orientation(found: Statistics, k: int, level: int, noise: float) -> Floats:
-    """E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
+def _random_orientation(parts: Statistics, level: int, noise: float) -> Floats:
+    """Return E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
+    k = parts.directions
     grid = product_grid(k, (), hermite_rule(_NODES[k]), 8)
     v = np.zeros_like(grid.points)
-    for index, value in found.coefficients[level].items():
+    for index, value in parts.coefficients[level].items():
         # C_l(omega^(l-1), .)/(l-1)! is the gradient of the polynomial sum_b C_b omega^b/b!, C_b = sqrt(b!) E[h h_b]
         scale = value / math.sqrt(math.prod(math.factorial(n) for n in index))
         for axis, power in enumerate(index):
             if power:
-                lowered = [n - (place == axis) for place, n in enumerate(index)]
+                lowered = [n - (other == axis) for other, n in enumerate(index)]
                 v[:, axis] += scale * power * np.prod(grid.points**lowered, axis=1)
-    v *= found.c[level]
+    v *= parts.c[level]
     total = np.sum(v * v, axis=1) + noise
     if np.all(total == 0):
         return np.zeros((k, k))

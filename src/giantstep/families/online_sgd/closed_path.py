@@ -13,7 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from giantstep.families.online_sgd.drive import Drive
-from giantstep.families.online_sgd.moments import Engine, ErfEngine
+from giantstep.families.online_sgd.erf import ErfIntegrator
+from giantstep.families.online_sgd.moments import Integrator
+from giantstep.families.online_sgd.states import DIVERGED
 from giantstep.families.online_sgd.tilted import TiltedMoments
 from giantstep.types import Floats
 
@@ -30,38 +32,32 @@ class ClosedPath(Protocol):
         """Return (M, Q) of all points, and NaN where a squared norm has passed the limit."""
 
 
-def closed_path(engine: Engine, drive: Drive, M: Floats, Q: Floats, limit: float) -> ClosedPath | None:
-    """Return the trajectory that starts at (M, Q); None unless closed forms describe all target directions.
-
-    Parameters
-    ----------
-    limit : squared norm beyond which a point has diverged.
-    """
-    if not isinstance(engine, ErfEngine) or np.linalg.matrix_rank(engine.teachers) < engine.k:
+def closed_path(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> ClosedPath | None:
+    """Return the trajectory that starts at (M, Q); None unless closed forms describe all target directions."""
+    if not isinstance(integrator, ErfIntegrator) or np.linalg.matrix_rank(integrator.teachers) < integrator.k:
         return None
-    if len(M) == 1 and engine.p == engine.k == engine.teachers.size == 1:
-        return SinglePath(engine, drive, M, Q, limit)
-    return ErfPath(engine, drive, M, Q, limit)
+    single = len(M) == 1 and integrator.p == integrator.k == integrator.teachers.size == 1
+    return (SinglePath if single else ErfPath)(integrator, drive, M, Q)
 
 
 class ErfPath:
     """Any width, number of directions and number of points."""
 
-    def __init__(self, engine: ErfEngine, drive: Drive, M: Floats, Q: Floats, limit: float) -> None:
-        p, n = engine.p, len(engine.residual)
-        self.student, self.directions = engine.student, np.linalg.pinv(engine.teachers).T
-        self.limit = limit * engine.student**2
-        self.found = TiltedMoments(len(M), p, engine.residual)
-        C = self.found.C
-        C[:, :p, :p] = engine.student**2 * Q
-        C[:, :p, p:] = engine.student * M @ engine.teachers.T
+    def __init__(self, closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats) -> None:
+        p, n = closed.p, len(closed.residual)
+        self.student, self.directions = closed.student, np.linalg.pinv(closed.teachers).T
+        self.limit = DIVERGED * closed.student**2
+        self.moments = TiltedMoments(len(M), p, closed.residual)
+        C = self.moments.C
+        C[:, :p, :p] = closed.student**2 * Q
+        C[:, :p, p:] = closed.student * M @ closed.teachers.T
         C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
-        C[:, p:, p:] = engine.teachers @ engine.teachers.T
+        C[:, p:, p:] = closed.teachers @ closed.teachers.T
         self.students, self.across = C[:, :p, :p], C[:, :p, p:]
         self.turned = C[:, p:, :p].transpose(0, 2, 1)
         self.norms = np.einsum("bjj->bj", self.students)
         self.peak = self.norms.copy()
-        step = engine.student * drive.pace[:, None] * drive.second_layer * (2 / np.pi * engine.amplitude)
+        step = closed.student * drive.pace[:, None] * drive.second_layer * (2 / np.pi * closed.amplitude)
         self.step = step[..., None]
         self.scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
         self.kept = np.ones((len(M), 1, 1)) if drive.terms == "published" else 1 - 1 / drive.batch[:, None, None]
@@ -72,7 +68,7 @@ class ErfPath:
         self.own, self.towards = self.moved[..., :p], self.moved[..., p:]
         self.own_turned, self.move_turned = self.own.transpose(0, 2, 1), self.move.transpose(0, 2, 1)
         self.square, self.extra = np.empty((2, len(M), p, p))
-        self.length, self.unit = np.empty((len(M), p)), 1 / engine.student**2
+        self.length, self.unit = np.empty((len(M), p)), 1 / closed.student**2
         self.down, self.right = self.length[:, :, None], self.length[:, None, :]
 
     def run(self, updates: int) -> None:
@@ -82,19 +78,19 @@ class ErfPath:
                 self._advance()
 
     def _advance(self) -> None:
-        found, students, square, extra = self.found, self.students, self.square, self.extra
-        found.update()
-        np.multiply(found.slopes, self.step, self.move)
-        np.matmul(self.move, found.C, self.moved)
+        moments, students, square, extra = self.moments, self.students, self.square, self.extra
+        moments.update()
+        np.multiply(moments.slopes, self.step, self.move)
+        np.matmul(self.move, moments.C, self.moved)
         np.matmul(self.moved, self.move_turned, square)
-        spread = found.mean + self.noise
+        spread = moments.mean + self.noise
         if self.exact:
-            spread *= found.trace + self.dim
-            spread += found.change
+            spread *= moments.trace + self.dim
+            spread += moments.change
         else:
             spread *= self.dim
-        spread /= found.root
-        spread.take(found.unpack, axis=1, out=extra, mode="clip")
+        spread /= moments.root
+        spread.take(moments.unpack, axis=1, out=extra, mode="clip")
         np.multiply(extra, self.scatter, extra)
         np.multiply(square, self.kept, square)
         np.add(square, extra, square)
@@ -122,15 +118,15 @@ class ErfPath:
 class SinglePath:
     """One neuron, one direction, one point."""
 
-    def __init__(self, engine: ErfEngine, drive: Drive, M: Floats, Q: Floats, limit: float) -> None:
-        self.advance, self.limit = single_step(engine, drive), limit
+    def __init__(self, closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats) -> None:
+        self.advance = single_step(closed, drive)
         self.m, self.q = M.item(), Q.item()
 
     def run(self, updates: int) -> None:
         """Advance by so many updates, or until the squared norm has passed the limit."""
-        m, q, advance, limit = self.m, self.q, self.advance, self.limit
+        m, q, advance = self.m, self.q, self.advance
         for _ in range(updates):
-            if not q <= limit:
+            if not q <= DIVERGED:
                 m = q = nan
                 break
             m, q = advance(m, q)
@@ -138,14 +134,14 @@ class SinglePath:
 
     def state(self) -> tuple[Floats, Floats]:
         """Return (M, Q), NaN where the squared norm has passed the limit."""
-        M, Q = (np.full((1, 1, 1), value if self.q <= self.limit else nan) for value in (self.m, self.q))
+        M, Q = (np.full((1, 1, 1), value if self.q <= DIVERGED else nan) for value in (self.m, self.q))
         return M, Q
 
 
-def single_step(engine: ErfEngine, drive: Drive) -> Step:
+def single_step(closed: ErfIntegrator, drive: Drive) -> Step:
     """Return (m, q) -> (m, q) of the mean map for one erf neuron, one erf target and one point."""
-    beta, tau, amplitude = float(engine.student), float(engine.teachers[0, 0]), float(engine.amplitude)
-    e1, e2 = (float(part) for part in engine.residual)
+    beta, tau, amplitude = float(closed.student), float(closed.teachers[0, 0]), float(closed.amplitude)
+    e1, e2 = closed.residual.tolist()
     step = float(drive.pace[0] * drive.second_layer[0])
     scatter = step * step / float(drive.batch[0])
     dim, noise = float(drive.dim[0]), float(drive.noise[0])
@@ -156,10 +152,10 @@ def single_step(engine: ErfEngine, drive: Drive) -> Step:
     def advance(m: float, q: float) -> tuple[float, float]:
         across = sqrt(q - m * m) if q > m * m else 0.0
         c11, c12 = beta * beta * q, beta * tau * m
-        one, weight = 1 + c11, 1 + 2 * c11
+        wide, weight = 1 + c11, 1 + 2 * c11
         own = pull * e1 / sqrt(weight)
-        other = pull * e2 / sqrt(one * (1 + c22) - c12 * c12)
-        own -= (own * c11 + other * c12) / one
+        other = pull * e2 / sqrt(wide * (1 + c22) - c12 * c12)
+        own -= (own * c11 + other * c12) / wide
         drift_z, drift_l = own * beta * m + other * tau, own * beta * across
         # covariances tilted by s'(l)^2, and their derivatives under Omega -> (1 + t) Omega
         s11, s12, s22 = c11 / weight, c12 / weight, c22 - 2 * c12 * c12 / weight

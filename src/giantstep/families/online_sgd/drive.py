@@ -1,11 +1,14 @@
-"""What moves a batch of points: the numbers of the update."""
+"""What moves a batch of points: the numbers of the update w_j <- w_j + g a_j mean_b F_j x."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from giantstep.types import Floats, Integers
+import numpy as np
+
+from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.types import Floats, Integers, Points
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +36,21 @@ class Drive:
     terms: str = "map"
     classes: Integers | None = None
 
-    def take(self, places: Any) -> Drive:
+    def take(self, index: Any) -> Drive:
         """Return some of the points."""
-        pace, dim, batch, inner, noise = (
-            part[places] for part in (self.pace, self.dim, self.batch, self.inner, self.noise)
-        )
-        return Drive(pace, dim, batch, inner, noise, self.second_layer, self.constraint, self.terms, self.classes)
+        columns = {name: getattr(self, name)[index] for name in ("pace", "dim", "batch", "inner", "noise")}
+        return replace(self, **columns)
+
+
+def drive_of(scenario: OnlineSGD, points: Points, theory: str | None = None) -> Drive:
+    """Return the parameters of the update at every point."""
+    return Drive(
+        points["rate"] / scenario.width,
+        np.asarray(points["dim"], dtype=float),
+        np.asarray(points["batch_size"], dtype=float),
+        scenario.inner_rates(points),
+        np.asarray(points["noise"], dtype=float),
+        np.array(scenario.second_layer),
+        scenario.constraint,
+        theory if theory in ("asymptotic", "published") else "map",
+    )

@@ -3,16 +3,21 @@
 One neuron, one direction. On the sphere, near m = 0, dm = r m dt + sqrt(Dm) dB with Dm = g^2 a^2 E[F^2 z^2]/n_b, and m
 grows out of its noise as m_inf exp(r t), m_inf = m_0 + sqrt(Dm/2r) N. Then the mean time to |m| = m* is
 
-    T = -E[log m_inf^2]/(2r) + lim_{e -> 0} { int_e^{m*} dm/b(m) + log(e)/r },   b the drift of the ODE.
+    T = -E[log m_inf^2]/(2r) + lim_{e -> 0} { int_e^{m*} dm/b(m) + log(e)/r },   b the drift of the ODE,
+
+gradient_dynamics (2.5a). Without a constraint the cosine c = m/sqrt(q) obeys the same law with (4.2a).
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.special import digamma, gammaln
 
-from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import flow
-from giantstep.families.online_sgd.moments import Engine, KinkEngine, NodeEngine, engine_for
+from giantstep.families.online_sgd.integrators import integrator_for
+from giantstep.families.online_sgd.moments import Integrator, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.types import Floats, Points
@@ -22,38 +27,36 @@ DEEP = -20.0
 """log m from which the drift is linear."""
 
 
-def escape(scenario: OnlineSGD, points: Points, threshold: float, engine: Engine) -> tuple[Floats, Floats]:
+def escape(scenario: OnlineSGD, points: Points, threshold: float, integrator: Integrator) -> tuple[Floats, Floats]:
     """Return the mean escape time in updates and the rate r at every point; NaN where nothing is unstable."""
-    from giantstep.families.online_sgd.limit import drive_of
-
     count = len(points["rate"])
     time, rate = np.full(count, np.nan), np.full(count, np.nan)
-    one = scenario.width == 1 and scenario.directions == 1 and scenario.constraint != "none"
-    if not one or engine.sampled:
+    single = scenario.width == 1 and scenario.directions == 1 and scenario.constraint != "none"
+    if not single or integrator.sampled:
         return time, rate
-    drive = drive_of(scenario, points)
+    every = drive_of(scenario, points)
     for i in range(count):
-        here = drive.take(slice(i, i + 1))
-        r = _slope(engine, here)
+        drive = every.take(slice(i, i + 1))
+        r = _slope(integrator, drive)
         if r is None or r <= 0:
             continue
-        diffusion = label_diffusion(scenario, here)
         rate[i] = r
-        time[i] = -_mean_log(scenario, float(here.dim[0]), diffusion / (2 * r)) / (2 * r)
-        time[i] += _constant(engine, here, r, threshold)
+        variance = label_diffusion(scenario, drive) / (2 * r)
+        time[i] = -_mean_log(scenario, float(drive.dim[0]), variance) / (2 * r)
+        time[i] += _constant(integrator, drive, r, threshold)
     return time, rate
 
 
-def _drift(engine: Engine, drive: Drive, m: Floats, q: float = 1.0) -> tuple[Floats, Floats]:
+def _drift(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) -> tuple[Floats, Floats]:
     """Return dm/dt and dq/dt at overlaps m and squared norm q."""
     many = drive.take(np.zeros(len(m), dtype=int))
-    dM, dQ = flow(engine, many, m[:, None, None], np.full((len(m), 1, 1), q))
+    dM, dQ = flow(integrator, many, m[:, None, None], np.full((len(m), 1, 1), q))
     return dM[:, 0, 0], dQ[:, 0, 0]
 
 
-def _slope(engine: Engine, drive: Drive) -> float | None:
+def _slope(integrator: Integrator, drive: Drive) -> float | None:
     """Return r = b'(0), or None where m = 0 is no fixed point."""
-    drift, _ = _drift(engine, drive, np.array([-SMALL, SMALL]))
+    drift, _ = _drift(integrator, drive, np.array([-SMALL, SMALL]))
     if abs(drift[0] + drift[1]) > 1e-3 * abs(drift[1] - drift[0]):
         return None
     return float((drift[1] - drift[0]) / (2 * SMALL))
@@ -62,18 +65,16 @@ def _slope(engine: Engine, drive: Drive) -> float | None:
 def label_diffusion(scenario: OnlineSGD, drive: Drive, q: float = 1.0) -> float:
     """Return Dm = g^2 a^2 E[F^2 z^2]/n_b at m = 0, label noise included."""
     free = scenario.replace(constraint="none")
-    engine = engine_for(free)
-    if not isinstance(engine, NodeEngine | KinkEngine):
-        engine = engine_for(free, "tensor")
-    assert isinstance(engine, NodeEngine | KinkEngine)
-    total = engine.label_spread(np.array([[[0.0, np.sqrt(q)]]]), drive.inner[:1], drive.noise[:1]).item()
+    integrator = integrator_for(free)
+    if not isinstance(integrator, Summation):
+        integrator = integrator_for(free, "tensor")
+    assert isinstance(integrator, Summation)
+    total = integrator.label_spread(np.array([[[0.0, np.sqrt(q)]]]), drive.inner[:1], drive.noise[:1]).item()
     return float((drive.pace[0] * drive.second_layer[0]) ** 2 * total / drive.batch[0])
 
 
 def _mean_log(scenario: OnlineSGD, dim: float, variance: float) -> float:
     """Return E log m_inf^2 for m_inf = m_0 + sqrt(variance) N."""
-    from scipy.special import digamma, gammaln
-
     if scenario.initial_overlap == "gaussian":
         return float(np.log(variance + 1 / dim) - np.euler_gamma - np.log(2))
     if scenario.initial_overlap == "zero":
@@ -87,12 +88,12 @@ def _mean_log(scenario: OnlineSGD, dim: float, variance: float) -> float:
     return float(np.log(2 * variance) + poisson @ digamma(n + 0.5))
 
 
-def _constant(engine: Engine, drive: Drive, r: float, threshold: float) -> float:
+def _constant(integrator: Integrator, drive: Drive, r: float, threshold: float) -> float:
     """Return the limit in braces, integrated over u = log m."""
     top = np.log(threshold)
     u, weights = gauss_legendre_panels(np.linspace(DEEP, top, 13), 12)
     m = np.exp(u)
-    drift, _ = _drift(engine, drive, m)
+    drift, _ = _drift(integrator, drive, m)
     linear = m < 1e-4  # there the difference is below rounding
     integrand = np.where(linear, 0.0, m / drift - 1 / r)
     if np.any(~linear & ~(drift > 0)):
@@ -100,32 +101,28 @@ def _constant(engine: Engine, drive: Drive, r: float, threshold: float) -> float
     return float(weights @ integrand + top / r)
 
 
-def linear_theory(scenario: OnlineSGD, points: Points, engine: Engine, tau: Floats) -> tuple[Floats, Floats]:
+def linear_theory(scenario: OnlineSGD, tau: Floats) -> tuple[Floats, Floats]:
     """Return q and the rms cosine at tau = t n_b/d for one neuron that starts at m = 0, without constraint.
 
     c = m/sqrt(q) obeys dc = r c dt + sqrt(Dc) dB with r and Dc at the current q, so that dV = (2 r V + Dc) dt for
     V = E c^2, while dq/dt is the flow at m = 0.
     """
-    from scipy.integrate import solve_ivp
-
-    from giantstep.families.online_sgd.limit import drive_of
-
-    drive = drive_of(scenario, points)
-    steps = tau * float(points["dim"][0]) / float(points["batch_size"][0])
+    drive, integrator = drive_of(scenario, scenario.point()), integrator_for(scenario)
+    steps = tau * scenario.dim / scenario.batch_size
 
     def right(t: float, state: Floats) -> Floats:
         q, V = state
-        r, dq, diffusion = growth_rates(scenario, drive, engine, float(q))
+        r, dq, diffusion = growth_rates(scenario, drive, integrator, float(q))
         return np.array([dq, 2 * r * V + diffusion])
 
-    found = solve_ivp(right, (0.0, steps[-1]), [1.0, 0.0], t_eval=steps, rtol=1e-8, atol=1e-12)
-    return found.y[0], np.sqrt(found.y[1])
+    solution = solve_ivp(right, (0.0, steps[-1]), [1.0, 0.0], t_eval=steps, rtol=1e-8, atol=1e-12)
+    return solution.y[0], np.sqrt(solution.y[1])
 
 
-def growth_rates(scenario: OnlineSGD, drive: Drive, engine: Engine, q: float) -> tuple[float, float, float]:
-    """Return r, dq/dt and Dc per update at m = 0 and squared norm q; r > 0 is the test of learnability."""
+def growth_rates(scenario: OnlineSGD, drive: Drive, integrator: Integrator, q: float) -> tuple[float, float, float]:
+    """Return r, dq/dt and Dc of (4.2a) per update at m = 0 and squared norm q; r > 0 is the test of learnability."""
     small = SMALL * np.sqrt(q)
-    drift, dq = _drift(engine, drive, np.array([-small, small]), q)
+    drift, dq = _drift(integrator, drive, np.array([-small, small]), q)
     grow = float(dq.mean())
     r = float((drift[1] - drift[0]) / (2 * small)) - 0.5 * grow / q
     return r, grow, label_diffusion(scenario, drive, q) / q

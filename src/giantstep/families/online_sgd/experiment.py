@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from giantstep.families.online_sgd.dynamics import DIVERGED
-from giantstep.families.online_sgd.limit import averaged, drive_of, frame_of, observables
-from giantstep.families.online_sgd.moments import NodeEngine, engine_for
+from giantstep.families.online_sgd.drive import drive_of
+from giantstep.families.online_sgd.integrators import integrator_for
+from giantstep.families.online_sgd.moments import NodeIntegrator
+from giantstep.families.online_sgd.observables import average, observe
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS
 from giantstep.families.online_sgd.start import starts
+from giantstep.families.online_sgd.states import best_cosine, has_diverged
 from giantstep.lab import to_numpy
-from giantstep.types import Array, Points
+from giantstep.types import Array, DeviceArray, Points
 
 MOST_NODES = 20_000
 """Rules with more nodes are replaced by Sobol points when the error of a measured state is wanted."""
+States = Iterator[tuple[DeviceArray, DeviceArray]]
 
 
 def trial(
@@ -33,58 +37,48 @@ def trial(
     )
     states = simulator.run(M, Q)
     if what == "recovery":
-        return _recovery(scenario, points, settings, states, runs, draws.xp)
-    return _trajectory(scenario, points, settings, states, runs)
+        return _recovery(scenario, points, settings, states, draws.xp)
+    return _trajectory(scenario, points, settings, states)
 
 
-def _trajectory(
-    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: Any, runs: int
-) -> dict[str, Array]:
-    times, count = settings["time"], len(points["rate"])
+def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: States) -> dict[str, Array]:
+    times, count, runs = settings["time"], len(points["rate"]), int(settings["runs"])
     p, k = scenario.width, scenario.directions
     Ms, Qs = np.full((count, runs, len(times), p, k), np.nan), np.full((count, runs, len(times), p, p), np.nan)
     lost = np.zeros((count, runs), dtype=bool)
-    place = 0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for t, (M, Q) in enumerate(states):
-            while place < len(times) and times[place] == t:
-                now = to_numpy(Q)
-                lost |= ~(np.diagonal(now, axis1=-2, axis2=-1).max(axis=-1) <= DIVERGED)
-                Ms[:, :, place] = np.where(lost[..., None, None], np.nan, to_numpy(M))
-                Qs[:, :, place] = np.where(lost[..., None, None], np.nan, now)
-                place += 1
-            if place == len(times):
-                break
-    engine = engine_for(scenario, settings["moments"])
-    if isinstance(engine, NodeEngine) and engine.rule.size > MOST_NODES:
-        engine = engine_for(scenario, "sobol")
-    flat = observables(scenario, engine, Ms.reshape(-1, len(times), p, k), Qs.reshape(-1, len(times), p, p))
-    return {name: averaged(name, value.reshape(count, runs, *value.shape[1:]), 1) for name, value in flat.items()}
+        for column, updates in enumerate(np.diff(times, prepend=-1)):
+            for _ in range(updates):
+                M, Q = next(states)
+            lost |= has_diverged(to_numpy(Q))
+            Ms[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(M))
+            Qs[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(Q))
+    integrator = integrator_for(scenario, settings["moments"])
+    if isinstance(integrator, NodeIntegrator) and integrator.rule.size > MOST_NODES:
+        integrator = integrator_for(scenario, "sobol")
+    flat = observe(scenario, integrator, Ms.reshape(-1, len(times), p, k), Qs.reshape(-1, len(times), p, p))
+    return {name: average(name, value.reshape(count, runs, *value.shape[1:]), 1) for name, value in flat.items()}
 
 
 def _recovery(
-    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: Any, runs: int, xp: Any
+    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: States, xp: ModuleType
 ) -> dict[str, Array]:
-    count, most = len(points["rate"]), int(points["steps"].max())
-    frame, threshold = xp.asarray(frame_of(scenario)), settings["threshold"]
-    found = xp.full((count, runs), xp.inf)
+    last, frame = int(points["steps"].max()), xp.asarray(scenario.frame)
+    first = xp.full((len(points["rate"]), int(settings["runs"])), xp.inf)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for t, (M, Q) in enumerate(states):
-            norm = xp.sqrt(xp.diagonal(Q, axis1=-2, axis2=-1))
-            best = (xp.abs(M @ frame) / norm[..., None]).max(axis=(-2, -1))
-            found = xp.where((best >= threshold) & (found == xp.inf), float(t), found)
-            if t == most or (t % 16 == 0 and bool((found < xp.inf).all())):
+        for update, (M, Q) in enumerate(states):
+            there = best_cosine(M, Q, frame) >= settings["threshold"]
+            first = xp.where(there & (first == xp.inf), float(update), first)
+            if update == last or (update % 16 == 0 and bool((first < xp.inf).all())):
                 break
-    time = to_numpy(found)
+    time = to_numpy(first)
     reached = np.isfinite(time)
     median = np.median(time, axis=1)
-    mean = np.where(reached.all(axis=1), time.mean(axis=1), np.nan)
     median = np.where(np.isfinite(median), median, np.nan)
-    per_dim = points["batch_size"] / points["dim"]
     return {
         "recovery_time": median,
-        "recovery_samples": median * per_dim,
-        "escape_time": mean,
+        "recovery_samples": median * (points["batch_size"] / points["dim"]),
+        "escape_time": np.where(reached.all(axis=1), time.mean(axis=1), np.nan),
         "recovered": reached.mean(axis=1),
     }
 

@@ -1,4 +1,7 @@
-"""Exponents of batch size, rate and time: n_b = d^mu, rate = d^-delta, T = d^theta, and where a run lies."""
+"""Exponents of batch size, rate and time: n_b = d^mu, rate = d^-delta, T = d^theta, and where a run lies.
+
+The lines are those of gradient_dynamics section 2.4, the regimes of overlaps of order one those of its section 2.1.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,9 @@ def order_of(scenario: OnlineSGD) -> float:
     """Return the exponent that governs the algorithm: generative where a sample is used twice, else information."""
     from giantstep.learnability.exponents import exponents
 
-    found = exponents(scenario.target)
+    orders = exponents(scenario.target)
     nonlinear = scenario.known_algorithm.repeats or not scenario.known_algorithm.affine
-    return float(found.generative if nonlinear else found.information)
+    return float(orders.generative if nonlinear else orders.information)
 
 
 def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:

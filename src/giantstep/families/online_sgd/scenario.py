@@ -16,16 +16,14 @@ from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
 from giantstep.types import Floats
 
-STARTS = ("zero", "random", "gaussian")
-GRAMS = ("orthogonal", "random")
 NEGATIVE = -1e-10
 """Eigenvalues of Q - M P^-1 M^T below this are refused."""
 UNDECLARED = 1e-6
 """Two rules for moments of the target that differ by more show a jump which the target does not declare."""
 
 
-def _matrix(value: Any, names: Sequence[str]) -> str | tuple[tuple[float, ...], ...]:
-    allowed = f"one of {', '.join(names)}, or a matrix (a list of rows of finite numbers)" if names else "a matrix"
+def _as_matrix(value: Any, names: Sequence[str]) -> str | tuple[tuple[float, ...], ...]:
+    allowed = f"one of {', '.join(names)}, or a matrix (a list of rows of finite numbers)"
     if isinstance(value, str):
         if value in names:
             return value
@@ -43,23 +41,17 @@ def _matrix(value: Any, names: Sequence[str]) -> str | tuple[tuple[float, ...], 
     return rows
 
 
-_MATRIX_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "array"}}]}
+def _named_matrix(*names: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: _as_matrix(value, names))
+
+
+_MATRIX_SCHEMA = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "array"}}]})
 Rows = tuple[tuple[float, ...], ...]
 Start = Annotated[
-    Literal["zero", "random", "gaussian"] | Rows,
-    BeforeValidator(lambda value: _matrix(value, STARTS)),
-    WithJsonSchema(_MATRIX_SCHEMA),
+    Literal["zero", "random", "gaussian"] | Rows, _named_matrix("zero", "random", "gaussian"), _MATRIX_SCHEMA
 ]
-Gram = Annotated[
-    Literal["orthogonal", "random"] | Rows,
-    BeforeValidator(lambda value: _matrix(value, GRAMS)),
-    WithJsonSchema(_MATRIX_SCHEMA),
-]
-TargetGram = Annotated[
-    Literal["identity"] | Rows,
-    BeforeValidator(lambda value: _matrix(value, ("identity",))),
-    WithJsonSchema(_MATRIX_SCHEMA),
-]
+Gram = Annotated[Literal["orthogonal", "random"] | Rows, _named_matrix("orthogonal", "random"), _MATRIX_SCHEMA]
+TargetGram = Annotated[Literal["identity"] | Rows, _named_matrix("identity"), _MATRIX_SCHEMA]
 
 
 def _checked_algorithm(value: Any) -> Any:
@@ -294,6 +286,12 @@ class OnlineSGD(Scenario):
             return np.eye(self.directions)
         return np.linalg.cholesky(np.array(self.target_gram))
 
+    @property
+    def frame(self) -> Floats:
+        """The unit target directions in whitened coordinates, as columns."""
+        directions = self.whitening.T
+        return np.asarray(directions / np.linalg.norm(directions, axis=0))
+
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims."""
         return {"neuron": self.width, "neuron_2": self.width, "direction": self.directions}
@@ -311,8 +309,7 @@ class OnlineSGD(Scenario):
             )
         self._check_target()
         self._check_start()
-        self._check_algorithm()
-        self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
+        self.check_points(self.point())
 
     def _check_target(self) -> None:
         k = self.directions
@@ -335,14 +332,13 @@ class OnlineSGD(Scenario):
         if k > 3:
             return
         sizes = {1: ((201, 90), (150, 61)), 2: ((64, 48), (47, 37)), 3: ((24, 16), (19, 13))}[k]
-        found = []
+        moments = []
         for smooth, piece in sizes:
             grid = product_grid(k, self.target.planes, hermite_rule(smooth), piece)
             values = self.target(grid.points)
-            tests = np.column_stack([values, values[:, None] * grid.points, values**2])
-            found.append(grid.weights @ tests)
-        gap = float(np.max(np.abs(found[0] - found[1])))
-        if not gap <= UNDECLARED * max(float(found[0][-1]), 1.0):
+            moments.append(grid.weights @ np.column_stack([values, values[:, None] * grid.points, values**2]))
+        gap = float(np.max(np.abs(moments[0] - moments[1])))
+        if not gap <= UNDECLARED * max(float(moments[0][-1]), 1.0):
             raise InputError(
                 f"Field `target` has a kink or a jump that was not declared: two rules for the moments of "
                 f"{self.target.name} differ by {gap:.0e}; say where with gs.Function(f, kinks=[...]) or write it with "
@@ -351,45 +347,32 @@ class OnlineSGD(Scenario):
 
     def _check_start(self) -> None:
         p, k = self.width, self.directions
-        if not isinstance(self.initial_overlap, str) and np.shape(self.initial_overlap) != (p, k):
-            raise bad_field(
-                "initial_overlap",
-                [list(row) for row in self.initial_overlap],
-                f"a {p} x {k} matrix: a row for each number of second_layer, a column for each direction of the target",
-            )
-        if not isinstance(self.initial_gram, str):
-            Q = np.array(self.initial_gram)
-            if Q.shape != (p, p) or not np.allclose(Q, Q.T):
-                raise bad_field(
-                    "initial_gram",
-                    [list(row) for row in self.initial_gram],
-                    f"a symmetric {p} x {p} matrix: a row for each number of second_layer",
-                )
-            if self.constraint == "spherical" and not np.allclose(np.diag(Q), 1.0, rtol=0, atol=1e-9):
-                raise bad_field("initial_gram", np.diag(Q).tolist(), 'one on the diagonal where constraint="spherical"')
-        if isinstance(self.initial_overlap, str):
-            return
-        M = np.array(self.initial_overlap) @ np.linalg.inv(self.whitening).T
-        if not isinstance(self.initial_gram, str):
-            rest = np.linalg.eigvalsh(np.array(self.initial_gram) - M @ M.T)[0]
-            if rest < NEGATIVE:
-                raise bad_field(
-                    "initial_gram",
-                    [list(row) for row in self.initial_gram],
-                    f"at least M P^-1 M^T of the initial overlaps (an eigenvalue of the difference is {rest:.2g})",
-                )
-        elif np.any((M**2).sum(axis=1) > 1 + 1e-12):
-            raise bad_field(
-                "initial_overlap",
-                [list(row) for row in self.initial_overlap],
-                "rows of length at most 1 where initial_gram is not given (rows have unit norm)",
-            )
+        given = {name: getattr(self, name) for name in ("initial_overlap", "initial_gram")}
+        matrices = {name: np.array(value) for name, value in given.items() if not isinstance(value, str)}
+        M, Q = matrices.get("initial_overlap"), matrices.get("initial_gram")
 
-    def _check_algorithm(self) -> None:
-        if self.algorithm == "sam" and self.inner_rate > 0:
-            raise bad_field("inner_rate", self.inner_rate, "at most 0 for sam (above 0 is extragradient)")
-        if self.algorithm == "extragradient" and self.inner_rate < 0:
-            raise bad_field("inner_rate", self.inner_rate, "at least 0 for extragradient (below 0 is sam)")
+        def refuse(name: str, allowed: str) -> InputError:
+            return bad_field(name, [list(row) for row in given[name]], allowed)
+
+        if M is not None and M.shape != (p, k):
+            shape = (
+                f"a {p} x {k} matrix: a row for each number of second_layer, a column for each direction of the target"
+            )
+            raise refuse("initial_overlap", shape)
+        if Q is not None and (Q.shape != (p, p) or not np.allclose(Q, Q.T)):
+            raise refuse("initial_gram", f"a symmetric {p} x {p} matrix: a row for each number of second_layer")
+        if Q is not None and self.constraint == "spherical" and not np.allclose(np.diag(Q), 1.0, rtol=0, atol=1e-9):
+            raise bad_field("initial_gram", np.diag(Q).tolist(), 'one on the diagonal where constraint="spherical"')
+        if M is None:
+            return
+        M = M @ np.linalg.inv(self.whitening).T
+        if Q is None and np.any((M**2).sum(axis=1) > 1 + 1e-12):
+            unit = "rows of length at most 1 where initial_gram is not given (rows have unit norm)"
+            raise refuse("initial_overlap", unit)
+        rest = 0.0 if Q is None else float(np.linalg.eigvalsh(Q - M @ M.T)[0])
+        if rest < NEGATIVE:
+            least = f"at least M P^-1 M^T of the initial overlaps (an eigenvalue of the difference is {rest:.2g})"
+            raise refuse("initial_gram", least)
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Check dimension, batch and inner rate against width and algorithm."""
@@ -410,10 +393,12 @@ class OnlineSGD(Scenario):
                     float(np.max(points[name])),
                     f"such that inner rate * a^2/p is below 1 for relu (here {worst:.3g}: the inner step overshoots)",
                 )
-        for name, sign in (("sam", 1), ("extragradient", -1)):
-            if self.algorithm == name and np.any(sign * points["inner_rate"] > 0):
-                bad = float(points["inner_rate"][sign * points["inner_rate"] > 0][0])
-                raise bad_field("inner_rate", bad, f"at {'most' if sign > 0 else 'least'} 0 for {name}")
+        for name, sign, other in (("sam", 1, "extragradient"), ("extragradient", -1, "sam")):
+            wrong = sign * points["inner_rate"] > 0
+            if self.algorithm == name and np.any(wrong):
+                side, beyond = ("most", "above") if sign > 0 else ("least", "below")
+                value = float(points["inner_rate"][wrong][0])
+                raise bad_field("inner_rate", value, f"at {side} 0 for {name} ({beyond} 0 is {other})")
 
     def inner_rates(self, points: Mapping[str, Floats]) -> Floats:
         """Return the inner rate at every point: inner_rate, or (rate/p) d for two steps on one sample."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.states import normalise, rows
 from giantstep.gaussian import semidefinite_factor
 from giantstep.types import Floats
 
@@ -30,7 +31,7 @@ class LawSimulator:
         M' = M + f^T z,  L' = L + f^T xi,  Q' = M'M'^T + L'L'^T + R W R^T,  W ~ Wishart_p(d - p - k),
 
     W by Bartlett's factor. Algorithms that use a sample twice see |x|^2: then the outer parts of the samples are drawn,
-    as a Bartlett factor of their Gram matrix.
+    as a Bartlett factor of their Gram matrix. See gradient_dynamics section 3.
     """
 
     def __init__(self, scenario: OnlineSGD, drive: Drive, dim: int, batch: int, runs: int, draws: Any) -> None:
@@ -82,6 +83,7 @@ class LawSimulator:
         return self.draws.normal("outer", (block, self.runs, self.batch, self.outer))
 
     def _bartlett(self, block: int, size: int, freedom: int) -> Any:
+        """Return factors of `size` x `size` Wishart matrices with so many degrees of freedom."""
         xp = self.xp
         generator = self.draws.generator("chi")
         if size == 1:
@@ -92,10 +94,8 @@ class LawSimulator:
         return factor
 
     def _step(self, M: Any, Q: Any, xi: Any, outer: Any) -> tuple[Any, Any]:
-        xp, k, p = self.xp, self.k, self.p
-        turned = M.swapaxes(-1, -2)
-        R = xp.concatenate([M, semidefinite_factor(Q - M @ turned)], axis=-1)
-        known = xi[..., : k + p]
+        k, R = self.k, rows(M, Q)
+        known = xi[..., : k + self.p]
         fields = known @ R.swapaxes(-1, -2)
         label = self.scenario.target(xi[..., :k] @ self.whitening)[None]
         if self.noisy:
@@ -109,20 +109,10 @@ class LawSimulator:
         if self.scenario.constraint == "spherical":
             R = R * (1 - (force * fields).sum(axis=-2))[..., None]
         R = R + across @ known
-        if self.algorithm.repeats:
-            rest = across @ outer
-        else:
-            rest = semidefinite_factor(across @ force) @ outer
+        rest = across @ outer if self.algorithm.repeats else semidefinite_factor(across @ force) @ outer
         Q = R @ R.swapaxes(-1, -2) + rest @ rest.swapaxes(-1, -2)
-        return normalised(xp, R[..., :k], Q, self.scenario.constraint)
-
-
-def normalised(xp: Any, M: Any, Q: Any, constraint: str) -> tuple[Any, Any]:
-    """Divide rows by their lengths where the constraint says so."""
-    if constraint == "none":
-        return M, Q
-    length = xp.sqrt(xp.diagonal(Q, axis1=-2, axis2=-1))
-    return M / length[..., None], Q / (length[..., :, None] * length[..., None, :])
+        M = R[..., :k]
+        return (M, Q) if self.scenario.constraint == "none" else normalise(M, Q)
 
 
 class DirectSimulator:
@@ -152,10 +142,10 @@ class DirectSimulator:
             gradient = xp.zeros_like(W[:, run])
             radial = xp.zeros(W[:, run].shape[:2])
             for start in range(0, self.batch, ROWS):
-                rows = min(ROWS, self.batch - start)
-                X = self.draws.normal("inputs", (rows, self.dim))
+                count = min(ROWS, self.batch - start)
+                X = self.draws.normal("inputs", (count, self.dim))
                 clean = self.scenario.target(X @ targets[run].T @ whitening)
-                extra = self.draws.normal("noise", (rows,)) if np.any(drive.noise > 0) else None
+                extra = self.draws.normal("noise", (count,)) if np.any(drive.noise > 0) else None
                 norm = (xp.einsum("bi,bi->b", X, X) / self.dim)[:, None] if self.algorithm.repeats else 1.0
                 for point in range(len(drive.pace)):
                     fields = X @ W[point, run].T

@@ -33,17 +33,17 @@ class TiltedMoments:
 
     def __init__(self, count: int, p: int, residual: Floats) -> None:
         n = len(residual)
-        one, other = np.tril_indices(p)
-        pairs = len(one)
+        row, column = np.tril_indices(p)
+        pairs = len(row)
         self.unpack = np.empty((p, p), dtype=np.intp)
-        self.unpack[one, other] = self.unpack[other, one] = np.arange(pairs)
-        self._flat = np.zeros((count, n * n + 1))  # the last place stays zero: it stands for X of the untilted pair
+        self.unpack[row, column] = self.unpack[column, row] = np.arange(pairs)
+        self._flat = np.zeros((count, n * n + 1))  # the last entry stays zero: it stands for X of the untilted pair
         self.C = self._flat[:, :-1].reshape(count, n, n)
         self._students = self.C[:, :p]
         nothing = np.full((1, n, 2), n * n)
-        columns = np.stack([np.arange(n) * n + one[:, None], np.arange(n) * n + other[:, None]], axis=-1)
+        columns = np.stack([np.arange(n) * n + row[:, None], np.arange(n) * n + column[:, None]], axis=-1)
         self._columns = np.concatenate([columns, nothing])
-        own, cross, second = one * (n + 1), one * n + other, other * (n + 1)
+        own, cross, second = row * (n + 1), row * n + column, column * (n + 1)
         adjugate = np.stack([second, cross, cross, own], axis=-1).reshape(pairs, 2, 2)
         self._adjugate = np.concatenate([adjugate, nothing[:, :2]])
         self._signs = np.array([[1.0, -1.0], [-1.0, 1.0]])

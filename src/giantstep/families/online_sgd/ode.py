@@ -1,0 +1,142 @@
+"""The limit of small rates: the ODE of the overlaps, its trajectories and recovery times.
+
+Where moments are sampled they jump when a point crosses a kink, on which adaptive solvers stall: such flows are
+integrated in equal steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from giantstep.families.online_sgd.drive import Drive
+from giantstep.families.online_sgd.dynamics import flow
+from giantstep.families.online_sgd.moments import Integrator
+from giantstep.families.online_sgd.states import DIVERGED, State, best_cosine, has_diverged
+from giantstep.types import Floats, Integers
+
+_RTOL, _ATOL = 1e-8, 1e-11
+SAMPLED_STEPS = 64
+"""Equal steps of the ODE where its moments are sampled."""
+
+
+def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, times: Integers) -> State:
+    """Return the states of the ODE at `times`, each point with its own adaptive steps; NaN from where one diverged."""
+    Ms = np.full((len(M), len(times), *M.shape[1:]), np.nan)
+    Qs = np.full((len(M), len(times), *Q.shape[1:]), np.nan)
+    wanted = times.astype(float)
+    if integrator.sampled:
+        now = 0.0
+        for column, time in enumerate(wanted):
+            count = int(np.ceil(SAMPLED_STEPS * (time - now) / max(wanted[-1], 1.0)))
+            for _ in range(count):
+                M, Q = _runge_kutta(integrator, drive, M, Q, (time - now) / count)
+            now = time
+            good = ~has_diverged(Q)
+            Ms[good, column], Qs[good, column] = M[good], Q[good]
+        return Ms, Qs
+    for i in range(len(M)):
+        single = _SingleFlow(integrator, drive.take(slice(i, i + 1)), *M.shape[1:])
+        end = max(float(wanted[-1]), 1e-9)
+        solution = single.solve(M[i], Q[i], end, 0.01 * end, [single.room], wanted)
+        for column, state in enumerate(solution.y.T):
+            Ms[i, column], Qs[i, column] = (part[0] for part in single.unpack(state))
+    return Ms, Qs
+
+
+def ode_recovery(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, frame: Floats, threshold: float, steps: Floats
+) -> Floats:
+    """Return the time at which the ODE's best cosine reaches the threshold, by an event of the solver."""
+    if integrator.sampled:
+        return _sampled_recovery(integrator, drive, M, Q, frame, threshold, steps)
+    time = np.where(best_cosine(M, Q, frame) >= threshold, 0.0, np.inf)
+    for i in np.flatnonzero(time > 0):
+        single = _SingleFlow(integrator, drive.take(slice(i, i + 1)), *M.shape[1:])
+
+        def excess(state: Floats, single: _SingleFlow = single) -> float:
+            return float(best_cosine(*single.unpack(state), frame)[0]) - threshold
+
+        solution = single.solve(M[i], Q[i], float(steps[i]), 1.0, [excess, single.room])
+        reached, lost = solution.t_events
+        if len(reached):
+            time[i] = reached[0]
+        elif len(lost) or solution.status == -1:
+            time[i] = np.nan
+    return time
+
+
+def _sampled_recovery(
+    integrator: Integrator, drive: Drive, M: Floats, Q: Floats, frame: Floats, threshold: float, steps: Floats
+) -> Floats:
+    step = float(steps.max()) / (4 * SAMPLED_STEPS)
+    before = best_cosine(M, Q, frame)
+    time = np.where(before >= threshold, 0.0, np.inf)
+    for count in range(4 * SAMPLED_STEPS):
+        M, Q = _runge_kutta(integrator, drive, M, Q, step)
+        after = best_cosine(M, Q, frame)
+        new = (after >= threshold) & np.isinf(time)
+        time[new] = (count + (threshold - before[new]) / (after[new] - before[new])) * step
+        time[has_diverged(Q) & np.isinf(time)] = np.nan
+        if not np.isinf(time).any():
+            break
+        before = after
+    return np.where(time <= steps, time, np.where(np.isnan(time), np.nan, np.inf))
+
+
+class _SingleFlow:
+    """The ODE of one point for SciPy's solvers: the state is M and the lower triangle of Q."""
+
+    def __init__(self, integrator: Integrator, drive: Drive, p: int, k: int) -> None:
+        self.integrator, self.drive, self.p, self.k = integrator, drive, p, k
+        self.low = np.tril_indices(p)
+
+    def unpack(self, state: Floats) -> State:
+        """Return M (1, p, k) and Q (1, p, p)."""
+        split, Q = self.p * self.k, np.empty((1, self.p, self.p))
+        Q[0][self.low] = state[split:]
+        Q[0].T[self.low] = state[split:]
+        return state[:split].reshape(1, self.p, self.k), Q
+
+    def room(self, state: Floats) -> float:
+        """Return what is left until the point has diverged."""
+        return DIVERGED - float(np.diagonal(self.unpack(state)[1][0]).max())
+
+    def solve(
+        self,
+        M: Floats,
+        Q: Floats,
+        end: float,
+        first: float,
+        stops: list[Callable[[Floats], float]],
+        times: Floats | None = None,
+    ) -> Any:
+        """Integrate from (M, Q) with the first step `first`, until `end` or until one of `stops` is zero."""
+
+        def right(t: float, state: Floats) -> Floats:
+            dM, dQ = flow(self.integrator, self.drive, *self.unpack(state))
+            return np.concatenate([dM.ravel(), dQ[0][self.low]])
+
+        events = [lambda t, state, stop=stop: stop(state) for stop in stops]
+        for event in events:
+            event.terminal = True  # type: ignore[attr-defined]
+        start = np.concatenate([M.ravel(), Q[self.low]])
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return solve_ivp(
+                right, (0.0, end), start, method="DOP853", t_eval=times, events=events, rtol=_RTOL, atol=_ATOL,
+                first_step=min(first, end),
+            )  # fmt: skip
+
+
+def _runge_kutta(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, step: float) -> State:
+    """Return one step of the classical fourth-order method."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        first = flow(integrator, drive, M, Q)
+        second = flow(integrator, drive, M + 0.5 * step * first[0], Q + 0.5 * step * first[1])
+        third = flow(integrator, drive, M + 0.5 * step * second[0], Q + 0.5 * step * second[1])
+        fourth = flow(integrator, drive, M + step * third[0], Q + step * third[1])
+        dM, dQ = (a + 2 * b + 2 * c + d for a, b, c, d in zip(first, second, third, fourth))
+        return M + step / 6 * dM, Q + step / 6 * dQ

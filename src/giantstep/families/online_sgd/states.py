@@ -1,0 +1,63 @@
+"""States of the overlaps: M (..., p, k) with the whitened target directions and Q (..., p, p), on any device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from giantstep.gaussian import semidefinite_factor
+from giantstep.lab import array_module
+from giantstep.types import DeviceArray, Floats, Integers
+
+State = tuple[Floats, Floats]
+"""(M, Q) of a batch of points."""
+DIVERGED = 1e6
+"""A neuron of larger squared norm has diverged."""
+DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
+
+
+def rows(M: DeviceArray, Q: DeviceArray) -> DeviceArray:
+    """Return R = [M | L] with L L^T = Q - M M^T: the rows of the first layer in orthonormal coordinates."""
+    factor = semidefinite_factor(Q - M @ M.swapaxes(-1, -2))
+    return array_module(M).concatenate([M, factor], axis=-1)
+
+
+def normalise(M: DeviceArray, Q: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+    """Divide the rows by their lengths."""
+    xp = array_module(Q)
+    length = xp.sqrt(xp.diagonal(Q, axis1=-2, axis2=-1))
+    return M / length[..., None], Q / (length[..., :, None] * length[..., None, :])
+
+
+def best_cosine(M: DeviceArray, Q: DeviceArray, frame: DeviceArray) -> DeviceArray:
+    """Return the largest |cosine| of any neuron with any direction; columns of `frame` are the unit directions."""
+    xp = array_module(Q)
+    norm = xp.sqrt(xp.maximum(xp.diagonal(Q, axis1=-2, axis2=-1), 1e-300))
+    return (xp.abs(M @ frame) / norm[..., None]).max(axis=(-2, -1))
+
+
+def has_diverged(Q: DeviceArray) -> DeviceArray:
+    """Tell which states are beyond hope."""
+    return ~(array_module(Q).diagonal(Q, axis1=-2, axis2=-1).max(axis=-1) <= DIVERGED)
+
+
+def class_averages(M: Floats, Q: Floats, classes: Integers) -> tuple[Floats, Floats]:
+    """Average (M, Q) over permutations of neurons within their classes."""
+    member = np.equal.outer(classes, np.unique(classes)).astype(float)
+    count = member.sum(axis=0)
+    across = Q * (1 - np.eye(len(classes)))
+    pairs = np.outer(count, count) - np.diag(count)
+    full = member @ (member.T @ across @ member / np.maximum(pairs, 1)) @ member.T
+    own = np.diagonal(Q, axis1=1, axis2=2) @ member / count
+    diagonal = np.arange(len(classes))
+    full[:, diagonal, diagonal] = own @ member.T
+    return member @ (member.T @ M / count[:, None]), full
+
+
+def equal_neurons(second_layer: Floats, M: Floats, Q: Floats) -> Integers | None:
+    """Return the class of each neuron (equal second layer) where all of a class start alike, else None."""
+    classes = np.unique(second_layer, return_inverse=True)[1].astype(np.int64)
+    if len(np.unique(classes)) == len(classes):
+        return None
+    averages = class_averages(M, Q, classes)
+    alike = all(np.allclose(start, average, atol=1e-12) for start, average in zip((M, Q), averages))
+    return classes if alike else None
