@@ -85,9 +85,10 @@ class Bulk(Protocol):
 
     - `solve` finds R of (4.3) by Newton and returns S = beta V1 = int PB o S(lambda) dmu of (4.4), with G(lambda) as
       `g`;
-    - `tangents` is (4.8): `matrix` and `apply` with dH = PB o A, `kernel` with int (mu1^T [PB o S] mu1)^2 dmu;
-      `push` and `covariance` are those of `IsotropicBulk`, because the coordinates Qx and Qr enter the features as
-      unlearnt directions (h1_l = 0 for Qr): (4.5), (4.6) are those of few_steps_readout then;
+    - `tangents` is (4.8): `matrix` and `apply` with dH = PB o A, `kernel` with (mu1^T [PB o S] mu1)^2 and, in E and Mi,
+      (S_qq' B_q' mu1_q')^2 lambda and G o G integrated over dmu; `push` and `covariance` are those of `IsotropicBulk`,
+      because the coordinates Qx and Qr enter the features as unlearnt directions (with h1_l = 0 for Qr), which makes
+      (4.5), (4.6) those of few_steps_readout;
     - `row_norm` is int PB_qq dmu.
     """
 

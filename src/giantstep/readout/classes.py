@@ -1,6 +1,6 @@
 """Classification: the second layer fitted with a convex loss of the margin (spiked_features section 9).
 
-The class is the sign of a field nu + tau(kappa), nu = rho . xi, turned with probability `flip`, and a minimises
+The class is the sign of field(kappa) + nu, nu = rho . xi, turned with probability `flip`, and a minimises
 sum_mu l(y_mu f_mu) + (ridge/2) |a|^2. Given kappa the output before the fit reacts, omega ~ N(c, Q), and the field are
 jointly Gaussian, with covariance rho . c1: every node of kappa is a cluster of `giantstep.risk`, whose channel gives
 E g, E g^2, E g' and E dg/dnu. The bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
@@ -107,13 +107,12 @@ class _State:
 
 
 def classify(equations: Equations, loss: str, flip: Floats, inverse_dim: Floats) -> Classifier:
-    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features tau and rho."""
+    """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
     often = np.flatnonzero(equations.features.weights.max(axis=0) > _RARE)
     equations = dataclasses.replace(equations, features=equations.features.at_nodes(often))
-    index = np.arange(len(equations.ratio))
     parts = [
         _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], inverse_dim[chunk])
-        for chunk in np.split(index, np.arange(CHUNK, len(index), CHUNK))
+        for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
     ]
     return Classifier.join(parts)
 
@@ -229,11 +228,11 @@ def _covariance(features: Features, tau: Floats) -> Floats:
 def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Rows:
     """Return the margins of one label: a row for each point and node, in that order."""
     features = equations.features
-    assert features.tau is not None
+    assert features.field is not None
     scale = np.sqrt(state.Q)
     slope = _covariance(features, state.tau) / scale
     variance = np.maximum((_rho(features) ** 2).sum(axis=1)[:, None] - slope**2, 0.0)
-    columns = (label * state.c0, scale, label * features.tau, slope, variance, flip[:, None])
+    columns = (label * state.c0, scale, label * features.field, slope, variance, flip[:, None])
     return Rows(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 

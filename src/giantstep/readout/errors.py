@@ -59,7 +59,7 @@ def ridge_errors(
     index = np.flatnonzero(solved)
     parts = [
         _chunk_errors(first.take(chunk), inverse_dim[chunk], packed, at_nodes)
-        for chunk in equations.split_points(index, packed)
+        for chunk in equations.split_points(index, equations.chunk(packed))
     ]
     features = equations.features
     (k, N), L, X = features.mu1.shape[1:], features.Jp.shape[1], features.omega.shape[1]

@@ -45,9 +45,9 @@ class Features:
     h1: Floats
     hh: Floats
     """Labels given kappa: (M, N), (M, L, N), (M, N)."""
-    tau: Floats | None = None
+    field: Floats | None = None
     rho: Floats | None = None
-    """The field whose sign is the class, tau + sum_l rho_l xi_l: (M, N) and (M, L). None: there are no classes."""
+    """The sign of field + sum_l rho_l xi_l is the class: (M, N) and (M, L). None: there are no classes."""
     stretch: Floats | None = None
     """What a feature gains where the input is stretched, (M, k, N), counted at a finite dimension. None: nothing."""
     kappa: Floats | None = None

@@ -72,6 +72,10 @@ class Equations:
         few = len(self.features.pi) <= PACKED_BLOCKS
         return few or self.bulk.packed_only or self.features.weights.shape[1] > CHUNK_NODES
 
+    def chunk(self, packed: bool) -> int:
+        """Return how many points to solve together."""
+        return self.bulk.chunk if packed else KERNEL_CHUNK
+
     def take(self, index: Integers) -> Equations:
         """Return the equations of the points in `index`."""
         return Equations(
@@ -87,11 +91,9 @@ class Equations:
         """Return r w/denominator at the nodes (B, N)."""
         return self.ratio[:, None] * self.features.weights / denominator
 
-    def split_points(self, index: Integers, packed: bool) -> Iterator[Integers]:
-        """Yield the points of `index` in chunks that stay in cache."""
-        nodes = self.features.weights.shape[1]
-        size = self.bulk.chunk if packed else KERNEL_CHUNK
-        size = max(1, size * CHUNK_NODES // max(nodes, CHUNK_NODES))
+    def split_points(self, index: Integers, size: int) -> Iterator[Integers]:
+        """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes."""
+        size = max(1, size * CHUNK_NODES // max(self.features.weights.shape[1], CHUNK_NODES))
         for first in range(0, len(index), size):
             yield index[first : first + size]
 
@@ -172,7 +174,7 @@ def solve_first_order(
     """
     packed = equations.packed if packed is None else packed
     parts = []
-    for index in equations.split_points(np.arange(len(equations.ratio)), packed):
+    for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
         parts.append(_solve_chunk(equations.take(index), warm, packed, probe))
     V, responses, residual, iterations = zip(*parts)

@@ -15,17 +15,17 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats) 
     """
     from scipy.special import ndtr
 
-    if features.tau is None or features.rho is None:
+    if features.field is None or features.rho is None:
         return np.full(len(c0), np.nan)
     spread = np.broadcast_to(np.sqrt((features.rho**2).sum(axis=1)), len(c0))[:, None]
     Q = np.maximum(variance, 1e-300)
-    tau = np.broadcast_to(features.tau, c0.shape)
+    field = np.broadcast_to(features.field, c0.shape)
     x = c0 / np.sqrt(Q)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         along = (features.rho[:, None, :] @ c1)[:, 0, :] / spread
         correlation = np.clip(along / np.sqrt(Q), -1 + 1e-15, 1 - 1e-15)
-        apart = opposite_signs(x, tau / spread, correlation)
-    error = np.where(spread > 0, apart, ndtr(-np.sign(tau) * x))
+        apart = opposite_signs(x, field / spread, correlation)
+    error = np.where(spread > 0, apart, ndtr(-np.sign(field) * x))
     return np.sum(features.weights * np.where(np.isfinite(error), error, 0.5), axis=1)
 
 

@@ -122,7 +122,7 @@ def _tabulate(
         h=labels.mean,
         h1=labels.slope[:, None],
         hh=target.second_moment(gamma * nodes, rho[:, None]) + model.noise[:, None],
-        tau=gamma * nodes,
+        field=gamma * nodes,
         rho=rho[:, None],
         stretch=stretch if model.stretched else None,
         kappa=kappa,
