@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -143,13 +143,17 @@ def _spread(values: Array, dims: tuple[str, ...], row_dims: list[str], shape: tu
     return np.broadcast_to(np.asarray(values).transpose(order).reshape(own), shape).reshape(-1)
 
 
-def _to_csv(result: xarray.Dataset, path: Path) -> None:
-    columns = table(result)
+def csv_text(columns: Mapping[str, Array]) -> str:
+    """Return columns of equal length as CSV."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(values.tolist() for values in columns.values())))
-    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    return text.getvalue()
+
+
+def _to_csv(result: xarray.Dataset, path: Path) -> None:
+    path.write_text(csv_text(table(result)), encoding="utf-8", newline="")
 
 
 _TEX_HEAD = r"""% Written by giantstep {version}: {what} of {family}, {engine}.

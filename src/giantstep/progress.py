@@ -22,6 +22,9 @@ class Progress:
     1 2 trials
     """
 
+    shows_counts = True
+    """Whether the bar says how many steps are done and how long the rest takes; False where the text does."""
+
     def __init__(self, option: ProgressOption, total: int, text: str) -> None:
         if not (option is None or isinstance(option, bool) or callable(option)):
             raise bad_field("progress", option, "True, False or a callable(done, total, text)")
@@ -32,7 +35,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._shows_bar:
-            self._bar = _bar()
+            self._bar = _bar(self.shows_counts)
             self._bar.start()
             self._task = self._bar.add_task(self.text, total=self.total)
         self._tell()
@@ -51,7 +54,7 @@ class Progress:
 
     def _tell(self) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done)
+            self._bar.update(self._task, completed=self.done, description=self.text)
         if self._callable is not None:
             self._callable(self.done, self.total, self.text)
 
@@ -67,10 +70,10 @@ def _in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def _bar() -> Any:
+def _bar(counts: bool) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Bar(*columns, console=Console(stderr=True), transient=True)
+    more = (MofNCompleteColumn(), TimeRemainingColumn()) if counts else ()
+    return Bar(TextColumn("{task.description}"), BarColumn(), *more, console=Console(stderr=True), transient=True)

@@ -42,7 +42,7 @@ def test_lines_come_now_and_then(caplog, monkeypatch):
 def test_a_bar_on_stderr(capsys):
     with SweepProgress(True, 10, 2) as bar:
         bar.advance(3, 1)
-        assert bar.text().startswith("5 of 10 points done, ") and bar.text().endswith(", 1 failed")
+        assert bar.text.startswith("5 of 10 points done, ") and bar.text.endswith(", 1 failed")
     assert capsys.readouterr().out == ""
 
 

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
 
@@ -29,6 +29,7 @@ from starlette.routing import Route
 from giantstep.errors import InputError, bad_field
 from giantstep.explorer.bounds import Bounds, checked_experiment, checked_study, parsed, whole, with_arrays
 from giantstep.explorer.experiments import Experiments
+from giantstep.explorer.feeds import Feed
 from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.explorer.limits import Limits
@@ -52,49 +53,6 @@ _STARTING = 120.0
 """Seconds to describe families and to find presets."""
 
 
-class Listing:
-    """A list that grows while a worker finds it, and that many may read meanwhile."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self.over = self.failed = False
-        self.task: asyncio.Task[None] | None = None
-        self._bell = asyncio.Condition()
-
-    async def fill(self, events: AsyncGenerator[tuple[str, str], None], arrays: dict[str, Any]) -> None:
-        """Take what a worker tells; arrays go aside, a failure is the last entry."""
-        try:
-            async with contextlib.aclosing(events):
-                async for kind, text in events:
-                    if kind == "arrays":
-                        arrays.update(json.loads(text))
-                    else:
-                        await self._add(text)
-        except Refused as problem:
-            self.failed = True
-            await self._add(json.dumps({"stage": "failed", **problem.said}))
-        async with self._bell:
-            self.over = True
-            self._bell.notify_all()
-
-    async def _add(self, text: str) -> None:
-        async with self._bell:
-            self.found.append(text)
-            self._bell.notify_all()
-
-    async def lines(self) -> AsyncGenerator[str, None]:
-        """Yield every entry, up to the last."""
-        place = 0
-        while True:
-            async with self._bell:
-                while place == len(self.found) and not self.over:
-                    await self._bell.wait()
-            if place == len(self.found):
-                return
-            yield f"{self.found[place]}\n"
-            place += 1
-
-
 class Explorer:
     """A server: its workers, what it has found out, and its routes."""
 
@@ -102,7 +60,8 @@ class Explorer:
         self.bounds = bounds or Bounds()
         self.page = {name: files("giantstep.explorer").joinpath("page", name).read_bytes() for name in PAGE}
         self.plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-        self._lists: dict[str, Listing] = {}
+        self._lists: dict[str, Feed] = {}
+        self._filling: dict[str, asyncio.Task[None]] = {}
         self._arrays: dict[str, Any] = {}
         routes = [
             Route("/", self.index),
@@ -141,13 +100,13 @@ class Explorer:
             await asyncio.to_thread(load_everything)
             for lane, count in ((slow, slow.size), (quick, quick.size), (lab, 0)):
                 lane.start(count)
-            self._listed("families")
+            self._list("families")
 
         starting = asyncio.ensure_future(start())
         try:
             yield
         finally:
-            tasks = [starting, *(listing.task for listing in self._lists.values() if listing.task is not None)]
+            tasks = [starting, *self._filling.values()]
             for task in tasks:
                 task.cancel()
             tasks += self.experiments.close()
@@ -176,21 +135,38 @@ class Explorer:
 
     # -- what there is -------------------------------------------------------------------------------------------
 
-    def _listed(self, what: str) -> Listing:
-        """Return a list that is being found; it is looked for once, again only where that failed."""
+    def _list(self, what: str) -> Feed:
+        """Return a list that a worker makes; it is made once, again only where that failed."""
         known = self._lists.get(what)
-        if known is None or known.failed:
-            self._lists[what] = known = Listing()
-            known.task = asyncio.ensure_future(known.fill(self.slow.events(what, {}, _STARTING), self._arrays))
+        if known is None or "failed" in known.last:
+            self._lists[what] = known = Feed()
+            self._filling[what] = asyncio.ensure_future(self._fill(known, what))
         return known
+
+    async def _fill(self, entries: Feed, what: str) -> None:
+        """Keep what a worker tells; arrays go aside, a failure is the last entry."""
+        try:
+            async with contextlib.aclosing(self.slow.events(what, {}, _STARTING)) as events:
+                async for kind, text in events:
+                    if kind == "arrays":
+                        self._arrays.update(json.loads(text))
+                    else:
+                        await entries.tell(kind, text, key=len(entries.last))
+        except Refused as problem:
+            await entries.tell("failed", json.dumps({"stage": "failed", **problem.said}))
+        await entries.end()
+
+    def _lines(self, what: str) -> Response:
+        lines = (f"{text}\n" async for _, text in self._list(what).listen())
+        return StreamingResponse(lines, media_type="application/x-ndjson")
 
     async def families(self, request: Request) -> Response:
         """Return the families, as lines of JSON."""
-        return StreamingResponse(self._listed("families").lines(), media_type="application/x-ndjson")
+        return self._lines("families")
 
     async def presets(self, request: Request) -> Response:
-        """Return the presets as they are found, as lines of JSON."""
-        return StreamingResponse(self._listed("presets").lines(), media_type="application/x-ndjson")
+        """Return the presets, as lines of JSON."""
+        return self._lines("presets")
 
     def _study(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the study of a request, within bounds; large arrays are those of presets, by name."""
@@ -269,7 +245,8 @@ class Explorer:
         async def stream() -> AsyncIterator[str]:
             async with contextlib.aclosing(experiment.listen()) as events:
                 async for kind, text in events:
-                    yield f"event: {kind}\ndata: {text}\n\n"
+                    if kind != "file":  # it is asked for by itself
+                        yield f"event: {kind}\ndata: {text}\n\n"
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 

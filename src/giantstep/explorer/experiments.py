@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
+from giantstep.explorer.feeds import Feed
 from giantstep.explorer.lanes import Lane, Refused
 
 KEPT = 16
@@ -18,54 +18,22 @@ _UNHEARD = 15.0
 """Seconds after which an experiment nobody listens to is stopped."""
 
 
-@dataclass
-class Experiment:
-    """One experiment: the last event of each kind, and a bell for new ones."""
+class Experiment(Feed):
+    """One experiment: who asked for it, and the last event of each kind."""
 
-    client: str
-    total: float
-    name: str = field(default_factory=lambda: secrets.token_urlsafe(12))
-    last: dict[str, tuple[int, str]] = field(default_factory=dict)
-    count: int = 0
-    over: bool = False
-    listeners: int = 0
-    bell: asyncio.Condition = field(default_factory=asyncio.Condition)
-    task: asyncio.Task[None] | None = None
-    reason: str = "stopped"
-
-    async def tell(self, kind: str, text: str, *, over: bool = False) -> None:
-        """Keep an event and wake the listeners."""
-        async with self.bell:
-            self.count += 1
-            self.last[kind] = (self.count, text)
-            self.over = self.over or over
-            self.bell.notify_all()
+    def __init__(self, client: str) -> None:
+        super().__init__()
+        self.client = client
+        self.name = secrets.token_urlsafe(12)
+        self.task: asyncio.Task[None] | None = None
+        self.reason = "stopped"
 
     def file(self) -> str:
         """Return the comparison as CSV, once it is finished."""
         if "file" not in self.last:
             raise Refused(404, {"error": "The experiment has not finished; there is no file yet."})
-        text: str = json.loads(self.last["file"][1])["text"]
+        text: str = json.loads(self.last["file"][2])["text"]
         return text
-
-    async def listen(self) -> AsyncGenerator[tuple[str, str], None]:
-        """Yield the latest event of each kind, then new ones, up to the end; events nobody had time for are skipped."""
-        heard = 0
-        self.listeners += 1
-        try:
-            while True:
-                async with self.bell:
-                    while self.count == heard and not self.over:
-                        await self.bell.wait()
-                    news = sorted((n, kind, text) for kind, (n, text) in self.last.items() if n > heard)
-                    heard, over = self.count, self.over
-                for _, kind, text in news:
-                    if kind != "file":
-                        yield kind, text
-                if over:
-                    return
-        finally:
-            self.listeners -= 1
 
 
 class Experiments:
@@ -77,14 +45,16 @@ class Experiments:
 
     def start(self, client: str, arguments: Mapping[str, Any], budget: float) -> Experiment:
         """Start one; the client's earlier one is stopped."""
-        for one in self._known.values():
-            if one.client == client and not one.over:
-                self.stop(one, "replaced by a newer one")
-        if sum(not one.over for one in self._known.values()) >= KEPT:
+        running = [experiment for experiment in self._known.values() if not experiment.over]
+        for earlier in running:
+            if earlier.client == client:
+                self.stop(earlier, "replaced by a newer one")
+        if len(running) >= KEPT:
             raise Refused(503, {"error": "Too many experiments are running; stop one first."})
-        for name in [name for name, one in self._known.items() if one.over][: max(0, len(self._known) - KEPT + 1)]:
+        ended = [name for name, experiment in self._known.items() if experiment.over]
+        for name in ended[: max(0, len(self._known) - KEPT + 1)]:
             del self._known[name]
-        experiment = Experiment(client, budget)
+        experiment = Experiment(client)
         self._known[experiment.name] = experiment
         experiment.task = asyncio.ensure_future(self._run(experiment, arguments, budget))
         return experiment

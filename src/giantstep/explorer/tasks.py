@@ -5,8 +5,6 @@ Everything comes in as the tables of a study file and goes out as JSON text, so 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import logging
 import sys
@@ -93,7 +91,7 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
     with _remarks() as said:
         result = read(tables).compare(progress=progress, watch=watch)
     report = agreement(result).to_dict()
-    emit("file", json.dumps({"text": csv_text({"": result})}))
+    emit("file", json.dumps({"text": combined_csv({"": result})}))
     about = {"warnings": said, "agreement": report}
     emit("comparison", f'{json.dumps(about)[:-1]}, "result": {_json(result, variables)}}}')
 
@@ -118,27 +116,27 @@ def export(
         text = first.to_toml(comments=True)
     elif kind == "csv":
         with _remarks():
-            text = csv_text({label: study.predict(progress=False) for label, study in known.items()})
+            text = combined_csv({label: study.predict(progress=False) for label, study in known.items()})
     else:
         text = script(known, variables, log, None if dots is None else read(dots))
     emit("file", json.dumps({"text": text}))
 
 
-def csv_text(results: Mapping[str, xarray.Dataset]) -> str:
+def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
     """Return results as the CSV that `giantstep.save` writes, several below each other with their label in front."""
-    from giantstep.files import table
+    import numpy as np
+
+    from giantstep.files import csv_text, table
 
     tables = {label: table(result) for label, result in results.items()}
-    head = ["study"] if len(tables) > 1 else []
-    names = list(dict.fromkeys(name for columns in tables.values() for name in columns))
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*head, *names])
+    own = dict.fromkeys(name for columns in tables.values() for name in columns)
+    names = ["study", *own] if len(tables) > 1 else list(own)
+    blocks = []
     for label, columns in tables.items():
         length = len(next(iter(columns.values())))
-        cells = [columns[name].tolist() if name in columns else [""] * length for name in names]
-        writer.writerows([*([label] if head else []), *row] for row in zip(*cells))
-    return text.getvalue()
+        filled = {**dict.fromkeys(names, ""), "study": label, **columns}
+        blocks.append([np.broadcast_to(np.asarray(filled[name], dtype=object), length) for name in names])
+    return csv_text(dict(zip(names, map(np.concatenate, zip(*blocks)))))
 
 
 def families(emit: Emit) -> None:

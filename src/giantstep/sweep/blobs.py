@@ -21,10 +21,11 @@ class Damaged(Exception):
     """Bytes that are not what was written."""
 
 
-def encoded(values: Mapping[str, Any]) -> bytes:
+def encode_arrays(values: Mapping[str, Any]) -> bytes:
     """Return arrays by name as bytes: a header of JSON, then the numbers (little-endian), compressed.
 
-    >>> {name: array.tolist() for name, array in decoded(encoded({"q": [1.5, 2.0], "phase": "easy"})).items()}
+    >>> arrays = decode_arrays(encode_arrays({"q": [1.5, 2.0], "phase": "easy"}))
+    >>> {name: array.tolist() for name, array in arrays.items()}
     {'q': [1.5, 2.0], 'phase': 'easy'}
     """
     header: list[list[Any]] = []
@@ -41,20 +42,20 @@ def encoded(values: Mapping[str, Any]) -> bytes:
     return zlib.compress(b"".join([len(head).to_bytes(4, "little"), head, *parts]), _LEVEL)
 
 
-def decoded(data: bytes) -> dict[str, Array]:
-    """Return the arrays that `encoded` wrote; raise `Damaged` where the bytes are others."""
+def decode_arrays(data: bytes) -> dict[str, Array]:
+    """Return the arrays that `encode_arrays` wrote; raise `Damaged` where the bytes are others."""
     try:
         content = zlib.decompress(data)
         size = int.from_bytes(content[:4], "little")
         header = json.loads(content[4 : 4 + size])
-        place, values = 4 + size, {}
+        offset, values = 4 + size, {}
         for name, kind, shape, names in header:
             if kind == _NAMES:
                 values[str(name)] = np.array(names, dtype=str).reshape(shape)
                 continue
-            numbers = np.frombuffer(content, kind, int(np.prod(shape, dtype=np.int64)), place)
+            numbers = np.frombuffer(content, kind, int(np.prod(shape, dtype=np.int64)), offset)
             values[str(name)] = numbers.reshape(shape).copy()
-            place += numbers.nbytes
+            offset += numbers.nbytes
     except (zlib.error, ValueError, TypeError) as error:
         raise Damaged(str(error)) from None
     return values

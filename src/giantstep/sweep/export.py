@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +25,7 @@ FORMATS = (".csv", ".nc", ".parquet")
 
 def export(path: str | Path, out: str | Path) -> int:
     """Write a store as CSV, NetCDF or Parquet, one row per point; return the number of rows."""
-    from giantstep.files import atomic_write
+    from giantstep.files import atomic_write, csv_text
 
     suffix = Path(out).suffix.lower()
     if suffix not in FORMATS:
@@ -38,30 +35,26 @@ def export(path: str | Path, out: str | Path) -> int:
         if suffix == ".nc":
             result.to_netcdf(temporary, engine="h5netcdf")
         elif suffix == ".csv":
-            _write_csv(columns(result), temporary)
+            temporary.write_text(csv_text(columns(result)), encoding="utf-8", newline="")
         else:
             _write_parquet(columns(result), temporary)
     return int(result.sizes["point"])
 
 
-def dataset(found: Iterable[Entry]) -> xarray.Dataset:
+def dataset(points: Iterable[Entry]) -> xarray.Dataset:
     """Return the points of a store as a Dataset over the dimension ``point``; fields and variables as columns."""
     import xarray
 
-    lines = [(_labels(entry), _measured(entry)) for entry in found]
-    dims: dict[str, tuple[str, ...]] = {}
-    for _, measured in lines:
-        dims.update({name: own for name, (own, _) in measured.items()})
-    lengths: dict[str, int] = {}
+    lines = [(_labels(entry), _measured(entry)) for entry in points]
     data: dict[str, Any] = {}
-    stacked = {
-        name: pad_stack([m[name][1] if name in m else None for _, m in lines]) for name in dims if name not in data
-    }
+    for name in dict.fromkeys(name for labels, _ in lines for name in labels):
+        data[name] = ("point", _column([labels.get(name) for labels, _ in lines]))
+    dims = {name: own for _, measured in lines for name, (own, _) in measured.items()}
+    stacked = {name: pad_stack([m[name][1] if name in m else None for _, m in lines]) for name in dims}
+    lengths: dict[str, int] = {}
     for name, values in stacked.items():
         for dim, length in zip(dims[name], values.shape[1:]):
             lengths[dim] = max(lengths.get(dim, 0), length)
-    for name in dict.fromkeys(name for labels, _ in lines for name in labels):
-        data[name] = ("point", _column([labels.get(name) for labels, _ in lines]))
     for name, values in stacked.items():
         full = blank_array((len(lines), *(lengths[dim] for dim in dims[name])), like=values)
         full[tuple(map(slice, values.shape))] = values
@@ -105,7 +98,7 @@ def _measured(entry: Entry) -> dict[str, tuple[tuple[str, ...], Array]]:
     measured: dict[str, tuple[tuple[str, ...], Array]] = {}
     for name in dict.fromkeys(name for row in entry.rows for name in row.values):
         kept = pad_stack([row.values.get(name) for row in entry.rows])
-        own = declared[name].dims if name in declared else tuple(f"{name}_{place}" for place in range(kept.ndim - 1))
+        own = declared[name].dims if name in declared else tuple(f"{name}_{axis}" for axis in range(kept.ndim - 1))
         if entry.ask.source == "limit":
             measured[name] = own, kept[0]
             continue
@@ -120,8 +113,8 @@ def _declared(entry: Entry) -> dict[str, Variable]:
     if entry.ask.family not in families():
         return {}
     question = family_class(entry.ask.family).questions.get(entry.ask.what)
-    found = {} if question is None else {variable.name: variable for variable in question.variables}
-    return {**found, **{f"{name}_stderr": variable for name, variable in found.items()}}
+    declared = {} if question is None else {variable.name: variable for variable in question.variables}
+    return {**declared, **{f"{name}_stderr": variable for name, variable in declared.items()}}
 
 
 def _column(values: list[Any]) -> Array:
@@ -142,22 +135,12 @@ def _number(value: Any) -> float | int | None:
 
 def columns(result: xarray.Dataset) -> dict[str, Array]:
     """Return a Dataset over ``point`` as columns of equal length; other dims are written out, ``V2[1]``."""
-    found: dict[str, Array] = {}
+    table: dict[str, Array] = {}
     for name, variable in result.data_vars.items():
-        own = variable.shape[1:]
-        for place in product(*map(range, own)):
-            entry = ",".join(str(index + 1) for index in place)
-            where: Any = (slice(None), *place)
-            found[f"{name}[{entry}]" if own else str(name)] = variable.values[where]
-    return found
-
-
-def _write_csv(table: Mapping[str, Array], path: Path) -> None:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*(values.tolist() for values in table.values())))
-    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+        for index in np.ndindex(variable.shape[1:]):
+            entry = ",".join(str(number + 1) for number in index)
+            table[f"{name}[{entry}]" if index else str(name)] = variable.values[(slice(None), *index)]
+    return table
 
 
 def _write_parquet(table: Mapping[str, Array], path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,11 @@ from giantstep.errors import GiantstepError, InputError
 from giantstep.families import families, family_class
 from giantstep.sweep.blobs import Damaged
 from giantstep.sweep.keys import Ask, Point
-from giantstep.sweep.store import Facts, Row, Store, check_version, row_of, translated
+from giantstep.sweep.store import AT_ONCE, Facts, Row, Store, check_version, read_results, row_of, translate_error
 
 _ASK_COLUMNS = "id, family, what, source, formula_version, settings"
 _MOST_MISSED = 2000
 """Lines in a row that are looked for in vain where the last one is not known."""
-_AT_ONCE = 1000
-"""Results saved together."""
-_ROWS = (
-    "SELECT trial, reason, detail, seconds, facts.id, facts.digest, facts.coords, facts.notes, data, checksum "
-    "FROM results LEFT JOIN facts ON facts.id = results.facts WHERE point = ? ORDER BY trial"
-)
 
 
 @dataclass(frozen=True)
@@ -59,40 +53,48 @@ class Health:
         return self.pages == "ok" and not self.damaged
 
 
-def opened(path: str | Path) -> sqlite3.Connection:
-    """Open a store to be read only."""
+@contextmanager
+def open_store(path: str | Path) -> Iterator[sqlite3.Connection]:
+    """Open a store to be read only; what SQLite finds wrong inside the with block is said in a sentence."""
+    try:
+        with closing(_connect(path, "mode=ro", "immutable=1")) as connection:
+            check_version(connection, str(path))
+            yield connection
+    except sqlite3.DatabaseError as error:
+        raise translate_error(error, str(path)) from None
+
+
+def _connect(path: str | Path, *modes: str) -> sqlite3.Connection:
+    """Connect to a file in the first way that works: ``immutable=1`` where not even a lock can be written."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no store {str(path)!r}.")
-    connection: sqlite3.Connection | None = None
-    for mode in ("mode=ro", "immutable=1"):  # the latter where not even a lock can be written
+    for mode in modes:
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
         try:
-            connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
-            check_version(connection, str(path))
-            return connection
-        except sqlite3.OperationalError as error:
-            failure = error
-        except sqlite3.DatabaseError as error:
-            raise translated(error, str(path)) from None
-    raise translated(failure, str(path)) from None
+            connection.execute("PRAGMA user_version")
+            break
+        except sqlite3.DatabaseError:
+            if mode != modes[-1]:
+                connection.close()
+    return connection
 
 
 def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
     """Yield the points of a store with all results (those whose name begins with `digest`)."""
-    with closing(opened(path)) as connection:
-        try:
-            yield from _entries(connection, digest)
-        except sqlite3.DatabaseError as error:
-            raise translated(error, str(path)) from None
-
-
-def _entries(connection: sqlite3.Connection, digest: str = "") -> Iterator[Entry]:
-    asks = {line[0]: ask_of(line[1:]) for line in connection.execute(f"SELECT {_ASK_COLUMNS} FROM asks")}
-    question = "SELECT id, ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER BY id"
-    known: dict[int, Facts] = {}
-    for number, ask, name, scenario, dim in connection.execute(question, (digest + "*",)):
-        point = Point(name, scenario, float(dim))
-        yield Entry(asks[ask], point, *_rows(connection, number, point, known))
+    with open_store(path) as connection:
+        asks = {line[0]: ask_of(line[1:]) for line in connection.execute(f"SELECT {_ASK_COLUMNS} FROM asks")}
+        question = "SELECT ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER BY id"
+        cursor = connection.execute(question, (digest + "*",))
+        while lines := cursor.fetchmany(AT_ONCE):
+            points = [Point(name, scenario, float(dim)) for _, name, scenario, dim in lines]
+            results, damaged = read_results(connection, points)
+            rows: dict[str, list[Row]] = {}
+            for row in results.values():
+                rows.setdefault(row.point.digest, []).append(row)
+            for (ask, *_), point in zip(lines, points):
+                lost = [trial for other, trial in damaged if other is point]
+                yield Entry(asks[ask], point, rows.get(point.digest, []), lost)
 
 
 def ask_of(line: tuple[Any, ...]) -> Ask:
@@ -101,68 +103,33 @@ def ask_of(line: tuple[Any, ...]) -> Ask:
     return Ask(family, what, source, version, json.loads(settings))
 
 
-def _rows(
-    connection: sqlite3.Connection, number: int, point: Point, known: dict[int, Facts]
-) -> tuple[list[Row], list[int]]:
-    rows, damaged = [], []
-    for line in connection.execute(_ROWS, (number,)):
-        try:
-            rows.append(row_of(point, line, known))
-        except Damaged:
-            damaged.append(int(line[0]))
-    return rows, damaged
-
-
 def overview(path: str | Path) -> list[dict[str, Any]]:
     """Return one line for each question asked: family, what, source, settings, points, results, failures, seconds."""
     question = (
-        "SELECT family, what, source, formula_version, settings, count(DISTINCT points.id), count(trial), "
-        "sum(reason != ''), sum(seconds), sum(length(data)) FROM asks LEFT JOIN points ON points.ask = asks.id "
+        "SELECT family, what, source, formula_version, settings, count(DISTINCT points.id) AS points, "
+        "count(trial) AS results, coalesce(sum(reason != ''), 0) AS failed, coalesce(sum(seconds), 0) AS seconds, "
+        "coalesce(sum(length(data)), 0) AS bytes FROM asks LEFT JOIN points ON points.ask = asks.id "
         "LEFT JOIN results ON results.point = points.id GROUP BY asks.id ORDER BY asks.id"
     )
-    names = (
-        "family",
-        "what",
-        "source",
-        "formula_version",
-        "settings",
-        "points",
-        "results",
-        "failed",
-        "seconds",
-        "bytes",
-    )
-    with closing(opened(path)) as connection:
-        try:
-            lines = connection.execute(question).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise translated(error, str(path)) from None
-    found = [dict(zip(names, line)) for line in lines]
-    for line in found:
-        line["settings"] = json.loads(line["settings"])
-        line.update({name: line[name] or 0 for name in ("failed", "seconds", "bytes")})
-    return found
+    with open_store(path) as connection:
+        connection.row_factory = sqlite3.Row
+        lines = [dict(line) for line in connection.execute(question)]
+    return [{**line, "settings": json.loads(line["settings"])} for line in lines]
 
 
 def verify(path: str | Path, out: str | Path | None = None) -> Health:
     """Read everything there is; with `out`, save all that can be read into a new store."""
-    health = Health()
     if out is not None and Path(out).exists():
         raise InputError(f"{str(out)!r} is there already; what can be read is saved into a new file only.")
-    saved = None if out is None else Store(out)
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"There is no store {str(path)!r}.")
-    try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)) as found:
-            _verify(found, str(path), health, saved)
-    finally:
-        if saved is not None:
-            saved.close()
-    return health
+    with closing(_connect(path, "mode=ro")) as connection:
+        if out is None:
+            return _verify(connection, str(path), None)
+        with Store(out) as saved:
+            return _verify(connection, str(path), saved)
 
 
-def _verify(connection: sqlite3.Connection, name: str, health: Health, saved: Store | None) -> None:
+def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> Health:
+    health = Health()
     connection.execute("PRAGMA writable_schema = ON")  # SQLite then reads on in a file that is too short
     try:
         check_version(connection, name)
@@ -195,12 +162,13 @@ def _verify(connection: sqlite3.Connection, name: str, health: Health, saved: St
         health.failures += bool(row.reason)
         if saved is not None:
             readable.setdefault(ask, []).append(row)
-            if len(readable[ask]) == _AT_ONCE:
+            if len(readable[ask]) == AT_ONCE:
                 saved.put(ask, readable.pop(ask))
     if saved is not None:
         health.saved = health.results
         for ask, rows in readable.items():
             saved.put(ask, rows)
+    return health
 
 
 def _readable(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:

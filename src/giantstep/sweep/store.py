@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from giantstep.errors import GiantstepError, InputError
 from giantstep.jsondata import LONGEST, json_data
-from giantstep.sweep.blobs import Damaged, checksum, decoded, encoded
+from giantstep.sweep.blobs import Damaged, checksum, decode_arrays, encode_arrays
 from giantstep.sweep.keys import Ask, Point
 from giantstep.types import Array
 
@@ -27,8 +29,12 @@ VERSION = 1
 _APPLICATION = 0x67535450
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
-_AT_ONCE = 500
+AT_ONCE = 500
 """Names in one question to SQLite."""
+_READ = (
+    "SELECT points.digest, trial, reason, detail, seconds, facts.id, facts.digest, facts.coords, facts.notes, data, "
+    "checksum FROM results JOIN points ON points.id = results.point LEFT JOIN facts ON facts.id = results.facts"
+)
 
 _TABLES = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -84,11 +90,10 @@ class Store:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
-        self._asks: dict[str, int] = {}
         self._lock = threading.RLock()
         if self.path is not None:
-            _check_place(self.path)
-        with self._translated():
+            _check_path(self.path)
+        with self._translate_errors():
             self._connection = sqlite3.connect(
                 self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
@@ -99,7 +104,7 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        new = not self._one("SELECT count(*) FROM sqlite_master")
+        new = not self._scalar("SELECT count(*) FROM sqlite_master")
         if not new:
             check_version(self._connection, str(self.path))
             self._check_pages()
@@ -108,14 +113,14 @@ class Store:
         self._connection.execute("PRAGMA foreign_keys = ON")
         if new:
             with self._transaction():
-                if not self._one("SELECT count(*) FROM sqlite_master"):
+                if not self._scalar("SELECT count(*) FROM sqlite_master"):
                     for statement in _TABLES.split(";"):
                         self._connection.execute(statement)
 
     def _check_pages(self) -> None:
-        found = self._one("PRAGMA quick_check(1)")
-        if found != "ok":
-            raise sqlite3.DatabaseError(str(found).splitlines()[-1])
+        problem = self._scalar("PRAGMA quick_check(1)")
+        if problem != "ok":
+            raise sqlite3.DatabaseError(str(problem).splitlines()[-1])
 
     def close(self) -> None:
         """Close the file, its write-ahead log taken in where nobody else has it open."""
@@ -136,8 +141,8 @@ class Store:
 
     def put(self, ask: Ask, rows: Iterable[Row]) -> None:
         """Keep results, all or none of them; a result that is there stays, a failure is replaced."""
-        prepared = [(row, encoded(row.values)) for row in rows]
-        with self._translated(), self._transaction():
+        prepared = [(row, encode_arrays(row.values)) for row in rows]
+        with self._translate_errors(), self._transaction():
             known = self._ask_number(ask)
             batches = {id(row.facts): row.facts for row, _ in prepared}
             facts = {number: self._facts_number(batch) for number, batch in batches.items()}
@@ -161,22 +166,22 @@ class Store:
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (ask.digest, ask.family, ask.what, ask.source, ask.formula_version, ask.content, __version__),
         )
-        return int(self._one("SELECT id FROM asks WHERE digest = ?", ask.digest))
+        return int(self._scalar("SELECT id FROM asks WHERE digest = ?", ask.digest))
 
     def _facts_number(self, facts: Facts | None) -> tuple[int | None, bytes]:
         if facts is None:
             return None, b""
-        coords = encoded(_split_complex(facts.coords))
-        notes = json.dumps([list(facts.warnings), {name: _plain(value) for name, value in facts.attrs.items()}])
+        coords = encode_arrays(_split_complex(facts.coords))
+        notes = json.dumps([list(facts.warnings), json_data(facts.attrs, LONGEST)])
         digest = checksum(coords, notes)
         self._connection.execute(
             "INSERT OR IGNORE INTO facts (digest, coords, notes) VALUES (?, ?, ?)", (digest, coords, notes)
         )
-        return int(self._one("SELECT id FROM facts WHERE digest = ?", digest)), digest
+        return int(self._scalar("SELECT id FROM facts WHERE digest = ?", digest)), digest
 
     def remove_results(self, names: Iterable[tuple[str, int]]) -> int:
         """Take out results by name of the point and trial; return how many there were."""
-        with self._translated(), self._transaction():
+        with self._translate_errors(), self._transaction():
             cursor = self._connection.executemany(
                 "DELETE FROM results WHERE point = (SELECT id FROM points WHERE digest = ?) AND trial = ?",
                 list(names),
@@ -185,7 +190,7 @@ class Store:
 
     def remove_asks(self, unwanted: Callable[[str, int], bool]) -> int:
         """Take out what was asked of a family in a formula version that is `unwanted`; return how many results."""
-        with self._translated(), self._transaction():
+        with self._translate_errors(), self._transaction():
             lines = self._connection.execute("SELECT id, family, formula_version FROM asks").fetchall()
             numbers = [(number,) for number, family, version in lines if unwanted(family, version)]
             gone = "DELETE FROM results WHERE point IN (SELECT id FROM points WHERE ask = ?)"
@@ -198,8 +203,8 @@ class Store:
             return max(removed, 0)
 
     def shrink(self) -> None:
-        """Give the room of what was taken out back to the disk."""
-        with self._translated():
+        """Give the space of what was taken out back to the disk."""
+        with self._translate_errors():
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -207,35 +212,17 @@ class Store:
 
     def get(self, points: Sequence[Point]) -> tuple[dict[tuple[str, int], Row], list[tuple[Point, int]]]:
         """Return all results at these points by (point, trial), and those that are damaged."""
-        found: dict[tuple[str, int], Row] = {}
-        damaged: list[tuple[Point, int]] = []
-        facts: dict[int, Facts] = {}
-        by_digest = {point.digest: point for point in points}
-        digests = list(by_digest)
-        with self._translated():
-            for start in range(0, len(digests), _AT_ONCE):
-                some = digests[start : start + _AT_ONCE]
-                for line in self._connection.execute(
-                    "SELECT points.digest, trial, reason, detail, seconds, facts.id, facts.digest, facts.coords, "
-                    "facts.notes, data, checksum FROM results JOIN points ON points.id = results.point "
-                    f"LEFT JOIN facts ON facts.id = results.facts WHERE points.digest IN ({','.join('?' * len(some))})",
-                    some,
-                ):
-                    point = by_digest[line[0]]
-                    try:
-                        found[point.digest, line[1]] = row_of(point, line[1:], facts)
-                    except Damaged:
-                        damaged.append((point, line[1]))
-        return found, damaged
+        with self._translate_errors():
+            return read_results(self._connection, points)
 
     def version(self) -> int:
         """Return a number that changes when another process has written."""
-        with self._translated():
-            return int(self._one("PRAGMA data_version"))
+        with self._translate_errors():
+            return int(self._scalar("PRAGMA data_version"))
 
     # -- SQLite -----------------------------------------------------------------------------------
 
-    def _one(self, question: str, *values: Any) -> Any:
+    def _scalar(self, question: str, *values: Any) -> Any:
         line = self._connection.execute(question, values).fetchone()
         return None if line is None else line[0]
 
@@ -252,14 +239,14 @@ class Store:
                 raise
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise translated(error, self.name) from None
+            raise translate_error(error, self.name) from None
 
 
-def translated(error: sqlite3.Error, name: str) -> GiantstepError:
+def translate_error(error: sqlite3.Error, name: str) -> GiantstepError:
     """Return SQLite's error as a sentence of ours, with what can be done about it."""
     reason = str(error)
     code = getattr(error, "sqlite_errorname", "") or ""
@@ -301,7 +288,7 @@ def _columns(row: Row, data: bytes, facts: int | None, digest: bytes) -> tuple[A
     return (row.trial, row.reason, row.detail, row.seconds, facts, data, check, row.point.digest)
 
 
-def _check_place(path: Path) -> None:
+def _check_path(path: Path) -> None:
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"There is no folder {str(folder)!r} for the store {path.name!r}.")
@@ -310,6 +297,26 @@ def _check_place(path: Path) -> None:
     closed = not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK))
     if closed:
         raise InputError(f"The store {str(path)!r} cannot be written to; its folder or the file is read-only.")
+
+
+def read_results(
+    connection: sqlite3.Connection, points: Sequence[Point]
+) -> tuple[dict[tuple[str, int], Row], list[tuple[Point, int]]]:
+    """Return all results at these points by (point, trial), in order of their trials, and those that are damaged."""
+    results: dict[tuple[str, int], Row] = {}
+    damaged: list[tuple[Point, int]] = []
+    facts: dict[int, Facts] = {}
+    by_digest = {point.digest: point for point in points}
+    digests = list(by_digest)
+    for start in range(0, len(digests), AT_ONCE):
+        names = digests[start : start + AT_ONCE]
+        question = f"{_READ} WHERE points.digest IN ({','.join('?' * len(names))}) ORDER BY trial"
+        for digest, trial, *columns in connection.execute(question, names):
+            try:
+                results[digest, trial] = row_of(by_digest[digest], [trial, *columns], facts)
+            except Damaged:
+                damaged.append((by_digest[digest], trial))
+    return results, damaged
 
 
 def row_of(point: Point, line: Sequence[Any], known: dict[int, Facts]) -> Row:
@@ -321,15 +328,12 @@ def row_of(point: Point, line: Sequence[Any], known: dict[int, Facts]) -> Row:
         if digest != checksum(coords, notes):
             raise Damaged("the checksum of the coordinates is another")
         warnings, attrs = json.loads(notes)
-        known[number] = Facts(_joined_complex(decoded(coords)), tuple(warnings), attrs)
-    facts = None if number is None else known[number]
-    return Row(point, trial, decoded(data), reason, detail, seconds, facts)
+        known[number] = Facts(_join_complex(decode_arrays(coords)), tuple(warnings), attrs)
+    return Row(point, trial, decode_arrays(data), reason, detail, seconds, known.get(number))
 
 
 def _split_complex(coords: Mapping[str, Any]) -> dict[str, Any]:
     """Return coordinates as real arrays: a complex one as its two parts."""
-    import numpy as np
-
     parts: dict[str, Any] = {}
     for name, values in coords.items():
         array = np.asarray(values)
@@ -340,13 +344,9 @@ def _split_complex(coords: Mapping[str, Any]) -> dict[str, Any]:
     return parts
 
 
-def _joined_complex(parts: Mapping[str, Any]) -> dict[str, Any]:
+def _join_complex(parts: Mapping[str, Any]) -> dict[str, Any]:
     coords = {name: values for name, values in parts.items() if not name.endswith((".real", ".imag"))}
     for name in parts:
         if name.endswith(".real"):
             coords[name[:-5]] = parts[name] + 1j * parts[name[:-5] + ".imag"]
     return coords
-
-
-def _plain(value: Any) -> Any:
-    return json_data(value, LONGEST)
