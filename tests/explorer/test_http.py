@@ -1,4 +1,4 @@
-"""The HTTP interface: right answers, the door, bounds, stale requests, experiments, exports."""
+"""The HTTP interface: right answers, who may ask, bounds, stale requests, experiments, exports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refusal(response: httpx.Response, status: int = 400) -> str:
     return str(response.json()["error"])
 
 
-# -- the page and its door -----------------------------------------------------------------------------------------
+# -- the page and who may ask -----------------------------------------------------------------------------------------
 
 
 def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
@@ -190,13 +190,13 @@ def test_a_newer_request_drops_the_older_one(server: Server) -> None:
     slow = study(**SLOW, target="sin(z) + z")
     slow["grid"] = {"samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 400}}
     results: list[httpx.Response] = []
-    asking = threading.Thread(target=lambda: results.append(server.limit(slow, client="a", place=1)))
+    asking = threading.Thread(target=lambda: results.append(server.limit(slow, client="a", curve=1)))
     asking.start()
     while "a 1" not in server.explorer.limits._current:
         assert asking.is_alive()
-    for other in ({"client": "a", "place": 2}, {"client": "b", "place": 1}):  # others' requests leave it alone
+    for other in ({"client": "a", "curve": 2}, {"client": "b", "curve": 1}):  # others' requests leave it alone
         lines(server.limit(study(), **other))
-    assert lines(server.limit(study(), client="a", place=1))[-1]["stage"] == "fine"
+    assert lines(server.limit(study(), client="a", curve=1))[-1]["stage"] == "fine"
     asking.join()
     dropped = results[0]
     said = dropped.json() if dropped.status_code == 409 else lines(dropped)[-1]

@@ -35,17 +35,8 @@ from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.explorer.limits import Limits
 from giantstep.explorer.tasks import refusal
 
-PAGE = {
-    "index.html": "text/html",
-    "style.css": "text/css",
-    "main.js": "text/javascript",
-    "schema.js": "text/javascript",
-    "form.js": "text/javascript",
-    "chart.js": "text/javascript",
-    "state.js": "text/javascript",
-    "symbols.js": "text/javascript",
-}
-"""Files of the page and their types; nothing else is ever read from disk."""
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+"""Files of the page by the end of their names; nothing else is ever read from disk."""
 EXPORTS = ("toml", "csv", "python")
 MOST_STUDIES = 8
 """Studies laid over each other."""
@@ -58,14 +49,15 @@ class Explorer:
 
     def __init__(self, port: int, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
-        self.page = {name: files("giantstep.explorer").joinpath("page", name).read_bytes() for name in PAGE}
+        folder = files("giantstep.explorer").joinpath("page")
+        self.page = {file.name: file.read_bytes() for file in folder.iterdir() if _suffix(file.name) in _TYPES}
         self.plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
         self._arrays: dict[str, Any] = {}
         routes = [
-            Route("/", self.index),
-            Route("/page/{name}", self.asset),
+            Route("/", self.file),
+            Route("/page/{name}", self.file),
             Route("/plotly.min.js", self.plotly_script),
             Route("/api/families", self.families),
             Route("/api/presets", self.presets),
@@ -76,13 +68,7 @@ class Explorer:
             Route("/api/experiment/{name}", self.stop_experiment, methods=["DELETE"]),
             Route("/api/experiment/{name}/csv", self.experiment_file),
         ]
-        handlers: Any = {
-            InputError: _input_error,
-            Refused: _refused,
-            HTTPException: _not_there,
-            ClientDisconnect: _gone,
-            Exception: _failed,
-        }
+        handlers: Any = dict.fromkeys((InputError, Refused, HTTPException, ClientDisconnect, Exception), _explain)
         application = Starlette(routes=routes, exception_handlers=handlers, lifespan=self.lifespan)
         self.app = Guard(application, port, self.bounds.body)
 
@@ -109,25 +95,18 @@ class Explorer:
             tasks = [starting, *self._filling.values()]
             for task in tasks:
                 task.cancel()
-            tasks += self.experiments.close()
+            await asyncio.gather(*tasks, *self.experiments.close(), return_exceptions=True)
             for lane in (quick, slow, lab):
-                await lane.close()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for lane in (quick, slow, lab):  # what those tasks left behind
                 await lane.close()
 
     # -- the page ------------------------------------------------------------------------------------------------
 
-    async def index(self, request: Request) -> Response:
-        """Return the page."""
-        return Response(self.page["index.html"], media_type="text/html")
-
-    async def asset(self, request: Request) -> Response:
-        """Return a script or the style of the page."""
-        name = request.path_params["name"]
-        if name not in PAGE:
+    async def file(self, request: Request) -> Response:
+        """Return the page, a script or the style of it."""
+        name = request.path_params.get("name", "index.html")
+        if name not in self.page:
             raise Refused(404, {"error": "There is no such page."})
-        return Response(self.page[name], media_type=PAGE[name])
+        return Response(self.page[name], media_type=_TYPES[_suffix(name)])
 
     async def plotly_script(self, request: Request) -> Response:
         """Return Plotly."""
@@ -153,7 +132,7 @@ class Explorer:
                     else:
                         await entries.tell(kind, text, key=len(entries.last))
         except Refused as problem:
-            await entries.tell("failed", json.dumps({"stage": "failed", **problem.said}))
+            await entries.tell("failed", json.dumps({"stage": "failed", **problem.message}))
         await entries.end()
 
     def _lines(self, what: str) -> Response:
@@ -179,8 +158,8 @@ class Explorer:
         """Answer a study with its limit, as lines of JSON."""
         data = parsed(await request.body(), self.bounds)
         study, variables = self._study(data), _variables(data)
-        place = f"{_client(request, data)} {whole(data, 'place', 0, 0, MOST_STUDIES)}"
-        answers = self.limits.answers(study, variables, place)
+        curve = f"{_client(request, data)} {whole(data, 'curve', 0, 0, MOST_STUDIES)}"
+        answers = self.limits.answers(study, variables, curve)
         first = await anext(answers)
 
         async def lines() -> AsyncIterator[str]:
@@ -190,7 +169,7 @@ class Explorer:
                     async for text in answers:
                         yield f"{text}\n"
                 except Refused as problem:  # the first line is out already
-                    yield json.dumps({"stage": "failed", "last": True, **problem.said}) + "\n"
+                    yield json.dumps({"stage": "failed", "last": True, **problem.message}) + "\n"
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
@@ -277,24 +256,19 @@ def _variables(data: dict[str, Any]) -> list[str] | None:
     return variables[:32]
 
 
-async def _input_error(request: Request, error: Exception) -> Response:
-    return JSONResponse(refusal(error), status_code=400)
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :]
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return JSONResponse(error.said, status_code=error.status)
-
-
-async def _not_there(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    sentence = f"There is nothing here for {request.method} ({error.detail.lower()})."
-    return JSONResponse({"error": sentence}, status_code=error.status_code, headers=error.headers)
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=400)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
+async def _explain(request: Request, error: Exception) -> Response:
+    """Say in one sentence what went wrong."""
+    if isinstance(error, InputError):
+        return JSONResponse(refusal(error), status_code=400)
+    if isinstance(error, Refused):
+        return JSONResponse(error.message, status_code=error.status)
+    if isinstance(error, HTTPException):
+        sentence = f"There is nothing here for {request.method} ({error.detail.lower()})."
+        return JSONResponse({"error": sentence}, status_code=error.status_code, headers=error.headers)
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=400)
     return JSONResponse({"error": "The server failed on this request; its log says more."}, status_code=500)

@@ -81,8 +81,8 @@ class Experiments:
             await experiment.tell("finished", "{}", over=True)
         except Refused as refused:
             kind = "stopped" if refused.status == 504 else "refused"
-            said = {"reason": f"the budget of {budget:g} s is spent"} if kind == "stopped" else refused.said
-            await experiment.tell(kind, json.dumps(said), over=True)
+            spent = {"reason": f"the budget of {budget:g} s is spent"}
+            await experiment.tell(kind, json.dumps(spent if kind == "stopped" else refused.message), over=True)
         except asyncio.CancelledError:
             await experiment.tell("stopped", json.dumps({"reason": experiment.reason}), over=True)
         finally:

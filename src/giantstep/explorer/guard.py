@@ -1,4 +1,4 @@
-"""The door of the server: only its own page may ask, bodies are short, every answer has its security headers."""
+"""Who may ask the server: only its own page may ask, bodies are short, every answer has its security headers."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ _LAST = ("end", "refused", "failed")
 class Refused(Exception):
     """A task that was refused, with what the page is told."""
 
-    def __init__(self, status: int, said: Mapping[str, Any]) -> None:
-        super().__init__(said.get("error", ""))
-        self.status, self.said = status, dict(said)
+    def __init__(self, status: int, message: Mapping[str, Any]) -> None:
+        super().__init__(message.get("error", ""))
+        self.status, self.message = status, dict(message)
 
 
 def load_everything() -> None:

@@ -28,7 +28,7 @@ class Limits:
         self._current: dict[str, asyncio.Event] = {}
 
     async def answers(
-        self, study: Mapping[str, Any], variables: Sequence[str] | None, place: str
+        self, study: Mapping[str, Any], variables: Sequence[str] | None, curve: str
     ) -> AsyncGenerator[str, None]:
         """Yield one answer, or a coarse one and a fine one, as JSON texts.
 
@@ -36,18 +36,18 @@ class Limits:
         ----------
         study : the tables of a study file, within bounds.
         variables : those to send; None sends all.
-        place : whose request this is (client and curve); an older one for the same place is dropped.
+        curve : whose request this is (client and curve); an older one for the same curve is dropped.
         """
         newer = asyncio.Event()
-        if place in self._current:
-            self._current[place].set()
-        self._current[place] = newer
+        if curve in self._current:
+            self._current[curve].set()
+        self._current[curve] = newer
         try:
             async for text in self._stages(study, variables, newer):
                 yield text
         finally:
-            if self._current.get(place) is newer:
-                del self._current[place]
+            if self._current.get(curve) is newer:
+                del self._current[curve]
 
     async def _stages(
         self, study: Mapping[str, Any], variables: Sequence[str] | None, newer: asyncio.Event
@@ -55,24 +55,24 @@ class Limits:
         shape, points = shape_of(study), grid_points(study)
         expected = self._expected(shape, points)
         if expected is not None and expected < QUICK:
-            text = await self._unless(newer, self._one(self._quick, study, variables, shape))
+            text = await self._unless(newer, self._compute(self._quick, study, variables, shape))
             yield _stage("fine", text, points, points)
             return
         coarse = thinned(study, COARSE if len(study.get("grid", {})) < 2 else 9)
         few = grid_points(coarse)
         if few < points:
-            text = await self._unless(newer, self._one(self._slow, coarse, variables, shape))
+            text = await self._unless(newer, self._compute(self._slow, coarse, variables, shape))
             expected = self._expected(shape, points) or 0.0
             most = self._bounds.limit_seconds
             if expected > most:
-                said = f"All {points} points need about {expected:.0f} s and {most:g} s are allowed: {few} are shown."
-                yield _stage("coarse", text, few, points, last=True, note=said)
+                note = f"All {points} points need about {expected:.0f} s and {most:g} s are allowed: {few} are shown."
+                yield _stage("coarse", text, few, points, last=True, note=note)
                 return
             yield _stage("coarse", text, few, points)
-        text = await self._unless(newer, self._one(self._slow, study, variables, shape))
+        text = await self._unless(newer, self._compute(self._slow, study, variables, shape))
         yield _stage("fine", text, points, points)
 
-    async def _one(self, lane: Lane, study: Mapping[str, Any], variables: Sequence[str] | None, shape: str) -> str:
+    async def _compute(self, lane: Lane, study: Mapping[str, Any], variables: Sequence[str] | None, shape: str) -> str:
         arguments = {"tables": study, "variables": variables}
         text = await lane.answer("limit", arguments, self._bounds.limit_seconds)
         seconds = json.loads(text[: text.index(",")] + "}")["seconds"]
@@ -91,7 +91,7 @@ class Limits:
 
     @staticmethod
     async def _unless(newer: asyncio.Event, work: Any) -> str:
-        """Return what a coroutine gives, unless a newer request for the same place comes first."""
+        """Return what a coroutine gives, unless a newer request for the same curve comes first."""
         task, bell = asyncio.ensure_future(work), asyncio.ensure_future(newer.wait())
         try:
             await asyncio.wait([task, bell], return_when=asyncio.FIRST_COMPLETED)
@@ -100,11 +100,11 @@ class Limits:
             text: str = task.result()
             return text
         finally:
-            for one in (task, bell):
-                if not one.done():
-                    one.cancel()
+            for pending in (task, bell):
+                if not pending.done():
+                    pending.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
-                        await one
+                        await pending
 
 
 def _stage(stage: str, text: str, points: int, of: int, *, last: bool | None = None, note: str = "") -> str:

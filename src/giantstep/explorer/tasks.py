@@ -42,12 +42,12 @@ def read(tables: Mapping[str, Any]) -> Study:
 @contextmanager
 def _remarks() -> Iterator[list[str]]:
     """Collect what giantstep warns about; other libraries' warnings are for their developers."""
-    said: list[str] = []
+    remarks: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", GiantstepWarning)
-        yield said
-    said += dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, GiantstepWarning))
+        yield remarks
+    remarks += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GiantstepWarning))
 
 
 def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
@@ -65,10 +65,10 @@ def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
 def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
     """Answer with the limit: one event ``limit``."""
     start = time.process_time()  # what it costs, however busy the machine is
-    with _remarks() as said:
+    with _remarks() as remarks:
         result = read(tables).predict(progress=False)
     text = _json(result, variables)
-    about = {"seconds": round(time.process_time() - start, 4), "warnings": said}
+    about = {"seconds": round(time.process_time() - start, 4), "warnings": remarks}
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 
@@ -88,11 +88,11 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
             emit("dots", f'{{"result": {_json(so_far(), variables)}}}')
             last = time.monotonic()
 
-    with _remarks() as said:
+    with _remarks() as remarks:
         result = read(tables).compare(progress=progress, watch=watch)
     report = agreement(result).to_dict()
     emit("file", json.dumps({"text": combined_csv({"": result})}))
-    about = {"warnings": said, "agreement": report}
+    about = {"warnings": remarks, "agreement": report}
     emit("comparison", f'{json.dumps(about)[:-1]}, "result": {_json(result, variables)}}}')
 
 
@@ -162,9 +162,9 @@ def families(emit: Emit) -> None:
 
 def presets(emit: Emit) -> None:
     """Find every preset: one event ``preset`` each, after one ``arrays`` where it has large ones."""
-    from giantstep.explorer import presets as found
+    from giantstep.explorer.presets import presets as all_presets
 
-    for preset in found.presets():
+    for preset in all_presets():
         arrays = preset.pop("arrays", {})
         if arrays:
             emit("arrays", json.dumps(arrays, allow_nan=False))
@@ -194,15 +194,15 @@ def do_task(task: tuple[str, Mapping[str, Any]], tell: Callable[[tuple[str, str]
     except GiantstepError as error:
         emit("refused", json.dumps(refusal(error)))
     except (MemoryError, OverflowError, RecursionError) as error:
-        said = "This does not fit into the memory or the numbers of a worker; take smaller sizes."
-        emit("refused", json.dumps({"error": said, "field": None}))
+        sentence = "This does not fit into the memory or the numbers of a worker; take smaller sizes."
+        emit("refused", json.dumps({"error": sentence, "field": None}))
         _log.debug("%s: %s", type(error).__name__, error)
     except BrokenPipeError:  # nobody listens any more
         return
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        said = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
-        emit("failed", json.dumps({"error": said, "field": None}))
+        sentence = f"giantstep failed on this ({type(error).__name__}: {str(error)[:200]}); the server log has more."
+        emit("failed", json.dumps({"error": sentence, "field": None}))
 
 
 def refusal(error: Exception) -> dict[str, Any]:

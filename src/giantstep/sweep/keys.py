@@ -5,9 +5,9 @@ Not in the name: the backend, the grid, the order, the number of trials or worke
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.family import Engine
+from giantstep.jsondata import json_data, json_number
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario
 from giantstep.trials import experiment_settings
@@ -42,7 +43,7 @@ class Ask:
     @cached_property
     def content(self) -> str:
         """The settings as JSON text, every number in full."""
-        return _text(exact(self.settings))
+        return _text(json_data(self.settings))
 
     @cached_property
     def digest(self) -> str:
@@ -81,39 +82,17 @@ def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
         if np.any(points[name] != value)
     ]
     named = []
-    changed = _copied(content)
+    changed = copy.deepcopy(content)
     for index, dim in enumerate(points["dim"].tolist()):
         for (*parents, last), value, whole, numbers in varying:
             inner, original = changed, content
             for parent in parents:
                 inner, original = inner[parent], original[parent]
             number = float(numbers[index])
-            inner[last] = original[last] if number == value else int(number) if whole else exact(number)
+            inner[last] = original[last] if number == value else int(number) if whole else json_number(number)
         text = _text(changed)
         named.append(Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim)))
     return named
-
-
-def _copied(content: Any) -> Any:
-    """Return tables copied, with what else is in them."""
-    return {name: _copied(inner) for name, inner in content.items()} if isinstance(content, dict) else content
-
-
-def exact(value: Any) -> Any:
-    """Return settings as strict JSON data that tells any two different values apart."""
-    if isinstance(value, np.ndarray):
-        return [exact(entry) for entry in value.tolist()]
-    if isinstance(value, np.generic):
-        return exact(value.item())
-    if isinstance(value, Mapping):
-        return {str(name): exact(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [exact(entry) for entry in value]
-    if isinstance(value, complex):
-        return repr(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
 
 
 def _text(content: Any) -> str:

@@ -41,11 +41,11 @@ class BackendOptions:
 
     Attributes
     ----------
-    engine : a name of `BACKENDS`, an Executor or a Dask client.
+    backend : a name of `BACKENDS`, an Executor or a Dask client.
     workers : tasks at once; a cluster has its own.
     """
 
-    engine: Any
+    backend: Any
     workers: int
     scheduler: str | None
     orders: Orders
@@ -94,24 +94,24 @@ class BackendOptions:
 
     def trials_here(self, device: str) -> int:
         """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
-        if self.scheduler is not None or _is_client(self.engine):
+        if self.scheduler is not None or _is_client(self.backend):
             return 0
         return self.workers if device == "cpu" else 1
 
     def open(self) -> Backend:
         """Start the backend."""
-        if self.engine == "local":
+        if self.backend == "local":
             return InProcess(self.orders)
-        if self.engine == "processes":
+        if self.backend == "processes":
             return Processes(self.workers, self.orders, self.memory)
         if self.scheduler is not None:
             return on_dask.connect(self.scheduler, self.orders)
-        if self.engine == "dask":
+        if self.backend == "dask":
             return on_dask.start_cluster(self.workers, self.orders, self.memory)
-        if isinstance(self.engine, Executor):
-            return OnExecutor(self.engine, self.workers, self.orders)
-        return on_dask.OnDask(self.engine, self.orders)
+        if isinstance(self.backend, Executor):
+            return OnExecutor(self.backend, self.workers, self.orders)
+        return on_dask.OnDask(self.backend, self.orders)
 
 
-def _is_client(engine: Any) -> bool:
-    return hasattr(engine, "get_executor") and hasattr(engine, "nthreads")
+def _is_client(backend: Any) -> bool:
+    return hasattr(backend, "get_executor") and hasattr(backend, "nthreads")

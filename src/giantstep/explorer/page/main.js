@@ -133,7 +133,7 @@ async function answer(slot, study, place, now) {
   const sentAt = performance.now();
   const waiting = setTimeout(() => slot === 0 && status("computing …", true), SLOW);
   try {
-    const response = await asked("/api/limit", { client, place: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
+    const response = await asked("/api/limit", { client, curve: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
     for await (const line of linesOf(response)) {
       if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
       if (now.again && place.result && !line.last) continue;
