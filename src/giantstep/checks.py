@@ -1,11 +1,11 @@
-"""Checks of settings at the door: a number, a flag, a choice, a list of numbers; errors name what is allowed."""
+"""Checks of settings before anything runs: a number, a flag, a choice, a list; errors name what is allowed."""
 
 from __future__ import annotations
 
 import cmath
 import math
-import numbers
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def check_number(name: str, value: Any, allowed: str, good: Callable[[float], bo
 
 def check_whole(name: str, value: Any, allowed: str, least: int, most: float = math.inf) -> int:
     """Return a whole number between two bounds, exactly, however large."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+    if isinstance(value, Integral) and not isinstance(value, bool):
         whole = int(value)
     else:
         whole = int(check_number(name, value, allowed, math.isfinite, whole=True))
@@ -38,14 +38,15 @@ def check_whole(name: str, value: Any, allowed: str, least: int, most: float = m
     return whole
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flags(**flags: Any) -> None:
     """Refuse what is neither True nor False."""
-    if not isinstance(value, bool | np.bool_):
-        raise bad_field(name, value, "True or False")
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_):
+            raise bad_field(name, value, "True or False")
 
 
 def check_setting(name: str, setting: Setting, value: Any) -> Any:
-    """Check a setting of a question at the door and return it (lists of numbers as an array)."""
+    """Check a setting of a question and return it (lists of numbers as an array)."""
     if setting.choices:
         if not isinstance(value, str) or value not in setting.choices:
             raise bad_field(name, value, "one of " + ", ".join(setting.choices) + nearest(value, setting.choices))
@@ -65,18 +66,18 @@ def check_setting(name: str, setting: Setting, value: Any) -> Any:
 def _number_list(name: str, value: Any) -> Array:
     entries = value if isinstance(value, list | tuple) else np.asarray(value).tolist()
     entries = entries if isinstance(entries, list | tuple) else [entries]
-    found: list[complex] = []
+    numbers: list[complex] = []
     for entry in entries:
         try:
             number = complex(entry) if _is_complex(entry) else as_number(entry)
             if cmath.isnan(number):
                 raise ValueError("a number, not NaN")
-            found.append(number)
+            numbers.append(number)
         except (ValueError, TypeError):
             raise bad_field(name, entry, "a number in each place of the list") from None
-    if not found:
+    if not numbers:
         raise bad_field(name, [], "a list of at least one number")
-    return np.array(found)
+    return np.array(numbers)
 
 
 def _is_complex(entry: Any) -> bool:

@@ -64,8 +64,8 @@ def _text(path: Path, separator: str) -> Any:
         frame = pandas.read_csv(path, sep=separator)
         names = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
         if names.isna().any():
-            place = int(names.isna().argmax()) + 1
-            raise InputError(f"Column {place} of {path.name} has no name (numbers of rows?); name it or leave it out.")
+            number = int(names.isna().argmax()) + 1
+            raise InputError(f"Column {number} of {path.name} has no name (numbers of rows?); name it or leave it out.")
         if len(names) == len(frame.columns):
             frame.columns = names  # pandas would rename those that stand there twice
         return frame

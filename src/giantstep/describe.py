@@ -141,7 +141,7 @@ def _variable(variable: Variable) -> dict[str, Any]:
 def _setting(setting: Setting) -> dict[str, Any]:
     about = {"meaning": setting.meaning, "default": _plain(setting.default), "engines": list(setting.engines)}
     if setting.example is not None:
-        about["example"] = [str(one) if isinstance(one, complex) else one for one in _listed(setting.example)]
+        about["example"] = [str(value) if isinstance(value, complex) else value for value in _listed(setting.example)]
     return {**about, "choices": list(setting.choices)} if setting.choices else about
 
 
@@ -204,8 +204,8 @@ def _first_paragraph(cls: type) -> str:
 
 
 def _bibtex_title(key: str) -> str:
-    found = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", BIBTEX.get(key, ""), re.DOTALL)
-    return " ".join(found.group(1).split()) if found else ""
+    title = re.search(r"(?<!\w)title\s*=\s*\{(.*?)\},\n", BIBTEX.get(key, ""), re.DOTALL)
+    return " ".join(title.group(1).split()) if title else ""
 
 
 # -- as text ----------------------------------------------------------------------------------------------
@@ -254,8 +254,8 @@ def _field_rows(fields: list[dict[str, Any]], indent: int = 1) -> Iterator[_Row]
 
 def _variable_row(variable: Mapping[str, Any]) -> _Row:
     dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
-    one = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
-    return 1, variable["name"] + dims, variable["symbol"], [variable["meaning"] + one]
+    only = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
+    return 1, variable["name"] + dims, variable["symbol"], [variable["meaning"] + only]
 
 
 def _setting_row(name: str, setting: Mapping[str, Any]) -> _Row:
@@ -274,12 +274,12 @@ def _rows(rows: Any) -> list[str]:
         head = f"{'  ' * indent + name:<{names - 2}}  {symbol:<{symbols}}"
         if symbol and len(symbol) > symbols - 2:
             head += "  "
-        body = [part for text in said for part in textwrap.wrap(text, _WIDTH - names - symbols)]
+        body = [line for text in said for line in textwrap.wrap(text, _WIDTH - names - symbols)]
         if len(head) > names + symbols and body:
             lines.append(head.rstrip())
             head = ""
         lines.append((head.ljust(names + symbols) + body[0] if body else head).rstrip())
-        lines += [" " * (names + symbols) + part for part in body[1:]]
+        lines += [" " * (names + symbols) + line for line in body[1:]]
     return lines
 
 

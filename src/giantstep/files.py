@@ -129,9 +129,9 @@ def table(result: xarray.Dataset) -> dict[str, Array]:
         dims = tuple(str(dim) for dim in variable.dims)
         wide = [dim for dim in dims if dim not in row_dims]
         labels = [result[dim].values if dim in result.coords else range(result.sizes[dim]) for dim in wide]
-        for places in product(*(range(result.sizes[dim]) for dim in wide)):
-            entry = ",".join(str(label[place]) for label, place in zip(labels, places))
-            values = variable.isel(dict(zip(wide, places))).values
+        for indices in product(*(range(result.sizes[dim]) for dim in wide)):
+            entry = ",".join(str(label[index]) for label, index in zip(labels, indices))
+            values = variable.isel(dict(zip(wide, indices))).values
             rest = tuple(dim for dim in dims if dim in row_dims)
             columns[f"{name}[{entry}]" if wide else name] = _spread(values, rest, row_dims, shape)
     return columns
@@ -236,7 +236,7 @@ def _from_json_values(values: Any, kind: str) -> Array:
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` which takes its place once everything is written."""
+    """Yield a temporary path beside `path` which replaces it once everything is written."""
     goal = Path(path)
     if not goal.parent.is_dir():
         raise InputError(f"There is no folder {str(goal.parent)!r} to write {goal.name!r} into.")

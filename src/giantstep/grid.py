@@ -18,10 +18,8 @@ from pydantic.fields import FieldInfo
 from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function, Target
-from giantstep.scenario import Scenario, allowed_values, as_number, check_numbers, dotted_names, field, known_field
+from giantstep.scenario import Scenario, allowed_values, as_number, check_field_name, check_numbers, dotted_names, field
 from giantstep.types import Array, Floats, Indices, Points
-
-"""Dotted numeric field -> its value at each point, shape (B,)."""
 
 DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
 """Declaration of the setting ``dim``, for scenarios whose theory does not depend on the dimension."""
@@ -44,7 +42,7 @@ class Batch:
 
 
 class Axis(NamedTuple):
-    """The values of one field that varies: numbers, or names with a code for each place."""
+    """The values of one field that varies: numbers, or names with a code for each point."""
 
     dims: tuple[str, ...]
     values: Array
@@ -127,16 +125,16 @@ class Grid:
         entries = _entries(name, value)
         codes: dict[Any, int] = {}
         names: list[Any] = []
-        places = np.empty(len(entries), dtype=np.intp)
-        for place, entry in enumerate(entries):
+        indices = np.empty(len(entries), dtype=np.intp)
+        for position, entry in enumerate(entries):
             if isinstance(entry, BaseModel | Mapping | Sequence) and not isinstance(entry, str):
                 raise bad_field(name, entry, "a single name in each place of the list")
             key = (type(entry), entry)
             if key not in codes:
                 codes[key] = len(names)
                 names.append(_value_after(self.scenario.replace({name: entry}), {}, name))
-            places[place] = codes[key]
-        return Axis(dims, places.reshape(np.shape(value)), tuple(names))
+            indices[position] = codes[key]
+        return Axis(dims, indices.reshape(np.shape(value)), tuple(names))
 
     def _lay_out(self, given: Mapping[str, Any]) -> None:
         """Find dimensions, lengths and coordinates, in the order given (``dim`` comes first)."""
@@ -188,10 +186,10 @@ class Grid:
             return
         combined, codes = np.unique(np.stack([self.flat(name) for name in named]), axis=1, return_inverse=True)
         for code, combination in enumerate(combined.T):
-            names = {name: self._axes[name].names[place] for name, place in zip(named, combination)}
+            names = {name: self._axes[name].names[index] for name, index in zip(named, combination)}
             scenario = self.scenario.replace(names)
-            index = np.flatnonzero(codes.reshape(-1) == code)
-            yield Batch(scenario, index, self._points(scenario, index))
+            rows = np.flatnonzero(codes.reshape(-1) == code)
+            yield Batch(scenario, rows, self._points(scenario, rows))
 
     def _points(self, scenario: Scenario, index: Indices) -> Points:
         points = {name: np.full(len(index), value) for name, (value, _) in scenario.numeric_fields().items()}
@@ -203,11 +201,11 @@ class Grid:
         return points
 
 
-def scenario_at(scenario: Scenario, points: Points, place: int) -> Scenario:
-    """Return the scenario of one point: `scenario` with the numbers at that place."""
+def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
+    """Return the scenario of one point: `scenario` with the numbers at that index."""
     fields = scenario.numeric_fields()
     kinds = {name: int if info.annotation is int else float for name, (_, info) in fields.items()}
-    changes = {name: kind(points[name][place]) for name, kind in kinds.items()}
+    changes = {name: kind(points[name][index]) for name, kind in kinds.items()}
     return scenario.replace({name: value for name, value in changes.items() if value != fields[name][0]})
 
 
@@ -233,7 +231,7 @@ def _value_after(scenario: Scenario, changes: Mapping[str, Any], name: str) -> A
         elif isinstance(value, BaseModel) and part in type(value).model_fields:
             value = getattr(value, part)
         else:
-            known_field(scenario, name)
+            check_field_name(scenario, name)
             raise InputError(f"There is no field `{name}` here: `{path.rpartition('.')[0]}` is {value!r}.")
     return value
 
@@ -264,10 +262,10 @@ def _takes_array(scenario: Scenario, name: str) -> bool:
 def _mentions(info: FieldInfo, kind: type) -> bool:
     waiting: list[Any] = [info.annotation]
     while waiting:
-        one = waiting.pop()
-        if one is kind:
+        annotation = waiting.pop()
+        if annotation is kind:
             return True
-        waiting += get_args(one)
+        waiting += get_args(annotation)
     return False
 
 
@@ -323,9 +321,9 @@ def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
         return array.astype(np.float64)
     entries = _entries(name, value)
     numbers = np.empty(len(entries))
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         try:
-            numbers[place] = as_number(entry)
+            numbers[position] = as_number(entry)
         except ValueError:
             raise bad_field(name, entry, allowed_values(info) + " in each place of the list") from None
     return numbers.reshape(np.shape(array)) if array is not value else numbers

@@ -22,7 +22,7 @@ def largest_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def corner(index: Any, shape: Sequence[int]) -> Any:
-    """Return where an array of that shape goes at `index` of an array that has room for more."""
+    """Return where an array of that shape goes at `index` of a larger one."""
     return (index, *map(slice, shape))
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.checks import check_flag, check_number, check_setting, check_whole
+from giantstep.checks import check_flags, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import Engine, Question
 from giantstep.grid import Grid
-from giantstep.scenario import Scenario, dotted_names, known_field
+from giantstep.scenario import Scenario, check_field_name, dotted_names
 
 LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
@@ -68,7 +68,7 @@ class Request:
         general = {"theory": self.theory, "tolerance": self.tolerance, "device": device, "seed": self.seed}
         settings = {**general, "trials": trials, **self.settings}
         prepared = [batch.scenario.prepare(batch.points, self.what, settings) for batch in self.grid.batches()]
-        return {name: _common([dict(one)[name] for one in prepared]) for name in prepared[0]}
+        return {name: _common([settings[name] for settings in prepared]) for name in prepared[0]}
 
     def for_engine(self, engine: Engine, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that concern one engine."""
@@ -101,8 +101,7 @@ class Experiment:
         object.__setattr__(self, "trials", trials)
         object.__setattr__(self, "seed", seed)
         device_index(self.device)
-        check_flag("keep_trials", self.keep_trials)
-        check_flag("paired", self.paired)
+        check_flags(keep_trials=self.keep_trials, paired=self.paired)
 
     def shown(self) -> dict[str, Any]:
         """Return the settings for the provenance."""
@@ -142,7 +141,7 @@ def _split(
         if name in _VERB_SETTINGS and name not in ("dim", *type(scenario).model_fields):
             raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; it is no setting here either.")
         if name != "dim":  # a part that is replaced itself may hold other fields
-            known_field(scenario, top if top in fields else name, also=[*question.settings, *_VERB_SETTINGS])
+            check_field_name(scenario, top if top in fields else name, also=[*question.settings, *_VERB_SETTINGS])
     return fields, {name: keywords[name] for name in keywords if name in question.settings}
 
 

@@ -73,7 +73,7 @@ class Table:
         raise GiantstepError(f"The family {self.grid.scenario.family} answered `{name}`, which it does not declare.")
 
     def put(self, name: str, index: Indices, values: Any) -> None:
-        """Add the values (B, ...) of a variable, or of its ``_stderr``, at the places `index`; numbers or names."""
+        """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points `index`; numbers or names."""
         array = np.asarray(values)
         if array.ndim == 0 or array.shape[0] != len(index) or np.iscomplexobj(array):
             raise GiantstepError(
@@ -85,14 +85,14 @@ class Table:
     def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
         """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
         counts = self.grid.scenario.block_count()
-        places = np.arange(self.grid.size)
+        everywhere = np.arange(self.grid.size)
         for variable in self.question.variables:
             if self.engine in variable.engines:
                 own = tuple(counts.get(dim, np.size(settings.get(dim, 0))) for dim in variable.dims)
                 kept = own if trials is None else (trials, *own)
-                self.put(variable.name, places, np.full((len(places), *kept), np.nan))
+                self.put(variable.name, everywhere, np.full((len(everywhere), *kept), np.nan))
                 if self.engine == "experiment":
-                    self.put(variable.name + "_stderr", places, np.full((len(places), *own), np.nan))
+                    self.put(variable.name + "_stderr", everywhere, np.full((len(everywhere), *own), np.nan))
 
     def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
         """Add one number or text per point."""

@@ -1,7 +1,7 @@
 """Scenarios: one frozen, checked description of a learning problem, with symbols, meanings and bounds.
 
 `Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a
-second layer). Every number is checked at the door: text, true/false and NaN are refused, bounds are part of
+second layer). Every number is checked when it is given: text, true/false and NaN are refused, bounds are part of
 the field. Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in
 keywords.
 """
@@ -15,6 +15,7 @@ import json
 import math
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -166,7 +167,7 @@ class Part(BaseModel):
             if name in fields:
                 raise InputError(f"{type(self).__name__} got `{name}` twice.")
             fields[name] = value
-        with _translated(type(self)):
+        with _translate_errors(type(self)):
             super().__init__(**fields)
 
     @pydantic.model_validator(mode="after")
@@ -221,7 +222,7 @@ class Scenario(BaseModel):
     """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
 
     def __init__(self, **fields: Any) -> None:
-        with _translated(type(self)):
+        with _translate_errors(type(self)):
             super().__init__(**fields)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -320,17 +321,17 @@ class Scenario(BaseModel):
         wanted = dotted_names({**(changes or {}), **fields})
         for name in sorted(wanted, key=lambda name: name.count(".")):  # a part first, then what lies inside it
             *parents, last = name.split(".")
-            place = content
+            table = content
             for parent in parents:
-                inner = place.get(parent)
+                inner = table.get(parent)
                 if not isinstance(inner, BaseModel | Mapping):
-                    known_field(self, name)
+                    check_field_name(self, name)
                     raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")
-                place[parent] = _python_content(inner) if isinstance(inner, BaseModel) else dict(inner)
-                place = place[parent]
-            if last not in place:
-                known_field(self, name)
-            place[last] = wanted[name]
+                table[parent] = _python_content(inner) if isinstance(inner, BaseModel) else dict(inner)
+                table = table[parent]
+            if last not in table:
+                check_field_name(self, name)
+            table[last] = wanted[name]
         return type(self)(**content)
 
     def point(self) -> dict[str, Floats]:
@@ -354,8 +355,7 @@ class Scenario(BaseModel):
         content = self.content()
         for name in without:
             *parents, last = name.split(".")
-            place = functools.reduce(lambda inner, part: inner.get(part, {}), parents, content)
-            place.pop(last, None)
+            functools.reduce(lambda table, parent: table.get(parent, {}), parents, content).pop(last, None)
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -387,7 +387,7 @@ def walk_fields(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, 
             yield prefix + name, value, info
 
 
-def known_field(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
+def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
     leaves = [leaf for leaf, _, _ in walk_fields(scenario)]
     known = {*leaves, *type(scenario).model_fields}
@@ -415,18 +415,13 @@ def _check_finite(model: BaseModel) -> None:
             raise bad_field(name, value, allowed_values(info) + ", finite")
 
 
-class _translated:
-    """Turn pydantic's messages into one sentence of ours; the only place that does."""
-
-    def __init__(self, model: type[BaseModel]) -> None:
-        self.model = model
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if isinstance(error, pydantic.ValidationError):
-            raise _sentence(self.model, error) from None
+@contextmanager
+def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
+    """Turn pydantic's messages into one sentence of ours; nothing else does."""
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise _sentence(model, error) from None
 
 
 _BOUNDS = {
@@ -476,7 +471,8 @@ def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldI
     """Write a pydantic location as a dotted name.
 
     Parts are built through their own ``__init__`` and report for themselves, so a location here is a field,
-    then perhaps the tag of a union (which is no name) or places in a list.
+    then perhaps the tag of a union (which is no name) or indices in a list.
     """
     name, *rest = loc or ("",)
-    return f"{name}" + "".join(f"[{part}]" for part in rest if isinstance(part, int)), model.model_fields.get(str(name))
+    indices = "".join(f"[{index}]" for index in rest if isinstance(index, int))
+    return f"{name}{indices}", model.model_fields.get(str(name))

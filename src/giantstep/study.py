@@ -6,7 +6,7 @@ what is asked, `batches` runs the limit, `trials` the experiment, `studyfile` re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.batches import solve_limit
-from giantstep.checks import check_flag
+from giantstep.checks import check_flags
 from giantstep.errors import InputError
 from giantstep.family import Engine, Question
 from giantstep.grid import Grid
@@ -25,17 +25,17 @@ from giantstep.request import (
     LIMIT_SETTINGS,
     Experiment,
     Request,
-    check_theory,
     question_name,
 )
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.studyfile import known_keys, read_study, study_text
+from giantstep.studyfile import check_keys, read_study, study_text
 from giantstep.trials import Watch, check_group_memory, group_points, run_trials
 
 if TYPE_CHECKING:
     import xarray
 
 _ENGINES: tuple[Engine, Engine] = ("limit", "experiment")
+_PREDICT_SETTINGS = tuple(name for name in LIMIT_SETTINGS if name != "finite_size")
 
 
 def predict(
@@ -83,7 +83,7 @@ def predict(
     ('x',)
     """
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
-    check_flag("strict", strict)
+    check_flags(strict=strict)
     result, problems = solve_limit(request, request.prepare(), progress)
     problems.refuse(strict)
     warn(problems)
@@ -137,7 +137,7 @@ def simulate(
     """
     request = Request(scenario, grid, fields, what=what, dim=dim)
     experiment = Experiment(trials, seed, device, keep_trials, paired)
-    check_flag("strict", strict)
+    check_flags(strict=strict)
     groups = group_points(request.grid)
     settings = request.prepare(device=device)
     check_group_memory(groups, request, settings, experiment)
@@ -188,17 +188,11 @@ def compare(
     >>> import giantstep as gs
     >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
     >>> both = gs.compare(s, dim=60, trials=5, samples_per_dim=[0.5, 2.0])
-    >>> both.test_error.dims
-    ('source', 'samples_per_dim')
-    >>> gap = both.test_error.sel(source="experiment") - both.test_error.sel(source="limit")
-    >>> bool((abs(gap - both.test_error_gap) < 1e-12).all())
+    >>> limit, experiment = both.test_error
+    >>> bool((abs(experiment - limit - both.test_error_gap) < 1e-12).all())
     True
     """
-    from giantstep.agreement import combine
-    from giantstep.result import provenance
-
-    check_flag("finite_size", finite_size)
-    check_flag("strict", strict)
+    check_flags(finite_size=finite_size, strict=strict)
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = Experiment(trials, seed, device, False, paired)
@@ -207,22 +201,25 @@ def compare(
     check_group_memory(groups, request, settings, experiment)
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     unsolved.refuse(strict)
-    if stored is None:
+    high, unmeasured = stored, Problems("experiment", request.grid.size)
+    if high is None:
         high, unmeasured = run_trials(groups, request, settings, experiment, progress, watch)
-    else:
-        high, unmeasured = stored, Problems("experiment", request.grid.size)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
-    result = combine(low, high, request.question)
-    shared = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
-    facts = {"finite_size": finite_size, **_own_attrs(low), **_own_attrs(high)}
-    return result.assign_attrs(provenance(request.grid.scenario, request.what, "comparison", shared, facts))
+    return _lay_over(low, high, request, experiment, finite_size)
 
 
-def _own_attrs(result: xarray.Dataset) -> dict[str, Any]:
-    from giantstep.result import PROVENANCE
+def _lay_over(
+    limit: xarray.Dataset, measured: xarray.Dataset, request: Request, experiment: Experiment, finite_size: bool
+) -> xarray.Dataset:
+    from giantstep.agreement import combine
+    from giantstep.result import PROVENANCE, provenance
 
-    return {str(name): value for name, value in result.attrs.items() if name not in PROVENANCE}
+    settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
+    own = {str(name): v for side in (limit, measured) for name, v in side.attrs.items() if name not in PROVENANCE}
+    facts = {"finite_size": finite_size, **own}
+    attrs = provenance(request.grid.scenario, request.what, "comparison", settings, facts)
+    return combine(limit, measured, request.question).assign_attrs(attrs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,17 +256,16 @@ class Study:
             raise InputError(f"A study needs a scenario, not a {type(self.scenario).__name__}.")
         question = self.question
         own = {engine: [n for n, s in question.settings.items() if s.engines == (engine,)] for engine in _ENGINES}
-        known_keys("limit", self.limit, [*LIMIT_SETTINGS, *own["limit"]])
-        known_keys("experiment", self.experiment, [*EXPERIMENT_SETTINGS, *own["experiment"]])
-        known_keys("settings", self.settings, list(question.settings))
-        request = Request(self.scenario, self.grid, self._question_settings(), what=self.what, dim=None)
+        check_keys("limit", self.limit, [*LIMIT_SETTINGS, *own["limit"]])
+        check_keys("experiment", self.experiment, [*EXPERIMENT_SETTINGS, *own["experiment"]])
+        check_keys("settings", self.settings, list(question.settings))
+        general = {name: self.limit[name] for name in ("theory", "tolerance", "seed") if name in self.limit}
+        asked = self._question_settings()
+        request = Request(self.scenario, self.grid, asked, what=self.what, dim=None, **general)
         for table in (self.limit, self.experiment):
-            Grid(request.grid.scenario, {}, dim=table.get("dim"))
-        check_theory(self.scenario, self.limit.get("theory"))
-        general = {"tolerance": self.limit.get("tolerance", 1e-10), "seed": self.limit.get("seed", 0)}
-        Request(self.scenario, {}, {}, what=None, dim=None, **general)
-        for name in ("finite_size", "strict"):
-            check_flag(name, self.limit.get(name, False))
+            if table.get("dim") is not None:
+                Grid(request.grid.scenario, dim=table["dim"])
+        check_flags(**{name: self.limit[name] for name in ("finite_size", "strict") if name in self.limit})
         Experiment(**{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]})
 
     @property
@@ -288,13 +284,11 @@ class Study:
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study (fields, settings, ``progress``)."""
-        settings = self._for(("theory", "dim", "tolerance", "strict", "seed"), self.limit, overrides)
-        return predict(self.scenario, self._grid(overrides), what=self._what(overrides), **settings)
+        return self._answer(predict, _PREDICT_SETTINGS, self.limit, overrides)
 
     def simulate(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the experiment; keywords override the study."""
-        settings = self._for(EXPERIMENT_SETTINGS, self.experiment, overrides)
-        return simulate(self.scenario, self._grid(overrides), what=self._what(overrides), **settings)
+        return self._answer(simulate, EXPERIMENT_SETTINGS, self.experiment, overrides)
 
     def compare(self, **overrides: Any) -> xarray.Dataset:
         """Answer with both; keywords override the study."""
@@ -304,25 +298,16 @@ class Study:
         if both_given and not np.array_equal(ours, theirs):
             raise InputError("The tables `limit` and `experiment` must have the same `dim` for a comparison.")
         tables = {**self.limit, **{name: v for name, v in self.experiment.items() if name != "keep_trials"}}
-        settings = self._for((*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides)
-        return compare(self.scenario, self._grid(overrides), what=self._what(overrides), **settings)
+        return self._answer(compare, (*LIMIT_SETTINGS, *EXPERIMENT_SETTINGS), tables, overrides)
 
     def sweep(self, *, source: str = "experiment", **overrides: Any) -> xarray.Dataset:
         """Answer with one engine and keep the results in a store; keywords as in `giantstep.sweep`."""
         from giantstep.sweep import sweep
 
-        limit = source == "limit"
-        names = ("theory", "dim", "tolerance", "strict", "seed") if limit else EXPERIMENT_SETTINGS
-        settings = self._for(names, self.limit if limit else self.experiment, overrides)
-        return sweep(self.scenario, self._grid(overrides), what=self._what(overrides), source=source, **settings)
-
-    def _what(self, overrides: Mapping[str, Any]) -> str | None:
-        what: str | None = overrides.get("what", self.what)
-        return what
-
-    def _grid(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        replaced = dotted_names(overrides)
-        return {name: value for name, value in dotted_names(self.grid).items() if name not in replaced}
+        overrides["source"] = source
+        if source == "limit":
+            return self._answer(sweep, _PREDICT_SETTINGS, self.limit, overrides)
+        return self._answer(sweep, EXPERIMENT_SETTINGS, self.experiment, overrides)
 
     def _question_settings(self) -> dict[str, Any]:
         tables = (self.limit, self.experiment)
@@ -330,12 +315,21 @@ class Study:
         own = {n: v for table, verb in zip(tables, verbs) for n, v in table.items() if n not in verb}
         return {**self.settings, **own}
 
-    def _for(self, names: Sequence[str], table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    def _answer(
+        self,
+        verb: Callable[..., xarray.Dataset],
+        names: Sequence[str],
+        table: Mapping[str, Any],
+        overrides: Mapping[str, Any],
+    ) -> xarray.Dataset:
+        """Call a verb with the settings `names` of a table of the study, and what overrides them."""
+        what = overrides.get("what", self.what)
+        same = question_name(self.scenario, what) == question_name(self.scenario, self.what)
         chosen = {name: table[name] for name in names if name in table}
-        asked, own = (question_name(self.scenario, what) for what in (self._what(overrides), self.what))
-        question = self._question_settings() if asked == own else {}
-        rest = {name: value for name, value in overrides.items() if name != "what"}
-        return {**question, **chosen, **rest}
+        settings = {**(self._question_settings() if same else {}), **chosen, **overrides, "what": what}
+        replaced = dotted_names(overrides)
+        grid = {name: value for name, value in dotted_names(self.grid).items() if name not in replaced}
+        return verb(self.scenario, grid, **settings)
 
     @classmethod
     def read(cls, path: str | Path) -> Study:

@@ -35,7 +35,7 @@ def read_study(text: str, source: str, folder: Path) -> dict[str, Any]:
 
 def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Return the fields of a `Study` from the tables of a file; `source` is named where they are broken."""
-    known_keys("", content, ["what", *_SECTIONS])
+    check_keys("", content, ["what", *_SECTIONS])
     for name in _SECTIONS:
         if not isinstance(content.get(name, {}), dict):
             raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
@@ -62,7 +62,7 @@ def study_text(study: Study, *, comments: bool = False) -> str:
     return write_toml(tables, said if comments else None)
 
 
-def known_keys(table: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_keys(table: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
     """Refuse a name that a table of a study (the study itself: "") does not have."""
     for name in content:
         if name not in known:
@@ -91,7 +91,7 @@ def _is_range(value: Any) -> bool:
 
 def _range(name: str, table: Mapping[str, Any]) -> Floats:
     """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
-    known_keys(name, table, ["start", "stop", "num", "scale"])
+    check_keys(name, table, ["start", "stop", "num", "scale"])
     missing = sorted(_RANGE - set(table))
     if missing:
         raise InputError(f"The range of `{name}` has no `{missing[0]}`; write {{ start = 0.3, stop = 5.0, num = 40 }}.")

@@ -93,7 +93,7 @@ class Group:
     bytes_needed: float = 0.0
 
     def key(self, paired: bool) -> str:
-        """Return what the random numbers belong to: the content of the points, not their place in a grid."""
+        """Return what the random numbers belong to: the content of the points, not their index in a grid."""
         content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
@@ -123,13 +123,13 @@ def group_points(grid: Grid) -> list[Group]:
 
 def _groups(batch: Batch) -> Iterator[Group]:
     own = [name for name in batch.points if name not in batch.scenario.shared_fields]
-    rows = np.stack([batch.points[name] for name in own], axis=1)
-    _, first, codes = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    numbers = np.stack([batch.points[name] for name in own], axis=1)
+    _, first, codes = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
     for code in np.argsort(first):
-        places = np.flatnonzero(codes.reshape(-1) == code)
-        points = {name: values[places] for name, values in batch.points.items()}
-        one = scenario_at(batch.scenario, points, 0)
-        yield Group(one, batch.index[places], points, _dim(points["dim"][0], one))
+        rows = np.flatnonzero(codes.reshape(-1) == code)
+        points = {name: values[rows] for name, values in batch.points.items()}
+        scenario = scenario_at(batch.scenario, points, 0)
+        yield Group(scenario, batch.index[rows], points, _dim(points["dim"][0], scenario))
 
 
 def _dim(value: float, scenario: Scenario) -> int:
@@ -257,7 +257,7 @@ def _put_group(group: Group, runs: Sequence[Outcome], keep_trials: bool, table: 
 def _not_numbers(
     values: Mapping[str, Array], variables: Mapping[str, Variable], count: int, trial: int
 ) -> NDArray[np.object_]:
-    """Return, for each point, which compared variable came out as NaN (others may leave room with NaN)."""
+    """Return, for each point, which compared variable came out as NaN (others may be NaN after their last entry)."""
     reasons = np.full(count, "", dtype=object)
     for name, value in values.items():
         if name in variables and variables[name].compared and not variables[name].partial:
@@ -276,8 +276,8 @@ def _not_numbers(
 def mean_and_error(kept: Floats, variable: Variable, asked: Booleans) -> tuple[Floats, Floats]:
     """Return mean and standard error over the trials (trials, points, ...) that were `asked` for (trials, points).
 
-    A trial that failed blanks a compared variable; others, where NaN is room (after the last outlier),
-    average what is there.
+    A trial that failed blanks a compared variable; others, which are NaN after their last entry
+    (outliers), average what is there.
     """
     wanted = asked.reshape(asked.shape + (1,) * (kept.ndim - asked.ndim))
     whole = variable.compared and not variable.partial

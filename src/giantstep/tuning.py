@@ -63,12 +63,12 @@ def best_ridge(
         values = result[variable].values
         if not np.isfinite(values).any():
             raise InputError(f"`{variable}` was not solved at any ridge from {low:g} to {high:g}.")
-        place = int(np.nanargmin(values))
-        if values[place] <= best.value:
-            best = BestRidge(float(ridges[place]), float(values[place]))
-        around = np.log(ridges[[max(place - 1, 0), min(place + 1, _POINTS - 1)]])
-        flat = np.nanmax(values) - values[place] <= 1e-13 * max(abs(values[place]), 1e-300)
-        left, right = around
+        index = int(np.nanargmin(values))
+        smallest = float(values[index])
+        if smallest <= best.value:
+            best = BestRidge(float(ridges[index]), smallest)
+        left, right = np.log(ridges[[max(index - 1, 0), min(index + 1, _POINTS - 1)]])
+        flat = np.nanmax(values) - smallest <= 1e-13 * max(abs(smallest), 1e-300)
         if flat or right - left < 1e-4:
             break
     return best

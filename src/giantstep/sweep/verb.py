@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from giantstep.checks import check_flag
+from giantstep.checks import check_flags
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Engine
 from giantstep.problems import Problems, warn
@@ -165,8 +165,7 @@ def sweep(
     """
     if source not in ("experiment", "limit"):
         raise bad_field("source", source, '"experiment" or "limit"')
-    check_flag("strict", strict)
-    check_flag("retry", retry)
+    check_flags(strict=strict, retry=retry)
     limit = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
     inputs = Inputs(scenario, grid, fields, {"what": what, "dim": dim, **limit})
     question = inputs.request().question
