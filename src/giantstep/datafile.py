@@ -39,7 +39,7 @@ def read_labelled(path: str | Path, label: str) -> LabelledTable:
 
 
 def _from_table(path: Path, ending: str, label: str) -> LabelledTable:
-    frame = _parquet(path) if ending == ".parquet" else _text(path, "," if ending == ".csv" else "\t")
+    frame = read_parquet(path) if ending == ".parquet" else _text(path, "," if ending == ".csv" else "\t")
     names = [str(name) for name in frame.columns]
     if label not in names:
         about = "" if len(names) > 1 or ";" not in names[0] else " (separated by semicolons? commas are needed)"
@@ -77,7 +77,8 @@ def _text(path: Path, separator: str) -> Any:
         raise InputError(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _parquet(path: Path) -> Any:
+def read_parquet(path: Path) -> Any:
+    """Read a Parquet file as a pandas frame."""
     import pandas
 
     try:

@@ -59,7 +59,7 @@ class Question:
 
     `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
     names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
-    `figure` is a figure of its own, ``"module:function"`` of a result, which `plot` draws if no variable is named.
+    `figure` names a drawing of `plot` for the whole answer (``"phase-diagram"``), made if no variable is named.
     `dimensions` are those that `giantstep.dimensions` does not declare, or labels otherwise.
     """
 

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,28 +22,23 @@ if TYPE_CHECKING:
     from giantstep.families.subspace_clustering.rivals import rival_labels
 
 __all__ = ["AMPClustering", "Placement", "place", "rival_labels"]
+_MODULES = {
+    "AMPClustering": "giantstep.estimators.amp_clustering",
+    "rival_labels": "giantstep.families.subspace_clustering.rivals",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Placement", "place"):
-        from giantstep.estimators import placing
-
-        return getattr(placing, name)
-    if name == "rival_labels":
-        from giantstep.families.subspace_clustering.rivals import rival_labels
-
-        return rival_labels
-    if name != "AMPClustering":
+    if name not in __all__:
         raise AttributeError(f"module 'giantstep.estimators' has no attribute {name!r}")
     try:
-        import sklearn  # noqa: F401
-    except ImportError:
+        if name == "AMPClustering":
+            importlib.import_module("sklearn")
+        return getattr(importlib.import_module(_MODULES.get(name, "giantstep.estimators.placing")), name)
+    except ModuleNotFoundError:
         raise ImportError(
-            "AMPClustering needs scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
+            f"{name} needs scikit-learn, which is not installed; `pip install giantstep[estimators]` brings it."
         ) from None
-    from giantstep.estimators.amp_clustering import AMPClustering
-
-    return AMPClustering
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from giantstep.checks import check_number, check_whole
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.estimators.detection import FALSE_ALARM
-from giantstep.estimators.fitting import STARTS, Clusters, Options, fit_clusters
+from giantstep.estimators.fitting import STARTS, Clusters, Options, fit_clusters, numbers_to_try
 from giantstep.estimators.matrices import check_finite
 from giantstep.types import Array, Floats, Integers
 
@@ -138,36 +139,27 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         y : ignored.
         """
         matrix = self._matrix(X, reset=True)
-        options = self._options(matrix)
-        numbers_tried = self._numbers(matrix)
-        state = check_random_state(self.random_state)
-        rng = np.random.default_rng(state.randint(2**31 - 1))
-        if numbers_tried == [1]:
-            self._keep(matrix, None)
-            return self
-        found = fit_clusters(matrix, numbers_tried, options, rng)
-        self._keep(matrix, found)
-        if not self.found_:
-            warnings.warn(
-                f"No clusters were found: noise looks as clustered with a chance of up to {found.p_value:.2g}, and "
+        options = self._options(matrix.shape[1])
+        numbers = self._numbers(*matrix.shape)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        fit = None if numbers == [1] else fit_clusters(matrix, numbers, options, rng)
+        self._keep(matrix, fit)
+        if fit is not None and not self.found_:
+            self._warn(
+                f"No clusters were found: noise looks as clustered with a chance of up to {fit.p_value:.2g}, and "
                 f"false_alarm={self.false_alarm:g} is asked for; the data are noise, or their clusters are too weak "
-                "for any fast method.",
-                GiantstepWarning,
-                stacklevel=2,
+                "for any fast method."
             )
         elif not self.converged_:
-            warnings.warn(
+            self._warn(
                 f"Message passing did not converge in {self.n_iter_} sweeps; another number of clusters, or a larger "
                 "max_iter, may.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
-        if self.found_ and len(numbers_tried) > 1 and self.n_clusters_ == self.max_clusters:
-            warnings.warn(
+        if self.found_ and len(numbers) > 1 and self.n_clusters_ == self.max_clusters:
+            self._warn(
                 f"The evidence still grows at max_clusters={self.max_clusters} clusters; features that are correlated "
-                "inside clusters do that, so give n_clusters if you know it.",
-                GiantstepWarning,
-                stacklevel=2,
+                "inside clusters do that, so give n_clusters if you know it."
             )
         return self
 
@@ -194,51 +186,44 @@ class AMPClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         return np.flatnonzero(self.support_) if indices else self.support_
 
-    # -- at the door -------------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _warn(text: str, kind: type[Warning] = GiantstepWarning) -> None:
+        warnings.warn(text, kind, stacklevel=3)
 
     def _matrix(self, X: ArrayLike, reset: bool) -> Floats:
+        least = 2 if reset else 1
         matrix: Floats = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
-            ensure_min_features=2 if reset else 1,
-        )
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=least,
+            ensure_min_features=least,
+        )  # fmt: skip
         check_finite(matrix)
         return matrix
 
-    def _options(self, matrix: Floats) -> Options:
-        if self.sparsity is not None and not (_is_real(self.sparsity) and 0 < self.sparsity <= 1):
-            raise bad_field("sparsity", self.sparsity, "a number above 0 and at most 1, or None to learn it")
-        if self.snr is not None and not (_is_real(self.snr) and 0 < self.snr < math.inf):
-            raise bad_field("snr", self.snr, "a finite number above 0, or None to learn it")
+    def _options(self, features: int) -> Options:
         if self.start not in STARTS:
             raise bad_field("start", self.start, "one of " + ", ".join(STARTS))
         if self.weights not in ("learn", "equal"):
             raise bad_field("weights", self.weights, "learn or equal")
-        if not _is_whole(self.max_iter, 1):
-            raise bad_field("max_iter", self.max_iter, "a whole number at least 1")
-        if not (_is_real(self.tol) and 0 < self.tol < 1):
-            raise bad_field("tol", self.tol, "a number above 0 and below 1")
-        if not (_is_real(self.false_alarm) and 0 < self.false_alarm <= 1):
-            raise bad_field("false_alarm", self.false_alarm, "a number above 0 and at most 1")
+        check_number("false_alarm", self.false_alarm, "a number above 0 and at most 1", lambda chance: 0 < chance <= 1)
         return Options(
-            None if self.sparsity is None else float(self.sparsity),
-            None if self.snr is None else float(self.snr),
+            self._number_or_none("sparsity", "a number above 0 and at most 1", lambda rho: 0 < rho <= 1),
+            self._number_or_none("snr", "a finite number above 0", lambda snr: 0 < snr < math.inf),
             self.start,
-            self._noise_level(matrix.shape[1]),
+            self._noise_level(features),
             self.weights == "learn",
-            int(self.max_iter),
-            float(self.tol),
+            check_whole("max_iter", self.max_iter, "a whole number at least 1", 1),
+            check_number("tol", self.tol, "a number above 0 and below 1", lambda tol: 0 < tol < 1),
         )
+
+    def _number_or_none(self, name: str, allowed: str, good: Callable[[float], bool]) -> float | None:
+        value = getattr(self, name)
+        return None if value is None else check_number(name, value, f"{allowed}, or None to learn it", good)
 
     def _noise_level(self, features: int) -> Any:
         allowed = f"auto, common, feature, a number above 0, or {features} of them"
-        if isinstance(self.noise_level, str):
-            if self.noise_level not in ("auto", "common", "feature"):
-                raise bad_field("noise_level", self.noise_level, allowed)
+        if isinstance(self.noise_level, str) and self.noise_level in ("auto", "common", "feature"):
             return self.noise_level
         try:
             level = np.asarray(self.noise_level, dtype=np.float64)
@@ -248,16 +233,11 @@ class AMPClustering(ClusterMixin, BaseEstimator):
             raise bad_field("noise_level", self.noise_level, allowed)
         return level
 
-    def _numbers(self, matrix: Floats) -> list[int]:
+    def _numbers(self, n: int, d: int) -> list[int]:
         """Return the numbers of clusters to try."""
-        n, d = matrix.shape
         if isinstance(self.n_clusters, str) and self.n_clusters == "auto":
-            if not _is_whole(self.max_clusters, 2):
-                raise bad_field("max_clusters", self.max_clusters, "a whole number at least 2")
-            return list(range(2, max(2, min(int(self.max_clusters), n - 1, d + 1)) + 1))
-        if not _is_whole(self.n_clusters, 1):
-            raise bad_field("n_clusters", self.n_clusters, 'a whole number at least 1, or "auto"')
-        number = int(self.n_clusters)
+            return numbers_to_try(check_whole("max_clusters", self.max_clusters, "a whole number at least 2", 2), n, d)
+        number = check_whole("n_clusters", self.n_clusters, 'a whole number at least 1, or "auto"', 1)
         if number > n:
             raise InputError(f"n_samples={n} should be >= n_clusters={number}: there are fewer rows than clusters.")
         if number - 1 > d:
@@ -266,47 +246,32 @@ class AMPClustering(ClusterMixin, BaseEstimator):
 
     # -- what is kept ------------------------------------------------------------------------------------------
 
-    def _keep(self, matrix: Floats, found: Clusters | None) -> None:
+    def _keep(self, matrix: Floats, fit: Clusters | None) -> None:
         n, d = matrix.shape
-        run = None if found is None else found.run
-        self.found_ = bool(found is not None and run is not None and found.p_value <= self.false_alarm)
-        self.evidence_ = 0.0 if found is None else float(found.evidence)
-        self.p_value_ = 1.0 if found is None else found.p_value
-        self.evidence_by_clusters_ = {} if found is None else found.evidence_by_clusters or {}
-        self.n_iter_ = 1 if found is None else max(1, found.iterations)
-        self.start_ = "none" if found is None else found.start
+        run = None if fit is None else fit.run
+        self.found_ = bool(fit is not None and run is not None and fit.p_value <= self.false_alarm)
+        self.evidence_ = 0.0 if fit is None else float(fit.evidence)
+        self.p_value_ = 1.0 if fit is None else fit.p_value
+        self.evidence_by_clusters_ = {} if fit is None else fit.evidence_by_clusters
+        self.n_iter_ = 1 if fit is None else max(1, fit.iterations)
+        self.start_ = "none" if fit is None else fit.start
         self.converged_ = run is None or bool(run.converged)
-        if found is None or run is None or not self.found_:
-            deviation = matrix.std(axis=0)
+        self.noise_level_ = matrix.std(axis=0) if fit is None else np.where(fit.data.varies, fit.data.noise, 0.0)
+        if fit is None or run is None or not self.found_:
             self._clusters: Clusters | None = None
-            self.noise_level_ = deviation if found is None else np.where(found.data.varies, found.data.noise, 0.0)
             self.snr_, self.sparsity_, self.n_clusters_ = 0.0, math.nan, 1
-            self.means_ = matrix.mean(axis=0)[None, :]
-            self.weights_ = np.ones(1)
-            self.support_probabilities_ = np.zeros(d)
-            self.probabilities_ = np.ones((n, 1))
+            self.means_, self.weights_ = matrix.mean(axis=0)[None, :], np.ones(1)
+            self.support_probabilities_, self.probabilities_ = np.zeros(d), np.ones((n, 1))
         else:
-            labels = np.asarray(run.labels)
-            present = np.flatnonzero(np.bincount(labels, minlength=found.n_clusters))
-            empty = np.setdiff1d(np.arange(found.n_clusters), present)
-            self._order = np.concatenate([present, empty])  # clusters that no sample is in come last
-            self._clusters = found
-            self.noise_level_ = np.where(found.data.varies, found.data.noise, 0.0)
+            present = np.bincount(np.asarray(run.labels), minlength=fit.n_clusters) > 0
+            self._order = np.argsort(~present, kind="stable")  # clusters that no sample is in come last
+            self._clusters = fit
             self.snr_, self.sparsity_ = float(run.mixture.snr), float(run.mixture.sparsity)
-            self.n_clusters_ = found.n_clusters
-            self.means_ = found.means()[self._order]
+            self.n_clusters_, self.means_ = fit.n_clusters, fit.means()[self._order]
             self.weights_ = np.asarray(run.mixture.weights)[self._order]
-            self.support_probabilities_ = found.activity()
+            self.support_probabilities_ = fit.activity()
             self.probabilities_ = np.asarray(run.posteriors)[:, self._order]
         self.support_ = self.support_probabilities_ > 0.5
         self.labels_ = self.probabilities_.argmax(axis=1)
         sureness = float(self.probabilities_.max(axis=1).mean())
         self.expected_accuracy_ = sureness if self.found_ else math.nan
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_) and not math.isnan(value)
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_) and int(value) >= least

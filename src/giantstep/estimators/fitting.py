@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class Clusters:
     n_clusters: int
     start: str
     iterations: int
-    evidence_by_clusters: dict[int, float] | None = None
+    evidence_by_clusters: dict[int, float] = field(default_factory=dict)
     p_value: float = 1.0
 
     def probabilities(self, rows: Floats) -> Floats:
@@ -106,6 +106,11 @@ class Options:
     def normal_noise(self) -> bool:
         """Whether the noise is said to be normal: its level is known, or common to all columns."""
         return not isinstance(self.noise_level, str) or self.noise_level == "common"
+
+
+def numbers_to_try(most: int, samples: int, features: int) -> list[int]:
+    """Return the numbers of clusters, from 2 to `most`, that so many samples and features allow."""
+    return list(range(2, max(2, min(most, samples - 1, features + 1)) + 1))
 
 
 def fit_clusters(matrix: Floats, numbers: Sequence[int], options: Options, rng: np.random.Generator) -> Clusters:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
+from giantstep.datafile import read_parquet
 from giantstep.errors import GiantstepWarning, InputError
 from giantstep.types import Booleans, Floats
 
@@ -147,24 +149,23 @@ def _array(path: Path) -> Floats:
 
 
 def _parquet(path: Path) -> Floats:
-    try:
-        import pandas  # type: ignore[import-untyped]
+    frame = read_parquet(path)
+    numbers = set(frame.select_dtypes("number").columns)
 
-        frame = pandas.read_parquet(path)
-    except ImportError:
-        raise InputError(
-            f"{path.name!r} needs a reader of Parquet files, which is not installed (pandas with pyarrow is one)."
-        ) from None
-    columns = []
-    for name in frame.columns:
-        if pandas.api.types.is_numeric_dtype(frame[name]):
-            columns.append(frame[name].to_numpy(dtype=np.float64, na_value=math.nan))
-        else:
-            column = _column(path.name, str(name), tuple(map(str, frame[name])))
-            columns += [] if column is None else [column]
-    if not columns:
-        raise InputError(f"{path.name!r} holds no column of numbers.")
-    return np.column_stack(columns)
+    def column(name: Any) -> Floats | None:
+        if name in numbers:
+            values: Floats = frame[name].to_numpy(dtype=np.float64, na_value=math.nan)
+            return values
+        return _column(path.name, str(name), tuple(map(str, frame[name])))
+
+    return _stack_columns(path.name, map(column, frame.columns))
+
+
+def _stack_columns(file: str, columns: Iterable[Floats | None]) -> Floats:
+    kept = [column for column in columns if column is not None]
+    if not kept:
+        raise InputError(f"{file!r} holds no column of numbers.")
+    return np.column_stack(kept)
 
 
 def _table(path: Path) -> Floats:
@@ -179,22 +180,15 @@ def _table(path: Path) -> Floats:
     if not rows:
         raise InputError(f"{path.name!r} is empty.")
     head = [cell.strip() for cell in rows[0]]
-    numbered = len(head) > 1 and not head[0] and head[1:] == [str(place) for place in range(len(head) - 1)]
-    if numbered or not all(map(_is_number, head)):  # a line of names, or of numbers as pandas writes them
-        names, rows = head, rows[1:]
-    else:
-        names = [str(place) for place in range(len(head))]
-    for place, row in enumerate(rows):
+    counts = [str(column) for column in range(len(head))]
+    numbered = len(head) > 1 and not head[0] and head[1:] == counts[:-1]  # rows and columns, as pandas writes them
+    has_names = numbered or not all(map(_is_number, head))
+    names, rows = (head, rows[1:]) if has_names else (counts, rows)
+    for number, row in enumerate(rows):
         if len(row) != len(names):
-            raise InputError(f"Row {place} of {path.name!r} has {len(row)} cells, but there are {len(names)} columns.")
-    columns = [
-        column
-        for name, cells in list(zip(names, zip(*rows)))[numbered:]
-        if (column := _column(path.name, name, cells)) is not None
-    ]
-    if not columns:
-        raise InputError(f"{path.name!r} holds no column of numbers.")
-    return np.column_stack(columns)
+            raise InputError(f"Row {number} of {path.name!r} has {len(row)} cells, but there are {len(names)} columns.")
+    table = list(zip(names, zip(*rows)))[numbered:]
+    return _stack_columns(path.name, (_column(path.name, name, cells) for name, cells in table))
 
 
 def _column(file: str, name: str, cells: tuple[str, ...]) -> Floats | None:
@@ -204,7 +198,7 @@ def _column(file: str, name: str, cells: tuple[str, ...]) -> Floats | None:
     except ValueError:
         pass
     plain = [cell.strip() for cell in cells]
-    text = [place for place, cell in enumerate(plain) if not _is_number(cell)]
+    text = [row for row, cell in enumerate(plain) if not _is_number(cell)]
     if len(text) == len(cells):
         warnings.warn(f"Column {name!r} of {file!r} holds no numbers and is left out.", GiantstepWarning, stacklevel=2)
         return None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import numbers
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from giantstep.errors import InputError, bad_field
+from giantstep.checks import check_whole
+from giantstep.errors import InputError
 from giantstep.estimators.detection import FALSE_ALARM
-from giantstep.estimators.fitting import Options, fit_clusters
+from giantstep.estimators.fitting import Options, fit_clusters, numbers_to_try
 from giantstep.estimators.matrices import check_finite
 from giantstep.families.subspace_clustering.scenario import MOST_CLUSTERS, SubspaceClustering
 from giantstep.types import Floats
@@ -137,7 +137,7 @@ class Placement:
         from giantstep.figures.style import style
 
         with style():
-            figure = _drawn(self)
+            figure = _draw_diagram(self)
             if path is not None:
                 figure.savefig(path)
         return figure
@@ -161,35 +161,30 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     >>> gs.place(X).verdict
     'easy'
     """
-    matrix = _matrix(X)
-    options = Options()
-    found = fit_clusters(matrix, _numbers(n_clusters, matrix), options, np.random.default_rng(seed))
-    n, d = len(matrix), int(found.data.varies.sum())
+    matrix = _checked_matrix(X)
+    fit = fit_clusters(matrix, _numbers(n_clusters, *matrix.shape), Options(), np.random.default_rng(seed))
+    n, d, k, run = len(matrix), int(fit.data.varies.sum()), fit.n_clusters, fit.run
     known: dict[str, Any] = {
         "samples": n,
         "features": d,
         "constant_features": matrix.shape[1] - d,
-        "clusters": found.n_clusters,
-        "found": found.run is not None and found.p_value <= FALSE_ALARM,
-        "evidence": float(found.evidence),
-        "p_value": float(found.p_value),
-        "noise_level": float(np.median(found.data.noise[found.data.varies])) if d else 0.0,
+        "clusters": k,
+        "found": run is not None and fit.p_value <= FALSE_ALARM,
+        "evidence": float(fit.evidence),
+        "p_value": float(fit.p_value),
+        "noise_level": float(np.median(fit.data.noise[fit.data.varies])) if d else 0.0,
         "samples_per_dim": n / d if d else math.inf,
-        "most_tried": n_clusters == "auto" and found.n_clusters == _MOST_TRIED,
+        "most_tried": n_clusters == "auto" and k == _MOST_TRIED,
     }
-    threshold = found.n_clusters * math.sqrt(d / n)
-    if found.run is None or not known["found"]:
-        lost: dict[str, Any] = dict.fromkeys(
-            ("sparsity", "active_features", "snr", "ratio", "snr_possible", "accuracy", "best_accuracy")
-            + ("expected_accuracy", "samples_for_easy"),
-            math.nan,
-        )
-        return Placement(**known, **lost, snr_easy=threshold, verdict="not found", phase="")
-    run = found.run
-    k, sparsity = found.n_clusters, float(np.clip(run.mixture.sparsity, 1e-6, 1.0))
+    threshold = k * math.sqrt(d / n)
+    if run is None or not known["found"]:
+        unknown = [column.name for column in fields(Placement) if column.type == "float" and column.name not in known]
+        lost: dict[str, Any] = {**dict.fromkeys(unknown, math.nan), "snr_easy": threshold}
+        return Placement(**known, **lost, verdict="not found", phase="")
+    sparsity = float(np.clip(run.mixture.sparsity, 1e-6, 1.0))
     unlike = 1 - np.sum(np.square(run.mixture.weights))  # chance that two samples are of different clusters
     snr = float(run.mixture.snr * k * unlike / (k - 1))  # of equal clusters with as much signal
-    theory = _theory(found.n_clusters, n / d, sparsity, snr)
+    theory = _theory(k, n / d, sparsity, snr)
     return Placement(
         **known,
         **theory,
@@ -218,7 +213,7 @@ def _theory(clusters: int, samples_per_dim: float, sparsity: float, snr: float) 
     }
 
 
-def _matrix(X: ArrayLike) -> Floats:
+def _checked_matrix(X: ArrayLike) -> Floats:
     if hasattr(X, "tocsr"):
         raise InputError("X is a sparse matrix, but a dense one is needed; X.toarray() makes one.")
     try:
@@ -231,25 +226,23 @@ def _matrix(X: ArrayLike) -> Floats:
     return matrix
 
 
-def _numbers(n_clusters: int | str, matrix: Floats) -> list[int]:
-    n, d = matrix.shape
+def _numbers(n_clusters: int | str, n: int, d: int) -> list[int]:
     if isinstance(n_clusters, str) and n_clusters == "auto":
-        return list(range(2, max(2, min(_MOST_TRIED, n - 1, d + 1)) + 1))
-    whole = isinstance(n_clusters, numbers.Integral) and not isinstance(n_clusters, bool)
-    if not whole or not 2 <= int(n_clusters) <= MOST_CLUSTERS:
-        raise bad_field("n_clusters", n_clusters, f'a whole number from 2 to {MOST_CLUSTERS}, or "auto"')
-    if int(n_clusters) > min(n, d + 1):
-        raise InputError(f"{n_clusters} clusters need as many samples and features, but X has the shape {n} x {d}.")
-    return [int(n_clusters)]
+        return numbers_to_try(_MOST_TRIED, n, d)
+    allowed = f'a whole number from 2 to {MOST_CLUSTERS}, or "auto"'
+    number = check_whole("n_clusters", n_clusters, allowed, 2, MOST_CLUSTERS)
+    if number > min(n, d + 1):
+        raise InputError(f"{number} clusters need as many samples and features, but X has the shape {n} x {d}.")
+    return [number]
 
 
-def _drawn(placed: Placement) -> Figure:
+def _draw_diagram(placed: Placement) -> Figure:
     """Draw the lines of the diagram at this number of clusters and of samples per feature, and the point."""
     from giantstep.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, plain_log_ticks
     from giantstep.study import predict
 
-    alpha, here = placed.samples_per_dim, placed.sparsity
-    lowest = min(3e-3, here / 3) if placed.found else 3e-3
+    alpha, rho = placed.samples_per_dim, placed.sparsity
+    lowest = min(3e-3, rho / 3) if placed.found else 3e-3
     sparsities = np.geomspace(lowest, 1.0, 24)
     scenario = SubspaceClustering(clusters=placed.clusters, samples_per_dim=alpha, sparsity=0.1, snr=1.0)
     possible = predict(scenario, what="thresholds", sparsity=sparsities)["ratio_it"].values
@@ -270,10 +263,10 @@ def _drawn(placed: Placement) -> Figure:
     ):
         axes.text(x, y, word, transform=axes.get_yaxis_transform(), color=GREY, style="italic", va="center")
     if placed.found:
-        axes.plot(here, ratio, marker="*", ms=15, color=BLACK, mec="white", ls="none", zorder=5)
-        left = here > math.sqrt(lowest)  # the words go to the side with more room
+        axes.plot(rho, ratio, marker="*", ms=15, color=BLACK, mec="white", ls="none", zorder=5)
+        left = rho > math.sqrt(lowest)  # the words go to the side with more space
         axes.annotate(
-            f"you are here: {placed.verdict}", (here, ratio), (-12 if left else 12, 0), textcoords="offset points",
+            f"you are here: {placed.verdict}", (rho, ratio), (-12 if left else 12, 0), textcoords="offset points",
             ha="right" if left else "left", va="center", zorder=5,
         )  # fmt: skip
     else:

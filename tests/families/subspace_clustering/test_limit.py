@@ -384,13 +384,13 @@ def test_a_point_that_fails_leaves_its_neighbours(monkeypatch):
     from giantstep.families.subspace_clustering import limit
 
     whole = gs.predict(scenario(), sparsity=[0.05, 0.1, 0.3])
-    solve = limit.upper_branch
+    solve = limit.branches
 
     def broken(problems, turning, lam):
-        a, residual = solve(problems, turning, lam)
-        return a, np.where(problems.rho == 0.1, 1.0, residual)
+        low, (high, residual) = solve(problems, turning, lam)
+        return low, (high, np.where(problems.rho == 0.1, 1.0, residual))
 
-    monkeypatch.setattr(limit, "upper_branch", broken)
+    monkeypatch.setattr(limit, "branches", broken)
     with pytest.warns(gs.GiantstepWarning, match="no root of the state evolution"):
         result = gs.predict(scenario(), sparsity=[0.05, 0.1, 0.3])
     assert result["converged"].values.tolist() == [True, False, True]

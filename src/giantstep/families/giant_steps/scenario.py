@@ -23,63 +23,36 @@ _STEPS = (
     Variable("norm", ("time", "block"), "|w|^2", "squared norm of the weights of a neuron"),
     Variable("M", ("time", "block", "direction"), "<w_i, w*_r>", "overlap of the neurons of a block with a direction"),
     Variable("R", ("time", "block", "block_2"), "<w_i, w_j>", "overlap of two different neurons of two blocks"),
-    Variable(
-        "gradient_cosine",
-        ("time", "block", "direction"),
-        "cos(a_i G_i, w*_r)",
-        "cosine of the next step of a neuron with a direction",
-    ),
-)
+    Variable("gradient_cosine", ("time", "block", "direction"), "cos(a_i G_i, w*_r)",
+             "cosine of the next step of a neuron with a direction"),
+)  # fmt: skip
 _NEURONS = (
     Variable("cosine", ("time", "neuron", "direction"), "M_ir/|w_i|", "cosine of every neuron with a direction"),
-    Variable(
-        "gradient_cosine",
-        ("time", "neuron", "direction"),
-        "cos(a_i G_i, w*_r)",
-        "cosine of the next step of every neuron with a direction",
-    ),
-)
+    Variable("gradient_cosine", ("time", "neuron", "direction"), "cos(a_i G_i, w*_r)",
+             "cosine of the next step of every neuron with a direction"),
+)  # fmt: skip
 _SPECIALISATION = (
     Variable("alignment", (), "E cos^2(G_i, V*)", "squared cosine of a neuron's gradient with the target space"),
-    Variable(
-        "alignment_by_direction",
-        ("direction",),
-        "E cos^2(G_i, w*_r)",
-        "the same, direction by direction (terms of order 1/d are not in the limit)",
-        compared=False,
-    ),
-    Variable(
-        "specialised",
-        (),
-        "(tr C)^2/tr C^2",
-        "number of directions over which the gradients spread (over the neurons there are)",
-        compared=False,
-    ),
+    Variable("alignment_by_direction", ("direction",), "E cos^2(G_i, w*_r)",
+             "the same, direction by direction (terms of order 1/d are not in the limit)", compared=False),
+    Variable("specialised", (), "(tr C)^2/tr C^2",
+             "number of directions over which the gradients spread (over the neurons there are)", compared=False),
     Variable("spike", (), "cos(X^T y, C_1)", "cosine of the average of y x with the linear part of the target"),
-)
+)  # fmt: skip
 _ERRORS = (
     Variable("test_error", ("time",), "E(y - f)^2", "error of the network with the best second layer, noise included"),
-    Variable(
-        "lower_bound",
-        ("time",),
-        "E(y - P h)^2",
-        "least error of any fit of order d^kappa samples once the subspace is learned",
-        engines=_LIMIT,
-    ),
+    Variable("lower_bound", ("time",), "E(y - P h)^2",
+             "least error of any fit of order d^kappa samples once the subspace is learned", engines=_LIMIT),
     Variable("kernel_bound", (), "E(y - P_0 h)^2", "the same where nothing is learned: kernels", engines=_LIMIT),
     Variable("learned", ("time",), "dim U_t", "number of directions learned", engines=_LIMIT),
-)
+)  # fmt: skip
 _FIT = (
-    Variable(
-        "test_error",
-        (),
-        "E(y - f)^2",
-        "error after one step and a ridge fit, both on labels without their fitted constant and linear part",
-        engines=("experiment",),
-    ),
+    Variable("test_error", (), "E(y - f)^2",
+             "error after one step and a ridge fit, both on labels without their fitted constant and linear part",
+             engines=("experiment",)),
     Variable("initial_error", (), "E(y - f_0)^2", "the same without the step: random features", ("experiment",)),
     Variable("kernel_bound", (), "E(y - P_0 h)^2", "least error of kernels on less than d^2 samples", engines=_LIMIT),
-)
+)  # fmt: skip
 
 
 def _second_layer(value: Any) -> Any:

@@ -84,78 +84,51 @@ AlgorithmField = Annotated[
 ]
 """A named algorithm, a label transform T (F = s'(l) T(y)) or a callable F(l, y)."""
 
-_SIMULATOR = Setting(
-    "exact-law",
-    "draw what the overlaps see, exactly in law and at a cost that does not grow with d; or the d-dimensional network",
-    engines=("experiment",),
-    choices=("exact-law", "direct"),
-)
 _SHARED = {
     "runs": Setting(1, "independent runs in each trial, made at once; a trial answers with their mean (time: median)"),
-    "starts": Setting(
-        1, "random starts the limit is averaged over; a comparison takes those of its trials", ("limit",)
-    ),
-    "moments": Setting(
-        "auto",
-        "how Gaussian averages are taken: chosen, product rules, or Sobol points",
-        choices=("auto", "tensor", "sobol"),
-    ),
+    "starts": Setting(1, "random starts the limit is averaged over; a comparison takes those of its trials",
+                      ("limit",)),
+    "moments": Setting("auto", "how Gaussian averages are taken: chosen, product rules, or Sobol points",
+                       choices=("auto", "tensor", "sobol")),
     "nodes": Setting(None, "nodes per dimension of a product rule (chosen if left out)", ("limit",)),
     "points": Setting(8192, "Sobol points of each of the four scrambles that measure the error", ("limit",)),
-    "simulator": _SIMULATOR,
-}
+    "simulator": Setting("exact-law", "draw what the overlaps see, exactly in law and at a cost that does not grow "
+                         "with d; or the d-dimensional network", ("experiment",), choices=("exact-law", "direct")),
+}  # fmt: skip
 _TRAJECTORY = (
     Variable("M", ("time", "neuron", "direction"), "M = W W*^T", "overlaps of the neurons with the target directions"),
     Variable("Q", ("time", "neuron", "neuron_2"), "Q = W W^T", "overlaps of the neurons with each other"),
     Variable("mse", ("time",), "E(h - f)^2", "mean squared error, label noise left out"),
     Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj P_rr)", "cosine of neuron and direction"),
-    Variable(
-        "best",
-        ("time", "direction"),
-        "max_j |cosine|",
-        "largest cosine of any neuron with a direction, what the papers plot; lifted by noise of order d^-1/2",
-        compared=False,
-    ),
-    Variable(
-        "rms",
-        ("time", "direction"),
-        "sqrt(E cosine_1^2)",
-        "root mean square over `runs` (or starts) of the first neuron's cosine",
-        compared=False,
-    ),
-)
+    Variable("best", ("time", "direction"), "max_j |cosine|", "largest cosine of any neuron with a direction, what the "
+             "papers plot; lifted by noise of order d^-1/2", compared=False),
+    Variable("rms", ("time", "direction"), "sqrt(E cosine_1^2)",
+             "root mean square over `runs` (or starts) of the first neuron's cosine", compared=False),
+)  # fmt: skip
 _LATE = "half of its runs or more did not reach the cosine within `steps`"
 _RECOVERY = (
-    Variable(
-        "recovery_time",
-        (),
-        "T",
-        "updates until some neuron's cosine reaches `threshold`: median over `runs`",
-        missing=_LATE,
-    ),
+    Variable("recovery_time", (), "T", "updates until some neuron's cosine reaches `threshold`: median over `runs`",
+             missing=_LATE),
     Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension", missing=_LATE),
-    Variable(
-        "escape_time",
-        (),
-        "E T",
-        "mean time to leave the saddle at M = 0 by a linear instability and noise (one neuron and direction, NaN else)",
-    ),
+    Variable("escape_time", (), "E T", "mean time to leave the saddle at M = 0 by a linear instability and noise (one "
+             "neuron and direction, NaN else)"),
     Variable("escape_rate", (), "r", "rate of that instability per update (NaN where there is none)", ("limit",)),
     Variable("recovered", (), "-", "fraction of the runs that reached it within `steps`", compared=False),
-)
-_PHASES = (
-    Variable("order", (), "l", "information exponent of the target: order of its first Hermite tensor", ("limit",)),
-    Variable("mu", (), "log_d n_b", "exponent of the batch size of this run", ("limit",)),
-    Variable("delta", (), "-log_d gamma", "exponent of the rate of this run", ("limit",)),
-    Variable(
-        "theta", (), "log_d T", "exponent of the time this run needs at its rate (inf: it does not learn)", ("limit",)
-    ),
-    Variable("theta_best", (), "theta(mu)", "smallest exponent of the time at this batch size", ("limit",)),
-    Variable("delta_best", (), "delta(mu)", "exponent of the largest useful rate at this batch size", ("limit",)),
-    Variable("mu_best", (), "mu*", "smallest batch exponent that reaches the shortest time", ("limit",)),
-    Variable("theta_run", (), "log_d steps", "exponent of the number of steps of this run", ("limit",)),
-    Variable("phase", (), "-", "where the run lies when it starts without overlap", ("limit",)),
-    Variable("regime", (), "-", "what drives overlaps that are not small: drift, noise or both", ("limit",)),
+)  # fmt: skip
+_PHASES = tuple(
+    Variable(name, (), symbol, meaning, ("limit",))
+    for name, symbol, meaning in (
+        ("order", "l", "information exponent of the target: order of its first Hermite tensor"),
+        ("mu", "log_d n_b", "exponent of the batch size of this run"),
+        ("delta", "-log_d gamma", "exponent of the rate of this run"),
+        ("theta", "log_d T", "exponent of the time this run needs at its rate (inf: it does not learn)"),
+        ("theta_best", "theta(mu)", "smallest exponent of the time at this batch size"),
+        ("delta_best", "delta(mu)", "exponent of the largest useful rate at this batch size"),
+        ("mu_best", "mu*", "smallest batch exponent that reaches the shortest time"),
+        ("theta_run", "log_d steps", "exponent of the number of steps of this run"),
+        ("phase", "-", "where the run lies when it starts without overlap"),
+        ("regime", "-", "what drives overlaps that are not small: drift, noise or both"),
+    )
 )
 
 
@@ -207,7 +180,7 @@ class OnlineSGD(Scenario):
             "exponents of batch size, rate and time (single-index scaling), and the place of this run among them",
             _PHASES,
             plot=("theta",),
-            figure="giantstep.figures.online_sgd:phase_figure",
+            figure="phase-diagram",
         ),
     }
     theories: ClassVar[Mapping[str, str]] = {
@@ -221,11 +194,8 @@ class OnlineSGD(Scenario):
         "arnaboldi2024repetita": {"target": "h*", "activation": "sigma", "rate": "gamma = gamma0 n_b p/d", "M": "M"},
     }
     papers: ClassVar[tuple[str, ...]] = (
-        "arnaboldi2024online",
-        "arnaboldi2024repetita",
-        "dandi2023giant",
-        "saad1995online",
-    )
+        "arnaboldi2024online", "arnaboldi2024repetita", "dandi2023giant", "saad1995online",
+    )  # fmt: skip
     shared_fields: ClassVar[tuple[str, ...]] = ("rate", "inner_rate", "noise")
 
     target: MultiIndex = field("h", "target: the label is h(z1..zk) plus noise, z = W* x", default="h3(z1)")
@@ -303,10 +273,8 @@ class OnlineSGD(Scenario):
         if not self.second_layer:
             raise bad_field("second_layer", [], "a list of at least one number, one per neuron")
         if self.activation.jumps:
-            raise InputError(
-                f"Field `activation` must have a derivative, but {self.activation.name} jumps at "
-                f"{self.activation.jumps[0]:g}."
-            )
+            jump = f"{self.activation.name} jumps at {self.activation.jumps[0]:g}"
+            raise InputError(f"Field `activation` must have a derivative, but {jump}.")
         self._check_target()
         self._check_start()
         self.check_points(self.point())

@@ -218,27 +218,20 @@ def _append(old: Floats, new: Floats, rows: Indices) -> Floats:
     return np.concatenate([old, wide], axis=1)
 
 
-def upper_branch(problems: Problems, turning: Turning, lam: Floats) -> tuple[Floats, Floats]:
-    """Return (a, residual) of the largest fixed point: what state evolution reaches from full knowledge."""
-    exists = np.where(turning.first_order, lam >= turning.lam_dyn, lam > problems.threshold * _ABOVE)
-    low = np.where(turning.a_dyn > 0, turning.a_dyn, _below_onset(problems, lam))
-    a, residual = _on_piece(problems, lam, low, lam, exists)
-    lower, lower_residual = lower_piece(problems, turning, lam)
-    return np.where(exists, a, lower), np.where(exists, residual, lower_residual)
+def branches(problems: Problems, turning: Turning, lam: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Return (a, residual) of the smallest stable fixed point and of the largest.
 
-
-def lower_branch(problems: Problems, turning: Turning, lam: Floats) -> tuple[Floats, Floats]:
-    """Return (a, residual) of the smallest stable fixed point: what AMP reaches without knowledge."""
-    a, residual = upper_branch(problems, turning, lam)
+    State evolution, and with it AMP, reaches the first without knowledge and the second from full knowledge.
+    """
+    above = lam > problems.threshold * _ABOVE
     below = turning.first_order & (lam < turning.lam_algB)
-    lower, lower_residual = lower_piece(problems, turning, lam)
-    return np.where(below, lower, a), np.where(below, lower_residual, residual)
-
-
-def lower_piece(problems: Problems, turning: Turning, lam: Floats) -> tuple[Floats, Floats]:
-    """Return (a, residual) on the first rising piece of the curve, from the onset to lam_algB; zero before it."""
-    exists = turning.first_order & (lam > problems.threshold * _ABOVE) & (lam < turning.lam_algB) & (turning.a_algB > 0)
-    return _on_piece(problems, lam, _below_onset(problems, lam), np.where(exists, turning.a_algB, 1.0), exists)
+    onset, rises = _below_onset(problems, lam), below & above & (turning.a_algB > 0)
+    lower = _on_piece(problems, lam, onset, np.where(rises, turning.a_algB, 1.0), rises)  # from the onset to lam_algB
+    exists = np.where(turning.first_order, lam >= turning.lam_dyn, above)
+    upper = _on_piece(problems, lam, np.where(turning.a_dyn > 0, turning.a_dyn, onset), lam, exists)
+    high = np.where(exists, upper, lower)
+    low = np.where(below, lower, high)
+    return (low[0], low[1]), (high[0], high[1])
 
 
 def _onset(problems: Problems, lam: Floats) -> Floats:
@@ -313,13 +306,13 @@ def _jumps(problems: Problems, turning: Turning) -> tuple[Floats, Floats, Floats
 
     def gain(x: Floats, index: Indices) -> tuple[Floats, Floats]:
         lam, own, turns = np.exp(x), problems.at(index), turning.at(index)
-        up, down = upper_branch(own, turns, lam)[0], lower_piece(own, turns, lam)[0]
+        (down, _), (up, _) = branches(own, turns, lam)
         products = [own.channel.overlap(a) * a / lam for a in (down, up)]
         return own.phi(down, lam) - own.phi(up, lam), rate[index] * lam * (products[0] - products[1])
 
     low, high = np.log(turning.lam_dyn) + 1e-13, np.log(turning.lam_algB) - 1e-13
     x, left = falling_root(gain, low, np.maximum(high, low))
-    return np.exp(x), upper_branch(problems, turning, np.exp(x))[0], np.abs(left)
+    return np.exp(x), branches(problems, turning, np.exp(x))[1][0], np.abs(left)
 
 
 def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, float, float]:

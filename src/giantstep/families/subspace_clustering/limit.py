@@ -13,11 +13,10 @@ from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
 from giantstep.families.subspace_clustering.curve import (
     Problems,
+    branches,
     critical_sparsity,
-    lower_branch,
     thresholds,
     turning_points,
-    upper_branch,
 )
 from giantstep.families.subspace_clustering.informative import InformedProblems
 from giantstep.families.subspace_clustering.mixture import largest_variance
@@ -61,6 +60,48 @@ def _algorithms(text: str) -> list[str]:
     return [name for name in known if asked == ["all"] or name in asked]
 
 
+class Batch(NamedTuple):
+    """Points with the same number of clusters."""
+
+    scenario: SubspaceClustering
+    clusters: int
+    points: Points
+    settings: Mapping[str, Any]
+
+    @property
+    def unequal(self) -> bool:
+        """Whether these are three or more clusters of unequal sizes."""
+        return len(self.scenario.weights) > 2 and bool(np.ptp(self.scenario.weights) > 0)
+
+    @property
+    def channel(self) -> AssignmentChannel:
+        """The assignment channel of equal clusters, or of two."""
+        weights = self.scenario.weights
+        return assignment_channel(self.clusters, weights[0] if len(weights) == 2 else None)
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return len(self.points["snr"])
+
+    def rows(self) -> list[tuple[float, float, float]]:
+        """Return (lam, alpha, rho) of every point."""
+        columns = (self.points[name].tolist() for name in ("snr", "samples_per_dim", "sparsity"))
+        return list(zip(*columns))
+
+    def problems(self) -> Problems:
+        """Return the problem of every point."""
+        kind = InformedProblems if self.scenario.mean == "informative" else Problems
+        return kind(self.channel, self.points["samples_per_dim"], self.points["sparsity"])
+
+    def different_problems(self) -> tuple[Problems, Indices]:
+        """Return the different (alpha, rho) among the points, and which of them each point has."""
+        pairs = np.stack([self.points["samples_per_dim"], self.points["sparsity"]], axis=1)
+        unique, index = np.unique(pairs, axis=0, return_inverse=True)
+        columns = {"samples_per_dim": unique[:, 0].copy(), "sparsity": unique[:, 1].copy()}
+        return self._replace(points=columns).problems(), index.reshape(-1)
+
+
 class Solved(NamedTuple):
     """Variables of a batch of points, the residual of their solution, and why those that failed did."""
 
@@ -74,14 +115,11 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
     """Answer all points; those with the same number of clusters are solved together."""
     size = len(points["snr"])
     answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
-    unequal = len(scenario.weights) > 2 and np.ptp(scenario.weights) > 0
     for k in np.unique(points["clusters"]):
         rows = np.flatnonzero(points["clusters"] == k)
         part = {name: column[rows] for name, column in points.items()}
-        if unequal:
-            solved = _UNEQUAL[what](scenario, part, settings)
-        else:
-            solved = _EQUAL[what](scenario, _channel(scenario, int(k)), part, settings)
+        batch = Batch(scenario, int(k), part, settings)
+        solved = _SOLVERS[what][batch.unequal](batch)
         answer.residual[rows] = solved.residual
         answer.status[rows] = np.where(solved.failed, solved.reason, "")
         for name, value in solved.values.items():
@@ -103,36 +141,16 @@ def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
     return {names[what][0]: np.array(names[what][1])} if what in names else {}
 
 
-def _channel(scenario: SubspaceClustering, clusters: int) -> AssignmentChannel:
-    """Return the assignment channel of equal clusters, or of two clusters with the weights of the scenario."""
-    return assignment_channel(clusters, scenario.weights[0] if len(scenario.weights) == 2 else None)
-
-
-def _problems(scenario: SubspaceClustering, channel: AssignmentChannel, points: Points) -> Problems:
-    kind = InformedProblems if scenario.mean == "informative" else Problems
-    return kind(channel, points["samples_per_dim"], points["sparsity"])
-
-
-def _different(scenario: SubspaceClustering, channel: AssignmentChannel, points: Points) -> tuple[Problems, Indices]:
-    """Return the different (alpha, rho) among the points, and which of them each point has."""
-    pairs = np.stack([points["samples_per_dim"], points["sparsity"]], axis=1)
-    unique, index = np.unique(pairs, axis=0, return_inverse=True)
-    columns = {"samples_per_dim": unique[:, 0].copy(), "sparsity": unique[:, 1].copy()}
-    return _problems(scenario, channel, columns), index.reshape(-1)
-
-
 def _phase(uninformed: Floats, bayes: Floats) -> Array:
     """Name the phase of overlaps that AMP and the Bayes estimator reach."""
     return np.select([bayes == 0, uninformed == 0, uninformed != bayes], PHASES[:3], PHASES[3])
 
 
-def _overlaps(
-    scenario: SubspaceClustering, channel: AssignmentChannel, points: Points, settings: Mapping[str, Any]
-) -> Solved:
-    lam = points["snr"]
-    curves, index = _different(scenario, channel, points)
+def _overlaps(batch: Batch) -> Solved:
+    lam = batch.points["snr"]
+    curves, index = batch.different_problems()
     problems, turning = curves.at(index), turning_points(curves).at(index)
-    (low, low_left), (high, high_left) = (branch(problems, turning, lam) for branch in (lower_branch, upper_branch))
+    (low, low_left), (high, high_left) = branches(problems, turning, lam)
     phi = np.stack([problems.phi(a, lam) for a in (low, high)], axis=1)
     same = np.abs(high - low) <= _SAME * np.maximum(high, 1e-300)
     low = np.where(same, high, low)
@@ -162,24 +180,21 @@ def _errors(channel: AssignmentChannel, rho: Floats, m_u: Floats, m_v: Floats) -
     return {"m_u": m_u, "m_v": m_v, "mse_u": mse_u, "mse_v": rho * (1 - m_v)}
 
 
-def _rivals(
-    scenario: SubspaceClustering, channel: AssignmentChannel, points: Points, settings: Mapping[str, Any]
-) -> Solved:
+def _rivals(batch: Batch) -> Solved:
     """Answer for AMP and the Bayes estimator, and for PCA where clusters are equal and their mean says nothing."""
-    solved = _overlaps(scenario, channel, points, settings)
-    equal = not scenario.weights and scenario.mean == "centred"
-    missing = np.full(len(points["snr"]), np.nan)
-    pca = pca_accuracy(channel, points["samples_per_dim"], points["snr"]) if equal else missing
-    accuracy = solved.values["accuracy"]
-    return solved._replace(values={"accuracy": np.stack([accuracy[:, 0], pca, accuracy[:, 2]], axis=1)})
+    solved, points = (_unequal_overlaps if batch.unequal else _overlaps)(batch), batch.points
+    pca = np.full(batch.size, np.nan)
+    if not batch.scenario.weights and batch.scenario.mean == "centred":
+        pca = pca_accuracy(batch.channel, points["samples_per_dim"], points["snr"])
+    names = [name for name in ("accuracy", "accuracy_stderr") if name in solved.values]
+    columns = {name: (solved.values[name][:, 0], pca, solved.values[name][:, 2]) for name in names}
+    return solved._replace(values={name: np.stack(column, axis=1) for name, column in columns.items()})
 
 
-def _trajectory(
-    scenario: SubspaceClustering, channel: AssignmentChannel, points: Points, settings: Mapping[str, Any]
-) -> Solved:
-    lam, problems = points["snr"], _problems(scenario, channel, points)
-    m_u, m_v, accuracy = np.zeros((3, len(lam), len(settings["time"])))
-    m_u[:, 0], accuracy[:, 0] = settings["overlap"], channel.accuracy(channel.snr(settings["overlap"]))
+def _trajectory(batch: Batch) -> Solved:
+    lam, problems, channel, start = batch.points["snr"], batch.problems(), batch.channel, batch.settings["overlap"]
+    m_u, m_v, accuracy = np.zeros((3, batch.size, len(batch.settings["time"])))
+    m_u[:, 0], accuracy[:, 0] = start, channel.accuracy(channel.snr(start))
     for step in range(1, m_u.shape[1]):
         m_v[:, step], _ = problems.features_overlap(problems.features_snr(m_u[:, step - 1], lam), lam)
         m_u[:, step] = channel.overlap(lam * m_v[:, step])
@@ -187,10 +202,8 @@ def _trajectory(
     return Solved({**_errors(channel, problems.rho[:, None], m_u, m_v), "accuracy": accuracy})
 
 
-def _thresholds(
-    scenario: SubspaceClustering, channel: AssignmentChannel, points: Points, settings: Mapping[str, Any]
-) -> Solved:
-    curves, index = _different(scenario, channel, points)
+def _thresholds(batch: Batch) -> Solved:
+    curves, index = batch.different_problems()
     table = thresholds(curves).at(index)
     values: dict[str, Array] = {f"lam_{name}": getattr(table, f"lam_{name}") for name in (*_JUMPS, "alg")}
     values |= {f"ratio_{name}": values[f"lam_{name}"] / table.lam_alg for name in _JUMPS}
@@ -200,15 +213,15 @@ def _thresholds(
     return Solved(values, table.residual, failed, "the free entropies of the two branches do not cross")
 
 
-def _critical(
-    scenario: SubspaceClustering, channel: AssignmentChannel, points: Points, settings: Mapping[str, Any]
-) -> Solved:
-    names, count = ("sparsity_c", "m_c", "ratio_c"), len(points["snr"])
-    if scenario.mean == "informative":
-        missing = dict.fromkeys(names, np.full(count, np.nan))
+def _critical(batch: Batch) -> Solved:
+    names = ("sparsity_c", "m_c", "ratio_c")
+    missing = dict.fromkeys(names, np.full(batch.size, np.nan))
+    if batch.unequal:
+        return Solved(missing, np.nan, True, "not computed for three or more clusters of unequal sizes")
+    if batch.scenario.mean == "informative":
         return Solved(missing, 0.0, True, "not computed where the mean is informative: ask for the thresholds")
-    unique, index = np.unique(points["samples_per_dim"], return_inverse=True)
-    ends = np.array([critical_sparsity(channel, float(alpha)) for alpha in unique])[index.reshape(-1)]
+    unique, index = np.unique(batch.points["samples_per_dim"], return_inverse=True)
+    ends = np.array([critical_sparsity(batch.channel, float(alpha)) for alpha in unique])[index.reshape(-1)]
     values = dict(zip(names, ends.T))
     reason = "no end: k >= 4 + 2 sqrt(alpha), first-order at every sparsity"
     return Solved(values, 0.0, np.isnan(values["m_c"]), reason)
@@ -223,48 +236,34 @@ def _replicates(names: tuple[str, ...], samples: Floats) -> dict[str, Array]:
     return values
 
 
-def _each(points: Points) -> list[tuple[float, float, float]]:
-    """Return (lam, alpha, rho) of every point."""
-    columns = (points[name].tolist() for name in ("snr", "samples_per_dim", "sparsity"))
-    return list(zip(*columns))
-
-
-def _unequal_overlaps(scenario: SubspaceClustering, points: Points, settings: Mapping[str, Any]) -> Solved:
+def _unequal_overlaps(batch: Batch) -> Solved:
     """Answer for three or more clusters of unequal sizes, point by point."""
-    sets = unequal_clusters(tuple(scenario.weights))
+    sets = unequal_clusters(tuple(batch.scenario.weights))
     names = ("m_u", "m_v", "mse_u", "mse_v", "accuracy", "tpr", "fpr", "phi")
-    branches, change = np.empty((len(names), len(sets), len(points["snr"]), 2)), np.zeros(len(points["snr"]))
+    samples, change = np.empty((len(names), len(sets), batch.size, 2)), np.zeros(batch.size)
     for number, nodes in enumerate(sets):
-        for (index, row), informed in itertools.product(enumerate(_each(points)), (0, 1)):
+        for (index, row), informed in itertools.product(enumerate(batch.rows()), (0, 1)):
             fixed = nodes.fixed_point(*row, bool(informed))
-            branches[:, number, index, informed] = [fixed.values[name] for name in names]
+            samples[:, number, index, informed] = [fixed.values[name] for name in names]
             change[index] = max(change[index], fixed.change)
-    mean = branches.mean(axis=1)
+    mean = samples.mean(axis=1)
     same = np.abs(mean[0, :, 1] - mean[0, :, 0]) <= _SAME_SAMPLED * np.maximum(mean[0, :, 1], 1e-300)
-    low = np.where(same, branches[..., 1], branches[..., 0])
+    low = np.where(same, samples[..., 1], samples[..., 0])
     best = (mean[-1, :, 1] >= mean[-1, :, 0]) | same
-    bayes = np.where(best, branches[..., 1], low)
-    values = _replicates(names, np.stack([low, branches[..., 1], bayes], axis=-1))
-    values["ratio"] = points["snr"] * largest_variance(scenario.weights) * np.sqrt(points["samples_per_dim"])
+    bayes = np.where(best, samples[..., 1], low)
+    values = _replicates(names, np.stack([low, samples[..., 1], bayes], axis=-1))
+    strength = largest_variance(batch.scenario.weights) * np.sqrt(batch.points["samples_per_dim"])
+    values["ratio"] = batch.points["snr"] * strength
     values["phase"] = _phase(values["m_u"][:, 0], values["m_u"][:, 2])
     return Solved(values, change, ~(change <= _SETTLED), "state evolution did not settle")
 
 
-def _unequal_rivals(scenario: SubspaceClustering, points: Points, settings: Mapping[str, Any]) -> Solved:
-    solved = _unequal_overlaps(scenario, points, settings)
-    missing = np.full(len(points["snr"]), np.nan)
-    columns = {name: value for name, value in solved.values.items() if name in ("accuracy", "accuracy_stderr")}
-    return solved._replace(
-        values={name: np.stack([value[:, 0], missing, value[:, 2]], axis=1) for name, value in columns.items()}
-    )
-
-
-def _unequal_trajectory(scenario: SubspaceClustering, points: Points, settings: Mapping[str, Any]) -> Solved:
-    sets, names = unequal_clusters(tuple(scenario.weights)), ("m_u", "m_v", "mse_u", "mse_v", "accuracy")
-    samples = np.empty((len(names), len(sets), len(points["snr"]), len(settings["time"])))
+def _unequal_trajectory(batch: Batch) -> Solved:
+    sets, names = unequal_clusters(tuple(batch.scenario.weights)), ("m_u", "m_v", "mse_u", "mse_v", "accuracy")
+    samples = np.empty((len(names), len(sets), batch.size, len(batch.settings["time"])))
     for number, nodes in enumerate(sets):
-        start, _, start_accuracy = nodes.assignments(nodes.start_snr(settings["overlap"]) * np.eye(nodes.rank))
-        for index, row in enumerate(_each(points)):
+        start, _, start_accuracy = nodes.assignments(nodes.start_snr(batch.settings["overlap"]) * np.eye(nodes.rank))
+        for index, row in enumerate(batch.rows()):
             M_u, M_v, accuracy = start, np.zeros_like(start), start_accuracy
             for step in range(samples.shape[-1]):
                 if step:
@@ -273,33 +272,20 @@ def _unequal_trajectory(scenario: SubspaceClustering, points: Points, settings: 
     return Solved(_replicates(names, samples))
 
 
-def _unequal_thresholds(scenario: SubspaceClustering, points: Points, settings: Mapping[str, Any]) -> Solved:
+def _unequal_thresholds(batch: Batch) -> Solved:
     """Answer with the linear stability of zero overlap; the curve of fixed points has no single parameter here."""
-    count = len(points["snr"])
     missing = [*(f"{kind}_{name}" for kind in ("lam", "ratio") for name in _JUMPS), "m_dyn", "m_jump", "m_algB"]
-    values: dict[str, Array] = dict.fromkeys(missing, np.full(count, np.nan))
-    values["lam_alg"] = 1 / (largest_variance(scenario.weights) * np.sqrt(points["samples_per_dim"]))
-    values["transition"] = np.full(count, "")
+    values: dict[str, Array] = dict.fromkeys(missing, np.full(batch.size, np.nan))
+    values["lam_alg"] = 1 / (largest_variance(batch.scenario.weights) * np.sqrt(batch.points["samples_per_dim"]))
+    values["transition"] = np.full(batch.size, "")
     return Solved(values)
 
 
-def _unequal_critical(scenario: SubspaceClustering, points: Points, settings: Mapping[str, Any]) -> Solved:
-    missing = np.full(len(points["snr"]), np.nan)
-    values = dict.fromkeys(("sparsity_c", "m_c", "ratio_c"), missing)
-    return Solved(values, np.nan, True, "not computed for three or more clusters of unequal sizes")
-
-
-_EQUAL: dict[str, Callable[..., Solved]] = {
-    "overlaps": _overlaps,
-    "rivals": _rivals,
-    "trajectory": _trajectory,
-    "thresholds": _thresholds,
-    "critical": _critical,
+_SOLVERS: dict[str, tuple[Callable[[Batch], Solved], Callable[[Batch], Solved]]] = {
+    "overlaps": (_overlaps, _unequal_overlaps),
+    "rivals": (_rivals, _rivals),
+    "trajectory": (_trajectory, _unequal_trajectory),
+    "thresholds": (_thresholds, _unequal_thresholds),
+    "critical": (_critical, _critical),
 }
-_UNEQUAL: dict[str, Callable[..., Solved]] = {
-    "overlaps": _unequal_overlaps,
-    "rivals": _unequal_rivals,
-    "trajectory": _unequal_trajectory,
-    "thresholds": _unequal_thresholds,
-    "critical": _unequal_critical,
-}
+"""What answers a question for equal (or two) clusters, and for three or more clusters of unequal sizes."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.mixture import largest_variance
-from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.family import Question, Setting, Variable
 from giantstep.scenario import Integer, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
@@ -39,18 +39,12 @@ _OVERLAPS = (
     Variable("fpr", ("branch",), "P(selected|idle)", "fraction of the idle features found active"),
     Variable("phi", ("branch",), "phi", "free entropy per dimension: log-evidence over pure noise"),
     Variable("ratio", (), "lambda/lambda_alg", "snr in units of the algorithmic threshold", engines=("limit",)),
-    Variable(
-        "phase",
-        (),
-        "-",
-        "impossible, hard (AMP finds nothing), suboptimal (AMP finds less than is possible) or optimal",
-        engines=("limit",),
-    ),
+    Variable("phase", (), "-", "impossible, hard (AMP finds nothing), suboptimal (AMP finds less than is possible) or "
+             "optimal", engines=("limit",)),
     Variable("amp_iterations", (), "-", "sweeps until AMP stood still", engines=("experiment",), compared=False),
-    Variable(
-        "amp_converged", (), "-", "whether AMP stood still (1) or not (0)", engines=("experiment",), compared=False
-    ),
-)
+    Variable("amp_converged", (), "-", "whether AMP stood still (1) or not (0)", engines=("experiment",),
+             compared=False),
+)  # fmt: skip
 _TRAJECTORY = (
     Variable("m_u", ("time",), "m_u(t)", "overlap of the assignments after t sweeps"),
     Variable("m_v", ("time",), "m_v(t)", "overlap of the cluster means in sweep t"),
@@ -58,26 +52,28 @@ _TRAJECTORY = (
     Variable("mse_v", ("time",), "E|v_hat - v|^2/p", "squared error of the cluster means, per feature and direction"),
     Variable("accuracy", ("time",), "P(c_hat = c)", "fraction of samples in the right cluster"),
 )
-_LIMIT: tuple[Engine, ...] = ("limit",)
-_THRESHOLDS = (
-    Variable("lam_dyn", (), "lambda_dyn", "snr at which the informed branch appears", engines=_LIMIT),
-    Variable("lam_it", (), "lambda_IT", "snr above which something can be found at all", engines=_LIMIT),
-    Variable("lam_jump", (), "lambda_jump", "snr at which the optimal overlap jumps", engines=_LIMIT),
-    Variable("lam_alg", (), "lambda_alg", "snr above which AMP finds something, k/sqrt(alpha)", engines=_LIMIT),
-    Variable("lam_algB", (), "lambda_algB", "snr above which AMP is optimal", engines=_LIMIT),
-    Variable("ratio_dyn", (), "lambda_dyn/lambda_alg", "lam_dyn in units of lam_alg", engines=_LIMIT),
-    Variable("ratio_it", (), "lambda_IT/lambda_alg", "lam_it in units of lam_alg", engines=_LIMIT),
-    Variable("ratio_jump", (), "lambda_jump/lambda_alg", "lam_jump in units of lam_alg", engines=_LIMIT),
-    Variable("ratio_algB", (), "lambda_algB/lambda_alg", "lam_algB in units of lam_alg", engines=_LIMIT),
-    Variable("m_dyn", (), "m_u", "overlap of the informed branch where it appears", engines=_LIMIT),
-    Variable("m_jump", (), "m_u", "optimal overlap just above its jump", engines=_LIMIT),
-    Variable("m_algB", (), "m_u", "overlap that AMP reaches just below lam_algB", engines=_LIMIT),
-    Variable("transition", (), "-", "continuous (all thresholds are lam_alg) or first-order", engines=_LIMIT),
+_THRESHOLDS = tuple(
+    Variable(name, (), symbol, meaning, engines=("limit",))
+    for name, symbol, meaning in (
+        ("lam_dyn", "lambda_dyn", "snr at which the informed branch appears"),
+        ("lam_it", "lambda_IT", "snr above which something can be found at all"),
+        ("lam_jump", "lambda_jump", "snr at which the optimal overlap jumps"),
+        ("lam_alg", "lambda_alg", "snr above which AMP finds something, k/sqrt(alpha)"),
+        ("lam_algB", "lambda_algB", "snr above which AMP is optimal"),
+        ("ratio_dyn", "lambda_dyn/lambda_alg", "lam_dyn in units of lam_alg"),
+        ("ratio_it", "lambda_IT/lambda_alg", "lam_it in units of lam_alg"),
+        ("ratio_jump", "lambda_jump/lambda_alg", "lam_jump in units of lam_alg"),
+        ("ratio_algB", "lambda_algB/lambda_alg", "lam_algB in units of lam_alg"),
+        ("m_dyn", "m_u", "overlap of the informed branch where it appears"),
+        ("m_jump", "m_u", "optimal overlap just above its jump"),
+        ("m_algB", "m_u", "overlap that AMP reaches just below lam_algB"),
+        ("transition", "-", "continuous (all thresholds are lam_alg) or first-order"),
+    )
 )
 _CRITICAL = (
-    Variable("sparsity_c", (), "rho_c", "sparsity above which the transition is continuous", engines=_LIMIT),
-    Variable("m_c", (), "m_u", "overlap at the end of the line", engines=_LIMIT),
-    Variable("ratio_c", (), "lambda_c/lambda_alg", "snr at the end of the line, over lam_alg", engines=_LIMIT),
+    Variable("sparsity_c", (), "rho_c", "sparsity above which the transition is continuous", engines=("limit",)),
+    Variable("m_c", (), "m_u", "overlap at the end of the line", engines=("limit",)),
+    Variable("ratio_c", (), "lambda_c/lambda_alg", "snr at the end of the line, over lam_alg", engines=("limit",)),
 )
 _RIVALS = (
     Variable("accuracy", ("algorithm",), "P(c_hat = c)", "fraction of samples in the right cluster, best relabelling"),
