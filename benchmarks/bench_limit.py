@@ -153,17 +153,16 @@ def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
 
 def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
-    from giantstep.families.one_step.answers.errors import risk_equations
-    from giantstep.families.one_step.features import grouped_tables
+    from giantstep.families.one_step.features import group_points
     from giantstep.readout import first_order
     from giantstep.readout.pencil import Pencil
 
     points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()} | {"dim": np.array([np.inf])}
-    _, model, features = next(iter(grouped_tables(s, points, [("exact", np.array([0]))])))
-    equations = risk_equations(features, model, points)
+    (group,) = group_points(s, points, [("exact", np.array([0]))])
+    features, equations = group.features, group.ridge_equations()
     V, response = first_order.cold_start(equations)
     response = first_order.respond(equations, V, response)
-    q = range(len(model.pi))
+    q = range(len(features.pi))
     for sweep in range(1, 5000):
         Vh1, Vh2 = features.moments(equations.node_weights(equations.b[:, None] + V))
         D, R, gm = equations.a[:, None] + Vh2, response.R, response.g
@@ -171,7 +170,7 @@ def plain_finite_batch(s: gs.OneStep) -> int:
             pencil = Pencil.at(equations.bulk, gm, R, Vh1)
             R = equations.block_width / (D + (1 - pencil.N[:, q, q]) / R)
             gm = pencil.image
-        S = pencil.response(len(model.pi))
+        S = pencil.response(len(features.pi))
         response = first_order.Response(R, S, gm, Vh1, D, equations.block_width)
         new = first_order.variance_function(equations, response)
         change = np.max(np.abs(new - V) / (equations.b + V))

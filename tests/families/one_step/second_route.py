@@ -1,11 +1,11 @@
-"""Slow, independent routes to the limit, written from the notes; they share no code with the engine.
+"""Slow, independent routes to the limit, written from the theory pages; they share no code with the read-out.
 
 - `damped`: sections 3 and 4 point by point: adaptive quadrature (scipy), plain iteration, fluctuations by a
-  complex step through (3.2)-(3.4) instead of the linear algebra of (4.5).
-- `effective_ridges`: the Nu-Q form (step_size_regimes, section 9): one effective ridge per input projection,
+  complex step through spiked_features (3.2)-(3.4) instead of the linear algebra of spiked_features (4.5).
+- `effective_ridges`: the Nu-Q form (step_size_regimes section 9): one effective ridge per input projection,
   and explicit derivatives of the objective.
-- `random_features`: the closed form of Mei and Montanari (section 11); `random_features_bulk`: the same by a
-  scalar root (step_size_regimes, section 3); `random_features_stieltjes`: the spectrum from a quartic.
+- `random_features`: the closed form of Mei and Montanari (spiked_features section 11); `random_features_bulk`: the
+  same by a scalar root (step_size_regimes section 3); `random_features_stieltjes`: the spectrum from a quartic.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def normal_moments(name: str, A: float, s: float) -> tuple[float, float, float, 
 
 @dataclass
 class Problem:
-    """Spiked random features w_i = s_q w0_i + u_q v, in the letters of the notes; `dim` as in section 4.4."""
+    """Spiked random features w_i = s_q w0_i + u_q v, in the letters of spiked_features; `dim` as in its section 4.4."""
 
     activation: str
     target: str
@@ -114,7 +114,7 @@ class Problem:
 
 @dataclass
 class Solution:
-    """What a route found; the letters are those of the notes."""
+    """What a route found; the letters are those of spiked_features."""
 
     test: float
     train: float
@@ -130,7 +130,7 @@ class Solution:
 
 
 def traces(problem: Problem, Vh1: Array, D: Array, R: Array) -> tuple[Array, Array, Array]:
-    """Return (V1, V2, R) of (3.2)-(3.4) by plain iteration; real or complex."""
+    """Return (V1, V2, R) of spiked_features (3.2)-(3.4) by plain iteration; real or complex."""
     widths = np.asarray(problem.pi) * problem.beta
     eye = np.eye(problem.k)
     for _ in range(100_000):
@@ -227,7 +227,7 @@ def damped(problem: Problem, tolerance: float = 1e-13, max_steps: int = 4000) ->
 
 
 def effective_ridges(problem: Problem, tolerance: float = 1e-14, max_steps: int = 100_000) -> Solution:
-    """Solve the Nu-Q form (step_size_regimes, section 9, without its chi feature); needs a finite `dim`."""
+    """Solve the Nu-Q form (step_size_regimes section 9 without its chi feature); needs a finite `dim`."""
     fixed = [*np.arange(-9, 10), *(sign * 2.0**-j for j in range(1, 6) for sign in (-1, 1)), *problem.breaks]
     edges = np.unique(np.clip(fixed, -9, 9))
     half = np.diff(edges)[:, None] / 2

@@ -28,7 +28,7 @@ def test_agreement(check: Check) -> None:
 
 
 def test_isotropic_map_is_five_percent_off() -> None:
-    """It lacks the c3 term of (5.5); for tanh/sin at rate 3 that matters at any dimension."""
+    """It lacks the c3 term of spiked_features (5.5); for tanh/sin at rate 3 that matters at any dimension."""
     exact, isotropic = (
         float(gs.predict(LARGE_BATCH.scenario, theory=theory, progress=False)["test_error"])
         for theory in ("exact", "isotropic")

@@ -27,7 +27,7 @@ def network(activation, target, values, probabilities, rate, batch, samples, wid
 
 
 FOUR = ([1, -0.5, 1.5, -2], [0.7, 0.1, 0.1, 0.1])
-# section 16 of the notes: the network, its exact test and training error, the isotropic test error
+# spiked_features section 16: the network, its exact test and training error, the isotropic test error
 ROWS = [
     (("tanh", "sin", [1], [1], 3, 0.5, 1.5, 1, 0.1, 0), 0.28946705, 0.10985168, 0.265101),
     (("tanh", "sin", [1], [1], 3, 2, 1.5, 1, 0.1, 0), 0.13485290, 0.04733544, 0.131504),
@@ -62,7 +62,7 @@ def test_large_batches_approach_the_large_batch_limit_like_one_over_the_batch():
         infinite = float(gs.predict(s.replace(step__batch_per_dim=gs.inf)).test_error)
         ratios = np.diff(np.log(np.abs(found / infinite - 1))) / np.log(10)
         np.testing.assert_allclose(ratios, -1, atol=0.1)
-    # the notes' number for tanh/sin
+    # spiked_features section 16, tanh/sin
     s = network(*ROWS[0][0]).replace(step__batch_per_dim=1e6)
     assert float(gs.predict(s).test_error) == pytest.approx(0.022338477, rel=1e-7)
 

@@ -1,6 +1,6 @@
 """The one-step limit against reference values, closed forms, a second route and its own symmetries.
 
-References are the tables of the theory notes (`spiked_features.md`, the section is named at each table),
+References are the tables of the page spiked_features (the section is named at each table),
 held to the digits printed there.
 """
 
@@ -24,8 +24,7 @@ from second_route import (
 )
 
 import giantstep as gs
-from giantstep.families.one_step.answers.errors import risk_equations
-from giantstep.families.one_step.features import grouped_tables
+from giantstep.families.one_step.features import group_points
 from giantstep.family import Answer
 from giantstep.readout import ridge_errors, solve_first_order
 
@@ -64,7 +63,7 @@ def planted(
     ridge: float,
     noise: float = 0.0,
 ) -> gs.OneStep:
-    """Return the scenario in the order of the notes' tables."""
+    """Return the scenario in the order of the tables of spiked_features."""
     return gs.OneStep(
         activation=activation,
         target=target,
@@ -103,7 +102,7 @@ def network(
 
 # --- reference values ---------------------------------------------------------------------------------------
 
-# section 16: activation, target, pi, u, s, gamma, alpha, beta, ridge, noise; test, train, norm
+# spiked_features section 16: activation, target, pi, u, s, gamma, alpha, beta, ridge, noise; test, train, norm
 ROWS: dict[str, tuple[tuple[Any, ...], tuple[float, float, float]]] = {
     "R1": (("tanh", "sin", [1], [1.1], 1.05, 0.95, 1.5, 1, 0.1), (0.05214127, 0.02313166, 0.10191326)),
     "R2": (("relu", "tanh", [1], [1], 1, 0.5, 1.5, 1.5, 0.01), (0.57343370, 0.05214455, 2.3623669)),
@@ -144,7 +143,7 @@ def test_reference_rows(name: str) -> None:
     found = [answer.values[variable][0] for variable in ("test_error", "train_error", "norm")]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert answer.residual[0] < 1e-10
-    assert answer.values["identity"][0] < 1e-10  # equation (4.7)
+    assert answer.values["identity"][0] < 1e-10  # spiked_features (4.7)
 
 
 def test_order_parameters() -> None:
@@ -172,7 +171,7 @@ def test_order_parameters() -> None:
         np.testing.assert_allclose(fourth[name][0], values, rtol=1e-6, err_msg=name)
 
 
-# section 16: activation, target, zeta, pi, rate, batch, alpha, beta, ridge, noise; isotropic test error
+# spiked_features section 16: activation, target, zeta, pi, rate, batch, alpha, beta, ridge, noise; isotropic test error
 NETWORKS = [
     (("tanh", "sin", [1], [1], 3, 0.5, 1.5, 1, 0.1, 0), 0.265101),
     (("tanh", "sin", [1], [1], 3, 2, 1.5, 1, 0.1, 0), 0.131504),
@@ -192,7 +191,7 @@ def test_isotropic_map(arguments: tuple[Any, ...], expected: float) -> None:
 
 
 def test_large_batch() -> None:
-    """Equation (5.5), whose c3 term is in neither paper; the printed numbers have 8 digits."""
+    """Equation spiked_features (5.5), whose c3 term is in neither paper; the printed numbers have 8 digits."""
     first = solve(network("tanh", "sin", [1], [1], 3, np.inf, 1.5, 1, 0.1, 0)).values
     second = solve(network("relu", "relu", [1], [1], 1.5, np.inf, 2, 1.3, 0.05, 0.1)).values
     found = [values[name][0] for values in (first, second) for name in ("test_error", "train_error")]
@@ -200,7 +199,7 @@ def test_large_batch() -> None:
 
 
 def test_published_curves() -> None:
-    """Figures 2 and 3 of Dandi et al., the notebook curve of Cui et al. (section 15), six printed digits."""
+    """Figures 2 and 3 of Dandi et al., the notebook curve of Cui et al.: spiked_features section 15, six digits."""
     ratios = np.linspace(0.3, 2.5, 15)
     curves = {
         1: ([1], [1], ".524416 .575078 .605028 .611241 .590811 .547779 .494535 .443369 .400234 .365914 "
@@ -225,7 +224,7 @@ def test_published_curves() -> None:
 
 
 def test_finite_size_option() -> None:
-    """Section 4.4: the crossover from random features to the spike, five printed digits."""
+    """The crossover (spiked_features section 4.4) from random features to the spike, five printed digits."""
     strengths = [0, 0.03, 0.06, 0.12, 0.25, 0.5]
     scenario = planted("tanh", "sin", [1], [1], 1, 1, 1.5, 1.2, 0.1).replace(step=gs.PlantedSpike(strength=1.0))
     bare = error_of(scenario, step__strength=strengths)
@@ -235,7 +234,7 @@ def test_finite_size_option() -> None:
 
 
 def test_gaussian_second_layer() -> None:
-    """Section 10; the bare limit has four printed digits and warns that it is of little use."""
+    """As spiked_features section 10; the bare limit has four printed digits and warns that it is of little use."""
     scenario = planted("tanh", "sin", [1], [1], 1, 0.9, 1.5, 1.2, 0.05, 0.05)
     scenario = scenario.replace(second_layer="gaussian", step=gs.PlantedSpike(strength=1.5, alignment=0.9))
     np.testing.assert_allclose(error_of(scenario, dim=[1000, 4000]), [0.15350, 0.15196], rtol=0, atol=5.1e-6)
@@ -245,7 +244,7 @@ def test_gaussian_second_layer() -> None:
 
 
 def test_misclassified() -> None:
-    """The 0/1 error of the ridge fit of signs (section 16, last line), and the same by sampling."""
+    """The 0/1 error of the ridge fit of signs (spiked_features section 16, last line), and the same by sampling."""
     answer = solve(planted("tanh", "sign(z)", [1], [1.2], 1, 0.8, 1.5, 1.2, 0.3)).values
     assert answer["test_misclassified"][0] == pytest.approx(0.17466320, abs=5.1e-9)
     draws = np.random.default_rng(0)
@@ -288,7 +287,7 @@ def test_ridgeless_is_the_limit(alpha: float) -> None:
 
 
 def test_peak_at_the_interpolation_threshold() -> None:
-    """At n = p the error grows as C/sqrt(ridge) with C = 0.070116 (section 11)."""
+    """At n = p the error grows as C/sqrt(ridge) with C = 0.070116 (spiked_features section 11)."""
     ridges = np.array([1e-8, 1e-10, 1e-12])
     scaled = error_of(ridgeless(1.2, 0.1), ridge=ridges) * np.sqrt(ridges)
     assert np.all(np.abs(scaled / 0.070116 - 1) < [1e-4, 2e-5, 2e-5])  # six digits are printed
@@ -382,8 +381,8 @@ def test_rule_for_the_expectations(
     """Twice the nodes change the answer by less than 1e-9; half the nodes would be off by up to 1e-5 here."""
     scenario = planted(activation, target, [1], [u], 1, gamma, alpha, 1, ridge, 0.05)
     points = points_of(scenario)
-    ((_, model, tables),) = grouped_tables(scenario, points, [("exact", np.arange(1))], order=40)
-    finer = ridge_errors(solve_first_order(risk_equations(tables, model, points)), 1 / points["dim"])
+    (group,) = group_points(scenario, points, [("exact", np.arange(1))], order=40)
+    finer = ridge_errors(solve_first_order(group.ridge_equations()), 1 / points["dim"])
     assert error_of(scenario)[0] == pytest.approx(finer.test[0], rel=1e-9)
 
 
@@ -397,7 +396,7 @@ def test_rule_for_the_expectations(
     ("alpha", "beta", "ridge", "noise"), [(1.5, 1.0, 0.1, 0.1), (0.4, 3.0, 1e-3, 0.0), (4.0, 0.5, 2.0, 0.3)]
 )
 def test_random_features(activation: str, target: str, alpha: float, beta: float, ridge: float, noise: float) -> None:
-    """Mei and Montanari's closed form, and the scalar root of the step-size notes; 1e-12 is rounding."""
+    """Mei and Montanari's closed form, and the scalar root of step_size_regimes section 3; 1e-12 is rounding."""
     scenario = gs.OneStep(
         activation=activation,
         target=target,
@@ -464,7 +463,7 @@ def test_infinite_ridge_projects_on_the_means(activation: str, target: str, gamm
 
 
 def test_infinite_data() -> None:
-    """Section 11: 0.2475274651; what is left at a finite number of samples falls as 1/alpha."""
+    """As spiked_features section 11: 0.2475274651; what is left at finite samples falls as 1/alpha."""
     excess = error_of(ridgeless(1, 1e-3), samples_per_dim=[1e6, 1e7]) - 0.2475274651
     assert excess[1] == pytest.approx(0, abs=1e-7)
     assert excess[1] == pytest.approx(excess[0] / 10, abs=2e-9)
@@ -482,7 +481,7 @@ def test_infinite_width() -> None:
             return np.outer(mu1, mu1).ravel() / (1 + mu1 @ V1 @ mu1 + mu2 @ pi / ridge)  # noqa: B023
 
         V1 = np.linalg.inv(ridge * np.diag(1 / pi) + alpha * problem.mean(moment).reshape(2, 2))
-    # in the notes' form the sum over the d directions is 1/beta of the width: V1 = lim beta V1(beta)/beta
+    # in spiked_features (3.4) the sum over the d directions is 1/beta of the width: V1 = lim beta V1(beta)/beta
     wide = solve(planted("relu", "tanh", list(pi), u, 1, 0.5, alpha, 1e7, ridge)).values
     np.testing.assert_allclose(wide["V2"][0], pi / ridge, rtol=1e-6)
     np.testing.assert_allclose(wide["V1"][0], V1, rtol=1e-6)
@@ -570,12 +569,12 @@ def test_points_do_not_depend_on_their_batch(second_layer: gs.Vocabulary) -> Non
 def test_packed_and_kernel_form_agree() -> None:
     scenario = planted("relu", "tanh", [0.7, 0.1, 0.1, 0.1], [1, -0.5, 1.5, -2], 1, 0.5, 1.5, 1.5, 0.01, 0.1)
     points = points_of(scenario, dim=[np.inf, 500, np.inf], ridge=[0.01, 1e-4, 10.0])
-    ((_, model, tables),) = grouped_tables(scenario, points, [("exact", np.arange(3))])
+    (group,) = group_points(scenario, points, [("exact", np.arange(3))])
     answers = []
     for packed in (True, False):
-        first = solve_first_order(risk_equations(tables, model, points), packed=packed)
+        first = solve_first_order(group.ridge_equations(), packed=packed)
         answers.append(dataclasses.asdict(ridge_errors(first, 1 / points["dim"], packed=packed, at_nodes=True)))
-        answers[-1]["along"] = answers[-1]["along"][:, :, np.abs(tables.kappa[0, 0]) < 4]
+        answers[-1]["along"] = answers[-1]["along"][:, :, np.abs(group.features.kappa[0, 0]) < 4]
     for name, values in answers[0].items():
         scale = np.max(np.abs(values))
         if name != "identity":
@@ -722,7 +721,7 @@ def test_a_singular_point_leaves_its_neighbours_alone() -> None:
 
 
 def test_rare_inputs_are_announced() -> None:
-    """Section 12: at a tiny ridge with n < p the limit of a saturating activation hangs on |kappa| > 3.5."""
+    """As spiked_features section 12: at a tiny ridge and n < p a saturating activation hangs on |kappa| > 3.5."""
     tail = planted("tanh", "sin", [1], [1.5], 1, 0.9, 0.6, 1, 1e-6, 0.05)
     answer = solve(tail)
     assert answer.values["test_error"][0] == pytest.approx(12.0, abs=0.05)

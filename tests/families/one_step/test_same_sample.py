@@ -9,12 +9,12 @@ import xarray
 
 import giantstep as gs
 from giantstep.agreement import chance_line, normal_score
-from giantstep.families.one_step import same_sample
+from giantstep.families.one_step.answers import same_sample
 from giantstep.lab import Draws
 
 CENTRED = "relu(z) - 1/sqrt(2*pi)"
 QUADRATIC = "h1(z) + h2(z)/sqrt(2)"
-# the base point of the notes: phi = 1/4, psi = 1/2, lambda = 0.1
+# the base point of step_size_regimes section 12: phi = 1/4, psi = 1/2, lambda = 0.1
 BASE = dict(activation=CENTRED, width_per_dim=2.0, samples_per_dim=4.0, ridge=0.2, second_layer="gaussian")
 COMPUTED = ("test_error", "train_error", "objective", "norm")
 

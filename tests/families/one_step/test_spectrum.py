@@ -52,7 +52,7 @@ def ask(scenario: gs.OneStep, what: str, dim: float = np.inf, **settings: Any) -
     return answer
 
 
-# --- reference values (sections 7 and 15 of the notes) ------------------------------------------------------
+# --- reference values (spiked_features sections 7 and 15) ---------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_outliers() -> None:
 
 
 def test_large_spikes_are_moments_of_the_means() -> None:
-    """Leading order n eig(sqrt(pi pi') E mu0 mu0'), equal to sums of Phi^T Phi/p up to O(1) terms (7.4)."""
+    """Leading order n eig(sqrt(pi pi') E mu0 mu0'), up to O(1) terms: spiked_features section 7.4."""
     bulk = bulk_of("relu", [1, -1], 1.5, 1.0, pi=[0.6, 0.4])
     features = bulk.equations.features
     means = features.mu0[0] * np.sqrt(features.pi)[:, None]

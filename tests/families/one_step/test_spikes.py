@@ -1,4 +1,4 @@
-"""Spikes of the updated weights and of the features: notes on step sizes, sections 4, 6, 12.4, 12.7 and 13."""
+"""Spikes of the updated weights and of the features: step_size_regimes sections 4, 6, 12.4, 12.7 and 13."""
 
 import numpy as np
 import pytest

@@ -1,15 +1,15 @@
-"""Small and growing steps: closed forms, the engine at a finite dimension, regimes, the experiment, bad input."""
+"""Small and growing steps: closed forms, the read-out at a finite dimension, regimes, the experiment, bad input."""
 
 import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.one_step import closed_forms
+from giantstep.families.one_step.answers import closed_forms
 from giantstep.gaussian import Function
 
 CENTRED = "relu(z) - 1/sqrt(2*pi)"
 QUADRATIC = "h1(z) + h2(z)/sqrt(2)"
-# the base point of the notes: phi = 1/4, psi = 1/2, lambda = 0.1
+# the base point of step_size_regimes section 12: phi = 1/4, psi = 1/2, lambda = 0.1
 BASE = dict(activation=CENTRED, width_per_dim=2.0, samples_per_dim=4.0, ridge=0.2, second_layer="gaussian")
 
 
@@ -31,7 +31,7 @@ def growing(exponent=0.3, **fields):
 
 def test_traces_of_the_bulk():
     one = np.ones(1)
-    bulk = closed_forms.random_features_bulk(Function(CENTRED), 4 * one, 2 * one, 0.2 * one)
+    bulk = closed_forms.solve_random_features(Function(CENTRED), 4 * one, 2 * one, 0.2 * one)
     expected = (0.140404866893, 3.023057932445, -11.159991512793, 2.407344667812, -3.538485963943, 0.814450651579)
     found = [getattr(bulk, name)[0] for name in ("nu", "t", "dt", "tau", "dtau", "slope")]
     np.testing.assert_allclose(found, expected, rtol=1e-11)
@@ -126,7 +126,7 @@ def test_closed_forms_are_the_limit_of_the_engine():
 
 
 def test_a_single_block_is_the_planted_model_at_a_finite_dimension():
-    # the crossover of section 4.4 of the notes on spiked features, reached by the step instead of by hand
+    # the crossover of spiked_features section 4.4, reached by the step instead of by hand
     fields = dict(activation="tanh", target="sin", width_per_dim=1.2, samples_per_dim=1.5, ridge=0.1)
     planted = gs.OneStep(**fields, step=gs.PlantedSpike(1.0))
     strengths = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
@@ -141,7 +141,7 @@ def test_a_single_block_is_the_planted_model_at_a_finite_dimension():
 @pytest.mark.slow
 @pytest.mark.parametrize(("dim", "trials"), [(125, 160), (250, 80), (500, 32)])
 def test_staircase_at_growing_sizes(dim, trials):
-    # section 12.3: errors and paired improvements over random features; the gap shrinks like 1/d
+    # step_size_regimes section 12.3: errors and paired improvements over random features; the gap shrinks like 1/d
     exponents = [0.1, 0.29, 0.45]
     for make in (linear, quadratic):
         s = make(growing())
@@ -179,7 +179,8 @@ def test_staircase_against_the_experiment():
     found = gs.compare(quadratic(growing()), dim=125, trials=40, step__exponent=[0.1, 0.3, 0.45])
     rows = {row.variable: row for row in gs.agreement(found).rows}
     assert rows["test_error"].passes(allow=0.03), rows["test_error"]
-    # quadratic labels have heavy tails: the notes find a gap of 1.6% in the training error at n = 2000, four times less
+    # quadratic labels have heavy tails: at n = 2000 the gap of the training error is four times less, 1.6% in
+    # step_size_regimes section 12.3
     for name in ("train_error", "objective", "norm"):
         assert rows[name].passes(allow=0.09), rows[name]
 
@@ -196,7 +197,7 @@ def test_small_steps_against_the_experiment(initial_output):
 
 
 def test_paired_improvement_over_random_features():
-    # section 12.3: paired differences have far less noise than the errors themselves
+    # step_size_regimes section 12.3: paired differences have far less noise than the errors themselves
     s = quadratic(growing())
     rates = gs.simulate(
         s, dim=125, trials=30, paired=True, keep_trials=True, step__exponent=0.29, step__rate=[0.0, 1.0]

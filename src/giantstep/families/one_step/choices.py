@@ -13,7 +13,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.answers.spectrum import list_spectra
-from giantstep.families.one_step.feature_spikes import DEGREES, HIGHEST_DEGREE
+from giantstep.families.one_step.answers.spikes import DEGREES, HIGHEST_DEGREE
 from giantstep.families.one_step.features import at_finite_size
 from giantstep.families.one_step.model import BOUND
 from giantstep.families.one_step.scenario import OneStep

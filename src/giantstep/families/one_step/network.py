@@ -10,7 +10,7 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.second_layer import draw_second_layer
-from giantstep.families.one_step.steps.base import Start
+from giantstep.families.one_step.steps.base import Start, take_points
 from giantstep.lab import Draws
 from giantstep.lab.network import Network, draw_rows
 from giantstep.types import DeviceArray, Integers, Points
@@ -66,7 +66,7 @@ def draw_network(scenario: OneStep, points: Points, dim: int, draws: Draws) -> T
     blocks, second_layer = draw_second_layer(scenario, width, draws)
     noise = float(points["noise"][0])
     before = Network(scenario.activation, rows, lambda inputs: inputs[:, 0], scenario.target, noise)
-    point = {**{name: values[:1] for name, values in points.items()}, "dim": np.array([float(dim)])}
+    point = {**take_points(points, np.zeros(1, dtype=np.int64)), "dim": np.array([float(dim)])}
     moved = scenario.step.move(scenario, point, Start(before, blocks, second_layer, draws))
     directions = draws.xp.eye(dim, 2) if moved.directions is None else moved.directions
 

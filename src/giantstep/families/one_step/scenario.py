@@ -213,7 +213,7 @@ class OneStep(Scenario):
                 "test_samples": Setting(10_000, "fresh samples of the test error", engines=("experiment",)),
                 "stretch": Setting(
                     True,
-                    "small and growing steps at a finite dim: count the fluctuation of |x|^2 (chi in the notes)",
+                    "small and growing steps at a finite dim: count the fluctuation of |x|^2 (step_size_regimes (6c))",
                     engines=("limit",),
                 ),
             },
@@ -223,7 +223,7 @@ class OneStep(Scenario):
             "error and output resolved along the learnt direction kappa = <v,x>",
             _ALONG,
             settings={
-                "kappa": Setting(None, "places along the learnt direction (-3, -2.75, ..., 3 if left out)"),
+                "kappa": Setting(None, "positions along the learnt direction (-3, -2.75, ..., 3 if left out)"),
                 "test_samples": Setting(40_000, "fresh samples, sorted by kappa", engines=("experiment",)),
             },
             plot=("error_along",),
@@ -397,7 +397,7 @@ class OneStep(Scenario):
 
     @classmethod
     def reference(cls) -> tuple[OneStep, str, float]:
-        """Return row R2 of the notes: spiked random features, relu and tanh."""
+        """Return row R2 of spiked_features section 16: spiked random features, relu and tanh."""
         scenario = cls(
             activation="relu",
             target="tanh(z)",

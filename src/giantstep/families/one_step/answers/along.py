@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.answers.errors import ridge_status, risk_equations
+from giantstep.families.one_step.answers.errors import ridge_status
 from giantstep.families.one_step.answers.gather import Gatherer
-from giantstep.families.one_step.features import grouped_tables
+from giantstep.families.one_step.features import group_points
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.steps.base import Models
 from giantstep.family import Answer
@@ -24,15 +24,14 @@ def answer_along(scenario: OneStep, points: Points, models: Models, settings: Ma
         raise bad_field("what", "along", f'"errors" where loss="{scenario.loss}"')
     kappa, tolerance = settings["kappa"], settings.get("tolerance", 1e-10)
     gatherer = Gatherer(len(points["ridge"]))
-    for index, model, features in grouped_tables(scenario, points, models):
-        here = {name: values[index] for name, values in points.items()}
-        first = solve_first_order(risk_equations(features, model, here))
-        errors = ridge_errors(first, 1 / here["dim"], at_nodes=True)
-        assert features.kappa is not None
-        error, mean = np.moveaxis(_interpolate(features.kappa[:, 0], errors.along, kappa), 1, 0)
+    for group in group_points(scenario, points, models):
+        first = solve_first_order(group.ridge_equations())
+        errors = ridge_errors(first, 1 / group.points["dim"], at_nodes=True)
+        assert group.features.kappa is not None
+        error, mean = np.moveaxis(_interpolate(group.features.kappa[:, 0], errors.along, kappa), 1, 0)
+        status = ridge_status(group, first, errors, tolerance)
         values = {"error_along": error, "mean_along": mean}
-        status = ridge_status(model, here, first, errors, tolerance)
-        gatherer.put(index, values, status, first.residual, first.iterations)
+        gatherer.put(group.index, values, status, first.residual, first.iterations)
     answer = gatherer.answer()
     answer.coords["kappa"] = kappa
     return answer

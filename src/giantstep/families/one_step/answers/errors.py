@@ -9,23 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step.answers.classes import answer_classes, signal_of
-from giantstep.families.one_step.answers.gather import IDENTITY_TOLERANCE, NO_BULK, Gatherer
-from giantstep.families.one_step.features import bulk_row_scale, grouped_tables
-from giantstep.families.one_step.model import KERNEL_NODES_PER_PANEL, NODES_PER_PANEL, SpikedModel
+from giantstep.families.one_step.answers.classes import answer_classes
+from giantstep.families.one_step.answers.gather import IDENTITY_TOLERANCE, NO_BULK, Gatherer, shared_values
+from giantstep.families.one_step.features import Group, group_points, panel_nodes
+from giantstep.families.one_step.model import NODES_PER_PANEL
 from giantstep.families.one_step.scenario import OneStep
-from giantstep.families.one_step.second_layer import second_layer_law
 from giantstep.families.one_step.steps.base import Models
 from giantstep.family import Answer
-from giantstep.readout import (
-    PACKED_BLOCKS,
-    Equations,
-    Errors,
-    Features,
-    FirstOrder,
-    ridge_errors,
-    solve_first_order,
-)
+from giantstep.readout import PACKED_BLOCKS, Equations, Errors, FirstOrder, ridge_errors, solve_first_order
 from giantstep.types import Booleans, Floats, Points, Strings
 
 RARE_INPUT = 3.5
@@ -38,39 +29,27 @@ def answer_errors(scenario: OneStep, points: Points, models: Models, settings: M
     return scenario.step.errors(scenario, points, models, partial(read_out, scenario, settings))
 
 
-def risk_equations(features: Features, model: SpikedModel, points: Points) -> Equations:
-    """Return the first-order equations of the ridge problem."""
-    width = np.asarray(points["width_per_dim"], dtype=float)
-    return Equations.of_ridge(features, points["samples_per_dim"] / width, width, points["ridge"], model.bulk)
-
-
 def answer_ridge(scenario: OneStep, settings: Mapping[str, Any], points: Points, models: Models) -> Answer:
     """Answer the errors of the ridge fit at every point."""
     count = len(points["ridge"])
     gatherer = Gatherer(count)
     rare = np.zeros(count, dtype=bool)
-    few = len(second_layer_law(scenario)[1]) <= PACKED_BLOCKS
-    order = NODES_PER_PANEL if few else KERNEL_NODES_PER_PANEL
-    for index, model, features in grouped_tables(scenario, points, models, order):
-        here = {name: values[index] for name, values in points.items()}
+    for group in group_points(scenario, points, models, panel_nodes(scenario, NODES_PER_PANEL)):
         if not settings.get("stretch", True):
-            features = dataclasses.replace(features, stretch=None)
-        equations = risk_equations(features, model, here)
+            group = dataclasses.replace(group, features=dataclasses.replace(group.features, stretch=None))
         # packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not
-        forms = (True, False) if len(model.pi) <= PACKED_BLOCKS else (False,)
-        for packed in (True,) if model.bulk.packed_only else forms:
-            first = solve_first_order(equations, packed=packed)
-            errors = ridge_errors(first, 1 / here["dim"], packed=packed)
-            status = ridge_status(model, here, first, errors, settings.get("tolerance", 1e-10))
-            errors.test = np.maximum(errors.test, here["noise"])  # a perfect fit, up to rounding
-            values = _values(scenario, equations, first, errors, bulk_row_scale(model, here))
-            gatherer.put(index, values, status, first.residual, first.iterations)
-            rare[index] = _rare_inputs_matter(model, equations, errors, 1 / here["dim"]) & (status == "")
+        forms = (True, False) if len(group.model.pi) <= PACKED_BLOCKS else (False,)
+        for packed in (True,) if group.model.bulk.packed_only else forms:
+            first = solve_first_order(group.ridge_equations(), packed=packed)
+            errors = ridge_errors(first, 1 / group.points["dim"], packed=packed)
+            status = ridge_status(group, first, errors, settings.get("tolerance", 1e-10))
+            errors.test = np.maximum(errors.test, group.points["noise"])  # a perfect fit, up to rounding
+            gatherer.put(group.index, _values(scenario, group, first, errors), status, first.residual, first.iterations)
+            rare[group.index] = _rare_inputs_matter(group, first.equations, errors) & (status == "")
             again = np.flatnonzero((status != "") & (status != NO_BULK))
             if not again.size:
                 break
-            index, model, equations = index[again], model.take(again), equations.take(again)
-            here = {name: values[again] for name, values in here.items()}
+            group = group.take(again)
     if rare.any():
         gatherer.warnings.append(
             f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {rare.sum()} of {count} points "
@@ -79,73 +58,52 @@ def answer_ridge(scenario: OneStep, settings: Mapping[str, Any], points: Points,
     return gatherer.answer()
 
 
-def _values(
-    scenario: OneStep, equations: Equations, first: FirstOrder, errors: Errors, scale: Floats
-) -> dict[str, Floats]:
-    response, width = first.response, equations.width
+def _values(scenario: OneStep, group: Group, first: FirstOrder, errors: Errors) -> dict[str, Floats]:
+    """Return the variables of every point; a Gaussian law has nodes, not classes of neurons, and their sum is shown."""
+    scale = first.equations.width * first.equations.b
     with np.errstate(divide="ignore", invalid="ignore"):
-        V1 = response.S / (width * equations.b)[:, None, None]
-        V2 = response.R / (width * equations.b)[:, None]
+        V1, V2 = first.response.S / scale[:, None, None], first.response.R / scale[:, None]
+    values = shared_values(errors, V1, V2, group.row_scale)
+    if scenario.second_layer == "gaussian":
+        for name, array in values.items():
+            values[name] = array.sum(axis=tuple(range(1, array.ndim)), keepdims=True)
     g0, g1 = scenario.target.hermite(1)
-    signal = signal_of(errors)
-    blocks = {"theta": signal["theta"], "t": signal["t"] * scale, "psi": signal["psi"] * scale}
-    blocks |= {"Q2": errors.Q2, "V2": V2}
-    square = scale[:, :, None] * scale[:, None, :]
-    pairs = {"Q1": signal["Q1"] * square, "V1": V1 * square}
-    if scenario.second_layer == "gaussian":  # the nodes of the law are no classes of neurons: report the sum
-        blocks = {name: values.sum(axis=1, keepdims=True) for name, values in blocks.items()}
-        pairs = {name: values.sum(axis=(1, 2), keepdims=True) for name, values in pairs.items()}
-    return {
-        "test_error": errors.test,
-        "train_error": errors.train,
-        "objective": errors.objective,
-        "test_misclassified": errors.misclassified,
-        "norm": errors.norm,
-        **blocks,
-        **pairs,
-        "identity": errors.identity,
-        "null_error": errors.null,
-        "affine_error": errors.null - g0**2 - g1**2,
-    }
+    return {**values, "null_error": errors.null, "affine_error": errors.null - g0**2 - g1**2}
 
 
-def ridge_status(model: SpikedModel, points: Points, first: FirstOrder, errors: Errors, tolerance: float) -> Strings:
+def ridge_status(group: Group, first: FirstOrder, errors: Errors, tolerance: float) -> Strings:
     """Return why each point is not to be trusted; empty where it is."""
-    reasons = []
-    vanishing = np.min(np.abs(model.s), axis=1) < 1e-9
-    for row in range(len(errors.test)):
+    steps, vanishing = first.iterations, np.min(np.abs(group.model.s), axis=1) < 1e-9
+    below_noise = errors.test < group.points["noise"] - ROUNDING * errors.null
+    # after a perfect fit there is only rounding in Q2
+    negative = np.min(errors.Q2, axis=1) < -ROUNDING * np.max(errors.Q2, axis=1)
+    negative &= errors.test > ROUNDING * errors.null
+    reasons = np.full(len(errors.test), "", dtype=object)
+    for row in range(len(reasons)):
         if vanishing[row]:
-            reasons.append(NO_BULK)
+            reasons[row] = NO_BULK
         elif not np.isfinite(errors.test[row]):
-            reasons.append("the solution is not finite")
+            reasons[row] = "the solution is not finite"
         elif first.residual[row] > tolerance:
-            reasons.append(
-                f"residual {first.residual[row]:.1e} above the tolerance after {first.iterations[row]} steps"
-            )
+            reasons[row] = f"residual {first.residual[row]:.1e} above the tolerance after {steps[row]} steps"
         elif errors.identity[row] > IDENTITY_TOLERANCE:
-            reasons.append(f"digits lost: the loss identity is violated by {errors.identity[row]:.1e}")
-        elif errors.test[row] < points["noise"][row] - ROUNDING * errors.null[row]:
-            reasons.append("digits lost: the test error is below the label noise")
-        elif (
-            np.min(errors.Q2[row]) < -ROUNDING * np.max(errors.Q2[row])
-            and errors.test[row] > ROUNDING * errors.null[row]  # after a perfect fit there is only rounding in Q2
-        ):
-            reasons.append("digits lost: the norm of a block is negative")
-        else:
-            reasons.append("")
-    return np.array(reasons, dtype=object)
+            reasons[row] = f"digits lost: the loss identity is violated by {errors.identity[row]:.1e}"
+        elif below_noise[row]:
+            reasons[row] = "digits lost: the test error is below the label noise"
+        elif negative[row]:
+            reasons[row] = "digits lost: the norm of a block is negative"
+    return reasons
 
 
-def _rare_inputs_matter(model: SpikedModel, equations: Equations, errors: Errors, inverse_dim: Floats) -> Booleans:
+def _rare_inputs_matter(group: Group, equations: Equations, errors: Errors) -> Booleans:
     """Tell where dropping the rare |kappa| > 3.5 changes the test error by over 1%: spiked_features section 12."""
-    suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(model.u != 0, axis=1))
+    suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(group.model.u != 0, axis=1))
     matter = np.zeros(len(errors.test), dtype=bool)
     if suspects.size:
-        few = equations.take(suspects)
-        features = few.features
-        assert features.kappa is not None
-        weights = np.where(np.abs(features.kappa[:, 0]) < RARE_INPUT, features.weights, 0.0)
-        few = dataclasses.replace(few, features=dataclasses.replace(features, weights=weights))
-        change = np.abs(ridge_errors(solve_first_order(few), inverse_dim[suspects]).test - errors.test[suspects])
-        matter[suspects] = change > 0.01 * errors.test[suspects] + ROUNDING * errors.null[suspects]
+        few, test = equations.take(suspects), errors.test[suspects]
+        assert few.features.kappa is not None
+        weights = np.where(np.abs(few.features.kappa[:, 0]) < RARE_INPUT, few.features.weights, 0.0)
+        few = dataclasses.replace(few, features=dataclasses.replace(few.features, weights=weights))
+        change = np.abs(ridge_errors(solve_first_order(few), 1 / group.points["dim"][suspects]).test - test)
+        matter[suspects] = change > 0.01 * test + ROUNDING * errors.null[suspects]
     return matter

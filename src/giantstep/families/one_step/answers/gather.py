@@ -1,4 +1,4 @@
-"""Answers of groups of points, gathered into one for the whole batch."""
+"""Answers of groups of points, gathered into one for the whole batch, and the values that all fits have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from giantstep.family import Answer
+from giantstep.readout import Classifier, Errors
 from giantstep.types import Array, Floats, Integers
 
 IDENTITY_TOLERANCE = 1e-6
@@ -43,3 +44,27 @@ class Gatherer:
         """Return all that was put as one answer."""
         status = self.status.astype(str)
         return Answer(self.values, status, self.residual, self.iterations, warnings=self.warnings)
+
+
+def shared_values(solution: Errors | Classifier, V1: Floats, V2: Floats, row_scale: Floats) -> dict[str, Floats]:
+    """Return the variables of a fit that every loss has, as spiked_features section 4 names them.
+
+    The first k entries of x are t; psi is the part of the fit along v_perp, which Q1 contains.
+    """
+    k, psi = solution.theta.shape[1], solution.tau[:, 0]
+    square = row_scale[:, :, None] * row_scale[:, None, :]
+    return {
+        "test_error": solution.test,
+        "train_error": solution.train,
+        "objective": solution.objective,
+        "test_misclassified": solution.misclassified,
+        "norm": solution.norm,
+        "theta": solution.theta,
+        "t": solution.x[:, :k] * row_scale,
+        "psi": psi * row_scale,
+        "Q2": solution.Q2,
+        "V2": V2,
+        "Q1": (solution.Q1 + psi[:, :, None] * psi[:, None, :]) * square,
+        "V1": V1 * square,
+        "identity": solution.identity,
+    }

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step.features import bulk_row_scale, grouped_tables
-from giantstep.families.one_step.model import KERNEL_NODES_PER_PANEL
+from giantstep.families.one_step.features import group_points, panel_nodes
 from giantstep.families.one_step.scenario import OneStep
-from giantstep.families.one_step.second_layer import second_layer_law
 from giantstep.families.one_step.steps.base import Models
 from giantstep.family import Answer
 from giantstep.gaussian import Function
-from giantstep.readout import OUTLIER_ROOM, PACKED_BLOCKS, Equations, Spectrum, bulk_law, find_outliers, is_physical
+from giantstep.readout import OUTLIER_ROOM, Equations, Spectrum, bulk_law, find_outliers, is_physical
 from giantstep.types import Array, Floats, Points
 
 MASS_TOLERANCE = 0.02
@@ -39,20 +37,15 @@ def _bounded_residuals(scenario: OneStep) -> bool:
 
 
 def list_spectra(scenario: OneStep, points: Points, models: Models) -> Iterator[tuple[int, Spectrum, Floats]]:
-    """Yield every point, its spectrum, and what turns rows w0_i into bulk rows in V1 (`bulk_row_scale`)."""
-    few = len(second_layer_law(scenario)[1]) <= PACKED_BLOCKS
-    for index, model, features in grouped_tables(
-        scenario, points, models, SPECTRUM_NODES if few else KERNEL_NODES_PER_PANEL
-    ):
-        here = {name: values[index] for name, values in points.items()}
-        ratio, width = here["samples_per_dim"] / here["width_per_dim"], here["width_per_dim"]
-        ones = np.ones(len(index))
-        equations = Equations(features, ratio, width, ones, ones, model.bulk)
+    """Yield every point, its spectrum, and what turns rows w0_i into bulk rows in V1 (`Group.row_scale`)."""
+    for group in group_points(scenario, points, models, panel_nodes(scenario, SPECTRUM_NODES)):
+        model, ones = group.model, np.ones(len(group.index))
+        equations = Equations(group.features, group.ratio, group.points["width_per_dim"], ones, ones, model.bulk)
         bounded = np.all(model.u == 0, axis=1) | bounded_slope(scenario.activation)
         bounded &= model.isotropic or _bounded_residuals(scenario)
-        scale = bulk_row_scale(model, here)
-        for row, point in enumerate(index):
-            yield int(point), Spectrum(equations.take(np.array([row])), bool(bounded[row])), scale[row]
+        for row, point in enumerate(group.index):
+            spectrum = Spectrum(equations.take(np.array([row])), bool(bounded[row]))
+            yield int(point), spectrum, group.row_scale[row]
 
 
 def answer_spectrum(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 
 import numpy as np
 
-from giantstep.families.one_step.feature_spikes import SPIKE_ROOM, hermite_functions, spike_degrees
+from giantstep.families.one_step.answers.spikes import SPIKE_ROOM, spike_degrees
 from giantstep.families.one_step.network import Trained
 from giantstep.lab import Draws, Rows, accumulate, to_numpy
 from giantstep.lab.algebra import add_gram, leading_eigenvectors, outer_gram
@@ -75,7 +76,15 @@ def _features_and_functions(
     for features, _, inputs in trained.network.samples("train", rows, draws):
         block = buffer[: len(features)]
         block[:, :p] = features
-        functions = hermite_functions(inputs @ trained.directions[:, 0], degrees, xp)
+        functions = _hermite_polynomials(inputs @ trained.directions[:, 0], degrees, xp)
         functions.append((xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5)
         block[:, p:] = xp.stack(functions, axis=1)
         yield block, nothing[: len(block)]
+
+
+def _hermite_polynomials(x: DeviceArray, degrees: Integers, xp: ModuleType) -> list[DeviceArray]:
+    """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
+    table = [xp.ones_like(x), x]
+    for j in range(1, int(max(degrees))):
+        table.append((x * table[j] - np.sqrt(j) * table[j - 1]) / np.sqrt(j + 1))
+    return [table[j] for j in degrees]

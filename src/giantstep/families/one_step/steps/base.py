@@ -15,7 +15,7 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.family import Answer
 from giantstep.scenario import Part
-from giantstep.types import DeviceArray, Integers, Points
+from giantstep.types import DeviceArray, Floats, Integers, Points
 
 if TYPE_CHECKING:
     from giantstep.families.one_step.model import SpikedModel
@@ -30,6 +30,11 @@ ReadOut = Callable[[Points, Models], Answer]
 """Answers the errors of a fit on the features of the points."""
 ClosedForm = Callable[["OneStep", Points, Mapping[str, Any]], Answer]
 """Answers a question by a formula of its own."""
+
+
+def take_points(points: Points, index: Integers) -> dict[str, Floats]:
+    """Return the numbers of the points in `index`."""
+    return {name: values[index] for name, values in points.items()}
 
 
 @dataclass(frozen=True)

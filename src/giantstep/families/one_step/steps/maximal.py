@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.one_step.second_layer import second_layer_law, warn_of_gaussian
-from giantstep.families.one_step.steps.base import Models, Moved, ReadOut, Start
+from giantstep.families.one_step.steps.base import Models, Moved, ReadOut, Start, take_points
 from giantstep.families.one_step.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.family import Answer
 from giantstep.scenario import Number, field
@@ -103,14 +103,16 @@ class MaximalStep(GradientStep):
         index = np.concatenate([*exact, np.empty(0, dtype=np.int64)])
         if not index.size:
             return answer
-        longer = {**{name: values[index] for name, values in points.items()}, FEEDBACK: np.abs(length[index])}
+        longer = {**take_points(points, index), FEEDBACK: np.abs(length[index])}
         moved = read_out(longer, [("exact", np.arange(len(index)))])
         sign = np.sign(length[index])
         for name in _FED_BACK:
             base = answer.values[name][index]
             changed = base + sign * (moved.values[name] - base)
             answer.values[name][index] = np.where(changed > 0, changed, base)
-        answer.status[index] = np.where(answer.status[index] == "", moved.status, answer.status[index])
+        status = answer.status.astype(object)
+        status[index] = np.where(status[index] == "", moved.status, status[index])
+        answer.status = status.astype(str)
         return answer
 
     # -- the experiment --------------------------------------------------------------------------------------------

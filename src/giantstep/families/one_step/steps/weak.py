@@ -14,7 +14,7 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.one_step.second_layer import second_layer_law
-from giantstep.families.one_step.steps.base import ClosedForm, Models, Moved, ReadOut, Start
+from giantstep.families.one_step.steps.base import ClosedForm, Models, Moved, ReadOut, Start, take_points
 from giantstep.families.one_step.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.family import Answer
 from giantstep.types import DeviceArray, Floats, Integers, Points
@@ -117,23 +117,23 @@ class WeakStep(GradientStep):
 
     def closed_form(self, scenario: OneStep, what: str) -> ClosedForm | None:
         """Return the formula of a fit on the gradient's own sample, or of the spikes of weights and features."""
-        from giantstep.families.one_step.feature_spikes import spikes
-        from giantstep.families.one_step.same_sample import same_sample_errors
-        from giantstep.families.one_step.weights_spike import weights
+        from giantstep.families.one_step.answers.same_sample import same_sample_errors
+        from giantstep.families.one_step.answers.spikes import answer_spikes
+        from giantstep.families.one_step.answers.weights import answer_weights
 
         if scenario.fit_sample == "same":
             return partial(same_sample_errors, self)
-        return {"weights": partial(weights, self), "spikes": partial(spikes, self)}.get(what)
+        return {"weights": partial(answer_weights, self), "spikes": partial(answer_spikes, self)}.get(what)
 
     def errors(self, scenario: OneStep, points: Points, models: Models, read_out: ReadOut) -> Answer:
         """Answer points without a dimension by their closed form, the others by the read-out of their features."""
         from giantstep.families.one_step.answers.gather import Gatherer
-        from giantstep.families.one_step.staircase import closed_form_errors
+        from giantstep.families.one_step.answers.staircase import closed_form_errors
 
         bare = np.isinf(points["dim"])
         gatherer = Gatherer(len(bare))
         for index in (np.flatnonzero(bare), np.flatnonzero(~bare)):
-            inside = {name: values[index] for name, values in points.items()}
+            inside = take_points(points, index)
             if index.size and bare[index[0]]:
                 gatherer.put_answer(index, closed_form_errors(self, scenario, inside))
             elif index.size:

@@ -1,12 +1,12 @@
 """The spike that a small step leaves in the first layer: top singular value and vectors of the updated weights.
 
-W1 = W0 + eta c1 a beta^T up to a vanishing remainder, with beta = X0^T r/n0 (section 4 of the notes on step sizes).
+W1 = W0 + eta c1 a beta^T up to a vanishing remainder, with beta = X0^T r/n0 (step_size_regimes section 4).
 With c = p/d, b0^2 = g1^2 + E r^2 d/n0, f0 the initial output (0 or 1) and eta in units of |a| = sqrt(E zeta^2),
 
     ell = (1 - f0 eta c1^2)^2 + eta^2 c1^2 b0^2
 
 is the squared length of W1^T a/|a|. The bulk of singular values is that of W0, |1 -+ sqrt(c)|. A singular value leaves
-it at the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then
+it at the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then, step_size_regimes (4a),
 
     s^2 = ell + c ell/(ell - 1),   (left . a)^2/|a|^2 = (1 - c/(ell - 1)^2)/(1 + c/(ell - 1)),
     (right . w*)^2 = (eta c1 g1)^2/ell (1 - c/(ell - 1)^2).
@@ -33,7 +33,7 @@ LEFT_OUT = 0.02
 """What the rest of the gradient may add to the squared length of the rows before the limit warns."""
 
 
-def weights(step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
+def answer_weights(step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="weights"`` at every point; a growing step needs a finite ``points["dim"]``."""
     if settings.get("theory") not in (None, "exact"):
         raise bad_field("theory", settings["theory"], '"exact" for what="weights"')

@@ -1,6 +1,6 @@
 """The spikes of the features F = sigma(X W1^T) after a small or growing step: outliers of F/sqrt(n), degree by degree.
 
-Section 6 of the notes on step sizes. With kappa = <x, beta>/|beta| the learnt feature, h_j = He_j/sqrt(j!) and
+As in step_size_regimes section 6. With kappa = <x, beta>/|beta| the learnt feature, h_j = He_j/sqrt(j!) and
 s = eta c1 |beta|/sqrt(p), neuron i sees sigma(<w_i,x> + s zeta_i kappa), so that F = F0 + sum_j h_j(kappa) u_j^T with
 
     (u_j)_i = (s zeta_i)^j sqrt(j!) c_j(tau_i),   tau_i^2 = 1 + s^2 zeta_i^2,
@@ -8,7 +8,8 @@ s = eta c1 |beta|/sqrt(p), neuron i sees sigma(<w_i,x> + s zeta_i kappa), so tha
 
 One more feature is chi = (|x|^2 - d)/sqrt(2d), with u_chi = c_2 sqrt(2/d) for every neuron. Gaussian rows add
 2 c_2^2 p/d to |u_0|^2. F0 = c_1 X W0^T + c_{>1} Z is the bulk of random features; its part along kappa joins u_1, which
-adds c_1^2 p/d to |u_1|^2. Every eigenpair (theta^2, e) of the Gram matrix of the u_j gives, with r = p/d and q = p/n,
+adds c_1^2 p/d to |u_1|^2. Every eigenpair (theta^2, e) of the Gram matrix of the u_j gives, with r = p/d and q = p/n
+(step_size_regimes (6d), (6e), (6f)),
 
     rho = theta^2 + c_{>1}^2 + c_1^2 theta^2/(theta^2 - c_1^2 r),   z = rho (1 - q) + q rho^2/theta^2,
 
@@ -26,18 +27,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import factorial
 from typing import Any
 
 import numpy as np
 
+from giantstep.families.one_step.answers.closed_forms import linear_and_rest
+from giantstep.families.one_step.answers.weights import remainder
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.second_layer import whole_law
 from giantstep.families.one_step.steps.weak import WeakStep, spike_length
-from giantstep.families.one_step.weights_spike import remainder
 from giantstep.family import Answer
-from giantstep.gaussian import Function
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
 from giantstep.types import Floats, Integers, Points
 
 SPIKE_ROOM = 6
@@ -47,7 +47,6 @@ DEGREES = np.arange(5)
 """Degrees whose alignments are shown unless others are asked for."""
 STRONG_SPIKE = 0.6
 """Size s of the step at one neuron above which the bulk of random features no longer serves."""
-_FACTORIALS = np.array([float(factorial(j)) for j in range(HIGHEST_DEGREE + 1)])
 _BOUND, _PANELS = 13.0, 52
 NO_LENGTH = (
     "with initial_output = 1 so small a step has no spike of positive length: take a larger rate, "
@@ -73,6 +72,13 @@ class FeatureBulk:
         z = rho * (1 - q) + q * rho**2 / theta
         return rho, z, slope * (1 - q) + 2 * q * rho * slope / theta - q * rho**2 / theta**2
 
+    def outliers(self, strength: Floats, vectors: Floats) -> tuple[Floats, Floats]:
+        """Return the singular values of eigenpairs (theta^2, e), and the squared cosines with the functions (J, K)."""
+        finite = np.isfinite(strength)
+        theta = np.where(finite, strength, 1.0 + self.c1**2 * self.width)
+        rho, z, slope = self.spike(theta)
+        return np.where(finite, np.sqrt(z), np.inf), vectors**2 * np.where(finite, theta / rho * slope, 1.0)
+
     def threshold(self) -> float:
         """Return the theta^2 above which a spike leaves the bulk."""
         from scipy.optimize import brentq
@@ -86,55 +92,44 @@ class FeatureBulk:
         )
 
 
-def spikes(step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
+def answer_spikes(step: WeakStep, scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="spikes"`` at every point; a growing step needs a finite ``points["dim"]``."""
     [(theory, _)], warnings = step.choose_theory(scenario, points, settings.get("theory"))
     added = remainder(step, scenario, points) if theory == "isotropic" else np.zeros(len(points["dim"]))
-    degrees = settings["degree"]
-    count = len(points["dim"])
+    degrees, count = settings["degree"], len(points["dim"])
     values = {
         "singular_values": np.full((count, SPIKE_ROOM), np.nan),
         "alignment": np.full((count, SPIKE_ROOM, len(degrees)), np.nan),
         "norm_alignment": np.full((count, SPIKE_ROOM), np.nan),
-        "spike_degree": np.full((count, SPIKE_ROOM), np.nan),
         "bulk_edge": np.full(count, np.nan),
     }
     status = np.full(count, "", dtype=object)
-    strongest = 0.0
-    activation = scenario.activation
-    c0, c1 = activation.hermite(1)
-    rest = max(float(activation.second_moment(0.0, 1.0) - c0**2 - c1**2), 0.0)
-    eta = step.size(points)
+    c1, rest = linear_and_rest(scenario.activation)
+    eta, width, dim = step.size(points), points["width_per_dim"], points["dim"]
     length = np.where(eta == 0, 1.0, spike_length(scenario, points, np.where(eta == 0, 1.0, eta)))
-    for place in range(count):
-        width, dim = float(points["width_per_dim"][place]), float(points["dim"][place])
-        bulk = FeatureBulk(float(c1), rest, width, width / float(points["samples_per_dim"][place]))
+    s = eta * c1 * np.sqrt(np.maximum(length, 0.0) / (width * dim))  # 0 without a dimension
+    for point in range(count):
+        bulk = FeatureBulk(c1, rest, float(width[point]), float(width[point] / points["samples_per_dim"][point]))
         threshold = bulk.threshold()
-        values["bulk_edge"][place] = np.sqrt(bulk.spike(np.array(threshold))[1])
-        if np.isfinite(dim) and length[place] <= 0:
-            status[place] = NO_LENGTH
+        values["bulk_edge"][point] = np.sqrt(bulk.spike(np.array(threshold))[1])
+        if np.isinf(dim[point]):
+            strength, vectors = _without_dimension(scenario, eta[point] ** 2 * length[point], bulk.width)
+        elif length[point] <= 0:
+            status[point] = NO_LENGTH
             continue
-        if np.isinf(dim):
-            strength, vectors = _without_dimension(scenario, eta[place] ** 2 * length[place], width)
         else:
-            s = eta[place] * c1 * np.sqrt(length[place] / (width * dim))
-            strongest = max(strongest, abs(s))
-            strength, vectors = _eigenpairs(gram(scenario, s, width * dim, dim, added[place]), c1**2 * width)
-        for spike, k in enumerate(np.flatnonzero(strength > threshold)[:SPIKE_ROOM]):
-            overlaps = vectors[:, k] ** 2
-            if np.isfinite(strength[k]):
-                rho, z, slope = bulk.spike(strength[k])
-                overlaps = overlaps * (strength[k] / rho * slope)
-                values["singular_values"][place, spike] = np.sqrt(z)
-            else:
-                values["singular_values"][place, spike] = np.inf
-            values["alignment"][place, spike] = overlaps[degrees]
-            values["norm_alignment"][place, spike] = overlaps[-1]
+            matrix = gram(scenario, float(s[point]), float(dim[point]), bulk.width, float(added[point]))
+            strength, vectors = _eigenpairs(matrix, c1**2 * bulk.width)
+        outside = np.flatnonzero(strength > threshold)[:SPIKE_ROOM]
+        singular, overlaps = bulk.outliers(strength[outside], vectors[:, outside])
+        values["singular_values"][point, : len(outside)] = singular
+        values["alignment"][point, : len(outside)] = overlaps[degrees].T
+        values["norm_alignment"][point, : len(outside)] = overlaps[-1]
     values["spike_degree"] = spike_degrees(values["alignment"], values["norm_alignment"], degrees)
-    if strongest > STRONG_SPIKE:
+    if np.max(np.abs(s)) > STRONG_SPIKE:
         warnings.append(
             f"The spikes stand on the bulk of random features, which so large a step moves (eta c1 |beta|/sqrt(p) = "
-            f"{strongest:.2g}); expect an error of several per cent."
+            f"{np.max(np.abs(s)):.2g}); expect an error of several per cent."
         )
     nothing = np.zeros(count)
     coords, attrs = {"degree": degrees}, {"theory": theory}
@@ -149,14 +144,11 @@ def spike_degrees(alignment: Floats, norm_alignment: Floats, degrees: Integers) 
     return np.where(named, degrees[known.argmax(axis=-1)], np.nan)
 
 
-def gram(scenario: OneStep, s: float, neurons: float, dim: float, added: float = 0.0) -> Floats:
+def gram(scenario: OneStep, s: float, dim: float, width: float, added: float = 0.0) -> Floats:
     """Return the Gram matrix of u_0..u_7, u_chi at a finite dimension, (9, 9), where |w_i|^2 = 1 + added zeta_i^2."""
     zeta, pi = whole_law(scenario)
-    c2 = scenario.activation.hermite(2)[2] / np.sqrt(2)
-    square, which = np.unique(zeta**2, return_inverse=True)
-    coefficients = _coefficients(scenario.activation, np.sqrt(1 + (s**2 + added) * square))[:, which]
-    j = np.arange(HIGHEST_DEGREE + 1)[:, None]
-    vectors = (s * zeta) ** j * np.sqrt(_FACTORIALS)[:, None] * coefficients
+    c2, neurons = scenario.activation.hermite(2)[2] / np.sqrt(2), width * dim
+    vectors = right_vectors(scenario.activation, s, zeta, HIGHEST_DEGREE, added)
     vectors = np.concatenate([vectors, np.full((1, len(zeta)), c2 * np.sqrt(2 / dim))])
     matrix = neurons * (vectors * pi) @ vectors.T
     if scenario.rows == "gaussian":
@@ -164,24 +156,16 @@ def gram(scenario: OneStep, s: float, neurons: float, dim: float, added: float =
     return np.asarray(matrix)
 
 
-def _coefficients(activation: Function, tau: Floats) -> Floats:
-    """Return c_j(tau) = E[sigma(tau v) He_j(v)]/(j! tau^j), (8, len(tau)); the panels break at the kinks over tau."""
+def right_vectors(activation: Function, s: float, zeta: Floats, order: int, added: float = 0.0) -> Floats:
+    """Return u_j of neurons zeta, j = 0..order: (s zeta/tau)^j E[sigma(tau v) h_j(v)], step_size_regimes (6a)."""
+    square, which = np.unique(zeta**2, return_inverse=True)
+    tau = np.sqrt(1 + (s**2 + added) * square)
     regular = np.broadcast_to(np.linspace(-_BOUND, _BOUND, _PANELS + 1), (len(tau), _PANELS + 1))
     kinks = np.clip(np.asarray(activation.kinks)[None, :] / tau[:, None], -_BOUND, _BOUND)
     v, weights = gauss_legendre_panels(np.sort(np.concatenate([regular, kinks], axis=1), axis=1))
     weighted = activation(tau[:, None] * v) * normal_density(v) * weights
-    polynomials = hermite_functions(v, np.arange(HIGHEST_DEGREE + 1), np)
-    j = np.arange(HIGHEST_DEGREE + 1)[:, None]
-    moments = np.stack([np.sum(weighted * polynomial, axis=1) for polynomial in polynomials])
-    return moments / (np.sqrt(_FACTORIALS)[:, None] * tau**j)
-
-
-def hermite_functions(x: Any, degrees: Integers, xp: Any) -> list[Any]:
-    """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
-    table = [xp.ones_like(x), x]
-    for j in range(1, int(max(degrees))):
-        table.append((x * table[j] - np.sqrt(j) * table[j - 1]) / np.sqrt(j + 1))
-    return [table[j] for j in degrees]
+    moments = np.einsum("kv,jkv->jk", weighted, hermite_values(v, order))
+    return (s * zeta / tau[which]) ** np.arange(order + 1)[:, None] * moments[:, which]
 
 
 def _eigenpairs(matrix: Floats, learnt: float) -> tuple[Floats, Floats]:

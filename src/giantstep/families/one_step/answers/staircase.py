@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.families.one_step import closed_forms
+from giantstep.families.one_step.answers import closed_forms
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.second_layer import second_layer_law
 from giantstep.families.one_step.steps.weak import WeakStep, spike_power
@@ -15,15 +15,15 @@ from giantstep.types import Floats, Points
 def closed_form_errors(step: WeakStep, scenario: OneStep, points: Points) -> Answer:
     """Answer ``what="errors"`` of a small or growing step without a dimension; the other variables are not computed."""
     degrees = step.spike_degrees(points)
-    target = closed_forms.Target.of(scenario.target, points["noise"], int(max(degrees.max(), 1)))
-    bulk = closed_forms.random_features_bulk(
+    target = closed_forms.TargetSeries.of(scenario.target, points["noise"], int(max(degrees.max(), 1)))
+    bulk = closed_forms.solve_random_features(
         scenario.activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"]
     )
     V, dV = (np.empty(len(degrees)) for _ in range(2))
     for degree in np.unique(degrees):
-        here = degrees == degree
+        rows = degrees == degree
         risk = _population_risk(step, scenario, points, target, bulk, int(degree))
-        V[here], dV[here] = (values[here] for values in risk)
+        V[rows], dV[rows] = (values[rows] for values in risk)
     test, train, objective = bulk.errors(V, dV)
     ratio = points["samples_per_dim"] / points["width_per_dim"]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -46,8 +46,8 @@ def _population_risk(
     step: WeakStep,
     scenario: OneStep,
     points: Points,
-    target: closed_forms.Target,
-    bulk: closed_forms.Bulk,
+    target: closed_forms.TargetSeries,
+    bulk: closed_forms.RandomFeatures,
     degree: int,
 ) -> tuple[Floats, Floats]:
     zeta, pi = second_layer_law(scenario)

@@ -1,4 +1,4 @@
-"""The ridge fit on the gradient's own sample, after a small or growing step (section 10 of the notes on step sizes).
+"""The ridge fit on the gradient's own sample, after a small or growing step (step_size_regimes section 10).
 
 The samples have shaped the direction beta = X^T r/n they are then fitted along, and the labels leak into it:
 
@@ -7,8 +7,9 @@ The samples have shaped the direction beta = X^T r/n they are then fitted along,
 while the other directions of the input satisfy sum_j r_j x_j = 0. With l = x' + sqrt(phi/E r^2) r the learnt coordinate
 is kappa = (g1 kappa* + sqrt(phi E r^2) l)/b. On fresh inputs l = x', so that the second moments of (y, c1 kappa*, c1 l,
 h_0(kappa), ..., h_J(kappa)) are needed under two laws, that of the sample and the clean one. The right vectors of the
-features h_j have the Gram matrix G of section 6, without the fluctuation of |x|^2. Valid for the rank-one update and
-spikes s = eta c1 b/sqrt(p) with s^2 << 1. The notes have r = y; here r = y - m, with m the output at the start.
+features h_j have the Gram matrix G of step_size_regimes (6b), without the fluctuation of |x|^2. Valid for the rank-one
+update and spikes s = eta c1 b/sqrt(p) with s^2 << 1. That page has r = y; in general r = y - m, with m the output at
+the start.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
-from giantstep.families.one_step.closed_forms import random_features_bulk
+from giantstep.families.one_step.answers.closed_forms import bulk_traces, linear_and_rest, solve_random_features
+from giantstep.families.one_step.answers.spikes import right_vectors
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.second_layer import second_layer_law
 from giantstep.families.one_step.steps.weak import WeakStep, residual_power
@@ -142,16 +144,12 @@ def _panels(kinks: tuple[float, ...]) -> tuple[Floats, Floats]:
 
 
 def _right_vectors(scenario: OneStep, points: Points, strength: Floats, order: int) -> Floats:
-    """Return G = U^T U of section 6, (B, J+1, J+1).
-
-    Column j of U is (s zeta/tau)^j E[sigma(tau v) h_j(v)] over the neurons, tau^2 = 1 + s^2 zeta^2.
-    """
+    """Return G = U^T U of step_size_regimes (6b), (B, J+1, J+1)."""
     zeta, pi = second_layer_law(scenario)
     distinct, which = np.unique(strength, return_inverse=True)
     kernels = np.empty((len(distinct), order + 1, order + 1))
     for kernel, s in zip(kernels, distinct):
-        tau = np.sqrt(1 + (s * zeta) ** 2)
-        u = (s * zeta / tau) ** np.arange(order + 1)[:, None] * _stretched(scenario.activation, tau, order)
+        u = right_vectors(scenario.activation, s, zeta, order)
         kernel[...] = (pi * u) @ u.T
     G = kernels[which.reshape(-1)] * (points["width_per_dim"] * points["dim"])[:, None, None]
     if scenario.rows == "gaussian":  # |w_i|^2 fluctuates
@@ -159,17 +157,8 @@ def _right_vectors(scenario: OneStep, points: Points, strength: Floats, order: i
     return G
 
 
-def _stretched(activation: Function, tau: Floats, order: int) -> Floats:
-    """Return E[sigma(tau v) h_j(v)], (J+1, K), with panels that break at the stretched kinks."""
-    inside = np.array([kink for kink in activation.kinks if abs(kink) < BOUND])
-    edges = np.broadcast_to(np.linspace(-BOUND, BOUND, 27), (len(tau), 27))
-    v, weights = gauss_legendre_panels(np.sort(np.concatenate([edges, inside / tau[:, None]], axis=1), axis=1))
-    values = activation(tau[:, None] * v) * weights * normal_density(v)
-    return np.einsum("kv,jkv->jk", values, hermite_values(v, order))
-
-
 def _errors(activation: Function, points: Points, sample: _Moments, clean: _Moments, G: Floats) -> dict[str, Floats]:
-    bulk = random_features_bulk(activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"])
+    bulk = solve_random_features(activation, points["samples_per_dim"], points["width_per_dim"], points["ridge"])
     fit = _fit(activation, points, sample, G, bulk.nu)
     step = DERIVATIVE_STEP
     moved = _fit(activation, points, sample, G, bulk.nu + 1j * step)
@@ -198,19 +187,14 @@ class _Fit:
 
 
 def _fit(activation: Function, points: Points, sample: _Moments, G: Floats, nu: Array) -> _Fit:
-    c0, c1 = activation.hermite(1)
-    rest = max(float(activation.second_moment(np.zeros(1), np.ones(1))[0] - c0**2 - c1**2), 0.0)
-    r = points["width_per_dim"]
-    q = r / points["samples_per_dim"]
-    x = nu + rest
-    A, B = c1**2 * r * x, x + c1**2 * (1 - r)
-    t = 2 / (B + np.sqrt(B**2 + 4 * A))
-    dt = -(c1**2 * r * t**2 + t) / (2 * A * t + B)
+    c1, rest = linear_and_rest(activation)
+    q = points["width_per_dim"] / points["samples_per_dim"]
+    t, dt, tau, dtau = bulk_traces(c1, rest, points["width_per_dim"], nu)
     shrink = 1 - q * (1 - nu * t)  # lambda/nu
     ratio = 1 / (shrink + q * rest * t)  # omega_y/omega
     M = sample.M + (ratio - 1)[:, None, None] * (sample.m[:, :, None] * sample.m[:, None, :])
     size = M.shape[1] - 1
-    T, dT = (_block(r * (1 - x * t) / c1**2, G, t), _block(-r * (t + x * dt) / c1**2, G, dt))
+    T, dT = _block(tau, G, t), _block(dtau, G, dt)
     C = M[:, 1:, 1:].copy()
     C[:, [0, 1], [0, 1]] -= c1**2
     w = np.linalg.solve(np.eye(size) + C @ T, M[:, 1:, :1])[:, :, 0]
