@@ -1,4 +1,4 @@
-"""The rows of the reference table in the notes: a scenario and the limit's values for each.
+"""The rows of the reference table of mixture_glm section 9: a scenario and the limit's values for each.
 
 They were computed with an independent implementation; the experiment is compared with them, so that this file tests
 the experiment without the limit.
@@ -140,7 +140,7 @@ SHIFT = (
     ),
     {"test_error": 0.2536695, "q": 3.6517447, "m": 1.2131025},
 )  # fmt: skip
-"""A covariate shift (section 14 of the notes); q and m of the last cluster."""
+"""A covariate shift (mixture_glm section 14); q and m of the last cluster."""
 
 WEIGHTED = (
     case(
@@ -149,4 +149,4 @@ WEIGHTED = (
     ),
     {"train_loss": 0.1902513, "test_error": 0.2000006, "q": 2.7612645, "m": 1.0200925, "h": 1.4342687},
 )  # fmt: skip
-"""Clusters that count differently in the loss (section 14 of the notes)."""
+"""Clusters that count differently in the loss (mixture_glm section 14)."""

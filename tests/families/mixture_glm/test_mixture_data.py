@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.mixture_glm.data import prepared
+from giantstep.families.mixture_glm.data import prepare_table
 from giantstep.families.mixture_glm.ridge_curve import RidgeCurve
 
 pandas = pytest.importorskip("pandas")
@@ -129,7 +129,7 @@ def test_rows_of_one_class_only_are_said():
 
 def test_units():
     X, y = table()
-    columns, whole, none = (prepared(5 * X + 3, y, scale) for scale in ("columns", "global", "none"))
+    columns, whole, none = (prepare_table(5 * X + 3, y, scale) for scale in ("columns", "global", "none"))
     np.testing.assert_allclose(columns.inputs.std(axis=0), 1.0)
     np.testing.assert_allclose(whole.inputs.std(), 1.0)
     np.testing.assert_allclose(none.inputs, 5 * (X - X.mean(axis=0)), atol=1e-12)
@@ -140,34 +140,34 @@ def test_units():
 
 
 @pytest.mark.parametrize(
-    ("n", "ridge", "plugged", "transported"), [(91, 1.0, 0.40752, 0.40814), (183, 0.1, 0.38541, 0.38594)]
+    ("n", "ridge", "plug_in", "transport"), [(91, 1.0, 0.40752, 0.40814), (183, 0.1, 0.38541, 0.38594)]
 )
-def test_predictions_of_the_notes(n, ridge, plugged, transported):
+def test_predictions_for_digits(n, ridge, plug_in, transport):
     X, y = digits()
-    data = prepared(X, y, "global")
+    data = prepare_table(X, y, "global")
     curve = RidgeCurve(data.inputs, data.labels)
-    np.testing.assert_allclose(curve.plugged(n, ridge).mse, plugged, atol=6e-6)
-    np.testing.assert_allclose(curve.transported(n, ridge).mse, transported, atol=6e-6)
+    np.testing.assert_allclose(curve.plug_in(n, ridge).mse, plug_in, atol=6e-6)
+    np.testing.assert_allclose(curve.transport(n, ridge).mse, transport, atol=6e-6)
 
 
 def test_at_all_rows_the_transport_is_generalised_cross_validation():
     X, y = table(60, 8)
-    data = prepared(X, y)
+    data = prepare_table(X, y)
     curve = RidgeCurve(data.inputs, data.labels)
     rows = data.inputs / np.sqrt(8)
     hat = rows @ np.linalg.solve(rows.T @ rows + 0.5 * np.eye(8), rows.T)
     residual = data.labels - hat @ data.labels
     gcv = np.mean(residual**2) / (1 - np.trace(hat) / 60) ** 2
-    found = curve.transported(60, 0.5)
+    found = curve.transport(60, 0.5)
     np.testing.assert_allclose(found.mse, gcv, rtol=1e-9)
     np.testing.assert_allclose(found.train, 0.5 * np.mean(residual**2), rtol=1e-9)
 
 
 def test_more_rows_than_the_theory_needs_change_nothing_of_its_limits():
     X, y = table(200, 10)
-    data = prepared(X, y)
+    data = prepare_table(X, y)
     curve = RidgeCurve(data.inputs, data.labels)
-    for predict in (curve.transported, curve.plugged):
+    for predict in (curve.transport, curve.plug_in):
         near, limit = predict(40, 1e-9), predict(40, 0.0)
         np.testing.assert_allclose(near.mse, limit.mse, rtol=1e-6)
         np.testing.assert_allclose(near.train, limit.train, rtol=1e-6)
@@ -198,8 +198,8 @@ def test_on_gaussian_data_both_predictions_are_unbiased_and_the_raw_plug_in_is_n
     for seed in range(80):
         X, y = gaussian_table(rows, dim, seed)
         curve = RidgeCurve(X, y)
-        found["gcv"].append(curve.transported(n, ridge).mse)
-        found["plug-in"].append(curve.plugged(n, ridge).mse)
+        found["gcv"].append(curve.transport(n, ridge).mse)
+        found["plug-in"].append(curve.plug_in(n, ridge).mse)
         scenario = gs.MixtureGLM.from_data(X, y, ridge=ridge, samples_per_dim=n / dim, scale="none")
         found["raw"].append(float(gs.predict(scenario, theory="exact")["test_error"]))
     for name in ("gcv", "plug-in"):
@@ -237,7 +237,7 @@ def test_learning_curves_of_digits():
 
 
 def test_classes_of_digits():
-    """One Gaussian per class predicts the test error of logistic regression up to 15%, as the notes have it."""
+    """One Gaussian per class predicts the test error of logistic regression up to 15%: mixture_glm section 7."""
     X, y = digits()
     scenario = gs.MixtureGLM.from_data(X, y, loss="logistic", ridge=0.1, scale="global")
     result = gs.compare(scenario, samples_per_dim=np.array([30, 91, 183]) / 61, trials=30, seed=4)

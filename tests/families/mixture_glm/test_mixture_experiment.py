@@ -1,4 +1,4 @@
-"""The experiment: populations with the overlaps asked for, exact test errors, and the reference values of the notes."""
+"""The experiment: populations with the overlaps asked for, exact test errors, the values of mixture_glm section 9."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ SHARP = {
 
 
 @pytest.mark.parametrize("row", SHARP)
-def test_rows_of_the_notes(row):
+def test_rows_of_the_reference_table(row):
     """An error of 3% would be seen: 3 standard errors and the finite-size term of 1/d together are less."""
     (scenario, values), (sharp, trials), dim = ROWS[row], SHARP[row], 150
     for name, gap, error, z in scores(scenario, values, dim, trials):
@@ -357,7 +357,7 @@ def test_draws_stop_being_separable_at_the_threshold():
 
 
 def test_the_failure_of_cross_validation():
-    """With clusters of unequal covariance GCV is 19% too low, in theory and in the experiment (section 14)."""
+    """With clusters of unequal covariance GCV is 19% too low, on both sides (mixture_glm section 14)."""
     scenario = gs.MixtureGLM(
         weights=[0.5, 0.5], covariances=[0.2, 1.8], labels="linear", noise=0.1, ridge=0.1, samples_per_dim=2.0
     )
@@ -380,7 +380,7 @@ def test_one_percent_would_be_seen(row):
 
 @pytest.mark.slow
 def test_z_scores_of_the_whole_table():
-    """All rows at d = 400 with 32 trials, as the notes have them: scores of mean near 0 and deviation near 1."""
+    """All rows at d = 400 with 32 trials, as in mixture_glm section 9: scores of mean near 0 and deviation near 1."""
     found = []
     for row, (scenario, values) in ROWS.items():
         for name, _, _, t in scores(scenario, values, 400, 32, seed=1):

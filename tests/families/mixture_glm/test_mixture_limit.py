@@ -1,4 +1,4 @@
-"""The limit: reference values of the notes in every representation, closed forms, identities, batches."""
+"""The limit: the values of mixture_glm section 9 in every representation, closed forms, identities, batches."""
 
 import math
 

@@ -1,17 +1,15 @@
-"""A user's table as a scenario: checked, standardised, and described by the Gaussians that the theory needs."""
+"""A table as fields of a scenario: checked, standardised, and described by the Gaussians of mixture_glm section 7."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
-from giantstep.families.mixture_glm.parts import Dataset, Dense
-from giantstep.families.mixture_glm.scenario import MARGIN_LOSSES, MixtureGLM
-from giantstep.types import Floats
+from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
+from giantstep.types import Array, Floats
 
 SCALES = ("columns", "global", "none")
 LARGEST = 1e100
@@ -20,8 +18,7 @@ FEW_VALUES = 10
 """Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Table(NamedTuple):
     """Inputs (N, d) that are centred and scaled, labels (N), and whether they are classes 1 and -1."""
 
     inputs: Floats
@@ -29,71 +26,49 @@ class Prepared:
     classes: bool
 
 
-def scenario_from_data(
-    X: Any,
-    y: Any,
-    *,
-    samples_per_dim: float | None = None,
-    ridge: float = 1.0,
-    loss: str = "square",
-    scale: str = "columns",
-    **fields: Any,
-) -> MixtureGLM:
-    """Return the scenario of a dataset; see `MixtureGLM.from_data`."""
-    data = prepared(X, y, scale)
-    rows, dim = data.inputs.shape
-    if loss in MARGIN_LOSSES and not data.classes:
+def table_fields(X: Any, y: Any, samples_per_dim: float | None, ridge: float, loss: str, scale: str) -> dict[str, Any]:
+    """Return the fields of the scenario of a dataset; see `MixtureGLM.from_data`."""
+    table = prepare_table(X, y, scale)
+    rows, dim = table.inputs.shape
+    if loss in MARGIN_LOSSES and not table.classes:
         raise bad_field("loss", loss, "square, huber or interpolate where labels are real numbers, not two classes")
-    if loss in ("interpolate", "maxmargin"):
-        ridge = 0.0
     if samples_per_dim is None:
         samples_per_dim = max(1, rows // 2) / dim if loss != "interpolate" else 0.5 * min(1.0, rows / dim)
-    model = _class_gaussians(data) if data.classes else _covariate_model(data)
-    for name in ("weights", "covariances", "labels", "cluster_labels", "mean_gram", "teacher_means", "noise", "data"):
-        if name in fields:
-            raise InputError(f"Field `{name}` comes from the data and cannot be given.")
-    return MixtureGLM(
-        **model,
-        data=Dataset(data.inputs, data.labels),
-        loss=loss,
-        ridge=ridge,
-        samples_per_dim=samples_per_dim,
-        **fields,
-    )
+    return {
+        **(_class_gaussians(table) if table.classes else _covariate_model(table)),
+        "data": Dataset(table.inputs, table.labels),
+        "loss": loss,
+        "ridge": 0.0 if loss in ("interpolate", "maxmargin") else ridge,
+        "samples_per_dim": samples_per_dim,
+    }
 
 
-def _class_gaussians(data: Prepared) -> dict[str, Any]:
+def _class_gaussians(table: Table) -> dict[str, Any]:
     """Return one Gaussian for each class, with its mean and covariance."""
-    groups = [data.inputs[data.labels == sign] for sign in (1.0, -1.0)]
+    groups = [table.inputs[table.labels == sign] for sign in (1.0, -1.0)]
     fewest = min(map(len, groups))
     if fewest < 2:
-        raise InputError(f"Only {fewest} of {len(data.inputs)} rows is of one of the classes; at least 2 are needed.")
-    share = np.array([len(group) for group in groups]) / len(data.inputs)
+        raise InputError(f"Only {fewest} of {len(table.inputs)} rows is of one of the classes; at least 2 are needed.")
+    share = np.array([len(group) for group in groups]) / len(table.inputs)
     means = np.stack([group.mean(axis=0) for group in groups])
     matrices = np.stack([(group - mean).T @ (group - mean) / len(group) for group, mean in zip(groups, means)])
-    return {
-        "weights": share / share.sum(),
-        "covariances": Dense(matrices, means=means),
-        "labels": "cluster",
-        "cluster_labels": [1, -1],
-    }
+    covariances = Dense(matrices, means=means)
+    return {"weights": share / share.sum(), "covariances": covariances, "labels": "cluster", "cluster_labels": [1, -1]}
 
 
-def _covariate_model(data: Prepared) -> dict[str, Any]:
+def _covariate_model(table: Table) -> dict[str, Any]:
     """Return the Gaussian covariate model: a linear teacher that carries the residual of the labels in its variance."""
-    rows, dim = data.inputs.shape
-    matrix = data.inputs.T @ data.inputs / rows
-    cross = np.sqrt(dim) * data.labels @ data.inputs / rows
-    return {
-        "covariances": Dense(matrix[None], cross=cross[None], teacher_variance=[float(np.mean(data.labels**2))]),
-        "labels": "linear",
-    }
+    rows, dim = table.inputs.shape
+    matrix = table.inputs.T @ table.inputs / rows
+    cross = np.sqrt(dim) * table.labels @ table.inputs / rows
+    covariances = Dense(matrix[None], cross=cross[None], teacher_variance=[float(np.mean(table.labels**2))])
+    return {"covariances": covariances, "labels": "linear"}
 
 
 # -- checks ----------------------------------------------------------------------------------------------------
 
 
-def prepared(X: Any, y: Any, scale: str = "columns") -> Prepared:
+def prepare_table(X: Any, y: Any, scale: str = "columns") -> Table:
     """Check a table and its labels and bring them to the units of the theory.
 
     Parameters
@@ -119,9 +94,9 @@ def prepared(X: Any, y: Any, scale: str = "columns") -> Prepared:
     if constant.all():
         raise InputError("All columns of the inputs are constant, so that there is nothing to learn from.")
     if constant.any():
-        said = _few([names[i] for i in np.flatnonzero(constant)])
+        left_out = _few([names[i] for i in np.flatnonzero(constant)])
         warnings.warn(
-            f"{int(constant.sum())} of {len(names)} columns are constant and were left out: {said}.",
+            f"{int(constant.sum())} of {len(names)} columns are constant and were left out: {left_out}.",
             GiantstepWarning,
             stacklevel=4,
         )
@@ -130,22 +105,18 @@ def prepared(X: Any, y: Any, scale: str = "columns") -> Prepared:
         inputs = inputs / deviation[~constant]
     elif scale == "global":
         inputs = inputs / inputs.std()
-    if not classes:
-        if np.ptp(labels) == 0:
-            raise InputError(f"All labels are {labels[0]:g}, so that there is nothing to learn.")
-        labels = labels - labels.mean()
-    return Prepared(inputs, labels, classes)
+    return Table(inputs, labels if classes else labels - labels.mean(), classes)
 
 
 def _inputs(X: Any) -> tuple[Floats, list[str]]:
     """Return the numbers of a frame or an array and the names of its columns; text and missing values are refused."""
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else []
     if names:
-        for name, kind in zip(names, X.dtypes):
+        for number, (name, kind) in enumerate(zip(names, X.dtypes)):
             if getattr(kind, "kind", "O") not in "iufb":
-                text = X.iloc[:, names.index(name)]
-                if _missing_in(text):
-                    raise _missing(int(text.isna().sum()), name, int(np.flatnonzero(text.isna())[0]))
+                missing = np.asarray(X.iloc[:, number].isna())
+                if missing.any():
+                    raise _missing(int(missing.sum()), name, int(np.argmax(missing)))
                 raise InputError(
                     f"Column `{name}` holds text or other objects, not numbers; leave it out or code it as numbers."
                 )
@@ -169,10 +140,6 @@ def _inputs(X: Any) -> tuple[Floats, list[str]]:
     return table, names
 
 
-def _missing_in(column: Any) -> bool:
-    return bool(column.isna().any())
-
-
 def _missing(count: int, column: str, row: int) -> InputError:
     about = "1 value is missing" if count == 1 else f"{count} values are missing"
     return InputError(
@@ -183,53 +150,59 @@ def _missing(count: int, column: str, row: int) -> InputError:
 
 def _labels(y: Any) -> tuple[Floats, bool]:
     """Return labels as numbers, and whether they are two classes; which class is 1 is said unless it is plain."""
-    if hasattr(y, "isna"):
-        missing = np.asarray(y.isna())
-    else:
-        array = np.asarray(y)
-        missing = np.isnan(array) if array.dtype.kind == "f" else np.array([one is None for one in array.ravel()])
+    values = _label_values(y)
+    text = values.dtype.kind not in "iufb"
+    values = np.array([str(value) for value in values]) if text else values
+    distinct = np.unique(values).tolist()
+    if len(distinct) == 1:
+        kind = f"All {len(values)} labels are {distinct[0]!r}"
+        raise InputError(f"{kind}: two classes, or numbers that differ, are needed.")
+    if len(distinct) == 2:
+        if distinct != [-1, 1]:
+            warnings.warn(
+                f"The labels have two values and are taken as classes: {distinct[0]!r} is -1, {distinct[1]!r} is 1.",
+                GiantstepWarning,
+                stacklevel=5,
+            )
+        return np.where(values == distinct[1], 1.0, -1.0), True
+    if text:
+        raise InputError(
+            f"The labels are {len(distinct)} different texts ({_few(distinct)}); two classes or numbers are needed."
+        )
+    numbers = values.astype(np.float64)
+    if len(distinct) <= min(FEW_VALUES, len(values) // 3) and np.all(numbers == np.round(numbers)):
+        warnings.warn(
+            f"The labels have {len(distinct)} values ({_few([f'{value:g}' for value in distinct])}) and are taken as "
+            "real numbers; classes must be two.",
+            GiantstepWarning,
+            stacklevel=5,
+        )
+    return numbers, False
+
+
+def _label_values(y: Any) -> Array:
+    """Return the labels as an array; what is missing, complex or infinite is refused."""
     values = np.asarray(y)
     if values.ndim != 1:
         raise InputError(f"The labels must be a list, one for each row, but have the shape {values.shape}.")
     if not len(values):
         raise InputError("There are no labels.")
+    if hasattr(y, "isna"):
+        missing = np.asarray(y.isna())
+    else:
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.array([value is None for value in values])
     if missing.any():
         raise InputError(
-            f"{int(missing.sum())} of {len(values)} labels are missing (the first in row "
-            f"{int(np.flatnonzero(missing)[0])}); leave out their rows first."
+            f"{int(missing.sum())} of {len(values)} labels are missing (the first in row {int(np.argmax(missing))}); "
+            "leave out their rows first."
         )
     if values.dtype.kind == "c":
         raise InputError("The labels are complex numbers; two classes or real numbers are needed.")
-    text = values.dtype.kind not in "iufb"
     if values.dtype.kind == "f" and not np.abs(values).max() <= LARGEST:
         raise InputError(
             "Some labels are infinite or too large; leave out their rows first or divide them by a number."
         )
-    found = sorted({str(one) for one in values}) if text else np.unique(values).tolist()
-    if text and len(found) > 2:
-        raise InputError(
-            f"The labels are {len(found)} different texts ({_few(found)}); two classes or numbers are needed."
-        )
-    if len(found) == 1:
-        raise InputError(f"All {len(values)} labels are {found[0]!r}: two classes, or numbers that differ, are needed.")
-    if len(found) > 2:
-        numbers = values.astype(np.float64)
-        if len(found) <= min(FEW_VALUES, len(values) // 3) and np.all(numbers == np.round(numbers)):
-            warnings.warn(
-                f"The labels have {len(found)} values ({_few([f'{one:g}' for one in found])}) and are taken as real "
-                "numbers; classes must be two.",
-                GiantstepWarning,
-                stacklevel=5,
-            )
-        return numbers, False
-    high = np.array([str(one) for one in values]) == found[1] if text else values == found[1]
-    if found != [-1, 1]:
-        warnings.warn(
-            f"The labels have two values and are taken as classes: {found[0]!r} is -1, {found[1]!r} is 1.",
-            GiantstepWarning,
-            stacklevel=5,
-        )
-    return np.where(high, 1.0, -1.0), True
+    return values
 
 
 def _few(names: list[str]) -> str:

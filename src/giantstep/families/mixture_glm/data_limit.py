@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
-from giantstep.families.mixture_glm.ridge_curve import Predicted, RidgeCurve
+from giantstep.families.mixture_glm.ridge_curve import NO_PREDICTION, RidgeCurve
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.family import Answer
-from giantstep.types import Floats
+from giantstep.types import Points
 
 OF_DATA = ("gcv", "plug-in")
 """Theories that read a dataset rather than Gaussians fitted to its classes."""
 
 
-def chosen_theory(scenario: MixtureGLM, what: str, asked: str | None) -> str:
+def choose_theory(scenario: MixtureGLM, what: str, asked: str | None) -> str:
     """Return the theory that answers; one that does not apply is refused where it was asked for by name."""
     applies = scenario.data is not None and what == "errors" and not scenario.l1 and not scenario.loss_weights
     applies = applies and scenario.loss in ("square", "interpolate") and not scenario.test_weights
@@ -31,43 +31,37 @@ def chosen_theory(scenario: MixtureGLM, what: str, asked: str | None) -> str:
     return asked
 
 
-def with_data(scenario: MixtureGLM, points: Mapping[str, Floats], answer: Answer, theory: str) -> Answer:
+def with_data(scenario: MixtureGLM, points: Points, answer: Answer, theory: str) -> Answer:
     """Replace the squared errors, the norm and the objective of an answer by those of a theory of the dataset."""
-    data = scenario.data
+    data, alphas, ridges = scenario.data, points["samples_per_dim"], points["ridge"]
     if data is None:
         raise InputError("There is no dataset.")
     curve = _curve(data.inputs, data.labels, scenario.intercept)
-    status = np.asarray(answer.status).astype(object)
-    found: list[Predicted | None] = []
-    for place, (alpha, ridge) in enumerate(zip(points["samples_per_dim"], points["ridge"])):
-        n = max(1, round(float(alpha) * data.dim))
+    predict = curve.transport if theory == "gcv" else curve.plug_in
+    status, predictions = np.asarray(answer.status).astype(object), []
+    for index, (alpha, ridge) in enumerate(zip(alphas.tolist(), ridges.tolist())):
+        n = max(1, round(alpha * data.dim))
         if ridge == 0 and n == data.dim:
-            status[place] = f"n = {n} rows for as many columns and no ridge: the error diverges"
-            found.append(None)
+            status[index] = f"n = {n} rows for as many columns and no ridge: the error diverges"
+            predictions.append(NO_PREDICTION)
         else:
-            found.append(curve.transported(n, float(ridge)) if theory == "gcv" else curve.plugged(n, float(ridge)))
-
-    def column(name: str) -> Floats:
-        return np.array([np.nan if one is None else float(getattr(one, name)) for one in found])
-
-    mse, train, norm = column("mse"), column("train"), column("norm")
-    penalty = np.where(points["ridge"] > 0, points["ridge"], 1.0 if scenario.loss == "interpolate" else 0.0)
+            predictions.append(predict(n, ridge))
+    mse, train, _, norm = np.array(predictions).reshape(-1, 4).T
+    penalty = np.where(ridges > 0, ridges, 1.0 if scenario.loss == "interpolate" else 0.0)
     values = {
         **answer.values,
         "test_mse": mse,
         "test_loss": 0.5 * mse,
         "train_loss": train,
         "norm": norm,
-        "objective": train + 0.5 * penalty * norm / points["samples_per_dim"],
+        "objective": train + 0.5 * penalty * norm / alphas,
         "gcv": np.where(train > 0, mse, np.nan),
     }
     if not scenario.binary:
         values |= {"test_error": mse, "train_error": 2 * train}
-        values |= {"test_error_by_cluster": mse[:, None], "test_mse_by_cluster": mse[:, None]}
-        values |= {"test_loss_by_cluster": 0.5 * mse[:, None], "train_loss_by_cluster": train[:, None]}
-        values["train_error_by_cluster"] = 2 * train[:, None]
-    attrs = {**answer.attrs, "theory": theory}
-    return Answer(values, status.astype(str), answer.residual, answer.iterations, answer.coords, answer.warnings, attrs)
+        names = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
+        values |= {f"{name}_by_cluster": values[name][:, None] for name in names}
+    return replace(answer, values=values, status=status.astype(str), attrs={**answer.attrs, "theory": theory})
 
 
 @functools.lru_cache(maxsize=8)

@@ -6,8 +6,8 @@ import numpy as np
 
 from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Norms
-from giantstep.families.mixture_glm.models import BlockModel
 from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.gaussian import normal_density
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.risk.clipping import Clipped, clipped_moments

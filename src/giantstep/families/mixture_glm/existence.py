@@ -1,33 +1,31 @@
-"""Which points of a grid have an estimator at all: penalties and sample sizes that are refused at the door."""
+"""Which points of a grid have an estimator at all: penalties and sample sizes that are refused before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.models import BlockModel, Mixture, check_gram, describe
-from giantstep.families.mixture_glm.parts import Blocks, Dense, Spiked
-from giantstep.types import Booleans, Floats
+from giantstep.families.mixture_glm.mixture import Mixture, check_gram, describe
+from giantstep.families.mixture_glm.parts import Blocks, Spiked
+from giantstep.families.mixture_glm.responses import BlockModel
+from giantstep.types import Booleans, Points
 
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
 
-def check_existence(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
+def check_existence(scenario: MixtureGLM, points: Points) -> None:
     """Refuse points whose teacher, penalty or sample size admits no estimator; raise `bad_field`."""
     _check_teacher(scenario, points)
     _check_fixed_vectors(scenario, points)
     _check_unpenalised(scenario, points)
 
 
-def _check_teacher(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
+def _check_teacher(scenario: MixtureGLM, points: Points) -> None:
     parts, norms = scenario.covariances, np.unique(points["teacher_norm"])
-    own_teacher = isinstance(parts, Dense) and (parts.teacher.size or parts.cross.size)
-    own_teacher = own_teacher or (isinstance(parts, Blocks) and bool(parts.teacher or parts.moments.size))
-    if own_teacher:
+    if parts.has_teacher:
         if np.any(norms != 1):
             raise bad_field("teacher_norm", norms[norms != 1][0], "left out where the covariances bring the teacher")
     elif isinstance(parts, Spiked):
@@ -41,11 +39,10 @@ def _check_teacher(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
     if scenario.uses_teacher:
         rho = describe(scenario).rho(norms)
         if np.any(rho <= 0):
-            raise bad_field(
-                "covariances" if own_teacher else "teacher_norm",
-                parts if own_teacher else float(norms[0]),
-                'such that the teacher field varies in every cluster (unless labels are "cluster" or "random")',
-            )
+            allowed = 'such that the teacher field varies in every cluster (unless labels are "cluster" or "random")'
+            if parts.has_teacher:
+                raise bad_field("covariances", parts, allowed)
+            raise bad_field("teacher_norm", float(norms[0]), allowed)
 
 
 def _check_blocks(scenario: MixtureGLM, parts: Blocks, norm: float) -> None:
@@ -56,7 +53,7 @@ def _check_blocks(scenario: MixtureGLM, parts: Blocks, norm: float) -> None:
         check_gram(f"covariances.teacher_means (block {k + 1})", norm, tau, gram)
 
 
-def _check_fixed_vectors(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
+def _check_fixed_vectors(scenario: MixtureGLM, points: Points) -> None:
     data = describe(scenario).data
     if not np.any(points["l1"]) or not isinstance(data, BlockModel) or data.law != "fixed":
         return
@@ -67,13 +64,12 @@ def _check_fixed_vectors(scenario: MixtureGLM, points: Mapping[str, Floats]) -> 
 
 
 def _check_spikes(scenario: MixtureGLM, parts: Spiked, norm: float) -> None:
-    zeros = [0.0] * len(parts.strengths)
-    omega, nu = np.array(parts.teacher_alignment or zeros), np.array(parts.mean_alignment or zeros)
-    gram = np.block([[scenario.gram, nu[None]], [nu[:, None], np.eye(len(zeros))]])
-    check_gram("covariances.teacher_alignment", norm, np.append(scenario.tau, omega), gram)
+    along = parts.along_mean
+    gram = np.block([[scenario.gram, along[None]], [along[:, None], np.eye(len(along))]])
+    check_gram("covariances.teacher_alignment", norm, np.append(scenario.tau, parts.along_teacher), gram)
 
 
-def _check_unpenalised(scenario: MixtureGLM, points: Mapping[str, Floats]) -> None:
+def _check_unpenalised(scenario: MixtureGLM, points: Points) -> None:
     alpha, loss = points["samples_per_dim"], scenario.loss
     free = (points["ridge"] == 0) & (points["l1"] == 0)
     if not free.any():
@@ -81,41 +77,32 @@ def _check_unpenalised(scenario: MixtureGLM, points: Mapping[str, Floats]) -> No
     rank = _rank_per_dim(describe(scenario))
     if loss == "interpolate":
         if np.any(alpha >= rank):
-            bad = float(alpha[alpha >= rank][0])
-            raise bad_field(
-                "samples_per_dim", bad, f'below {rank:g} where loss="interpolate" (above it, loss="square")'
-            )
-        return
-    if loss in ("square", "huber"):
-        if rank < 1:
-            raise bad_field("ridge", 0.0, "above 0 where the covariances summed over clusters are singular")
-        few = free & (alpha <= 1)
-        if few.any():
-            if np.any(alpha[few] == 1):
-                raise bad_field("ridge", 0.0, "above 0 where samples_per_dim=1 (the error diverges there)")
-            raise bad_field("ridge", 0.0, 'above 0 where samples_per_dim <= 1 (loss="interpolate" is the limit)')
+            allowed = f'below {rank:g} where loss="interpolate" (above it, loss="square")'
+            raise bad_field("samples_per_dim", float(alpha[alpha >= rank][0]), allowed)
         return
     if loss != "maxmargin" and rank < 1:
         raise bad_field("ridge", 0.0, "above 0 where the covariances summed over clusters are singular")
-    _check_separable(scenario, points, free)
+    if loss not in ("square", "huber"):
+        _check_separable(scenario, points, free)
+    elif np.any(alpha[free] == 1):
+        raise bad_field("ridge", 0.0, "above 0 where samples_per_dim=1 (the error diverges there)")
+    elif np.any(alpha[free] < 1):
+        raise bad_field("ridge", 0.0, 'above 0 where samples_per_dim <= 1 (loss="interpolate" is the limit)')
 
 
-def _check_separable(scenario: MixtureGLM, points: Mapping[str, Floats], free: Booleans) -> None:
-    from giantstep.families.mixture_glm.separability import closed_threshold
+def _check_separable(scenario: MixtureGLM, points: Points, free: Booleans) -> None:
+    from giantstep.families.mixture_glm.separability import closed_threshold  # scipy.optimize is slow to load
 
-    for place in np.flatnonzero(free):
-        critical = closed_threshold(
-            scenario, *(float(points[name][place]) for name in ("noise", "flip", "teacher_norm"))
-        )
+    names = ("samples_per_dim", "noise", "flip", "teacher_norm")
+    for alpha, *numbers in zip(*(points[name][free].tolist() for name in names)):
+        critical = closed_threshold(scenario, *numbers)
         if critical is None:
             return
-        alpha = float(points["samples_per_dim"][place])
         if scenario.loss == "maxmargin" and alpha >= critical:
             raise bad_field("samples_per_dim", alpha, f"below alpha_c={critical:.7g} (not separable from there on)")
         if scenario.loss in ("logistic", "hinge") and alpha <= critical:
-            raise bad_field(
-                "ridge", 0.0, f'above 0 where samples_per_dim <= alpha_c={critical:.7g} (loss="maxmargin" is the limit)'
-            )
+            allowed = f'above 0 where samples_per_dim <= alpha_c={critical:.7g} (loss="maxmargin" is the limit)'
+            raise bad_field("ridge", 0.0, allowed)
 
 
 def _rank_per_dim(mixture: Mixture) -> float:

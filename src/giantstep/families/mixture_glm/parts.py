@@ -17,15 +17,30 @@ from giantstep.types import Floats
 
 EMPTY = FrozenArray([])
 PSD_TOLERANCE = 1e-9
+MARGIN_LOSSES = ("logistic", "hinge", "maxmargin")
+"""Losses of y z, which need labels 1 and -1."""
 
 
-def smallest_eigenvalue(matrices: Floats) -> float:
-    """Return the smallest eigenvalue of symmetric matrices (..., n, n), relative to the largest entry (or 1)."""
-    scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
-    return float(np.linalg.eigvalsh(matrices).min(initial=math.inf)) / scale
+class CovarianceForm(Part):
+    """One way to give the covariances of the clusters; some bring their own teacher and means."""
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters described."""
+        return len(self.mean_eigenvalues)
+
+    @property
+    def mean_eigenvalues(self) -> Floats:
+        """Mean eigenvalue tr Sigma_c/d of each cluster."""
+        raise NotImplementedError
+
+    @property
+    def has_teacher(self) -> bool:
+        """Whether it brings the teacher, as a vector, a mean square in each block, or covariances with the inputs."""
+        return any(len(getattr(self, name, ())) for name in ("teacher", "moments", "cross"))
 
 
-class Isotropic(Part):
+class Isotropic(CovarianceForm):
     """Covariances Sigma_c = s_c I, one number s_c for each cluster.
 
     >>> Isotropic([0.2, 1.8])
@@ -45,17 +60,12 @@ class Isotropic(Part):
             raise bad_field("values", list(self.values), "a list of numbers, at least 0 each, one for each cluster")
 
     @property
-    def clusters(self) -> int:
-        """Number of clusters described."""
-        return len(self.values)
-
-    @property
     def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma_c/d of each cluster."""
         return np.array(self.values)
 
 
-class Blocks(Part):
+class Blocks(CovarianceForm):
     """Covariances that are diagonal in one basis: a fraction weights[k] of the coordinates has variance values[c][k].
 
     The teacher has mean square teacher[k] in block k (teacher_norm everywhere if left out), the means have the Gram
@@ -105,10 +115,8 @@ class Blocks(Part):
 
     def check(self) -> None:
         """Check shapes, weights and that every second moment is one."""
-        blocks = len(self.weights)
-        if not blocks or min(self.weights) <= 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
-            raise bad_field("weights", list(self.weights), "above 0 and sum to one")
-        values = np.asarray(self.values)
+        check_fractions(self.weights)
+        blocks, values = len(self.weights), np.asarray(self.values)
         if values.ndim != 2 or values.shape[1] != blocks:
             raise bad_field("values", self.values, f"rows of {blocks} numbers (one for each block), a row per cluster")
         if values.min() < 0:
@@ -116,35 +124,14 @@ class Blocks(Part):
         count = self.clusters
         if self.teacher and (len(self.teacher) != blocks or min(self.teacher) < 0):
             raise bad_field("teacher", list(self.teacher), f"{blocks} numbers of at least 0, one for each block")
-        for name, shape in (
-            ("means", (blocks, count, count)),
-            ("teacher_means", (blocks, count)),
-            ("moments", (blocks, 2 * count, 2 * count)),
-        ):
-            array = getattr(self, name)
-            if array.size and array.shape != shape:
-                raise bad_field(name, array, f"of shape {'x'.join(map(str, shape))}, not {array.shape}")
-        if self.means.size:
-            check_symmetric_psd("means", np.asarray(self.means))
-        if self.moments.size:
-            for name in ("teacher", "means", "teacher_means"):
-                value = getattr(self, name)
-                if len(value):
-                    raise bad_field(name, value, "left out where `moments` is given")
-            check_symmetric_psd("moments", np.asarray(self.moments))
-            if len(self.teacher_variance) != count:
-                raise bad_field(
-                    "teacher_variance", list(self.teacher_variance), f"{count} numbers, one per cluster, with moments"
-                )
+        moments = (blocks, 2 * count, 2 * count)
+        check_shapes(self, means=(blocks, count, count), teacher_means=(blocks, count), moments=moments)
+        for name in ("means", "moments"):
+            if getattr(self, name).size:
+                check_symmetric_psd(name, np.asarray(getattr(self, name)))
+        if has_covariate_model(self, "moments", ("teacher", "means", "teacher_means")):
             squares = np.diagonal(np.asarray(self.moments), axis1=1, axis2=2)[:, :count].T * np.array(self.weights)
             check_teacher_variance(self.teacher_variance, squares, values)
-        elif self.teacher_variance:
-            raise bad_field("teacher_variance", list(self.teacher_variance), "left out unless `moments` is given")
-
-    @property
-    def clusters(self) -> int:
-        """Number of clusters described."""
-        return int(self.values.shape[0])
 
     @property
     def mean_eigenvalues(self) -> Floats:
@@ -152,7 +139,7 @@ class Blocks(Part):
         return np.asarray(self.values) @ np.array(self.weights)
 
 
-class Dense(Part):
+class Dense(CovarianceForm):
     """Arbitrary covariance matrices, one d-by-d matrix for each cluster; the limit is that of large d.
 
     `means` are the vectors mu_c (K, d), `teacher` is theta0 (d), of norm about sqrt(d); the scenario's mean_gram,
@@ -193,27 +180,11 @@ class Dense(Part):
             raise bad_field("matrices", self.matrices, f"of shape K x d x d, not {self.matrices.shape}")
         count, dim = matrices.shape[:2]
         check_symmetric_psd("matrices", matrices)
-        for name, shape in (("means", (count, dim)), ("teacher", (dim,)), ("cross", (count, dim))):
-            array = getattr(self, name)
-            if array.size and array.shape != shape:
-                raise bad_field(name, array, f"of shape {'x'.join(map(str, shape))}, not {array.shape}")
-        if self.cross.size:
-            if self.teacher.size:
-                raise bad_field("teacher", self.teacher, "left out where `cross` is given")
-            if len(self.teacher_variance) != count:
-                raise bad_field(
-                    "teacher_variance", list(self.teacher_variance), f"{count} numbers, one per cluster, with cross"
-                )
+        check_shapes(self, means=(count, dim), teacher=(dim,), cross=(count, dim))
+        if has_covariate_model(self, "cross", ("teacher",)):
             values, axes = np.linalg.eigh(matrices)
             along = np.einsum("cij,ci->cj", axes, np.asarray(self.cross))
             check_teacher_variance(self.teacher_variance, along**2 / dim, np.maximum(values, 0.0))
-        elif self.teacher_variance:
-            raise bad_field("teacher_variance", list(self.teacher_variance), "left out unless `cross` is given")
-
-    @property
-    def clusters(self) -> int:
-        """Number of clusters described."""
-        return int(self.matrices.shape[0])
 
     @property
     def dim(self) -> int:
@@ -226,7 +197,7 @@ class Dense(Part):
         return np.trace(np.asarray(self.matrices), axis1=1, axis2=2) / self.dim
 
 
-class Spiked(Part):
+class Spiked(CovarianceForm):
     """One cluster with covariance diag(values) + sum_j strengths[j] u_j u_j^T, u_j orthonormal; blocks as in `Blocks`.
 
     The spikes point in directions of their own: teacher_alignment[j] = <u_j, theta0>/sqrt(d) and mean_alignment[j] =
@@ -263,20 +234,24 @@ class Spiked(Part):
         for name in ("teacher_alignment", "mean_alignment"):
             if getattr(self, name) and len(getattr(self, name)) != len(self.strengths):
                 raise bad_field(name, list(getattr(self, name)), f"{len(self.strengths)} numbers, one for each spike")
-        if min(self.weights, default=0) <= 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
-            raise bad_field("weights", list(self.weights), "above 0 and sum to one")
+        check_fractions(self.weights)
         if len(self.values) != len(self.weights) or min(self.values) < 0:
             raise bad_field("values", list(self.values), f"{len(self.weights)} numbers of at least 0, one per block")
-
-    @property
-    def clusters(self) -> int:
-        """Number of clusters described."""
-        return 1
 
     @property
     def mean_eigenvalues(self) -> Floats:
         """Mean eigenvalue tr Sigma/d, to which finitely many spikes add nothing."""
         return np.array([np.dot(self.weights, self.values)])
+
+    @property
+    def along_teacher(self) -> Floats:
+        """Overlaps of the spikes with the teacher, 0 where they are left out."""
+        return np.array(self.teacher_alignment or [0.0] * len(self.strengths))
+
+    @property
+    def along_mean(self) -> Floats:
+        """Overlaps of the spikes with the mean, 0 where they are left out."""
+        return np.array(self.mean_alignment or [0.0] * len(self.strengths))
 
 
 def _as_covariances(value: Any) -> Any:
@@ -324,6 +299,16 @@ class Dataset(Part):
         if len(inputs) < 2:
             raise bad_field("inputs", self.inputs, "a table of at least 2 rows")
 
+    def check_sizes(self, samples_per_dim: Floats) -> None:
+        """Refuse predictions for more rows than there are, or for none."""
+        counts = np.round(samples_per_dim * self.dim)
+        if np.any(counts > self.rows):
+            allowed = f"at most {self.rows / self.dim:.6g}: the dataset has {self.rows} rows and {self.dim} columns"
+            raise bad_field("samples_per_dim", float(samples_per_dim.max()), allowed)
+        if np.any(counts < 1):
+            allowed = f"at least {1 / self.dim:.4g}, which is one row"
+            raise bad_field("samples_per_dim", float(samples_per_dim.min()), allowed)
+
     @property
     def dim(self) -> int:
         """Number of columns."""
@@ -333,6 +318,44 @@ class Dataset(Part):
     def rows(self) -> int:
         """Number of rows."""
         return int(self.inputs.shape[0])
+
+
+# -- checks ----------------------------------------------------------------------------------------------------
+
+
+def smallest_eigenvalue(matrices: Floats) -> float:
+    """Return the smallest eigenvalue of symmetric matrices (..., n, n), relative to the largest entry (or 1)."""
+    scale = max(1.0, float(np.abs(matrices).max(initial=0.0)))
+    return float(np.linalg.eigvalsh(matrices).min(initial=math.inf)) / scale
+
+
+def check_fractions(weights: Sequence[float]) -> None:
+    """Refuse fractions of the coordinates that are none."""
+    if min(weights, default=0) <= 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
+        raise bad_field("weights", list(weights), "above 0 and sum to one")
+
+
+def check_shapes(part: Part, **shapes: tuple[int, ...]) -> None:
+    """Refuse arrays of another shape, unless they were left out."""
+    for name, shape in shapes.items():
+        array = getattr(part, name)
+        if array.size and array.shape != shape:
+            raise bad_field(name, array, f"of shape {'x'.join(map(str, shape))}, not {array.shape}")
+
+
+def has_covariate_model(part: Blocks | Dense, name: str, instead_of: Sequence[str]) -> bool:
+    """Tell whether `name` gives the covariances of teacher field and inputs; check that the rest fits to it."""
+    variance = list(part.teacher_variance)
+    if not getattr(part, name).size:
+        if variance:
+            raise bad_field("teacher_variance", variance, f"left out unless `{name}` is given")
+        return False
+    for other in instead_of:
+        if len(getattr(part, other)):
+            raise bad_field(other, getattr(part, other), f"left out where `{name}` is given")
+    if len(variance) != part.clusters:
+        raise bad_field("teacher_variance", variance, f"{part.clusters} numbers, one per cluster, with {name}")
+    return True
 
 
 def check_symmetric_psd(name: str, matrices: Floats) -> None:
@@ -357,5 +380,5 @@ def check_teacher_variance(variance: Sequence[float], squares: Floats, values: F
         raise bad_field(
             "teacher_variance",
             list(variance),
-            f"at least what the covariances with the inputs explain, {[float(f'{one:.6g}') for one in explained]}",
+            f"at least what the covariances with the inputs explain, {[float(f'{value:.6g}') for value in explained]}",
         )

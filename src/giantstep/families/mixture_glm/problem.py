@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from giantstep.families.mixture_glm.models import Mixture, describe
+from giantstep.families.mixture_glm.mixture import Mixture, describe
 from giantstep.gaussian import Function, as_function
 from giantstep.risk import (
     BinaryLabels,
@@ -38,7 +38,8 @@ _LOSSES: dict[str, Loss] = {
     "hinge": Hinge(),
     "maxmargin": MaxMargin(),
 }
-_NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
+NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
+"""Fields of a `Problem` that are one number for each point."""
 _LABELS = np.array([1.0, -1.0])
 
 
@@ -131,7 +132,7 @@ class Problem:
 
     def take(self, index: Indices) -> Problem:
         """Return some of the points."""
-        return replace(self, **{name: getattr(self, name)[index] for name in _NUMBERS})
+        return replace(self, **{name: getattr(self, name)[index] for name in NUMBERS})
 
     def on_one_gaussian(self, mixture: Mixture) -> Problem:
         """Return the same problem on one Gaussian."""

@@ -1,4 +1,4 @@
-"""The ridge learning curve of one dataset: generalised cross-validation transported, and the debiased plug-in.
+"""The ridge learning curve of one dataset, mixture_glm section 7: transported cross-validation, debiased plug-in.
 
 Both take N rows (x_i, y_i) in R^d and predict training and test error of the ridge fit at any n <= N. The transport
 needs only the singular values of X and residuals; it is consistent at any d/N. The plug-in puts the empirical
@@ -7,8 +7,8 @@ covariance and the correlations with the label into the Gaussian covariate model
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,16 +16,20 @@ from scipy.optimize import brentq
 from giantstep.types import Floats
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """What a theory says at one n and lambda; ``mse`` on fresh samples, ``train`` = E(y - z)^2/2 on the fitted ones."""
+class Prediction(NamedTuple):
+    """What a theory says at one n and lambda.
+
+    mse : on fresh samples; train : E(y - z)^2/2 on the fitted ones; norm : |w|^2/d.
+    response : V = tr(Sigma A^-1)/d; the limit lambda V where there is no ridge and n < d.
+    """
 
     mse: float
     train: float
     response: float
-    """V = tr(Sigma A^-1)/d; the limit lambda V where there is no ridge and n < d."""
     norm: float
-    """|w|^2/d."""
+
+
+NO_PREDICTION = Prediction(*[np.nan] * 4)
 
 
 class RidgeCurve:
@@ -72,7 +76,7 @@ class RidgeCurve:
         gcv = residual / self.rows / (1 - df1 / alpha) ** 2
         return kappa, df1, df1 + kappa * slope / moved, gcv
 
-    def transported(self, n: int, ridge: float) -> Predicted:
+    def transport(self, n: int, ridge: float) -> Prediction:
         """Carry the cross-validated error of N rows over to n: the same kappa means the same shrinkage.
 
         test_n = GCV (1 - df2/alpha_N)/(1 - df2/alpha_n), train_n = test_n (ridge/(kappa alpha_n))^2/2.
@@ -80,8 +84,9 @@ class RidgeCurve:
         alpha = n / self.dim
 
         def excess(log_ridge: float) -> float:
-            one = float(np.exp(log_ridge))
-            return one * (alpha - self._freedom(one)) / (self.alpha - self._freedom(one)) - ridge
+            whole = float(np.exp(log_ridge))
+            df1 = self._freedom(whole)
+            return whole * (alpha - df1) / (self.alpha - df1) - ridge
 
         low, high = np.log(1e-13 * self.values.min()), np.log(max(ridge, 1e-3 * self.values.max()) * 10.0)
         while excess(high) <= 0:
@@ -94,7 +99,7 @@ class RidgeCurve:
         mse = gcv * (1 - df2 / self.alpha) / (1 - df2 / alpha)
         shrinkage = (alpha - df1) / alpha  # = ridge/(kappa alpha), also where both vanish
         response = df1 * kappa / ridge if ridge > 0 else (df1 * kappa if n < self.dim else df1 / (alpha - df1))
-        return Predicted(mse, 0.5 * mse * shrinkage**2, response, self.plugged(n, ridge).norm)
+        return Prediction(mse, 0.5 * mse * shrinkage**2, response, self.plug_in(n, ridge).norm)
 
     # -- the Gaussian covariate model ------------------------------------------------------------------
 
@@ -108,7 +113,7 @@ class RidgeCurve:
         noise = (total - float((squares / spectrum).sum()) / self.dim) / (1 - share) if share < 1 else 0.0
         return spectrum, squares - self.dim * spectrum * noise / self.rows, total
 
-    def plugged(self, n: int, ridge: float) -> Predicted:
+    def plug_in(self, n: int, ridge: float) -> Prediction:
         """Solve the equations of one Gaussian with this spectrum and these correlations."""
         spectrum, squares, total = self._model
         alpha, bare = n / self.dim, ridge == 0 and n < self.dim
@@ -131,4 +136,4 @@ class RidgeCurve:
         spread = alpha * factor**2 / self.dim
         mse = bias / (1 - spread * float((spectrum**2 / resolvent**2).sum()))
         norm = float((squares * signal**2).sum()) / self.dim + spread * mse * float((spectrum / resolvent**2).sum())
-        return Predicted(mse, 0.0 if bare else 0.5 * mse * factor**2, response, norm)
+        return Prediction(mse, 0.0 if bare else 0.5 * mse * factor**2, response, norm)

@@ -14,21 +14,6 @@ from giantstep.risk.fitting import Fit, fit
 from giantstep.types import Floats, Indices
 
 
-def check_sizes(data: Dataset, samples_per_dim: Floats) -> None:
-    """Refuse predictions for more rows than there are, or for none."""
-    counts = np.round(samples_per_dim * data.dim)
-    if np.any(counts > data.rows):
-        raise bad_field(
-            "samples_per_dim",
-            float(samples_per_dim.max()),
-            f"at most {data.rows / data.dim:.6g}: the dataset has {data.rows} rows and {data.dim} columns",
-        )
-    if np.any(counts < 1):
-        raise bad_field(
-            "samples_per_dim", float(samples_per_dim.min()), f"at least {1 / data.dim:.4g}, which is one row"
-        )
-
-
 def check_rows(data: Dataset, dim: int, count: int, what: str) -> None:
     """Refuse an experiment that the rows of a dataset cannot give."""
     if what == "universality":

@@ -13,9 +13,14 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
+from giantstep.families.mixture_glm.data import table_fields
+from giantstep.families.mixture_glm.existence import check_existence
+from giantstep.families.mixture_glm.mixture import describe
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
+    MARGIN_LOSSES,
     Blocks,
+    CovarianceForm,
     Covariances,
     Dataset,
     Dense,
@@ -32,8 +37,6 @@ REAL_LABELS = ("linear", "phase", "square")
 """Names of labels that are real numbers (expressions are too)."""
 CLASS_LABELS = ("sign", "logit", "cluster", "random")
 """Names of labels that are 1 or -1."""
-MARGIN_LOSSES = ("logistic", "hinge", "maxmargin")
-"""Losses of y z, which need labels 1 and -1."""
 REFERENCES = ("matched", "within")
 """The Gaussian with the mixture's mean and covariance; the centred one with the mean covariance of its clusters."""
 
@@ -186,6 +189,26 @@ _MARGINS = (
 )
 
 
+def _own_gram(parts: CovarianceForm) -> Floats | None:
+    """Return the Gram matrix of the means where the covariances bring them."""
+    if isinstance(parts, Dense) and parts.means.size:
+        return np.asarray(parts.means) @ np.asarray(parts.means).T
+    if isinstance(parts, Blocks) and parts.means.size:
+        return np.einsum("k,kab->ab", parts.weights, np.asarray(parts.means))
+    if isinstance(parts, Blocks) and parts.moments.size:
+        return np.einsum("k,kab->ab", parts.weights, np.asarray(parts.moments))[parts.clusters :, parts.clusters :]
+    return None
+
+
+def _own_tau(parts: CovarianceForm) -> Floats | None:
+    """Return the products of teacher and means where the covariances bring them."""
+    if isinstance(parts, Dense) and parts.means.size and parts.teacher.size:
+        return np.asarray(parts.means) @ np.asarray(parts.teacher) / math.sqrt(parts.dim)
+    if isinstance(parts, Blocks) and parts.teacher_means.size:
+        return np.array(parts.weights) @ np.asarray(parts.teacher_means)
+    return None
+
+
 class MixtureGLM(Scenario):
     """A generalised linear estimator on Gaussian-mixture inputs, with labels from a teacher, the cluster or a coin.
 
@@ -330,24 +353,16 @@ class MixtureGLM(Scenario):
     @property
     def gram(self) -> Floats:
         """Gram matrix M of the means, (K, K)."""
-        parts = self.covariances
-        if isinstance(parts, Dense) and parts.means.size:
-            return np.asarray(parts.means) @ np.asarray(parts.means).T
-        if isinstance(parts, Blocks) and parts.means.size:
-            return np.einsum("k,kab->ab", parts.weights, np.asarray(parts.means))
-        if isinstance(parts, Blocks) and parts.moments.size:
-            return np.einsum("k,kab->ab", parts.weights, np.asarray(parts.moments))[self.clusters :, self.clusters :]
+        own = _own_gram(self.covariances)
+        if own is not None:
+            return own
         return np.asarray(self.mean_gram) if self.mean_gram.size else np.zeros((self.clusters, self.clusters))
 
     @property
     def tau(self) -> Floats:
         """Means tau_c of the teacher field, (K,)."""
-        parts = self.covariances
-        if isinstance(parts, Dense) and parts.means.size and parts.teacher.size:
-            return np.asarray(parts.means) @ np.asarray(parts.teacher) / math.sqrt(parts.dim)
-        if isinstance(parts, Blocks) and parts.teacher_means.size:
-            return np.array(parts.weights) @ np.asarray(parts.teacher_means)
-        return np.array(self.teacher_means) if self.teacher_means else np.zeros(self.clusters)
+        own = _own_tau(self.covariances)
+        return np.array(self.teacher_means or [0.0] * self.clusters) if own is None else own
 
     @property
     def signs(self) -> Floats:
@@ -392,9 +407,11 @@ class MixtureGLM(Scenario):
         scale : ``"columns"``: every column to unit variance, ``"global"``: all divided by one number, ``"none"``;
             columns are centred.
         """
-        from giantstep.families.mixture_glm.data import scenario_from_data
-
-        return scenario_from_data(X, y, samples_per_dim=samples_per_dim, ridge=ridge, loss=loss, scale=scale, **fields)
+        of_table = table_fields(X, y, samples_per_dim, ridge, loss, scale)
+        for name in (*of_table, "weights", "cluster_labels", "mean_gram", "teacher_means", "noise"):
+            if name in fields:
+                raise InputError(f"Field `{name}` comes from the data and cannot be given.")
+        return cls(**of_table, **fields)
 
     @classmethod
     def from_table(cls, inputs: Any, labels: Any, **fields: Any) -> MixtureGLM:
@@ -454,20 +471,12 @@ class MixtureGLM(Scenario):
         count, parts = self.clusters, self.covariances
         if self.mean_gram.size and self.mean_gram.shape != (count, count):
             raise bad_field("mean_gram", self.mean_gram, f"a matrix of {count} by {count} numbers")
-        inside = (isinstance(parts, Dense) and parts.means.size) or (
-            isinstance(parts, Blocks) and (parts.means.size or parts.moments.size)
-        )
-        if inside and self.mean_gram.size:
+        if self.mean_gram.size and _own_gram(parts) is not None:
             raise bad_field("mean_gram", self.mean_gram, "left out where the covariances bring the means")
-        along = (isinstance(parts, Dense) and parts.means.size and parts.teacher.size) or (
-            isinstance(parts, Blocks) and parts.teacher_means.size
-        )
-        if along and self.teacher_means:
+        if self.teacher_means and _own_tau(parts) is not None:
             raise bad_field("teacher_means", list(self.teacher_means), "left out where the covariances bring them")
         if self.mean_gram.size:
             check_symmetric_psd("mean_gram", np.asarray(self.mean_gram))
-        from giantstep.families.mixture_glm.models import describe
-
         describe(self)  # refuses what is not positive semidefinite together
 
     def _check_labels(self) -> None:
@@ -508,13 +517,9 @@ class MixtureGLM(Scenario):
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse, over a whole grid, penalties and sample sizes for which the estimator does not exist."""
-        from giantstep.families.mixture_glm.existence import check_existence
-
         check_existence(self, points)
         if self.data is not None:
-            from giantstep.families.mixture_glm.rows import check_sizes
-
-            check_sizes(self.data, points["samples_per_dim"])
+            self.data.check_sizes(points["samples_per_dim"])
 
     # -- examples ----------------------------------------------------------------------------------
 
@@ -535,7 +540,7 @@ class MixtureGLM(Scenario):
 
     @classmethod
     def reference(cls) -> tuple[MixtureGLM, str, float]:
-        """Return row C2 of the notes: two clusters, sign labels, logistic loss."""
+        """Return row C2 of mixture_glm section 9: two clusters, sign labels, logistic loss."""
         scenario = cls(
             weights=[0.5, 0.5],
             mean_gram=[[4, -4], [-4, 4]],

@@ -1,0 +1,186 @@
+"""A mixture as the limit sees it: what each way to give the covariances says of clusters, teacher and means."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.families.mixture_glm.parts import PSD_TOLERANCE, Blocks, Dense, Isotropic, Spiked, smallest_eigenvalue
+from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
+from giantstep.types import Floats
+
+if TYPE_CHECKING:
+    from giantstep.families.mixture_glm.scenario import MixtureGLM
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Clusters, covariances, teacher and means.
+
+    Attributes
+    ----------
+    p : (K,) probabilities of the clusters.
+    tau : (K,) means of the teacher field.
+    variance, variance_per_norm : (K,) Var_c(nu) = variance + teacher_norm * variance_per_norm.
+    trace : (K,) tr Sigma_c/d.
+    data : the representation.
+    """
+
+    p: Floats
+    tau: Floats
+    variance: Floats
+    variance_per_norm: Floats
+    trace: Floats
+    data: BlockModel | DenseModel
+
+    def rho(self, teacher_norm: Floats) -> Floats:
+        """Return the variances of the teacher field at B teacher norms, (B, K)."""
+        return self.variance + teacher_norm[:, None] * self.variance_per_norm
+
+    def within(self) -> Mixture:
+        """Return N(0, sum p_c Sigma_c), with the mean covariance of teacher field and inputs."""
+        blocks, columns = _in_one_basis(self)
+        select = np.zeros((2 * len(self.p), 2))
+        select[: len(self.p), 0] = self.p
+        return self._with_one_cluster(np.zeros(1), np.zeros(1), replace(blocks, select=columns @ select))
+
+    def matched(self) -> Mixture:
+        """Return the Gaussian with the mixture's mean, covariance, and covariance with the teacher field.
+
+        See mixture_glm section 6; what lies between the clusters is a spike, representation (c) of section 2.1.
+        """
+        blocks, columns = _in_one_basis(self)
+        K, p = len(self.p), self.p
+        off = self.tau - p @ self.tau
+        deviation = np.eye(2 * K)[:, K:] - np.append(np.zeros(K), p)[:, None]
+        select = np.stack([np.append(p, np.zeros(K)) + deviation @ (p * off), np.append(np.zeros(K), p)], axis=1)
+        spikes = columns @ (deviation * np.sqrt(p)) if K > 1 else blocks.spikes
+        return self._with_one_cluster(p @ self.tau, p @ off**2, replace(blocks, select=columns @ select, spikes=spikes))
+
+    def _with_one_cluster(self, tau: Floats, between: Floats, data: BlockModel) -> Mixture:
+        numbers = (tau, self.p @ self.variance + between, self.p @ self.variance_per_norm, self.p @ self.trace)
+        tau, variance, per_norm, trace = map(np.atleast_1d, numbers)
+        return Mixture(np.ones(1), tau, variance, per_norm, trace, data)
+
+
+def _in_one_basis(mixture: Mixture) -> tuple[BlockModel, Floats]:
+    """Return sum p_c Sigma_c as one cluster in blocks, with all columns of F, and F's selection among them."""
+    data, p = mixture.data, mixture.p
+    if isinstance(data, BlockModel):
+        select = np.eye(data.moments.shape[-1]) if data.select is None else data.select
+        return replace(data, variances=(p @ data.variances)[None], select=None), select
+    K, dim = data.matrices.shape[:2]
+    values, basis = np.linalg.eigh(np.tensordot(p, data.matrices, 1))
+    rotated = basis.T @ data.columns
+    moments = rotated[:, :, None] * rotated[:, None, :]
+    per_norm = np.zeros_like(moments)
+    inside = basis.T @ data.matrices @ basis  # (K, d, d)
+    if data.teacher_at_random:
+        per_norm[:, :K, :K] = np.einsum("aki,bki->kab", inside, inside, optimize=True)
+    if data.means_at_random:
+        moments[:, K:, K:] += data.gram
+        if data.teacher_at_random:
+            cross = np.diagonal(inside, axis1=1, axis2=2).T[:, :, None] * data.tau
+            moments[:, :K, K:] += cross
+            moments[:, K:, :K] += cross.swapaxes(1, 2)
+    return BlockModel(np.full(dim, 1 / dim), np.maximum(values, 0.0)[None], moments, per_norm), np.eye(2 * K)
+
+
+def describe(scenario: MixtureGLM) -> Mixture:
+    """Return the mixture of a scenario as the limit sees it; Gram matrices that are none are refused."""
+    return _describe(scenario.covariances, scenario.weights, tuple(map(tuple, scenario.gram)), tuple(scenario.tau))
+
+
+@functools.lru_cache(maxsize=64)
+def _describe(
+    parts: Isotropic | Blocks | Dense | Spiked,
+    weights: tuple[float, ...],
+    gram: tuple[tuple[float, ...], ...],
+    tau: tuple[float, ...],
+) -> Mixture:
+    known = np.array(weights), np.array(gram), np.array(tau)
+    if isinstance(parts, Isotropic):
+        return _blocks(Blocks([1.0], np.array(parts.values)[:, None]), *known)
+    if isinstance(parts, Blocks):
+        return _blocks(parts, *known)
+    return _dense(parts, *known) if isinstance(parts, Dense) else _spiked(parts, *known)
+
+
+def _blocks(parts: Blocks, p: Floats, gram: Floats, tau: Floats) -> Mixture:
+    K, pi, sigma = parts.clusters, np.array(parts.weights), np.asarray(parts.values)
+    trace, zero = sigma @ pi, np.zeros(K)
+    if parts.moments.size:
+        moments = np.asarray(parts.moments)
+        model = BlockModel(pi, sigma, moments, np.zeros_like(moments), law=parts.law)
+        return Mixture(p, tau, np.array(parts.teacher_variance), zero, trace, model)
+    grams = np.asarray(parts.means) if parts.means.size else np.broadcast_to(gram, (len(pi), K, K))
+    taus = np.asarray(parts.teacher_means) if parts.teacher_means.size else np.broadcast_to(tau, (len(pi), K))
+    moments, per_norm = np.zeros((2, len(pi), 2 * K, 2 * K))
+    per_norm[:, :K, :K] = sigma.T[:, :, None] * sigma.T[:, None, :]
+    moments[:, :K, K:] = sigma.T[:, :, None] * taus[:, None, :]
+    moments[:, K:, :K] = moments[:, :K, K:].swapaxes(1, 2)
+    moments[:, K:, K:] = grams
+    if not parts.teacher:
+        return Mixture(p, tau, zero, trace, trace, BlockModel(pi, sigma, moments, per_norm, law=parts.law))
+    teacher = np.array(parts.teacher)
+    for k in range(len(pi)):
+        check_gram(f"covariances (block {k + 1}: teacher, teacher_means, means)", teacher[k], taus[k], grams[k])
+    moments = moments + teacher[:, None, None] * per_norm
+    model = BlockModel(pi, sigma, moments, np.zeros_like(moments), law=parts.law)
+    return Mixture(p, tau, sigma @ (pi * teacher), zero, trace, model)
+
+
+def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> Mixture:
+    K, dim, matrices, trace = parts.clusters, parts.dim, np.asarray(parts.matrices), parts.mean_eigenvalues
+    given, explicit = parts.has_teacher, bool(parts.means.size)
+    if given != explicit and tau.any() and not parts.cross.size:
+        raise bad_field("teacher_means", tau.tolist(), "0 unless Dense has both vectors, teacher and means, or neither")
+    columns = np.zeros((dim, 2 * K))
+    variance, per_norm = np.zeros(K), np.zeros(K) if given else trace
+    if parts.teacher.size:
+        theta = np.asarray(parts.teacher)
+        columns[:, :K] = (matrices @ theta).T
+        variance = theta @ matrices @ theta / dim
+    elif parts.cross.size:
+        columns[:, :K] = np.asarray(parts.cross).T
+        variance = np.array(parts.teacher_variance)
+    if explicit:
+        columns[:, K:] = np.sqrt(dim) * np.asarray(parts.means).T
+    mixture = Mixture(
+        p, tau, variance, per_norm, trace, DenseModel(matrices, columns, not given, not explicit, tau, gram)
+    )
+    return mixture if K > 1 else replace(mixture, data=_in_one_basis(mixture)[0])
+
+
+def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> Mixture:
+    strengths, omega, nu = np.array(parts.strengths), parts.along_teacher, parts.along_mean
+    pi, sigma, spikes = np.array(parts.weights), np.array(parts.values), len(strengths)
+    moments, per_norm = np.zeros((2, len(pi), 2 + spikes, 2 + spikes))  # of Sigma theta0, mu and the spikes
+    per_norm[:, 0, 0] = sigma**2
+    moments[:, 0, 1] = moments[:, 1, 0] = sigma * tau[0]
+    moments[:, 0, 2:] = moments[:, 2:, 0] = sigma[:, None] * omega
+    moments[:, 1, 1] = gram[0, 0]
+    moments[:, 1, 2:] = moments[:, 2:, 1] = nu
+    moments[:, 2:, 2:] = np.eye(spikes)
+    select = np.eye(2 + spikes, 2)
+    select[2:, 0] = strengths * omega
+    gamma = np.concatenate([np.zeros((2, spikes)), np.diag(np.sqrt(strengths))])
+    trace = np.array([pi @ sigma])
+    model = BlockModel(pi, sigma[None], moments, per_norm, select, gamma)
+    return Mixture(p, tau, np.array([strengths @ omega**2]), trace, trace, model)
+
+
+def check_gram(name: str, teacher_norm: float, tau: Floats, gram: Floats) -> None:
+    """Refuse lengths and products of teacher and means that no vectors have."""
+    matrix = np.block([[np.array([[teacher_norm]]), tau[None]], [tau[:, None], gram]])
+    smallest = smallest_eigenvalue(matrix)
+    if smallest < -PSD_TOLERANCE:
+        allowed = (
+            f"such that [[teacher_norm, teacher_means], [teacher_means, mean_gram]] is positive semidefinite (its "
+            f"smallest eigenvalue is {smallest * max(1.0, float(np.abs(matrix).max())):.3g})"
+        )
+        raise bad_field(name, tau.tolist(), allowed)
