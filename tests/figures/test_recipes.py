@@ -10,9 +10,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.errors import InputError
-from giantstep.figures import dandi2025
 from giantstep.figures.style import new_figure
-from giantstep.papers import cui2024asymptotics, list_figures, mei2022generalization, recipes
+from giantstep.papers import cui2024asymptotics, dandi2025random, list_figures, mei2022generalization, recipes
 from giantstep.papers.recipe import Recipe, Size, comparison, experiment, limit
 from giantstep.papers.report import Check, Report
 from giantstep.papers.runner import rebuild, reproduce
@@ -192,23 +191,23 @@ VOCABULARY_ERRORS = {
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_errors_of_the_vocabularies(k):
-    scenario = dandi2025.vocabulary_scenario(k)
-    found = gs.predict(scenario, samples_per_dim=1.5 * dandi2025.SAMPLES_PER_WIDTH)["test_error"]
+    scenario = dandi2025random.vocabulary_scenario(k)
+    found = gs.predict(scenario, samples_per_dim=1.5 * dandi2025random.SAMPLES_PER_WIDTH)["test_error"]
     expected = np.array(VOCABULARY_ERRORS[k].split(), float) / 1e6
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert round(1.5 * 1365) == 2048
 
 
 def test_errors_of_the_relu_network():
-    found = gs.predict(dandi2025.relu_scenario(), samples_per_dim=4 * np.linspace(0.3, 2.4, 7))
+    found = gs.predict(dandi2025random.relu_scenario(), samples_per_dim=4 * np.linspace(0.3, 2.4, 7))
     expected = [0.180888, 0.125849, 0.106942, 0.099173, 0.095206, 0.092796, 0.091126]
     np.testing.assert_allclose(found["test_error"], expected, atol=1e-6)
-    linear = found["null_error"][0] - dandi2025.relu_scenario().target.hermite(1)[1] ** 2
+    linear = found["null_error"][0] - dandi2025random.relu_scenario().target.hermite(1)[1] ** 2
     assert float(linear) == pytest.approx(0.25)
 
 
 def test_densities_of_the_spectra():
-    scenario = dandi2025.bulk_scenario()
+    scenario = dandi2025random.bulk_scenario()
     assert scenario.numeric_fields()["step.strength"][0] == pytest.approx(1.0008, abs=1e-4)
     x = [0.25, 0.5, 1, 1.5, 2, 3]
     found = gs.predict(scenario, what="spectrum", step__strength=[0.0, 1.0], x=x)
@@ -220,15 +219,15 @@ def test_densities_of_the_spectra():
 
 
 def test_the_trained_spectrum_follows_the_trained_law_only():
-    scenario = dandi2025.bulk_scenario()
+    scenario = dandi2025random.bulk_scenario()
     strength = scenario.numeric_fields()["step.strength"][0]
     result = gs.compare(
-        scenario, what="spectrum", step__strength=[0.0, strength], x=dandi2025.spectrum_points(3.6)[::3],
+        scenario, what="spectrum", step__strength=[0.0, strength], x=dandi2025random.SPECTRUM_POINTS[::3],
         dim=512, trials=3, seed=5,
     )  # fmt: skip
-    assert dandi2025.kolmogorov(result, 1, 1) < 0.01
-    assert dandi2025.kolmogorov(result, 0, 0) < 0.01
-    assert dandi2025.kolmogorov(result, 0, 1) == pytest.approx(0.093, abs=0.01)
+    assert dandi2025random.kolmogorov(result, 1, 1) < 0.01
+    assert dandi2025random.kolmogorov(result, 0, 0) < 0.01
+    assert dandi2025random.kolmogorov(result, 0, 1) == pytest.approx(0.093, abs=0.01)
 
 
 def test_errors_after_a_population_step():

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("giantstep")
 
 PAPERS = (
-    "dandi2025",
-    "finite_batch",
-    "spectra",
     "stairs",
     "step_spikes",
     "online_sgd",
