@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from giantstep.family import Answer
 from giantstep.readout import Classifier, Errors
-from giantstep.types import Array, Floats, Integers
+from giantstep.types import Array, Floats, Integers, Strings
 
 IDENTITY_TOLERANCE = 1e-6
 """Violation of the identity that checks a solution above which digits are lost."""
@@ -27,13 +28,23 @@ class Gatherer:
         self.warnings: list[str] = []
 
     def put(
-        self, index: Integers, values: Mapping[str, Array], status: Array, residual: Floats, iterations: Integers
+        self,
+        index: Integers,
+        values: Mapping[str, Array],
+        status: Strings | str,
+        residual: Floats | float,
+        iterations: Integers | int,
     ) -> None:
         """Put what is known of the points `index`."""
         for name, array in values.items():
             column = self.values.setdefault(name, np.full((self.count, *array.shape[1:]), np.nan))
             column[index] = array
         self.status[index], self.residual[index], self.iterations[index] = status, residual, iterations
+
+    def put_point(self, point: int, values: Mapping[str, Any], status: str, residual: float, iterations: int) -> None:
+        """Put what is known of one point."""
+        rows = {name: np.asarray(value)[None] for name, value in values.items()}
+        self.put(np.array([point]), rows, status, residual, iterations)
 
     def put_answer(self, index: Integers, answer: Answer) -> None:
         """Put a whole answer, its warnings too."""

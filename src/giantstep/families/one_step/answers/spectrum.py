@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.families.one_step.answers.gather import Gatherer
 from giantstep.families.one_step.features import group_points, panel_nodes
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.steps.base import Models
 from giantstep.family import Answer
 from giantstep.gaussian import Function
-from giantstep.readout import OUTLIER_ROOM, Equations, Spectrum, bulk_law, find_outliers, is_physical
-from giantstep.types import Array, Floats, Points
+from giantstep.readout import OUTLIER_ROOM, Equations, Law, Spectrum, bulk_law, find_outliers, is_physical
+from giantstep.types import Floats, Points
 
 MASS_TOLERANCE = 0.02
 """How far the mass of a law may be from one; a density that diverges at 0 leaves a little below the finest panel."""
@@ -50,52 +51,51 @@ def list_spectra(scenario: OneStep, points: Points, models: Models) -> Iterator[
 
 def answer_spectrum(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="spectrum"``: density, distribution, edges, atom and outliers at every point."""
-    x = settings["x"]
-    count = len(points["ridge"])
-    values: dict[str, Array] = {name: np.full((count, len(x)), np.nan) for name in ("density", "cdf")}
-    values |= {name: np.full(count, np.nan) for name in ("lower_edge", "upper_edge", "atom", "mean_eigenvalue")}
-    values["outliers"] = np.full((count, OUTLIER_ROOM), np.nan)
-    status = np.full(count, "", dtype=object)
-    residual, iterations = np.full(count, np.nan), np.zeros(count, dtype=np.int64)
-    warnings: list[str] = []
+    x, gatherer = settings["x"], Gatherer(len(points["ridge"]))
     for point, spectrum, _ in list_spectra(scenario, points, models):
         scale = spectrum.ratio if settings.get("normalisation") == "n" else 1.0
         law = bulk_law(spectrum)
         density, first = spectrum.density(scale * x)
         outside = (scale * x > law.upper) | (scale * x < law.lower)
-        values["density"][point] = scale * np.where(outside, 0.0, density)
-        values["cdf"][point] = law.cdf(scale * x)
-        values["lower_edge"][point], values["upper_edge"][point] = law.lower / scale, law.upper / scale
-        values["atom"][point] = law.atom
-        values["mean_eigenvalue"][point] = spectrum.mean / scale
         outliers = find_outliers(spectrum, law.upper, float(points["dim"][point]))
-        values["outliers"][point, : len(outliers)] = outliers / scale
-        residual[point] = max(law.residual, float(np.max(first.residual)))
-        iterations[point] = max(law.iterations, int(np.max(first.iterations)))
-        if np.isnan(law.upper) or np.isnan(law.lower):
-            status[point] = "an edge of the bulk was not found"
-        elif abs(law.panels.integral(law.on_panels) + law.atom - 1) > MASS_TOLERANCE:
-            status[point] = (
-                f"the density has mass {law.panels.integral(law.on_panels):.3f} beside an atom of {law.atom:.3f}"
-            )
-        elif np.isnan(density).any():
-            status[point] = f"the density was not solved at {np.isnan(density).sum()} of {len(x)} values of x"
-        if np.isinf(law.upper) and not warnings:
-            warnings.append(
+        values = {
+            "density": scale * np.where(outside, 0.0, density),
+            "cdf": law.cdf(scale * x),
+            "lower_edge": law.lower / scale,
+            "upper_edge": law.upper / scale,
+            "atom": law.atom,
+            "mean_eigenvalue": spectrum.mean / scale,
+            "outliers": np.append(outliers / scale, np.full(OUTLIER_ROOM - len(outliers), np.nan)),
+        }
+        residual = max(law.residual, float(np.max(first.residual)))
+        iterations = max(law.iterations, int(np.max(first.iterations)))
+        gatherer.put_point(point, values, _status(law, density), residual, iterations)
+        if np.isinf(law.upper) and not gatherer.warnings:
+            gatherer.warnings.append(
                 "The bulk has no upper edge: the activation's slope or the batch's residuals are unbounded."
             )
-    return Answer(values, status.astype(str), residual, iterations, {"x": x}, warnings)
+    answer = gatherer.answer()
+    answer.coords["x"] = x
+    return answer
+
+
+def _status(law: Law, density: Floats) -> str:
+    """Say why a law is not to be trusted; nothing where it is."""
+    mass = law.panels.integral(law.on_panels)
+    if np.isnan(law.upper) or np.isnan(law.lower):
+        return "an edge of the bulk was not found"
+    if abs(mass + law.atom - 1) > MASS_TOLERANCE:
+        return f"the density has mass {mass:.3f} beside an atom of {law.atom:.3f}"
+    if np.isnan(density).any():
+        return f"the density was not solved at {np.isnan(density).sum()} of {len(density)} values of x"
+    return ""
 
 
 def answer_resolvent(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="resolvent"``: the deterministic equivalent of the resolvent at complex z."""
-    z = settings["z"]
-    count, blocks = len(points["ridge"]), scenario.blocks
-    shapes = {"m": (), "V2": (blocks,), "V1": (blocks, blocks)}
-    complex_values = {name: np.full((count, len(z), *shape), np.nan + 0j) for name, shape in shapes.items()}
-    status = np.full(count, "", dtype=object)
-    residual, iterations = np.full(count, np.nan), np.zeros(count, dtype=np.int64)
-    upper = np.where(z.imag < 0, z.conj(), z)  # m(conj z) = conj m(z)
+    z, gatherer = settings["z"], Gatherer(len(points["ridge"]))
+    below = z.imag < 0
+    upper = np.where(below, z.conj(), z)  # m(conj z) = conj m(z)
     upper = upper + 1j * np.where(upper.imag == 0, 1e-14 * np.abs(upper), 0.0)
     for point, spectrum, row_scale in list_spectra(scenario, points, models):
         first = spectrum.solve(upper)
@@ -103,13 +103,13 @@ def answer_resolvent(scenario: OneStep, points: Points, models: Models, settings
         V2 = first.response.R / spectrum.width
         if scenario.second_layer == "gaussian":
             V1, V2 = V1.sum(axis=(1, 2), keepdims=True), V2.sum(axis=1, keepdims=True)
+        values = {}
         for name, array in (("m", V2.sum(axis=1)), ("V2", V2), ("V1", V1)):
-            flipped = (z.imag < 0).reshape((-1,) + (1,) * (array.ndim - 1))
-            complex_values[name][point] = np.where(flipped, array.conj(), array)
-        residual[point], iterations[point] = np.max(first.residual), np.max(first.iterations)
-        if not is_physical(first).all():
-            status[point] = f"not solved at {np.sum(~is_physical(first))} of {len(z)} values of z"
-    values = {}
-    for name, array in complex_values.items():
-        values[f"{name}_real"], values[f"{name}_imag"] = array.real, array.imag
-    return Answer(values, status.astype(str), residual, iterations, {"z": z})
+            flipped = below.reshape((-1,) + (1,) * (array.ndim - 1))
+            values[f"{name}_real"], values[f"{name}_imag"] = array.real, np.where(flipped, -array.imag, array.imag)
+        lost = int(np.sum(~is_physical(first)))
+        status = f"not solved at {lost} of {len(z)} values of z" if lost else ""
+        gatherer.put_point(point, values, status, float(np.max(first.residual)), int(np.max(first.iterations)))
+    answer = gatherer.answer()
+    answer.coords["z"] = z
+    return answer
