@@ -36,12 +36,12 @@ def test_a_missing_extra_is_said_in_one_sentence() -> None:
 
 
 def test_the_socket_is_on_loopback_and_a_taken_port_is_said() -> None:
-    with server.bound_socket(None) as listening:
+    with server.bind_socket(None) as listening:
         address, port = listening.getsockname()
         assert address == "127.0.0.1"
         with pytest.raises(InputError, match=f"port {port} .* cannot be used"):
-            server.bound_socket(port)
-        with server.bound_socket(None) as other:  # the usual port is taken perhaps, another one is found
+            server.bind_socket(port)
+        with server.bind_socket(None) as other:  # the usual port is taken perhaps, another one is found
             assert other.getsockname()[1] != port
 
 

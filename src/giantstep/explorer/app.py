@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from giantstep.errors import InputError, bad_field
-from giantstep.explorer.bounds import Bounds, checked_experiment, checked_study, parsed, whole, with_arrays
+from giantstep.explorer.bounds import Bounds, check_experiment, check_study, parse_body, whole_number, with_arrays
 from giantstep.explorer.experiments import Experiments
 from giantstep.explorer.feeds import Feed
 from giantstep.explorer.guard import Guard
@@ -149,16 +149,16 @@ class Explorer:
 
     def _study(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the study of a request, within bounds; large arrays are those of presets, by name."""
-        study = checked_study(data, self.bounds)
+        study = check_study(data, self.bounds)
         return {**study, "scenario": with_arrays(study.get("scenario", {}), self._arrays)}
 
     # -- answers -------------------------------------------------------------------------------------------------
 
     async def limit(self, request: Request) -> Response:
         """Answer a study with its limit, as lines of JSON."""
-        data = parsed(await request.body(), self.bounds)
+        data = parse_body(await request.body(), self.bounds)
         study, variables = self._study(data), _variables(data)
-        curve = f"{_client(request, data)} {whole(data, 'curve', 0, 0, MOST_STUDIES)}"
+        curve = f"{_client(request, data)} {whole_number(data, 'curve', 0, 0, MOST_STUDIES)}"
         answers = self.limits.answers(study, variables, curve)
         first = await anext(answers)
 
@@ -178,7 +178,7 @@ class Explorer:
         kind = request.path_params["kind"]
         if kind not in EXPORTS:
             raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
-        data = parsed(await request.body(), self.bounds)
+        data = parse_body(await request.body(), self.bounds)
         studies = data.get("studies")
         if (
             not isinstance(studies, list)
@@ -208,11 +208,11 @@ class Explorer:
 
     async def start_experiment(self, request: Request) -> Response:
         """Start an experiment and return its name."""
-        data = parsed(await request.body(), self.bounds)
+        data = parse_body(await request.body(), self.bounds)
         study = self._study(data)
-        dots = whole(data, "dots", 12, 1, self.bounds.dots)
-        budget = whole(data, "budget", 60, 1, int(self.bounds.budget_seconds))
-        tables = checked_experiment(study, dots, self.bounds)
+        dots = whole_number(data, "dots", 12, 1, self.bounds.dots)
+        budget = whole_number(data, "budget", 60, 1, int(self.bounds.budget_seconds))
+        tables = check_experiment(study, dots, self.bounds)
         arguments = {"tables": tables, "variables": _variables(data)}
         experiment = self.experiments.start(_client(request, data), arguments, budget)
         return JSONResponse({"name": experiment.name, "grid": tables["grid"]}, status_code=202)

@@ -45,7 +45,7 @@ class Bounds:
     memory: int = 6 * 2**30
 
 
-def parsed(body: bytes, bounds: Bounds) -> dict[str, Any]:
+def parse_body(body: bytes, bounds: Bounds) -> dict[str, Any]:
     """Return the JSON object of a request; NaN, deep nesting, long texts and lists are refused."""
     if len(body) > bounds.body:
         raise InputError(f"The request has {len(body)} bytes and at most {bounds.body} are allowed.")
@@ -82,7 +82,7 @@ def _check_value(name: str, value: Any, bounds: Bounds, depth: int) -> None:
             _check_value(key if not name else f"{name[:80]}.{key[:80]}", inner, bounds, depth + 1)
 
 
-def checked_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     """Return the tables of a study from a request, within the bounds of a limit."""
     study = data.get("study")
     if not isinstance(study, dict):
@@ -99,7 +99,7 @@ def checked_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     return study
 
 
-def checked_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dict[str, Any]:
+def check_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dict[str, Any]:
     """Return a study thinned to so many dots along each field, within the bounds of an experiment."""
     table = study.get("experiment", {})
     for name, most in (("dim", bounds.dim), ("trials", bounds.trials)):
@@ -112,7 +112,7 @@ def checked_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> d
             raise bad_field(name, value, f"at most {bounds.count} here")
     if table.get("device", "cpu") != "cpu":
         raise bad_field("device", table["device"], '"cpu" on the page')
-    thin = thinned(study, dots)
+    thin = thin_study(study, dots)
     if grid_points(thin) > bounds.dots:
         raise InputError(f"The experiment has {grid_points(thin)} points and at most {bounds.dots} are allowed here.")
     return {**thin, "experiment": {**table}}
@@ -128,7 +128,7 @@ def with_arrays(value: Any, known: Mapping[str, Any]) -> Any:
     return value
 
 
-def whole(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+def whole_number(data: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
     """Return a whole number of a request within its bounds."""
     value = data.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -154,10 +154,10 @@ def grid_points(study: Mapping[str, Any]) -> int:
     return points
 
 
-def thinned(study: Mapping[str, Any], most: int) -> dict[str, Any]:
+def thin_study(study: Mapping[str, Any], most: int) -> dict[str, Any]:
     """Return a study with at most so many points along each field that varies, ends kept.
 
-    >>> thinned({"grid": {"ridge": {"start": 0, "stop": 1, "num": 90}, "noise": [0, 1, 2, 3]}}, 3)["grid"]
+    >>> thin_study({"grid": {"ridge": {"start": 0, "stop": 1, "num": 90}, "noise": [0, 1, 2, 3]}}, 3)["grid"]
     {'ridge': {'start': 0, 'stop': 1, 'num': 3}, 'noise': [0, 2, 3]}
     """
     return {**study, "grid": {name: _thin(value, most) for name, value in study.get("grid", {}).items()}}

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from giantstep.explorer.bounds import Bounds, grid_points, shape_of, thinned
+from giantstep.explorer.bounds import Bounds, grid_points, shape_of, thin_study
 from giantstep.explorer.lanes import Lane, Refused
 
 QUICK = 0.15
@@ -58,7 +58,7 @@ class Limits:
             text = await self._unless(newer, self._compute(self._quick, study, variables, shape))
             yield _stage("fine", text, points, points)
             return
-        coarse = thinned(study, COARSE if len(study.get("grid", {})) < 2 else 9)
+        coarse = thin_study(study, COARSE if len(study.get("grid", {})) < 2 else 9)
         few = grid_points(coarse)
         if few < points:
             text = await self._unless(newer, self._compute(self._slow, coarse, variables, shape))

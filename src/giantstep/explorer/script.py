@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 '''
 
 
-def script(studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
+def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
     """Return Python that computes studies and draws variables, one panel each, into ``figure.png``.
 
     Parameters

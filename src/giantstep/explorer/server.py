@@ -14,7 +14,7 @@ DEFAULT_PORT = 8765
 ADDRESS = "127.0.0.1"
 
 
-def bound_socket(port: int | None) -> socket.socket:
+def bind_socket(port: int | None) -> socket.socket:
     """Return a socket on loopback: the port asked for, or the usual one, or any free one where that is taken."""
     wanted = [port] if port is not None else [DEFAULT_PORT, 0]
     for number in wanted:
@@ -52,7 +52,7 @@ def serve(
         raise InputError(
             f"The explorer needs the package {error.name}; install it with: pip install 'giantstep[explorer]'."
         ) from None
-    listening = bound_socket(port)
+    listening = bind_socket(port)
     number = listening.getsockname()[1]
     address = f"http://{ADDRESS}:{number}/"
     explorer = Explorer(number)

@@ -31,7 +31,7 @@ _BETWEEN_DOTS = 0.2
 """Seconds between two pictures of a running experiment, at least."""
 
 
-def read(tables: Mapping[str, Any]) -> Study:
+def read_study(tables: Mapping[str, Any]) -> Study:
     """Return the checked study of a request."""
     from giantstep.study import Study
     from giantstep.studyfile import study_fields
@@ -66,7 +66,7 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     """Answer with the limit: one event ``limit``."""
     start = time.process_time()  # what it costs, however busy the machine is
     with _remarks() as remarks:
-        result = read(tables).predict(progress=False)
+        result = read_study(tables).predict(progress=False)
     text = _json(result, variables)
     about = {"seconds": round(time.process_time() - start, 4), "warnings": remarks}
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
@@ -89,7 +89,7 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
             last = time.monotonic()
 
     with _remarks() as remarks:
-        result = read(tables).compare(progress=progress, watch=watch)
+        result = read_study(tables).compare(progress=progress, watch=watch)
     report = agreement(result).to_dict()
     emit("file", json.dumps({"text": combined_csv({"": result})}))
     about = {"warnings": remarks, "agreement": report}
@@ -106,9 +106,9 @@ def export(
 ) -> None:
     """Write what is shown as a file: ``toml`` (the first study), ``csv`` (the limits), ``python`` (the figure)."""
     from giantstep.arrays import large_arrays
-    from giantstep.explorer.script import script
+    from giantstep.explorer.script import figure_script
 
-    known = {label: read(tables) for label, tables in studies.items()}
+    known = {label: read_study(tables) for label, tables in studies.items()}
     first = next(iter(known.values()))
     if kind != "csv" and any(True for study in known.values() for _ in large_arrays(study.scenario)):
         raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
@@ -118,7 +118,7 @@ def export(
         with _remarks():
             text = combined_csv({label: study.predict(progress=False) for label, study in known.items()})
     else:
-        text = script(known, variables, log, None if dots is None else read(dots))
+        text = figure_script(known, variables, log, None if dots is None else read_study(dots))
     emit("file", json.dumps({"text": text}))
 
 

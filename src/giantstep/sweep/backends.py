@@ -106,7 +106,7 @@ class OnFutures(ABC):
                 if answer is not None:
                     done.append((task, answer))
                 elif future is alone:
-                    done.append((task, task.failed("its worker died every time (killed, or out of memory)")))
+                    done.append((task, task.failure("its worker died every time (killed, or out of memory)")))
                 else:
                     suspects.append(task)
             if done:
@@ -115,15 +115,15 @@ class OnFutures(ABC):
     def _result(self, future: Any, task: Task) -> Done | None:
         """Return what a task gave; None where it cost its workers their lives."""
         try:
-            return loaded(self._answer(future), task)
+            return check_answer(self._answer(future), task)
         except GiantstepError:
             raise
         except (BrokenExecutor, CancelledError, asyncio.CancelledError) as error:
-            raise workers_lost(error) from None
+            raise lost_workers_error(error) from None
         except Exception as error:  # all that happens inside a task is its answer, so this came from the cluster
             if type(error).__name__ in ("KilledWorker", "TimeoutError"):
                 return None
-            raise workers_lost(error) from None
+            raise lost_workers_error(error) from None
 
     def close(self) -> None:
         """Cancel what has not begun."""
@@ -158,9 +158,9 @@ class OnExecutor(OnFutures):
         try:
             if isinstance(self._executor, ThreadPoolExecutor):  # nothing has to travel
                 return self._executor.submit(attempt, task, self.orders)
-            return self._executor.submit(attempt_bytes, sendable(task, pickle.dumps), self.orders)
+            return self._executor.submit(attempt_bytes, pickle_task(task, pickle.dumps), self.orders)
         except (BrokenExecutor, RuntimeError) as error:
-            raise workers_lost(error) from None
+            raise lost_workers_error(error) from None
 
     def _ready(self) -> Iterable[Any]:
         return wait(self._waiting, return_when=FIRST_COMPLETED)[0]
@@ -169,22 +169,22 @@ class OnExecutor(OnFutures):
         return future.result()
 
 
-def sendable(task: Task, dumps: Callable[[Any], bytes]) -> bytes:
+def pickle_task(task: Task, dumps: Callable[[Any], bytes]) -> bytes:
     """Return a task as bytes; a scenario that cannot be sent is refused with a sentence."""
     try:
         return dumps(task)
     except Exception as error:
-        raise _refused(f"{type(error).__name__}: {error}", task) from None
+        raise _not_loadable(f"{type(error).__name__}: {error}", task) from None
 
 
-def loaded(answer: Done | NotLoaded, task: Task) -> Done:
+def check_answer(answer: Done | NotLoaded, task: Task) -> Done:
     """Return what a worker gave; where it could not load the scenario, say so in a sentence."""
     if isinstance(answer, NotLoaded):
-        raise _refused(answer.reason, task)
+        raise _not_loadable(answer.reason, task)
     return answer
 
 
-def _refused(reason: str, task: Task) -> InputError:
+def _not_loadable(reason: str, task: Task) -> InputError:
     names = task.callables()
     if names:
         return InputError(
@@ -196,7 +196,7 @@ def _refused(reason: str, task: Task) -> InputError:
     )
 
 
-def workers_lost(error: BaseException) -> GiantstepError:
+def lost_workers_error(error: BaseException) -> GiantstepError:
     """Return that a sweep cannot go on, because of an error of its workers."""
     reason = " ".join(str(error).split()) or "no reason given"
     return GiantstepError(

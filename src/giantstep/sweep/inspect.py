@@ -14,7 +14,7 @@ from giantstep.errors import GiantstepError, InputError
 from giantstep.families import families, family_class
 from giantstep.sweep.blobs import Damaged
 from giantstep.sweep.keys import Ask, Point
-from giantstep.sweep.store import AT_ONCE, Facts, Row, Store, check_version, read_results, row_of, translate_error
+from giantstep.sweep.store import AT_ONCE, Facts, Row, Store, check_version, read_results, row_of, say_errors
 
 _ASK_COLUMNS = "id, family, what, source, formula_version, settings"
 _MOST_MISSED = 2000
@@ -55,13 +55,10 @@ class Health:
 
 @contextmanager
 def open_store(path: str | Path) -> Iterator[sqlite3.Connection]:
-    """Open a store to be read only; what SQLite finds wrong inside the with block is said in a sentence."""
-    try:
-        with closing(_connect(path, "mode=ro", "immutable=1")) as connection:
-            check_version(connection, str(path))
-            yield connection
-    except sqlite3.DatabaseError as error:
-        raise translate_error(error, str(path)) from None
+    """Open a store to be read only."""
+    with say_errors(str(path)), closing(_connect(path, "mode=ro", "immutable=1")) as connection:
+        check_version(connection, str(path))
+        yield connection
 
 
 def _connect(path: str | Path, *modes: str) -> sqlite3.Connection:
@@ -137,17 +134,17 @@ def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> H
         health.pages = "ok" if lines == ["ok"] else "; ".join(" ".join(line.split()) for line in lines)
     except sqlite3.DatabaseError as error:
         health.pages = str(error)
-    asks = {line[0]: ask_of(line[1:]) for line in _readable(connection, "asks", _ASK_COLUMNS)}
+    asks = {line[0]: ask_of(line[1:]) for line in _read_lines(connection, "asks", _ASK_COLUMNS)}
     points = {
         line[0]: (asks.get(line[1]), Point(line[2], line[3], float(line[4])))
-        for line in _readable(connection, "points", "id, ask, digest, scenario, dim")
+        for line in _read_lines(connection, "points", "id, ask, digest, scenario, dim")
     }
-    facts = {line[0]: line for line in _readable(connection, "facts", "id, digest, coords, notes")}
+    facts = {line[0]: line for line in _read_lines(connection, "facts", "id, digest, coords, notes")}
     health.points = len(points)
     known: dict[int, Facts] = {}
     readable: dict[Ask, list[Row]] = {}
     columns = "point, trial, reason, detail, seconds, facts, data, checksum"
-    for number, trial, reason, detail, seconds, fact, data, check in _readable(connection, "results", columns):
+    for number, trial, reason, detail, seconds, fact, data, check in _read_lines(connection, "results", columns):
         ask, point = points.get(number, (None, None))
         if ask is None or point is None:
             health.damaged.append((f"point {number}", int(trial)))
@@ -171,7 +168,7 @@ def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> H
     return health
 
 
-def _readable(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+def _read_lines(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the lines of a table one by one, past those that cannot be read."""
     try:
         last = connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from giantstep.errors import InputError
-from giantstep.sweep.backends import MOST_DEATHS, OnFutures, sendable, workers_lost
+from giantstep.sweep.backends import MOST_DEATHS, OnFutures, lost_workers_error, pickle_task
 from giantstep.sweep.tasks import Done, NotLoaded, Orders, Task, attempt_bytes
 
 _log = logging.getLogger("giantstep")
@@ -66,7 +66,7 @@ class OnDask(OnFutures):
     def _submit(self, task: Task) -> Any:
         from distributed.protocol.pickle import dumps
 
-        return self._client.submit(attempt_on_dask, sendable(task, dumps), self.orders, pure=False)
+        return self._client.submit(attempt_on_dask, pickle_task(task, dumps), self.orders, pure=False)
 
     def _ready(self) -> Iterable[Any]:
         from distributed import wait
@@ -111,7 +111,7 @@ class OnDask(OnFutures):
         if self._workers:
             self._seen = now
         elif self._patience is not None and now - self._seen > self._patience:
-            raise workers_lost(RuntimeError(f"no worker could be started for {self._patience:g} s"))
+            raise lost_workers_error(RuntimeError(f"no worker could be started for {self._patience:g} s"))
         elif now - self._said > _SAY_AGAIN:
             self._said = now
             _log.warning(

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from giantstep.errors import GiantstepError
-from giantstep.sweep.backends import MOST_DEATHS, Finished, Source, loaded, sendable
+from giantstep.sweep.backends import MOST_DEATHS, Finished, Source, check_answer, pickle_task
 from giantstep.sweep.tasks import Orders, Task, attempt_bytes
 from giantstep.workers import Plan, Sign, Tell, Worker
 
@@ -25,14 +25,7 @@ _GRACE = 2.0
 
 
 class _SweepWorker(Worker):
-    """A worker and the task it has.
-
-    Attributes
-    ----------
-    ready : whether it has started.
-    task, message : what it has to do, and as it is sent; None where it is idle.
-    since : when it was sent; infinite before.
-    """
+    """A worker, the task it has (None: it is idle), and since when it works on it (infinite before)."""
 
     def __init__(self, plan: Plan, slot: int, news: queue.SimpleQueue[tuple[_SweepWorker, Any]]) -> None:
         self.slot, self.ready = slot, False
@@ -90,7 +83,7 @@ class Processes:
             task = self._again.pop() if self._again else source()
             if task is None:
                 return
-            message = sendable(task, pickle.dumps), replace(self._orders, slot=slot)
+            message = pickle_task(task, pickle.dumps), replace(self._orders, slot=slot)
             if slot not in self._workers:
                 self._workers[slot] = _SweepWorker(self._plan, slot, self._news)
             worker = self._workers[slot]
@@ -123,7 +116,7 @@ class Processes:
             del self._workers[worker.slot]
             return self._replace_dead(worker, task)
         assert task is not None
-        return [(task, loaded(message, task))]
+        return [(task, check_answer(message, task))]
 
     def _replace_dead(self, worker: _SweepWorker, task: Task | None) -> Finished:
         """Run the task of a dead worker again, or give it up where it has cost too many of them."""
@@ -138,7 +131,7 @@ class Processes:
         name = task.points[0].digest, task.trial
         self._deaths[name] += worker.ready
         if self._deaths[name] >= MOST_DEATHS:
-            return [(task, task.failed(f"its worker process died {MOST_DEATHS} times (killed, or out of memory)"))]
+            return [(task, task.failure(f"its worker process died {MOST_DEATHS} times (killed, or out of memory)"))]
         self._again.append(task)
         return []
 
@@ -154,7 +147,7 @@ class Processes:
         worker.kill()
         del self._workers[worker.slot]
         assert worker.task is not None
-        return [(worker.task, worker.task.failed(f"it took longer than {self._orders.time_limit:g} s"))]
+        return [(worker.task, worker.task.failure(f"it took longer than {self._orders.time_limit:g} s"))]
 
     def close(self) -> None:
         """Stop the workers at once."""

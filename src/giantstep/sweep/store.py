@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,10 +89,9 @@ class Store:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
-        self._lock = threading.RLock()
         if self.path is not None:
             _check_path(self.path)
-        with self._translate_errors():
+        with say_errors(self.name):
             self._connection = sqlite3.connect(
                 self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
@@ -104,23 +102,19 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        new = not self._scalar("SELECT count(*) FROM sqlite_master")
-        if not new:
+        count = "SELECT count(*) FROM sqlite_master"
+        if self._scalar(count):
             check_version(self._connection, str(self.path))
-            self._check_pages()
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("PRAGMA foreign_keys = ON")
-        if new:
+            problem = self._scalar("PRAGMA quick_check(1)")
+            if problem != "ok":
+                raise sqlite3.DatabaseError(str(problem).splitlines()[-1])
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            self._connection.execute(f"PRAGMA {setting}")
+        if not self._scalar(count):
             with self._transaction():
-                if not self._scalar("SELECT count(*) FROM sqlite_master"):
+                if not self._scalar(count):  # another process may have been first
                     for statement in _TABLES.split(";"):
                         self._connection.execute(statement)
-
-    def _check_pages(self) -> None:
-        problem = self._scalar("PRAGMA quick_check(1)")
-        if problem != "ok":
-            raise sqlite3.DatabaseError(str(problem).splitlines()[-1])
 
     def close(self) -> None:
         """Close the file, its write-ahead log taken in where nobody else has it open."""
@@ -142,7 +136,7 @@ class Store:
     def put(self, ask: Ask, rows: Iterable[Row]) -> None:
         """Keep results, all or none of them; a result that is there stays, a failure is replaced."""
         prepared = [(row, encode_arrays(row.values)) for row in rows]
-        with self._translate_errors(), self._transaction():
+        with self._transaction():
             known = self._ask_number(ask)
             batches = {id(row.facts): row.facts for row, _ in prepared}
             facts = {number: self._facts_number(batch) for number, batch in batches.items()}
@@ -181,7 +175,7 @@ class Store:
 
     def remove_results(self, names: Iterable[tuple[str, int]]) -> int:
         """Take out results by name of the point and trial; return how many there were."""
-        with self._translate_errors(), self._transaction():
+        with self._transaction():
             cursor = self._connection.executemany(
                 "DELETE FROM results WHERE point = (SELECT id FROM points WHERE digest = ?) AND trial = ?",
                 list(names),
@@ -190,7 +184,7 @@ class Store:
 
     def remove_asks(self, unwanted: Callable[[str, int], bool]) -> int:
         """Take out what was asked of a family in a formula version that is `unwanted`; return how many results."""
-        with self._translate_errors(), self._transaction():
+        with self._transaction():
             lines = self._connection.execute("SELECT id, family, formula_version FROM asks").fetchall()
             numbers = [(number,) for number, family, version in lines if unwanted(family, version)]
             gone = "DELETE FROM results WHERE point IN (SELECT id FROM points WHERE ask = ?)"
@@ -204,7 +198,7 @@ class Store:
 
     def shrink(self) -> None:
         """Give the space of what was taken out back to the disk."""
-        with self._translate_errors():
+        with say_errors(self.name):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -212,12 +206,12 @@ class Store:
 
     def get(self, points: Sequence[Point]) -> tuple[dict[tuple[str, int], Row], list[tuple[Point, int]]]:
         """Return all results at these points by (point, trial), and those that are damaged."""
-        with self._translate_errors():
+        with say_errors(self.name):
             return read_results(self._connection, points)
 
     def version(self) -> int:
         """Return a number that changes when another process has written."""
-        with self._translate_errors():
+        with say_errors(self.name):
             return int(self._scalar("PRAGMA data_version"))
 
     # -- SQLite -----------------------------------------------------------------------------------
@@ -228,7 +222,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock:
+        with say_errors(self.name):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -238,15 +232,17 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            raise translate_error(error, self.name) from None
+
+@contextmanager
+def say_errors(name: str) -> Iterator[None]:
+    """Say what SQLite finds wrong inside the with block as a sentence of ours."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _translate_error(error, name) from None
 
 
-def translate_error(error: sqlite3.Error, name: str) -> GiantstepError:
+def _translate_error(error: sqlite3.Error, name: str) -> GiantstepError:
     """Return SQLite's error as a sentence of ours, with what can be done about it."""
     reason = str(error)
     code = getattr(error, "sqlite_errorname", "") or ""

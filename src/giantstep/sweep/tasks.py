@@ -67,7 +67,7 @@ class Task:
             rows.append(Row(point, self.trial, values, str(reason), done.detail, share, done.facts))
         return rows
 
-    def failed(self, reason: str, detail: str = "") -> Done:
+    def failure(self, reason: str, detail: str = "") -> Done:
         """Return that there are no numbers, and why."""
         text = f"trial {self.trial}: {reason}" if isinstance(self.work, Draw) else reason
         reasons = np.full(len(self.points), text, dtype=object)
@@ -129,11 +129,11 @@ def attempt(task: Task, orders: Orders) -> Done:
         with deadline(orders.time_limit):
             done = _draw(task.work, orders.slot) if isinstance(task.work, Draw) else _solve(task.work)
     except _TimeUp:
-        done = task.failed(f"it took longer than {orders.time_limit:g} s")
+        done = task.failure(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
-        done = task.failed(f"out of memory ({error})" if str(error) else "out of memory")
+        done = task.failure(f"out of memory ({error})" if str(error) else "out of memory")
     except Exception as error:
-        done = task.failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+        done = task.failure(f"{type(error).__name__}: {error}", traceback.format_exc())
     return replace(done, seconds=time.perf_counter() - start)
 
 
