@@ -59,8 +59,8 @@ class Explorer:
             Route("/", self.file),
             Route("/page/{name}", self.file),
             Route("/plotly.min.js", self.plotly_script),
-            Route("/api/families", self.families),
-            Route("/api/presets", self.presets),
+            Route("/api/families", self.entries),
+            Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
             Route("/api/export/{kind}", self.export, methods=["POST"]),
             Route("/api/experiment", self.start_experiment, methods=["POST"]),
@@ -135,17 +135,11 @@ class Explorer:
             await entries.tell("failed", json.dumps({"stage": "failed", **problem.message}))
         await entries.end()
 
-    def _lines(self, what: str) -> Response:
-        lines = (f"{text}\n" async for _, text in self._list(what).listen())
+    async def entries(self, request: Request) -> Response:
+        """Return the families or the presets, as lines of JSON."""
+        entries = self._list(request.url.path.removeprefix("/api/"))
+        lines = (f"{text}\n" async for _, text in entries.listen())
         return StreamingResponse(lines, media_type="application/x-ndjson")
-
-    async def families(self, request: Request) -> Response:
-        """Return the families, as lines of JSON."""
-        return self._lines("families")
-
-    async def presets(self, request: Request) -> Response:
-        """Return the presets, as lines of JSON."""
-        return self._lines("presets")
 
     def _study(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the study of a request, within bounds; large arrays are those of presets, by name."""
@@ -179,16 +173,11 @@ class Explorer:
         if kind not in EXPORTS:
             raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
         data = parse_body(await request.body(), self.bounds)
-        studies = data.get("studies")
-        if (
-            not isinstance(studies, list)
-            or not 0 < len(studies) <= MOST_STUDIES
-            or not all(isinstance(study, dict) for study in studies)
-        ):
+        studies, view = data.get("studies"), data.get("view", {})
+        if not isinstance(studies, list) or not 0 < len(studies) <= MOST_STUDIES:
             raise InputError(f"`studies` must be a list of 1 to {MOST_STUDIES} studies.")
-        view = data.get("view", {})
-        if not isinstance(view, dict):
-            raise InputError("`view` must be a table.")
+        if not all(isinstance(table, dict) for table in (*studies, view)):
+            raise InputError("`view` and every one of `studies` must be a table.")
         labels, dots, log = view.get("labels"), view.get("dots"), view.get("log", "")
         if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
             labels = [f"curve {number + 1}" for number in range(len(studies))]
