@@ -13,7 +13,7 @@ from giantstep.families import SHIPPED, family_class
 from .conftest import Server, study
 
 FAMILIES = sorted(SHIPPED)
-"""What the server knows; tests of other rooms register families of their own in this process."""
+"""What the server knows; other tests register families of their own in this process."""
 
 REFUSALS = {400, 404, 405, 409, 413, 415, 503, 504}
 EXAMPLES = settings(max_examples=60, suppress_health_check=list(HealthCheck))

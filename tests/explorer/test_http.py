@@ -27,7 +27,7 @@ from giantstep.studyfile import study_fields
 from .conftest import BOUNDS, SCENARIO, Server, study
 
 FAMILIES = sorted(SHIPPED)
-"""What the server knows; tests of other rooms register families of their own in this process."""
+"""What the server knows; other tests register families of their own in this process."""
 
 SLOW = {"step": {"kind": "maximal", "rate": 0.5, "batch_per_dim": 2.0}, "second_layer": "gaussian"}
 

@@ -25,7 +25,7 @@ from giantstep.figures.recipes import Bench, Recipe
 from .conftest import SCENARIO, study
 
 FAMILIES = sorted(SHIPPED)
-"""What the server knows; tests of other rooms register families of their own in this process."""
+"""What the server knows; other tests register families of their own in this process."""
 
 
 def test_a_missing_extra_is_said_in_one_sentence() -> None:

@@ -127,7 +127,7 @@ def sweep(
 
     What the store has is not computed again: an interrupted sweep goes on where it was, and more points or trials
     cost only themselves. Results are named by content (scenario, settings, seed, kind of device, formula version), not
-    by engine, grid or order. What failed stays in the store with its reason, and is tried again where `retry` says so.
+    by backend, grid or order. What failed stays in the store with its reason, and is tried again where `retry` says so.
 
     Parameters
     ----------
