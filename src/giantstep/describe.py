@@ -11,9 +11,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -23,7 +22,7 @@ from giantstep.family import Question, Setting, Variable
 from giantstep.gaussian import Function, Target
 from giantstep.jsondata import json_data, with_infinity
 from giantstep.references import BIBTEX
-from giantstep.scenario import allowed_values
+from giantstep.scenario import allowed_types, allowed_values, bounds_of
 from giantstep.toml import write_toml
 
 _TYPES: dict[type, str] = {
@@ -36,7 +35,6 @@ _TYPES: dict[type, str] = {
     str: "text",
     bool: "true or false",
 }
-_BOUNDS: dict[type, str] = {Gt: "gt", Ge: "ge", Lt: "lt", Le: "le"}
 _WIDTH = 110
 
 
@@ -77,7 +75,7 @@ def _fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, Any]]:
 
 def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    leaves = list(_leaves(info.annotation))
+    leaves = list(allowed_types(info.annotation))
     parts = [leaf for leaf in leaves if _is_part(leaf)]
     about: dict[str, Any] = {
         "name": name,
@@ -90,7 +88,7 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     if not info.is_required():
         about["default"] = _plain(info.default)
     if float in leaves or int in leaves:
-        about["bounds"] = {_BOUNDS[type(m)]: getattr(m, _BOUNDS[type(m)]) for m in info.metadata if type(m) in _BOUNDS}
+        about["bounds"] = {bound.name: value for bound, value in bounds_of(info)}
         about["infinite"] = bool(extra.get("infinite"))
     if parts:
         about["choices"] = [_choice(name, leaf) for leaf in leaves if _is_part(leaf) or not isinstance(leaf, type)]
@@ -143,22 +141,6 @@ def _setting(setting: Setting) -> dict[str, Any]:
     if setting.example is not None:
         about["example"] = [str(value) if isinstance(value, complex) else value for value in _listed(setting.example)]
     return {**about, "choices": list(setting.choices)} if setting.choices else about
-
-
-def _leaves(annotation: Any) -> Iterator[Any]:
-    """Yield the types (or the values of a Literal) an annotation allows."""
-    origin = get_origin(annotation)
-    if origin is Literal:
-        yield from get_args(annotation)
-    elif origin is tuple:
-        yield tuple
-    elif isinstance(annotation, type) and origin is None:
-        yield annotation
-    elif hasattr(annotation, "__metadata__"):
-        yield from _leaves(annotation.__origin__)
-    else:
-        for inner in get_args(annotation):
-            yield from _leaves(inner)
 
 
 def _is_part(leaf: Any) -> bool:

@@ -36,9 +36,9 @@ class InputError(GiantstepError, ValueError):
     def inside(self, parent: str) -> InputError:
         """Return the same error for a field that lies inside `parent`."""
         if self.field is None:
-            return structural(parent, f"Field `{{field}}`: {self}") if parent else self
+            return field_error(parent, f"Field `{{field}}`: {self}") if parent else self
         name = f"{parent}.{self.field}" if parent else self.field
-        return bad_field(name, self.value, self.allowed) if self.allowed else structural(name, self.sentence)
+        return bad_field(name, self.value, self.allowed) if self.allowed else field_error(name, self.sentence)
 
 
 class ConvergenceError(GiantstepError):
@@ -86,7 +86,7 @@ def bad_field(field: str, value: Any, allowed: str) -> InputError:
     return error
 
 
-def structural(field: str, sentence: str) -> InputError:
+def field_error(field: str, sentence: str) -> InputError:
     """Return the error for a field that is missing or unknown; ``{field}`` in `sentence` is its name."""
     error = InputError(sentence.replace("{field}", field))
     error.field, error.sentence = field, sentence

@@ -203,17 +203,9 @@ def _from_netcdf(path: Path) -> xarray.Dataset:
 
     with xarray.open_dataset(path, engine="h5netcdf") as opened:
         result = opened.load()
-    for name, variable in result.variables.items():
-        if variable.dtype == object:
-            result = (
-                result.assign_coords({name: variable.astype(str)})
-                if name in result.coords
-                else result.assign({name: variable.astype(str)})
-            )
-    for variable in result.variables.values():
-        variable.encoding = {}
-    result.encoding = {}
-    return result
+    names = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
+    coords = {name: names.pop(name) for name in result.coords if name in names}
+    return result.assign_coords(coords).assign(names).drop_encoding()
 
 
 def _to_json_file(result: xarray.Dataset, path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel
@@ -18,7 +18,16 @@ from pydantic.fields import FieldInfo
 from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function, Target
-from giantstep.scenario import Scenario, allowed_values, as_number, check_field_name, check_numbers, dotted_names, field
+from giantstep.scenario import (
+    Scenario,
+    allowed_types,
+    allowed_values,
+    as_number,
+    check_field_name,
+    check_numbers,
+    dotted_names,
+    field,
+)
 from giantstep.types import Array, Floats, Indices, Points
 
 DIM: FieldInfo = field("d", "input dimension", ge=1, infinite=True)
@@ -256,17 +265,9 @@ def _is_matrix(value: Any) -> bool:
 
 def _takes_array(scenario: Scenario, name: str) -> bool:
     """Tell whether a field can hold an array (perhaps a name stands there now)."""
-    return name.split(".")[0] in type(scenario).model_fields and _mentions(_declaration(scenario, name), FrozenArray)
-
-
-def _mentions(info: FieldInfo, kind: type) -> bool:
-    waiting: list[Any] = [info.annotation]
-    while waiting:
-        annotation = waiting.pop()
-        if annotation is kind:
-            return True
-        waiting += get_args(annotation)
-    return False
+    if name.split(".")[0] not in type(scenario).model_fields:
+        return False
+    return FrozenArray in allowed_types(_declaration(scenario, name).annotation)
 
 
 def _one_list(name: str, value: Any) -> Any:

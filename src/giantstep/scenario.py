@@ -14,9 +14,10 @@ import importlib
 import json
 import math
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
 
 import numpy as np
 import pydantic
@@ -25,12 +26,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wi
 from pydantic.fields import FieldInfo
 
 from giantstep.dimensions import declare
-from giantstep.errors import InputError, bad_field, nearest, structural
+from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import families, family_class, register
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Points
 
 
 def as_number(value: Any) -> float:
@@ -117,12 +118,32 @@ def field(
     return pydantic.Field(default, description=meaning, json_schema_extra=extra, **given)
 
 
+class Bound(NamedTuple):
+    """A kind of bound: its name, how it is said, and whether values keep it."""
+
+    name: str
+    words: str
+    holds: Callable[[Any, float], Any]
+
+
+_BOUNDS = {
+    Gt: Bound("gt", "above", operator.gt),
+    Ge: Bound("ge", "at least", operator.ge),
+    Lt: Bound("lt", "below", operator.lt),
+    Le: Bound("le", "at most", operator.le),
+}
+
+
+def bounds_of(info: FieldInfo) -> list[tuple[Bound, float]]:
+    """Return the bounds of a numeric field, each with its value."""
+    known = [(_BOUNDS[type(constraint)], constraint) for constraint in info.metadata if type(constraint) in _BOUNDS]
+    return [(bound, getattr(constraint, bound.name)) for bound, constraint in known]
+
+
 def allowed_values(info: FieldInfo) -> str:
     """Say in words what a numeric field allows: ``"a number above 0 (inf is allowed)"``."""
-    words = {Gt: ("above", "gt"), Ge: ("at least", "ge"), Lt: ("below", "lt"), Le: ("at most", "le")}
-    parts = [f"{words[type(m)][0]} {getattr(m, words[type(m)][1]):g}" for m in info.metadata if type(m) in words]
     number = "a whole number" if info.annotation is int else "a number"
-    text = " ".join([number, " and ".join(parts)]).strip()
+    text = " ".join([number, " and ".join(f"{bound.words} {value:g}" for bound, value in bounds_of(info))]).strip()
     return f"{text} (inf is allowed)" if _allows_infinity(info) else text
 
 
@@ -136,15 +157,8 @@ def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
     good = ~np.isnan(values)
     if not _allows_infinity(info):
         good &= np.isfinite(values)
-    for bound in info.metadata:
-        if isinstance(bound, Gt):
-            good &= values > bound.gt
-        elif isinstance(bound, Ge):
-            good &= values >= bound.ge
-        elif isinstance(bound, Lt):
-            good &= values < bound.lt
-        elif isinstance(bound, Le):
-            good &= values <= bound.le
+    for bound, value in bounds_of(info):
+        good &= bound.holds(values, value)
     if info.annotation is int:
         good &= values == np.round(values)
     if not good.all():
@@ -243,34 +257,27 @@ class Scenario(BaseModel):
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
 
-    def check_points(self, points: Mapping[str, Floats]) -> None:
+    def check_points(self, points: Points) -> None:
         """Check a whole grid, as arrays, for what single fields cannot say; raise `bad_field`."""
 
-    def limit(self, points: Mapping[str, Floats], what: str, settings: Mapping[str, Any]) -> Answer:
+    def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
         answer: Answer = self._engine("limit").limit(self, points, what, settings)
         return answer
 
-    def trial(
-        self,
-        points: Mapping[str, Floats],
-        what: str,
-        dim: int,
-        draws: Any,
-        settings: Mapping[str, Any],
-    ) -> dict[str, Array]:
+    def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
         """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
         values: dict[str, Array] = self._engine("experiment").trial(self, points, what, dim, draws, settings)
         return values
 
-    def memory(self, points: Mapping[str, Floats], what: str, dim: int, settings: Mapping[str, Any]) -> int:
+    def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak, on its device."""
         if type(self).trial is not Scenario.trial:  # a family in one file, without engines beside it
             return 0
         estimate = getattr(self._engine("experiment"), "memory", None)
         return 0 if estimate is None else int(estimate(self, points, what, dim, settings))
 
-    def prepare(self, points: Mapping[str, Floats], what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings with what both engines must share filled in (the ``x`` of a spectrum, say)."""
         if type(self).limit is not Scenario.limit:
             return dict(settings)
@@ -404,6 +411,22 @@ def _name(scenario: Scenario) -> str:
     return f"{type(scenario).__name__}({', '.join(inner)})" if inner else type(scenario).__name__
 
 
+def allowed_types(annotation: Any) -> Iterator[Any]:
+    """Yield the types (or the values of a Literal) an annotation allows."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        yield from get_args(annotation)
+    elif origin is tuple:
+        yield tuple
+    elif isinstance(annotation, type) and origin is None:
+        yield annotation
+    elif hasattr(annotation, "__metadata__"):
+        yield from allowed_types(annotation.__origin__)
+    else:
+        for inner in get_args(annotation):
+            yield from allowed_types(inner)
+
+
 def _python_content(model: BaseModel) -> dict[str, Any]:
     return {name: getattr(model, name) for name in type(model).model_fields}
 
@@ -424,14 +447,6 @@ def _translate_errors(model: type[BaseModel]) -> Iterator[None]:
         raise _sentence(model, error) from None
 
 
-_BOUNDS = {
-    "greater_than": "gt",
-    "greater_than_equal": "ge",
-    "less_than": "lt",
-    "less_than_equal": "le",
-}
-
-
 def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputError:
     problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a misspelt name first
     path, info = _field_path(model, problem["loc"])
@@ -442,10 +457,10 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
     if kind == "extra_forbidden":
         names = [name for name in model.model_fields if name != "kind"]
         guess, known = nearest(path, names), ", ".join(names) or "none"
-        return structural(path, f"There is no field `{{field}}` in {model.__name__}{guess}; it has {known}.")
+        return field_error(path, f"There is no field `{{field}}` in {model.__name__}{guess}; it has {known}.")
     if kind == "missing":
-        return structural(path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}.")
-    if kind in _BOUNDS and info is not None:
+        return field_error(path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}.")
+    if kind.startswith(("greater_than", "less_than")) and info is not None:
         return bad_field(path, value, allowed_values(info))
     if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
         return bad_field(path, value, "a table" + _kinds(info))
@@ -462,7 +477,7 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
 
 def _kinds(info: FieldInfo | None) -> str:
     """Name the kinds a part may have: `` with a `kind`, one of none, planted, maximal``."""
-    members = getattr(info.annotation, "__args__", ()) if info is not None else ()
+    members = () if info is None else allowed_types(info.annotation)
     kinds = [str(m.model_fields["kind"].default) for m in members if "kind" in getattr(m, "model_fields", {})]
     return f" with a `kind`, one of {', '.join(kinds)}" if kinds else ""
 

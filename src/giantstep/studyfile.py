@@ -41,7 +41,7 @@ def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
             raise InputError(f"`{name}` must be a table, but is {name}={content[name]!r}.")
     if "scenario" not in content:
         raise InputError(f"{source} has no table [scenario]; it says what is studied.")
-    tables = {name: _expanded(_dotted_tables(content.get(name, {}), name == "grid")) for name in _SECTIONS[1:]}
+    tables = {name: _expand_ranges(_dotted_tables(content.get(name, {}), name == "grid")) for name in _SECTIONS[1:]}
     return {"scenario": from_content(content["scenario"]), "what": content.get("what"), **tables}
 
 
@@ -81,15 +81,15 @@ def _dotted_tables(table: Mapping[str, Any], nested: bool, prefix: str = "") -> 
     return flat
 
 
-def _expanded(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _range(name, value) if _is_range(value) else value for name, value in table.items()}
+def _expand_ranges(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: expand_range(name, value) if _is_range(value) else value for name, value in table.items()}
 
 
 def _is_range(value: Any) -> bool:
     return isinstance(value, Mapping) and "kind" not in value  # what has a kind is a part: a step, say
 
 
-def _range(name: str, table: Mapping[str, Any]) -> Floats:
+def expand_range(name: str, table: Mapping[str, Any]) -> Floats:
     """Return the numbers of ``{ start = 0.3, stop = 5.0, num = 40, scale = "log" }``."""
     check_keys(name, table, ["start", "stop", "num", "scale"])
     missing = sorted(_RANGE - set(table))

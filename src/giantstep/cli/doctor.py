@@ -79,8 +79,11 @@ def _blas() -> list[dict[str, Any]]:
     import scipy.linalg  # noqa: F401, loads the libraries
     from threadpoolctl import threadpool_info
 
-    found = [lib for lib in threadpool_info() if lib["user_api"] == "blas"]
-    return [{"name": lib["internal_api"], "version": lib["version"], "threads": lib["num_threads"]} for lib in found]
+    return [
+        {"name": library["internal_api"], "version": library["version"], "threads": library["num_threads"]}
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    ]
 
 
 def _memory() -> float:

@@ -24,8 +24,8 @@ def exponents(
     """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
     from giantstep.learnability.exponents import exponents as find
 
-    found = find(target, activation)
-    print(_strict(found.to_dict()) if json else found)
+    report = find(target, activation)
+    print(_strict(report.to_dict()) if json else report)
 
 
 def learnable(
@@ -54,10 +54,10 @@ def learnable(
     from giantstep.learnability.learnable import learnable as judge
 
     layer = None if second_layer is None else _numbers(second_layer)
-    found = judge(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
-    data, text = found.to_dict(), [str(found)]
+    verdict = judge(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
+    data, text = verdict.to_dict(), [str(verdict)]
     if experiment is not None:
-        measured = found.experiment(experiment)
+        measured = verdict.experiment(experiment)
         data["experiment"] = {
             **{name: measured[name].values.tolist() for name in ("cosine", "cosine_stderr")},
             **measured.attrs,
@@ -70,7 +70,7 @@ def _numbers(text: str) -> list[float]:
     from giantstep.errors import bad_field
 
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(number) for number in text.split(",")]
     except ValueError:
         raise bad_field("second_layer", text, "numbers separated by commas") from None
 

@@ -1,4 +1,4 @@
-"""Files a command writes: checked before anything is computed, and put in place all together at the end."""
+"""Files a command writes: checked before anything is computed, and all moved to their names together at the end."""
 
 from __future__ import annotations
 

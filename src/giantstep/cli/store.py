@@ -26,15 +26,15 @@ def ls(store: Database, json: Json = False, out: Out = None) -> None:
     """List what was asked, with the points, results and failures of each."""
     from giantstep.sweep.inspect import overview
 
-    found = overview(store)
+    asked = overview(store)
     if json:
-        _print(json_module.dumps(found, allow_nan=False), out)
+        _print(json_module.dumps(asked, allow_nan=False), out)
         return
     lines = [
         f"{line['family']}: {line['what']}, {line['source']}{_settings(line['settings'])}; "
         f"{line['points']} points, {line['results']} results, {line['failed']} failed, {line['seconds']:.3g} s, "
         f"{line['bytes'] / 2**20:.3g} MiB"
-        for line in found
+        for line in asked
     ]
     _print("\n".join(lines) or "The store is empty.", out)
 
@@ -50,45 +50,43 @@ def show(
     """Show points with their scenario, their trials, and why some failed."""
     from giantstep.sweep.inspect import entries
 
-    found = [entry for entry in entries(store, key) if not failures or entry.failures]
-    if key and not found:
+    shown = [entry for entry in entries(store, key) if not failures or entry.failures]
+    if key and not shown:
         raise InputError(f"No point in {str(store)!r} has a key that begins with {key!r}.")
     if json:
-        _print(json_module.dumps([_plain(entry) for entry in found], allow_nan=False), out)
+        _print(json_module.dumps([_plain(entry) for entry in shown], allow_nan=False), out)
         return
-    _print("\n".join(_text(entry, bool(key)) for entry in found) or "Nothing to show.", out)
+    _print("\n".join(_text(entry, bool(key)) for entry in shown) or "Nothing to show.", out)
 
 
 @app.command("export")
 def export(store: Database, out: Out = None) -> None:
     """Write a table with one row per point: .csv, .nc or .parquet."""
     from giantstep.sweep.export import FORMATS
-    from giantstep.sweep.export import export as exported
+    from giantstep.sweep.export import export as write_table
 
     if out is None:
         raise InputError(f"Say where to with --out FILE ({', '.join(FORMATS)}).")
-    rows = exported(store, out)
+    rows = write_table(store, out)
     print(f"wrote {out} with {rows} rows", file=sys.stderr)
 
 
 @app.command("gc")
 def gc(store: Database, json: Json = False) -> None:
-    """Take out damaged results and those of formulas that have changed, and give the room back."""
+    """Take out damaged results and those of formulas that have changed, and free their space."""
     from giantstep.sweep.inspect import collect_garbage
 
-    found = collect_garbage(store)
-    text = (
-        f"{found['damaged']} damaged and {found['outdated']} outdated results taken out, {found['bytes']} bytes freed"
-    )
-    print(json_module.dumps(found) if json else text)
+    removed = collect_garbage(store)
+    counts = f"{removed['damaged']} damaged and {removed['outdated']} outdated results"
+    print(json_module.dumps(removed) if json else f"{counts} taken out, {removed['bytes']} bytes freed")
 
 
 @app.command("verify")
 def verify(store: Database, json: Json = False, out: Out = None) -> None:
     """Read everything and check it; with --out, save what can be read into a new store. Status 1: damaged."""
-    from giantstep.sweep.inspect import verify as verified
+    from giantstep.sweep.inspect import verify as check_store
 
-    health = verified(store, out)
+    health = check_store(store, out)
     if json:
         print(json_module.dumps({**vars(health), "sound": health.sound}, allow_nan=False))
     else:

@@ -59,17 +59,17 @@ def _print(screen: Console, rows: Sequence[Row]) -> None:
     """Print rows of equal length; columns where nothing was computed are left out."""
     if not rows:
         return
-    columns = [number for number in range(len(rows[0])) if not all(_is_nan(row[number][1]) for row in rows)]
+    columns = [column for column in range(len(rows[0])) if not all(_is_nan(row[column][1]) for row in rows)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number in columns:
-        head, value = rows[0][number]
+    for column in columns:
+        head, value = rows[0][column]
         table.add_column(head, justify="left" if isinstance(value, str) else "right", overflow="fold")
     half, left_out = _MOST_ROWS // 2, len(rows) - _MOST_ROWS
-    for place, row in enumerate(rows):
-        if left_out > 0 and place == half:
+    for number, row in enumerate(rows):
+        if left_out > 0 and number == half:
             table.add_row(*["..."] * len(columns))
-        if left_out <= 0 or not half <= place < half + left_out:
-            table.add_row(*(_shown(*row[number]) for number in columns))
+        if left_out <= 0 or not half <= number < half + left_out:
+            table.add_row(*(_shown(*row[column]) for column in columns))
     screen.print(table)
     if left_out > 0:
         screen.print(f"{left_out} of {len(rows)} rows are left out; --out FILE.csv writes all.", soft_wrap=True)
@@ -79,8 +79,8 @@ def _print(screen: Console, rows: Sequence[Row]) -> None:
 def _rows(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[xarray.Dataset, Row]]:
     """Return every point along `dims` with its coordinates and the numbers of `names`."""
     rows = []
-    for place in np.ndindex(*(result.sizes[dim] for dim in dims)):
-        point = result.isel(dict(zip(dims, place)))
+    for indices in np.ndindex(*(result.sizes[dim] for dim in dims)):
+        point = result.isel(dict(zip(dims, indices)))
         row = [(name, point[name].values[()]) for dim in dims for name in _coordinates(result, dim)]
         for name in names:
             for label, numbers in _entries(point, name):
@@ -105,17 +105,17 @@ def _entries(point: xarray.Dataset, name: str) -> list[tuple[str, dict[str, Any]
     """Return the entries of a variable along its small dimensions, each with its label and its numbers."""
     own = [str(dim) for dim in point[name].dims if dim not in ("source", "trial")]
     entries = []
-    for place in np.ndindex(*(point.sizes[dim] for dim in own)):
-        label = ",".join(str(point[dim].values[index]) for dim, index in zip(own, place))
-        entries.append((f"{name}[{label}]" if own else name, _numbers(point, name, dict(zip(own, place)))))
+    for indices in np.ndindex(*(point.sizes[dim] for dim in own)):
+        label = ",".join(str(point[dim].values[index]) for dim, index in zip(own, indices))
+        entries.append((f"{name}[{label}]" if own else name, _numbers(point, name, dict(zip(own, indices)))))
     return entries
 
 
-def _numbers(point: xarray.Dataset, name: str, place: dict[str, int]) -> dict[str, Any]:
+def _numbers(point: xarray.Dataset, name: str, entry: dict[str, int]) -> dict[str, Any]:
     def number(column: str, source: str = "experiment") -> Any:
         if column not in point:
             return math.nan
-        values = point[column].isel({dim: index for dim, index in place.items() if dim in point[column].dims})
+        values = point[column].isel({dim: index for dim, index in entry.items() if dim in point[column].dims})
         if "source" in values.dims:
             values = values.sel(source=source)
         if values.dtype.kind in "UO":  # a name, such as a phase
@@ -130,8 +130,7 @@ def _numbers(point: xarray.Dataset, name: str, place: dict[str, int]) -> dict[st
 
 def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
     """Return the columns of a dimension; a complex coordinate is held as two."""
-    parts = [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords]
-    return parts or [dim]
+    return [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords] or [dim]
 
 
 def _status(point: xarray.Dataset) -> str:

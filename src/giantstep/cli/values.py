@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from giantstep.errors import InputError
-
-_LONGEST = 10_000_000
 
 
 def assignments(option: str, texts: Sequence[str], read: Callable[[str, str], Any]) -> dict[str, Any]:
@@ -54,41 +51,34 @@ def many(name: str, text: str) -> Any:
     value = single(text)
     if isinstance(value, list):
         return value
-    return [single(part) for part in _split(text)]
+    return [single(word) for word in _split(text)]
 
 
 def _range(name: str, text: str) -> Any:
-    import numpy as np
+    from giantstep.studyfile import expand_range
 
-    start, stop, num, *scale = [part.strip() for part in text.split(":")] + [""] * (2 - text.count(":"))
+    table = dict(zip(("start", "stop", "num", "scale", "more"), (single(word.strip()) for word in text.split(":"))))
     try:
-        ends, count = (float(start), float(stop)), int(num)
-    except ValueError:
-        ends, count = (math.nan, math.nan), 0
-    if not all(map(math.isfinite, ends)) or not 1 <= count <= _LONGEST or scale not in ([], ["log"], ["linear"]):
-        raise InputError(f"The range of `{name}` must be start:stop:num or start:stop:num:log, but is {text!r}.")
-    if scale != ["log"]:
-        return np.linspace(*ends, count)
-    if min(ends) <= 0:
-        raise InputError(f"The range of `{name}` must be above 0 on a log scale, but is {text!r}.")
-    return np.geomspace(*ends, count)
+        return expand_range(name, table)
+    except InputError as error:
+        raise InputError(f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}") from None
 
 
 def _split(text: str) -> list[str]:
     """Split at the commas outside of brackets."""
-    parts, depth = [""], 0
+    words, depth = [""], 0
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
         if letter == "," and not depth:
-            parts.append("")
+            words.append("")
         else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
+            words[-1] += letter
+    return [word.strip() for word in words]
 
 
 def dimensions(text: str | None) -> Any:
     """Return ``--dim``: a whole number, or a list of them with commas."""
     if text is None:
         return None
-    values = [single(part) for part in _split(text)]
+    values = [single(word) for word in _split(text)]
     return values if len(values) > 1 else values[0]

@@ -7,16 +7,11 @@ from typing import Any
 
 from giantstep.families._skeleton.scenario import Skeleton
 from giantstep.lab import to_numpy
-from giantstep.types import Floats
+from giantstep.types import Floats, Points
 
 
 def trial(
-    scenario: Skeleton,
-    points: Mapping[str, Floats],
-    what: str,
-    dim: int,
-    draws: Any,
-    settings: Mapping[str, Any],
+    scenario: Skeleton, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]
 ) -> dict[str, Floats]:
     """Draw data once, diagonalise its Gram matrix once, and fit at every ridge."""
     xp, ridge, noise = draws.xp, draws.xp.asarray(points["ridge"]), points["noise"][0]
@@ -32,12 +27,6 @@ def trial(
     return {"test_error": to_numpy(error), "overlap": to_numpy(fitted @ rotated)}
 
 
-def memory(
-    scenario: Skeleton,
-    points: Mapping[str, Floats],
-    what: str,
-    dim: int,
-    settings: Mapping[str, Any],
-) -> int:
+def memory(scenario: Skeleton, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes of the data and of three d-by-d matrices."""
     return int(8 * dim * (points["samples_per_dim"].max() * dim + 3 * dim))

@@ -9,10 +9,10 @@ import numpy as np
 
 from giantstep.families._skeleton.scenario import Skeleton
 from giantstep.family import Answer
-from giantstep.types import Floats
+from giantstep.types import Points
 
 
-def limit(scenario: Skeleton, points: Mapping[str, Floats], what: str, settings: Mapping[str, Any]) -> Answer:
+def limit(scenario: Skeleton, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer with the Stieltjes transform m of the Marchenko-Pastur law at -ridge.
 
     With G = X^T X/d: m = tr(G + ridge)^-1/d solves ridge m^2 + (ridge + alpha - 1) m - 1 = 0, the bias is
