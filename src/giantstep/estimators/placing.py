@@ -161,7 +161,7 @@ def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Pla
     >>> gs.place(X).verdict
     'easy'
     """
-    matrix = _checked_matrix(X)
+    matrix = _check_matrix(X)
     fit = fit_clusters(matrix, _numbers(n_clusters, *matrix.shape), Options(), np.random.default_rng(seed))
     n, d, k, run = len(matrix), int(fit.data.varies.sum()), fit.n_clusters, fit.run
     known: dict[str, Any] = {
@@ -213,7 +213,7 @@ def _theory(clusters: int, samples_per_dim: float, sparsity: float, snr: float) 
     }
 
 
-def _checked_matrix(X: ArrayLike) -> Floats:
+def _check_matrix(X: ArrayLike) -> Floats:
     if hasattr(X, "tocsr"):
         raise InputError("X is a sparse matrix, but a dense one is needed; X.toarray() makes one.")
     try:

@@ -83,7 +83,7 @@ def polynomial_rule(dimensions: int, degree: int) -> JointRule:
 def tensor_rule(dimensions: int, nodes: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
     """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
     count = nodes or NODES.get(dimensions, 16)
-    padded = [Plane((*plane.normal, *(0.0,) * (dimensions - len(plane.normal))), plane.offset) for plane in planes]
+    padded = [plane.within(dimensions) for plane in planes]
 
     def make(count: int) -> JointRule:
         grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))

@@ -36,6 +36,10 @@ class Plane(NamedTuple):
     normal: tuple[float, ...]
     offset: float
 
+    def within(self, dimensions: int) -> Plane:
+        """Return the plane in more dimensions, along the new ones."""
+        return Plane((*self.normal, *(0.0,) * (dimensions - len(self.normal))), self.offset)
+
 
 class Target:
     """A function of k Gaussian variables: h(z1, ..., zk), with k at most 6.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.giant_steps.averages import averages
+from giantstep.families.giant_steps.averages import private_averages
 from giantstep.families.giant_steps.bounds import lower_bound
 
 EX1, EX2 = "(4*z1 + z1**2 + z2)/2", "(z1 + z1**2 + z2 - z2**2)/2"
@@ -105,7 +105,7 @@ def test_an_even_target_stays_at_zero_and_tanh_never_finds_z2():
 @pytest.mark.parametrize("activation", ["tanh", "abs", "leaky_relu(z, 0.2)", "softplus"])
 def test_averages_over_the_private_part(activation):
     u = np.linspace(-2, 2, 9)
-    found = averages(gs.Function(activation), u, 0.8)
+    found = private_averages(gs.Function(activation), u, 0.8)
     e = np.linspace(-10, 10, 2_000_001)
     weights = np.exp(-0.5 * e * e)
     weights /= weights.sum()
@@ -122,7 +122,10 @@ def test_averages_over_the_private_part(activation):
 
 def test_closed_averages_of_relu_are_those_of_quadrature():
     u = np.linspace(-3, 3, 31)
-    closed, tabulated = averages(gs.Function("relu"), u, 0.6), averages(gs.Function("relu(z) + 0*tanh(z)"), u, 0.6)
+    closed, tabulated = (
+        private_averages(gs.Function("relu"), u, 0.6),
+        private_averages(gs.Function("relu(z) + 0*tanh(z)"), u, 0.6),
+    )
     for name in ("S", "V", "D", "De", "Se", "DD", "XD", "XDe", "XXD", "XDD", "XXDD"):
         np.testing.assert_allclose(getattr(closed, name), getattr(tabulated, name), atol=1e-7, err_msg=name)
 

@@ -1,4 +1,4 @@
-"""Bad input of one-pass SGD: refused at the door, in one sentence with the field and what is allowed; and files."""
+"""Bad input of one-pass SGD: refused in one sentence with the field and what is allowed; and files."""
 
 import numpy as np
 import pytest

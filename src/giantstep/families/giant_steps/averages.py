@@ -42,7 +42,7 @@ class Averages:
     XXDD: Floats
 
 
-def averages(activation: Function, u: Floats, spread: float) -> Averages:
+def private_averages(activation: Function, u: Floats, spread: float) -> Averages:
     """Return the averages at all u (N,) for one spread sd = sqrt(q - R)."""
     if spread < _LEAST_SPREAD:
         s, slope, zero = activation(u), activation.derivative(u), np.zeros_like(u)

@@ -161,9 +161,9 @@ def _errors(network: Network, state: overlap_map.Overlaps, space: overlap_map.Sh
 
 def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str, Any]) -> Answer:
     size, cleaned = len(points["rate"]), settings["labels"] == "cleaned"
-    parts = statistics(scenario.target, scenario.activation, int(points["batch_exponent"].max()))
+    hermite = statistics(scenario.target, scenario.activation, int(points["batch_exponent"].max()))
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
-    laws = [orientation(parts, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
+    laws = [orientation(hermite, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
     values = {
         "alignment": np.array([law.alignment for law in laws]),
         "alignment_by_direction": np.array([np.diag(law.matrix) for law in laws]),

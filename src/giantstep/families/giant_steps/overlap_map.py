@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from giantstep.families.giant_steps.averages import Averages, averages
-from giantstep.gaussian import Function, Plane, Target
+from giantstep.families.giant_steps.averages import Averages, private_averages
+from giantstep.gaussian import Function, Target
 from giantstep.gaussian.grids import Grid, hermite_rule, product_grid
 from giantstep.types import Floats
 
@@ -100,23 +100,29 @@ def start(network: Network) -> Overlaps:
 
 @dataclass(frozen=True)
 class Shared:
-    """The shared space at nodes: z (N, k), u (N, T), all coordinates x (N, D), weights; u = x A^T, private spreads."""
+    """The shared space at nodes.
 
-    z: Floats
+    Attributes
+    ----------
+    x, weights : (N, D) orthonormal coordinates, z first, and (N,) weights.
+    A, spread : u = x A^T and the private spreads sd, (T, D) and (T,).
+    averages : one-neuron averages at the nodes, block by block.
+    labels, residual : (N,) h and h - E[f|z, u].
+    clipped : negative overlap that was taken for zero.
+    """
+
     x: Floats
-    u: Floats
+    weights: Floats
     A: Floats
     spread: Floats
-    weights: Floats
-    parts: tuple[Averages, ...]
-    residual: Floats
+    averages: tuple[Averages, ...]
     labels: Floats
+    residual: Floats
     clipped: float
 
 
 def shared_space(network: Network, state: Overlaps) -> Shared:
     """Return a rule over (z, u) with the one-neuron averages at its nodes and the residual h - E[f|z, u]."""
-    k, blocks = state.M.shape[1], len(network.values)
     R = _shared_covariance(network, state)
     sizes, vectors = np.linalg.eigh(R - state.M @ state.M.T)
     scale = max(1.0, float(np.max(state.q)))
@@ -125,14 +131,13 @@ def shared_space(network: Network, state: Overlaps) -> Shared:
         raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
     kept = sizes > NULL * scale
     A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
-    grid = _grid(network, k + int(kept.sum()))
-    u = grid.points @ A.T
+    grid = _grid(network, A.shape[1])
     spread = np.sqrt(np.maximum(state.q - np.sum(A * A, axis=1), 0.0))
-    parts = tuple(averages(network.activation, u[:, t], float(spread[t])) for t in range(blocks))
-    output = sum(network.fractions[t] * network.values[t] * parts[t].S for t in range(blocks))
-    z = grid.points[:, :k]
-    labels = np.asarray(network.target(z), dtype=float)
-    return Shared(z, grid.points, u, A, spread, grid.weights, parts, labels - output, labels, clipped)
+    fields = zip((grid.points @ A.T).T, spread.tolist())
+    averages = tuple(private_averages(network.activation, u, sd) for u, sd in fields)
+    output = sum(weight * block.S for weight, block in zip(network.fractions * network.values, averages))
+    labels = np.asarray(network.target(grid.points[:, : state.M.shape[1]]), dtype=float)
+    return Shared(grid.points, grid.weights, A, spread, averages, labels, labels - output, clipped)
 
 
 def _shared_covariance(network: Network, state: Overlaps) -> Floats:
@@ -150,10 +155,8 @@ def _shared_covariance(network: Network, state: Overlaps) -> Floats:
 
 
 def _grid(network: Network, dims: int) -> Grid:
-    planes = [
-        Plane((*plane.normal, *(0.0,) * (dims - len(plane.normal))), plane.offset) for plane in network.target.planes
-    ]
     if dims <= 4:
+        planes = [plane.within(dims) for plane in network.target.planes]
         nodes = max(8, round(network.fineness * _NODES[dims]))
         return product_grid(dims, planes, hermite_rule(nodes), max(6, round(network.fineness * _PIECE[dims])))
     count = SOBOL_POINTS if network.fineness >= 1 else SOBOL_POINTS // 4
@@ -164,58 +167,41 @@ def _grid(network: Network, dims: int) -> Grid:
 
 def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Shared) -> Gradient:
     """Return the averages of a step on a batch of n = d/inverse_alpha samples (0: the population)."""
-    blocks, k = len(network.values), state.M.shape[1]
     a, counts, ip = network.values, network.counts, network.inverse_width
-    w, E, parts = space.weights, space.residual, space.parts
-    own_force = [E * parts[t].D - ip * a[t] * parts[t].XD for t in range(blocks)]
-    B = np.stack([(w * force) @ space.x for force in own_force])
-    b = np.array([w @ (E * part.De - ip * a[t] * part.XDe) for t, part in enumerate(parts)])
-    beta = np.array([[w @ (parts[t].D * parts[s].Se) for s in range(blocks)] for t in range(blocks)])
+    w, E, blocks = space.weights, space.residual, space.averages
+    B = np.stack([(w * (E * block.D - x * block.XD)) @ space.x for x, block in zip(ip * a, blocks)])
+    b = np.array([w @ (E * block.De - x * block.XDe) for x, block in zip(ip * a, blocks)])
+    beta = np.array([[w @ (block.D * other.Se) for other in blocks] for block in blocks])
     foreign = -ip * beta * a[None, :]  # E F_i e_j for a neuron i of block t and another one j of block s
-    variance = sum(ip * network.fractions[t] * a[t] ** 2 * parts[t].V for t in range(blocks))
+    variance = sum(ip * share * value**2 * block.V for share, value, block in zip(network.fractions, a, blocks))
     phi = B @ space.A.T + foreign * space.spread[None, :]
     phi_own = np.einsum("ti,ti->t", B, space.A) + space.spread * b
-    others = _others(counts, foreign)
-    own_noise = _own_noise(network, space, variance)
-    squared = inverse_alpha * own_noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + _own_pairs(counts, foreign)
+    own, others = np.diag(foreign), np.zeros_like(foreign)
+    if np.all(np.isfinite(counts)):  # sum over neurons l other than i != j of E[F_i e_l] E[F_j e_l]
+        others = (foreign * counts) @ foreign.T - (own[:, None] * foreign.T + foreign * own)
+    noise = inverse_alpha * _own_noise(network, space, variance)
+    squared = noise + np.sum(B * B, axis=1) + b**2 + np.diag(others) + own**2
     pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
     if inverse_alpha > 0:
         pair = pair + inverse_alpha * _pair_noise(network, space, variance)
-    return Gradient(B[:, :k], squared, phi, phi_own, pair)
-
-
-def _others(counts: Floats, foreign: Floats) -> Floats:
-    """Return the sum over neurons l other than i and j of E[F_i e_l] E[F_j e_l], for i != j of blocks t, s."""
-    if not np.all(np.isfinite(counts)):
-        return np.zeros_like(foreign)
-    total = (foreign * counts) @ foreign.T
-    blocks = len(counts)
-    for t in range(blocks):
-        for s in range(blocks):
-            total[t, s] -= foreign[t, t] * foreign[s, t] + foreign[t, s] * foreign[s, s]
-    return total
-
-
-def _own_pairs(counts: Floats, foreign: Floats) -> Floats:
-    """Return what the sum over l other than i alone has more than the diagonal of `_others`."""
-    return np.diag(foreign) ** 2 if np.all(np.isfinite(counts)) else np.zeros(len(counts))
+    return Gradient(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
 
 
 def _own_noise(network: Network, space: Shared, variance: Floats) -> Floats:
     """Return E[F_i^2] of a neuron of every block."""
     w, E, noise = space.weights, space.residual, []
-    for x, part in zip(network.inverse_width * network.values, space.parts):
-        rest = E * E + network.noise + variance - x**2 * part.V
-        noise.append(w @ (rest * part.DD - 2 * x * E * part.XDD + x**2 * part.XXDD))
+    for x, block in zip(network.inverse_width * network.values, space.averages):
+        rest = E * E + network.noise + variance - x**2 * block.V
+        noise.append(w @ (rest * block.DD - 2 * x * E * block.XDD + x**2 * block.XXDD))
     return np.array(noise)
 
 
 def _pair_noise(network: Network, space: Shared, variance: Floats) -> Floats:
     """Return E[F_i F_j] of two different neurons."""
-    scaled, w, E, parts = network.inverse_width * network.values, space.weights, space.residual, space.parts
-    noise = np.empty((len(parts), len(parts)))
-    for t, p in enumerate(parts):
-        for s, o in enumerate(parts[t:], t):
+    scaled, w, E, blocks = network.inverse_width * network.values, space.weights, space.residual, space.averages
+    noise = np.empty((len(blocks), len(blocks)))
+    for t, p in enumerate(blocks):
+        for s, o in enumerate(blocks[t:], t):
             x, y = scaled[t], scaled[s]
             rest = E * E + network.noise + variance - x * x * p.V - y * y * o.V
             value = rest * p.D * o.D - 2 * E * (x * p.XD * o.D + y * p.D * o.XD)
@@ -237,9 +223,9 @@ def step(network: Network, state: Overlaps, moves: Gradient, rate: float) -> Ove
 
 def best_error(network: Network, space: Shared) -> float:
     """Return the error with the best second layer: E y^2 - b^T K^+ b, K = E s_i s_j, b = E y s_i, noise included."""
-    w, parts = space.weights, space.parts
-    S = np.stack([part.S for part in parts])
-    K = (S * w) @ S.T + np.diag([float(w @ part.V) / count for part, count in zip(parts, network.counts)])
+    w, blocks = space.weights, space.averages
+    S = np.stack([block.S for block in blocks])
+    K = (S * w) @ S.T + np.diag([float(w @ block.V) / count for block, count in zip(blocks, network.counts)])
     b = S @ (w * space.labels)
     size = float(w @ space.labels**2)
     fitted = float(b @ np.linalg.lstsq(K, b, rcond=1e-13)[0])

@@ -95,55 +95,57 @@ def spread_of(matrix: Floats) -> float:
     return trace**2 / size if size > 0 else 0.0
 
 
-def orientation(parts: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float) -> Orientation:
+def orientation(
+    hermite: Statistics, order: float, alpha: float, noise: float, cleaned: bool, dim: float
+) -> Orientation:
     """Return the law of the orientation at n = alpha d^order; finite ``dim`` adds (1 - cos^2)/d in every direction.
 
     Cleaned labels lose their Hermite parts below the order as fitted on the batch itself. That takes away the noise
     of those parts too: E[s'^2] becomes E[s'^2] - sum_{j <= order-2} c_{j+1}^2/j!. Raw labels show their lowest part.
     """
-    level, size, k = round(order), parts.second + noise, parts.directions
+    level, size, k = round(order), hermite.second + noise, hermite.directions
     if cleaned:
-        size -= sum(parts.energy(below) for below in range(level))
-        slope = parts.slope_second - sum(parts.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
+        size -= sum(hermite.energy(below) for below in range(level))
+        slope = hermite.slope_second - sum(hermite.c[j + 1] ** 2 / math.factorial(j) for j in range(level - 1))
         seen, noise_size = level, size * slope / alpha
     else:
-        seen = next((m for m in range(1, level) if _dominates(parts, m)), level)
-        noise_size = size * parts.slope_second / alpha if seen == level else 0.0
+        seen = next((m for m in range(1, level) if _dominates(hermite, m)), level)
+        noise_size = size * hermite.slope_second / alpha if seen == level else 0.0
     if seen == 1:
-        C1, C0 = parts.vector(), 0.0 if cleaned else parts.constant
-        linear, effective = parts.c[1] * C1, alpha if level == 1 else math.inf
-        total = float(linear @ linear) + parts.c[2] ** 2 * C0**2 + noise_size
+        C1, C0 = hermite.vector(), 0.0 if cleaned else hermite.constant
+        linear, effective = hermite.c[1] * C1, alpha if level == 1 else math.inf
+        total = float(linear @ linear) + hermite.c[2] ** 2 * C0**2 + noise_size
         matrix = np.outer(linear, linear) / total if total > 0 else np.zeros((k, k))
         spread = float(C1 @ C1) + size / effective
         spike = math.sqrt(float(C1 @ C1) / spread) if spread > 0 else 0.0
     else:
-        matrix, spike = _random_orientation(parts, seen, noise_size), 0.0
+        matrix, spike = _random_orientation(hermite, seen, noise_size), 0.0
     if math.isfinite(dim):
         matrix = matrix + (1 - np.trace(matrix)) / dim * np.eye(k)
     return Orientation(matrix, spike)
 
 
-def _dominates(parts: Statistics, order: int) -> bool:
+def _dominates(hermite: Statistics, order: int) -> bool:
     """Tell whether a part of the labels below order l dominates the gradient: C_1 or C_0 c_2, then C_2, ..."""
-    floor = 1e-14 * parts.second
-    if order == 1 and (parts.c[2] * parts.constant) ** 2 > floor:
+    floor = 1e-14 * hermite.second
+    if order == 1 and (hermite.c[2] * hermite.constant) ** 2 > floor:
         return True
-    return parts.energy(order) * parts.c[order] ** 2 > floor
+    return hermite.energy(order) * hermite.c[order] ** 2 > floor
 
 
-def _random_orientation(parts: Statistics, level: int, noise: float) -> Floats:
+def _random_orientation(hermite: Statistics, level: int, noise: float) -> Floats:
     """Return E[v v^T/(|v|^2 + noise)] for v = (c_l/(l-1)!) C_l(omega^(l-1), .), omega ~ N(0, I_k)."""
-    k = parts.directions
+    k = hermite.directions
     grid = product_grid(k, (), hermite_rule(_NODES[k]), 8)
     v = np.zeros_like(grid.points)
-    for index, value in parts.coefficients[level].items():
+    for index, value in hermite.coefficients[level].items():
         # C_l(omega^(l-1), .)/(l-1)! is the gradient of the polynomial sum_b C_b omega^b/b!, C_b = sqrt(b!) E[h h_b]
         scale = value / math.sqrt(math.prod(math.factorial(n) for n in index))
         for axis, power in enumerate(index):
             if power:
                 lowered = [n - (other == axis) for other, n in enumerate(index)]
                 v[:, axis] += scale * power * np.prod(grid.points**lowered, axis=1)
-    v *= parts.c[level]
+    v *= hermite.c[level]
     total = np.sum(v * v, axis=1) + noise
     if np.all(total == 0):
         return np.zeros((k, k))

@@ -92,13 +92,13 @@ class Algorithm:
 
     def degree(self, activation: int, target: int) -> int | None:
         """Return the degree of F for a polynomial network and target, or None."""
-        one = activation - 1 + max(target, activation)
+        plain = activation - 1 + max(target, activation)
         if self.name == "squared":
-            return one
+            return plain
         if self.name == "correlation":
             return activation - 1 + target
         if self.repeats:
-            return max(one, (activation - 1) * one + max(target, activation * one))
+            return max(plain, (activation - 1) * plain + max(target, activation * plain))
         transform = self.source.polynomial if isinstance(self.source, Function) else None
         return None if transform is None else activation - 1 + target * (len(transform) - 1)
 
@@ -142,34 +142,25 @@ def as_algorithm(source: Any) -> Algorithm:
         return source
     if isinstance(source, str) and source in NAMED:
         return NAMED[source]
-    if isinstance(source, str):
-        try:
-            source = Function(source)
-        except InputError:
-            raise bad_field(
-                "algorithm",
-                source,
-                f"one of {', '.join(NAMED)}, a label transform such as tanh(z), or a callable F(l, y)",
-            ) from None
-    if isinstance(source, Function):
-        transform = source
+    allowed = f"one of {', '.join(NAMED)}, a label transform such as tanh(z), or a callable F(l, y)"
+    try:
+        transform = Function(source) if isinstance(source, str) else source
+    except InputError:
+        raise bad_field("algorithm", source, allowed) from None
+    if isinstance(transform, Function):
 
         def on_label(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
             return net.slopes(fields) * transform(label)[..., None]
 
         return Algorithm(transform.name, on_label, source=transform)
     if not callable(source):
-        raise bad_field("algorithm", source, f"one of {', '.join(NAMED)}, a label transform or a callable F(l, y)")
-    user = source
-
-    def force(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
-        return user(fields, label)
-
-    _try(user)
-    return Algorithm(str(getattr(user, "__name__", type(user).__name__)), force, source=user)
+        raise bad_field("algorithm", source, allowed)
+    _check_callable(source)
+    name = str(getattr(source, "__name__", type(source).__name__))
+    return Algorithm(name, lambda net, fields, label, inner, norm: source(fields, label), source=source)
 
 
-def _try(user: Callable[..., Any]) -> None:
+def _check_callable(user: Callable[..., Any]) -> None:
     """Refuse a callable that does not map fields (n, p) and labels (n,) to (n, p)."""
     needed = "a callable F(l, y) must map arrays (n, p) and (n,) to (n, p), but"
     try:

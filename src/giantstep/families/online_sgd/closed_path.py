@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import asin, nan, pi, sqrt
-from typing import Protocol
 
 import numpy as np
 
@@ -22,17 +21,7 @@ from giantstep.types import Floats
 Step = Callable[[float, float], tuple[float, float]]
 
 
-class ClosedPath(Protocol):
-    """A trajectory of a batch of points."""
-
-    def run(self, updates: int) -> None:
-        """Advance by so many updates."""
-
-    def state(self) -> tuple[Floats, Floats]:
-        """Return (M, Q) of all points, and NaN where a squared norm has passed the limit."""
-
-
-def closed_path(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> ClosedPath | None:
+def closed_path(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> ErfPath | SinglePath | None:
     """Return the trajectory that starts at (M, Q); None unless closed forms describe all target directions."""
     if not isinstance(integrator, ErfIntegrator) or np.linalg.matrix_rank(integrator.teachers) < integrator.k:
         return None

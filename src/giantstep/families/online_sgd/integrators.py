@@ -60,12 +60,12 @@ def _rule_integrator(scenario: OnlineSGD, kind: str, nodes: int | None, points: 
         of_force = algorithm.degree(max(len(activation.polynomial) - 1, 1), target.degree)
         degree = None if of_force is None else 2 * of_force + 2
     hidden = activation.kinks or (target.expression is not None and not target.all_planes)
-    planes = None if hidden else [_whitened(plane, scenario.whitening) for plane in target.planes]
+    planes = None if hidden else [_whiten(plane, scenario.whitening) for plane in target.planes]
     rule = joint_rule(dims, degree=degree, planes=planes, kind=kind, nodes=nodes, points=points, seed=scramble)
     return NodeIntegrator(scenario, rule)
 
 
-def _whitened(plane: Plane, whitening: Floats) -> Plane:
+def _whiten(plane: Plane, whitening: Floats) -> Plane:
     """Return a plane of z in the whitened coordinates zeta, z = C zeta."""
     if np.allclose(whitening, np.eye(len(whitening))):
         return plane

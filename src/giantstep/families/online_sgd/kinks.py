@@ -32,11 +32,11 @@ class KinkIntegrator(Summation):
         if k == 1 and (algorithm.repeats or self.clipped) and target.expression is not None:
             tree = parse_expression(target.expression)
             planes += [Plane((1.0,), -root) for name in tree.variables for root in zeros_of(tree.tree, name)]
-        padded = [Plane((*plane.normal, *(0.0,) * extra), plane.offset) for plane in planes]
         smooth, piece = ((72, 20) if k == 1 else (36, 16) if k == 2 else (20, 10)) if fine else (48, 14)
         if target.degree is not None and not extra and not algorithm.repeats:
             smooth = min(smooth, 24)
-        grid = product_grid(k + extra, padded, hermite_rule(smooth), piece)
+        planes = [plane.within(k + extra) for plane in planes]
+        grid = product_grid(k + extra, planes, hermite_rule(smooth), piece)
         self.z, self.weights = grid.points[:, :k], grid.weights
         super().__init__(scenario, self.z, grid.points[:, k] if extra else None)
         self.kinks = np.array(scenario.activation.kinks)

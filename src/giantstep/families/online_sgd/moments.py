@@ -98,12 +98,12 @@ class Summation:
 
     def forces(self, R: Floats, inner: Floats, noise: Floats) -> Forces:
         """Return drift, chi and spread at the states R (B, p, k + p)."""
-        parts = []
+        chunks = []
         for first in range(0, len(R), self.chunk):
-            some = slice(first, first + self.chunk)
-            nodes = self.nodes(R[some], inner[some], self.labels(noise[some]))
-            parts.append(force_moments(self.scenario, nodes, R[some], inner[some], noise[some]))
-        return parts[0] if len(parts) == 1 else Forces(*map(np.concatenate, zip(*parts)))
+            rows = slice(first, first + self.chunk)
+            nodes = self.nodes(R[rows], inner[rows], self.labels(noise[rows]))
+            chunks.append(force_moments(self.scenario, nodes, R[rows], inner[rows], noise[rows]))
+        return chunks[0] if len(chunks) == 1 else Forces(*map(np.concatenate, zip(*chunks)))
 
     def label_spread(self, R: Floats, inner: Floats, noise: Floats) -> Floats:
         """Return E[F_j F_l |zeta|^2], |zeta|^2 the part of |xi|^2 in the target space."""
@@ -144,9 +144,9 @@ class NodeIntegrator(Summation):
         """Return E(h - f)^2."""
         mse = np.empty(len(R))
         for first in range(0, len(R), self.chunk):
-            some = slice(first, first + self.chunk)
-            output = self.net.output(np.matmul(self.xi, np.swapaxes(R[some], -1, -2)))
-            mse[some] = ((self.clean - output) ** 2) @ self.rule.weights
+            rows = slice(first, first + self.chunk)
+            output = self.net.output(np.matmul(self.xi, np.swapaxes(R[rows], -1, -2)))
+            mse[rows] = ((self.clean - output) ** 2) @ self.rule.weights
         return mse
 
 

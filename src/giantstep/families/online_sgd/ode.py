@@ -41,9 +41,9 @@ def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
     for i in range(len(M)):
         single = _SingleFlow(integrator, drive.take(slice(i, i + 1)), *M.shape[1:])
         end = max(float(wanted[-1]), 1e-9)
-        solution = single.solve(M[i], Q[i], end, 0.01 * end, [single.room], wanted)
+        solution = single.solve(M[i], Q[i], end, 0.01 * end, [single.norm_left], wanted)
         for column, state in enumerate(solution.y.T):
-            Ms[i, column], Qs[i, column] = (part[0] for part in single.unpack(state))
+            Ms[i : i + 1, column], Qs[i : i + 1, column] = single.unpack(state)
     return Ms, Qs
 
 
@@ -60,7 +60,7 @@ def ode_recovery(
         def excess(state: Floats, single: _SingleFlow = single) -> float:
             return float(best_cosine(*single.unpack(state), frame)[0]) - threshold
 
-        solution = single.solve(M[i], Q[i], float(steps[i]), 1.0, [excess, single.room])
+        solution = single.solve(M[i], Q[i], float(steps[i]), 1.0, [excess, single.norm_left])
         reached, lost = solution.t_events
         if len(reached):
             time[i] = reached[0]
@@ -101,8 +101,8 @@ class _SingleFlow:
         Q[0].T[self.low] = state[split:]
         return state[:split].reshape(1, self.p, self.k), Q
 
-    def room(self, state: Floats) -> float:
-        """Return what is left until the point has diverged."""
+    def norm_left(self, state: Floats) -> float:
+        """Return by how much the largest squared norm may still grow before the point has diverged."""
         return DIVERGED - float(np.diagonal(self.unpack(state)[1][0]).max())
 
     def solve(

@@ -54,7 +54,7 @@ Gram = Annotated[Literal["orthogonal", "random"] | Rows, _named_matrix("orthogon
 TargetGram = Annotated[Literal["identity"] | Rows, _named_matrix("identity"), _MATRIX_SCHEMA]
 
 
-def _checked_algorithm(value: Any) -> Any:
+def _read_algorithm(value: Any) -> Any:
     """Return a name, a label transform as a Function, or a callable as an Algorithm."""
     try:
         known = as_algorithm(value)
@@ -78,7 +78,7 @@ def _algorithm_json(value: Any) -> Any:
 
 AlgorithmField = Annotated[
     Literal["squared", "correlation", "extragradient", "sam", "two-step", "exponential"] | Function | Algorithm,
-    BeforeValidator(_checked_algorithm),
+    BeforeValidator(_read_algorithm),
     PlainSerializer(_algorithm_json, when_used="json"),
     WithJsonSchema({"type": "string", "description": f"{', '.join(NAMED)}, or a transform of the label, T(z)"}),
 ]

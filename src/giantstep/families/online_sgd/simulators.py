@@ -12,6 +12,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.start import wishart_factor
 from giantstep.families.online_sgd.states import normalise, rows
 from giantstep.gaussian import semidefinite_factor
 from giantstep.types import Floats
@@ -76,22 +77,13 @@ class LawSimulator:
 
     def _outer(self, block: int) -> Any:
         """Return lower-triangular factors of the Gram matrices outside the known directions, or plain normals."""
-        if not self.algorithm.repeats:
-            return self._bartlett(block, self.p, self.outer)
-        if self.batch <= self.outer:
-            return self._bartlett(block, self.batch, self.outer)
-        return self.draws.normal("outer", (block, self.runs, self.batch, self.outer))
-
-    def _bartlett(self, block: int, size: int, freedom: int) -> Any:
-        """Return factors of `size` x `size` Wishart matrices with so many degrees of freedom."""
-        xp = self.xp
-        generator = self.draws.generator("chi")
+        size, wide = self.batch if self.algorithm.repeats else self.p, (block, self.runs)
+        if size > self.outer:
+            return self.draws.normal("outer", (*wide, size, self.outer))
+        chi = self.draws.generator("chi")
         if size == 1:
-            return xp.sqrt(generator.chisquare(freedom, (block, self.runs)))[..., None, None]
-        factor = xp.tril(self.draws.normal("outer", (block, self.runs, size, size)), -1)
-        for j in range(size):
-            factor[..., j, j] = xp.sqrt(generator.chisquare(freedom - j, (block, self.runs)))
-        return factor
+            return self.xp.sqrt(chi.chisquare(self.outer, wide))[..., None, None]
+        return wishart_factor(self.draws.normal("outer", (*wide, size, size)), chi, self.outer)
 
     def _step(self, M: Any, Q: Any, xi: Any, outer: Any) -> tuple[Any, Any]:
         k, R = self.k, rows(M, Q)

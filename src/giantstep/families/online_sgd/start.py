@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.lab import Draws
-from giantstep.types import Floats
+from giantstep.lab import Draws, array_module
+from giantstep.types import DeviceArray, Floats
 
 
 class Starts(NamedTuple):
@@ -56,16 +56,23 @@ def starts(scenario: OnlineSGD, dim: int, seed: int, trial: int, runs: int) -> S
         return Starts(M, np.broadcast_to(np.array(scenario.initial_gram), (runs, p, p)).copy())
     rest = np.sqrt(np.maximum(1 - (M**2).sum(axis=-1), 0.0))
     across = np.broadcast_to(np.eye(p), (runs, p, p))
-    if scenario.initial_gram == "random":
-        across = _random_correlations(generator, runs, p, dim - k)
+    if scenario.initial_gram == "random":  # Gram matrices of independent unit vectors in d - k dimensions
+        factor = wishart_factor(generator.standard_normal((runs, p, p)), generator, dim - k)
+        factor /= np.linalg.norm(factor, axis=-1, keepdims=True)
+        across = factor @ np.swapaxes(factor, -1, -2)
     return Starts(M, M @ np.swapaxes(M, -1, -2) + rest[:, :, None] * across * rest[:, None, :])
 
 
-def _random_correlations(generator: np.random.Generator, runs: int, p: int, freedom: int) -> Floats:
-    """Return the Gram matrices of p independent unit vectors in so many dimensions, by Bartlett's factor."""
-    factor = np.tril(generator.standard_normal((runs, p, p)), -1)
-    for j in range(p):
-        factor[:, j, j] = np.sqrt(generator.chisquare(freedom - j, runs))
-    factor /= np.linalg.norm(factor, axis=-1, keepdims=True)
-    gram: Floats = factor @ np.swapaxes(factor, -1, -2)
-    return gram
+def wishart_factor(normal: DeviceArray, generator: Any, freedom: int) -> DeviceArray:
+    """Return lower-triangular factors of Wishart matrices with so many degrees of freedom, by Bartlett's rule.
+
+    Parameters
+    ----------
+    normal : (..., p, p) standard normals, for the entries below the diagonal.
+    generator : of the chi-squared variables on the diagonal.
+    """
+    xp = array_module(normal)
+    factor = xp.tril(normal, -1)
+    for j in range(normal.shape[-1]):
+        factor[..., j, j] = xp.sqrt(generator.chisquare(freedom - j, normal.shape[:-2]))
+    return factor

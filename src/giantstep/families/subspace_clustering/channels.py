@@ -18,6 +18,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
+from giantstep.gaussian import gauss_legendre_panels
 from giantstep.solve import bisect
 from giantstep.types import Floats
 
@@ -195,14 +196,11 @@ def _integral(x: Floats, ratio: Chebyshev) -> Floats:
     """Return 2/(nu a^2) times the integral of m_u from 0 to a, at x = log a in any order."""
     order = np.argsort(x)
     ends = np.exp(x[order])
-    starts = np.concatenate([[0.0], ends[:-1]])
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    t = starts[:, None] + 0.5 * (ends - starts)[:, None] * (1 + nodes)
-    values = t * ratio(np.log(np.maximum(t, _LOWEST)))
-    total = np.cumsum(0.5 * (ends - starts) * (values @ weights))
-    result = np.empty_like(x)
-    result[order] = 2 * total / ends**2
-    return result
+    t, weights = gauss_legendre_panels(np.stack([np.append(0.0, ends[:-1]), ends], axis=1), 16)
+    pieces = (weights * t * ratio(np.log(np.maximum(t, _LOWEST)))).sum(axis=1)
+    integral = np.empty_like(x)
+    integral[order] = 2 * np.cumsum(pieces) / ends**2
+    return integral
 
 
 def log_odds(sparsity: ArrayLike) -> Floats:
@@ -335,9 +333,6 @@ def _informed_softplus(b: Floats, gamma: Floats, threshold: Floats, rank: int) -
     return mean
 
 
-_panel = functools.cache(np.polynomial.legendre.leggauss)
-
-
 def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE) -> tuple[Floats, Floats]:
     """Return nodes r and weights, (B, N), of the law of r = sqrt(chi^2), fit for a sigmoid of scale r^2/2 - threshold.
 
@@ -348,10 +343,7 @@ def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE
     with np.errstate(over="ignore"):
         turns = np.sqrt(np.maximum(2 * (threshold[:, None] + _STEPS) / np.maximum(scale, 1e-300)[:, None], 0.0))
     breaks = np.sort(np.concatenate([even, np.minimum(turns, end)], axis=1), axis=1)
-    half = 0.5 * np.diff(breaks, axis=1)[:, :, None]
-    nodes, weight = _panel(order)
-    r = (breaks[:, :-1, None] + half * (1 + nodes)).reshape(len(scale), -1)
-    weights = (half * weight).reshape(len(scale), -1)
+    r, weights = gauss_legendre_panels(breaks, order)
     norm = 2 ** (0.5 * freedom - 1) * math.gamma(0.5 * freedom)
     return r, weights * r ** (freedom - 1) * np.exp(-0.5 * r**2) / norm
 
@@ -379,7 +371,6 @@ def _softplus_mean(scale: Floats, threshold: Floats, rank: int, order: int = _FI
     for first in range(0, len(scale), _CHUNK):
         piece = slice(first, first + _CHUNK)
         r, weights = chi_nodes(scale[piece], threshold[piece], rank, order)
-        mean[piece] = (weights * np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])).sum(
-            axis=1
-        )
+        values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])
+        mean[piece] = (weights * values).sum(axis=1)
     return mean

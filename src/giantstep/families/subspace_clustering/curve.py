@@ -146,10 +146,10 @@ def turning_points(problems: Problems) -> Turning:
     if not len(owner):
         return turning
 
-    def signed(y: Floats, index: Indices) -> Floats:
+    def signed_margin(y: Floats, index: Indices) -> Floats:
         return sign[index] * owners.at(index).margin(np.exp(y))
 
-    a = np.exp(crossing(signed, x[owner, column], x[owner, column + 1]))
+    a = np.exp(crossing(signed_margin, x[owner, column], x[owner, column + 1]))
     lam = owners.snr_of(a)
     for c in np.unique(owner):
         minima = np.flatnonzero((owner == c) & (sign < 0))
@@ -197,15 +197,15 @@ def _margins(problems: Problems, x: Floats) -> Floats:
     return flat.margin(np.exp(x.ravel())).reshape(x.shape)
 
 
-def _weighted(margin: Floats, x: Floats) -> Floats:
+def _margin_per_log(margin: Floats, x: Floats) -> Floats:
     """Return the margin per log a: at the onset it falls like a, which is no loop."""
-    weighted: Floats = margin / np.exp(np.minimum(x, 0.0))
-    return weighted
+    per_log: Floats = margin / np.exp(np.minimum(x, 0.0))
+    return per_log
 
 
 def _zoom(x: Floats, margin: Floats) -> Floats:
     """Return 10 new points around the smallest margin per log a."""
-    smallest = np.clip(_weighted(margin, x).argmin(axis=1), 1, x.shape[1] - 2)
+    smallest = np.clip(_margin_per_log(margin, x).argmin(axis=1), 1, x.shape[1] - 2)
     rows = np.arange(len(x))
     low, high = x[rows, smallest - 1][:, None], x[rows, smallest + 1][:, None]
     return np.asarray(low + (high - low) * ((np.arange(10) + 0.5) / 10))
@@ -338,7 +338,7 @@ def _smallest_margin(channel: AssignmentChannel, alpha: float, rho: float) -> tu
     x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
     for _ in range(8):
         problems = Problems(channel, np.full(len(x), alpha), np.full(len(x), rho))
-        margin = _weighted(problems.margin(np.exp(x)), x)
+        margin = _margin_per_log(problems.margin(np.exp(x)), x)
         if x[1] - x[0] < 1e-7:
             break
         smallest = int(np.clip(margin.argmin(), 1, len(x) - 2))

@@ -117,8 +117,7 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
     answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
     for k in np.unique(points["clusters"]):
         rows = np.flatnonzero(points["clusters"] == k)
-        part = {name: column[rows] for name, column in points.items()}
-        batch = Batch(scenario, int(k), part, settings)
+        batch = Batch(scenario, int(k), {name: column[rows] for name, column in points.items()}, settings)
         solved = _SOLVERS[what][batch.unequal](batch)
         answer.residual[rows] = solved.residual
         answer.status[rows] = np.where(solved.failed, solved.reason, "")

@@ -46,7 +46,7 @@ class Mixture:
             raise bad_field("snr", self.snr, "a number above 0, finite")
         if self.mean not in ("centred", "informative"):
             raise bad_field("mean", self.mean, '"centred" or "informative"')
-        object.__setattr__(self, "weights", _checked_weights(self.clusters, self.weights))
+        object.__setattr__(self, "weights", _check_weights(self.clusters, self.weights))
 
     @property
     def directions(self) -> Floats:
@@ -54,7 +54,7 @@ class Mixture:
         return np.eye(self.clusters) if self.mean == "informative" else cluster_directions(self.weights)
 
 
-def _checked_weights(clusters: int, weights: Sequence[float] | Floats) -> Floats:
+def _check_weights(clusters: int, weights: Sequence[float] | Floats) -> Floats:
     if len(weights) == 0:
         return np.full(clusters, 1 / clusters)
     w = np.asarray(weights, dtype=np.float64)
