@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from giantstep.errors import InputError
-from giantstep.families.mixture_glm.overlaps import loss_of
+from giantstep.families.mixture_glm.labels import loss_of
 from giantstep.risk import fitting
 from giantstep.risk.fitting import fit, smooth
 

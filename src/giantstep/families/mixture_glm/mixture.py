@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.parts import PSD_TOLERANCE, Blocks, Dense, Isotropic, Spiked, smallest_eigenvalue
+from giantstep.families.mixture_glm.parts import (
+    PSD_TOLERANCE,
+    Blocks,
+    Dense,
+    Isotropic,
+    Spiked,
+    joint_gram,
+    smallest_eigenvalue,
+)
 from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
 from giantstep.types import Floats
 
@@ -176,7 +184,7 @@ def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> Mixture:
 
 def check_gram(name: str, teacher_norm: float, tau: Floats, gram: Floats) -> None:
     """Refuse lengths and products of teacher and means that no vectors have."""
-    matrix = np.block([[np.array([[teacher_norm]]), tau[None]], [tau[:, None], gram]])
+    matrix = joint_gram(teacher_norm, tau, gram)
     smallest = smallest_eigenvalue(matrix)
     if smallest < -PSD_TOLERANCE:
         allowed = (

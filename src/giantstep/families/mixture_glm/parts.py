@@ -329,6 +329,11 @@ def smallest_eigenvalue(matrices: Floats) -> float:
     return float(np.linalg.eigvalsh(matrices).min(initial=math.inf)) / scale
 
 
+def joint_gram(teacher_norm: float, tau: Floats, gram: Floats) -> Floats:
+    """Return the Gram matrix [[teacher_norm, tau], [tau, gram]] of the teacher and the means."""
+    return np.block([[np.array([[teacher_norm]]), tau[None]], [tau[:, None], gram]])
+
+
 def check_fractions(weights: Sequence[float]) -> None:
     """Refuse fractions of the coordinates that are none."""
     if min(weights, default=0) <= 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):

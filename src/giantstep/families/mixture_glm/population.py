@@ -1,19 +1,17 @@
-"""The population an experiment draws from: vectors with the prescribed overlaps, samples, teacher fields, labels."""
+"""The population an experiment draws from: vectors with the prescribed overlaps, samples, teacher fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.overlaps import Labels
-from giantstep.families.mixture_glm.parts import Blocks, Dense, Spiked
+from giantstep.families.mixture_glm.labels import draw_vector
+from giantstep.families.mixture_glm.parts import Blocks, Dense, Spiked, joint_gram
 from giantstep.families.mixture_glm.scenario import MixtureGLM
-from giantstep.gaussian import Function
-from giantstep.types import Floats, Indices
+from giantstep.lab import Draws, to_numpy
+from giantstep.types import DeviceArray, Floats, Indices
 
 
 @dataclass
@@ -24,8 +22,7 @@ class Population:
     ----------
     p : (K,) probabilities of the clusters.
     means : (K, d) vectors mu_c.
-    variances : (K, d) variances along the coordinates, or None where `matrices` are given.
-    matrices : (K, d, d) covariances, or None.
+    covariances : (K, d) variances along the coordinates, or (K, d, d) matrices.
     spikes : (J, d) vectors; each adds its outer product to every covariance.
     teacher : theta0, or None where `cross` says how teacher field and inputs go together.
     cross : (K, d) vectors s_c = sqrt(d) Cov_c(nu, x).
@@ -34,13 +31,25 @@ class Population:
 
     p: Floats
     means: Floats
-    variances: Floats | None
-    matrices: Floats | None
+    covariances: Floats
     spikes: Floats
     teacher: Floats | None
     cross: Floats
     rho: Floats
     tau: Floats
+
+    @classmethod
+    def with_teacher(
+        cls, p: Floats, teacher: Floats, means: Floats, covariances: Floats, spikes: Floats | None = None
+    ) -> Population:
+        """Return clusters whose teacher field is <theta0, x>/sqrt(d)."""
+        dim = len(teacher)
+        spikes = np.zeros((0, dim)) if spikes is None else spikes
+        tau = means @ teacher / np.sqrt(dim)
+        population = cls(p, means, covariances, spikes, teacher, np.zeros_like(means), np.zeros(len(p)), tau)
+        population.cross = np.stack([population.covariance_times(c, teacher) for c in range(len(p))])
+        population.rho = population.cross @ teacher / dim
+        return population
 
     @property
     def dim(self) -> int:
@@ -49,22 +58,19 @@ class Population:
 
     def covariance_times(self, c: int, vector: Floats) -> Floats:
         """Return Sigma_c v."""
-        own = self.matrices[c] @ vector if self.matrices is not None else _rows(self.variances)[c] * vector
+        own = self.covariances[c] @ vector if self.covariances.ndim == 3 else self.covariances[c] * vector
         return own + self.spikes.T @ (self.spikes @ vector)
 
     def overlaps(self, w: Floats) -> dict[str, Floats]:
         """Return q_c, m_c, h_c of weights, each (K,)."""
-        d, clusters = self.dim, range(len(self.p))
-        return {
-            "q": np.array([w @ self.covariance_times(c, w) / d for c in clusters]),
-            "m": self.cross @ w / d,
-            "h": self.means @ w / np.sqrt(d),
-        }
+        d = self.dim
+        q = np.array([w @ self.covariance_times(c, w) / d for c in range(len(self.p))])
+        return {"q": q, "m": self.cross @ w / d, "h": self.means @ w / np.sqrt(d)}
 
     def dense(self) -> Floats:
         """Return the covariances as (K, d, d) matrices."""
-        own = self.matrices if self.matrices is not None else np.stack([np.diag(row) for row in _rows(self.variances)])
-        return own + self.spikes.T @ self.spikes
+        own = self.covariances
+        return (own if own.ndim == 3 else np.stack([np.diag(row) for row in own])) + self.spikes.T @ self.spikes
 
     # -- the two single Gaussians --------------------------------------------------------------------
 
@@ -75,49 +81,48 @@ class Population:
         cross = self.p @ self.cross + np.sqrt(self.dim) * (self.p * off) @ away
         rho = float(self.p @ self.rho + self.p @ off**2)
         spikes = np.vstack([self.spikes, np.sqrt(self.p)[:, None] * away])
-        return self._single(mean, spikes, cross, rho, tau)
+        return self._with_one_cluster(mean, spikes, cross, rho, tau)
 
     def within(self) -> Population:
         """Return the centred Gaussian with the mean covariance of the clusters."""
-        return self._single(np.zeros(self.dim), self.spikes, self.p @ self.cross, float(self.p @ self.rho), 0.0)
+        zero = np.zeros(self.dim)
+        return self._with_one_cluster(zero, self.spikes, self.p @ self.cross, float(self.p @ self.rho), 0.0)
 
-    def _single(self, mean: Floats, spikes: Floats, cross: Floats, rho: float, tau: float) -> Population:
-        def averaged(stack: Floats | None) -> Floats | None:
-            return None if stack is None else np.tensordot(self.p, stack, axes=1)[None]
-
+    def _with_one_cluster(self, mean: Floats, spikes: Floats, cross: Floats, rho: float, tau: float) -> Population:
+        covariance = np.tensordot(self.p, self.covariances, axes=1)
         return replace(
-            self, p=np.ones(1), means=mean[None], variances=averaged(self.variances), matrices=averaged(self.matrices),
-            spikes=spikes, cross=cross[None], rho=np.array([rho]), tau=np.array([tau]),
+            self, p=np.ones(1), means=mean[None], covariances=covariance[None], spikes=spikes, cross=cross[None],
+            rho=np.array([rho]), tau=np.array([tau]),
         )  # fmt: skip
 
     # -- samples -------------------------------------------------------------------------------------
 
-    def sample(self, count: int, draws: Any, stream: str = "") -> tuple[Any, Indices, Any]:
+    def sample(self, count: int, draws: Draws, stream: str = "") -> tuple[DeviceArray, Indices, DeviceArray]:
         """Draw inputs (n, d), their clusters and their teacher fields; the first rows do not depend on `count`."""
         xp = draws.xp
-        places = np.cumsum(self.p)[:-1]
-        clusters = np.searchsorted(places, _vector(draws, f"{stream}clusters", count, draws.uniform), side="right")
+        uniform = draw_vector(draws, f"{stream}clusters", count, draws.uniform)
+        clusters = np.searchsorted(np.cumsum(self.p)[:-1], uniform, side="right")
         inputs = xp.empty((count, self.dim))
         for start, stop, rows in draws.chunks(f"{stream}inputs", count, self.dim):
             inputs[start:stop] = rows
-        if self.matrices is not None:
-            for c, root in enumerate(map(_root, self.matrices)):
+        if self.covariances.ndim == 3:
+            for c, root in enumerate(map(_root, self.covariances)):
                 chosen = xp.asarray(clusters == c)
                 inputs[chosen] = inputs[chosen] @ xp.asarray(root)
         else:
-            inputs *= xp.sqrt(xp.asarray(_rows(self.variances)))[xp.asarray(clusters)]
+            inputs *= xp.sqrt(xp.asarray(self.covariances))[xp.asarray(clusters)]
         if len(self.spikes):
             for start, stop, rows in draws.chunks(f"{stream}spikes", count, len(self.spikes)):
                 inputs[start:stop] += rows @ xp.asarray(self.spikes)
         inputs += xp.asarray(self.means)[xp.asarray(clusters)]
         return inputs, clusters, self._fields(inputs, clusters, draws, stream)
 
-    def _fields(self, inputs: Any, clusters: Indices, draws: Any, stream: str) -> Any:
+    def _fields(self, inputs: DeviceArray, clusters: Indices, draws: Draws, stream: str) -> DeviceArray:
         """Return nu: <theta0, x>/sqrt(d), or, where only covariances are known, its Gaussian law given x."""
         xp, root = draws.xp, np.sqrt(self.dim)
         if self.teacher is not None:
             return inputs @ xp.asarray(self.teacher / root)
-        fields = xp.asarray(_vector(draws, f"{stream}fields", len(clusters), draws.normal))
+        fields = xp.asarray(draw_vector(draws, f"{stream}fields", len(clusters), draws.normal))
         for c, matrix in enumerate(self.dense()):
             solution = np.linalg.lstsq(matrix, self.cross[c], rcond=1e-10)[0]
             rest = max(float(self.rho[c] - self.cross[c] @ solution / self.dim), 0.0)
@@ -127,65 +132,16 @@ class Population:
         return fields
 
 
-def labels_of(scenario: MixtureGLM, *, clean: bool = False) -> list[Labels]:
-    """Return how the labels of each cluster are made; clean ones without noise and flips."""
-    noise, flip = (0.0, 0.0) if clean else (scenario.noise, scenario.flip)
-    if scenario.labels == "cluster":
-        return [Labels("cluster", flip=flip, sign=float(sign)) for sign in scenario.signs]
-    if isinstance(scenario.labels, str) and scenario.binary:
-        return [Labels(scenario.labels, noise=noise, flip=flip)] * scenario.clusters
-    function, kinks = _real(scenario.labels)
-    return [Labels("real", function, kinks, noise)] * scenario.clusters
-
-
-def _real(labels: str | Function) -> tuple[Callable[[Any], Any], tuple[float, ...]]:
-    if labels == "linear":
-        return (lambda z: z), ()
-    if labels == "phase":
-        return abs, (0.0,)
-    if labels == "square":
-        return (lambda z: z**2), ()
-    assert isinstance(labels, Function)
-    return labels, tuple(float(kink) for kink in labels.kinks)
-
-
-def draw_labels(labels: list[Labels], fields: Any, clusters: Indices, draws: Any, stream: str = "") -> Any:
-    """Draw the label of each sample given its teacher field and cluster."""
-    xp, law, count = draws.xp, labels[0], len(clusters)
-    if law.kind == "real":
-        assert law.function is not None
-        values = xp.asarray(law.function(fields))
-        if law.noise:
-            values = values + law.noise**0.5 * xp.asarray(_vector(draws, f"{stream}noise", count, draws.normal))
-        return values
-    if law.kind == "sign":
-        noisy = fields
-        if law.noise:
-            noisy = fields + law.noise**0.5 * xp.asarray(_vector(draws, f"{stream}noise", count, draws.normal))
-        values = xp.where(noisy >= 0, 1.0, -1.0)
-    elif law.kind == "cluster":
-        values = xp.asarray(np.array([one.sign for one in labels])[clusters])
-    else:
-        chance = 0.5 * (1 + xp.tanh(fields / 2)) if law.kind == "logit" else 0.5
-        values = xp.where(xp.asarray(_vector(draws, f"{stream}coin", count, draws.uniform)) < chance, 1.0, -1.0)
-    if law.flip:
-        turned = xp.asarray(_vector(draws, f"{stream}flips", count, draws.uniform)) < law.flip
-        values = xp.where(turned, -values, values)
-    return values
-
-
-def _vector(draws: Any, stream: str, count: int, draw: Callable[[str, int], Any]) -> Floats:
-    """Draw numbers a chunk at a time, so that the first ones do not depend on how many are wanted."""
-    from giantstep.lab import to_numpy
-
-    pieces = [to_numpy(draw(stream, draws.chunk)) for _ in range(-(-count // draws.chunk))]
-    return np.concatenate(pieces)[:count]
+def _root(matrix: Floats) -> Floats:
+    """Return R with R^T R = Sigma, so that z R has covariance Sigma."""
+    values, axes = np.linalg.eigh(matrix)
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
 
 
 # -- vectors with prescribed overlaps --------------------------------------------------------------------------
 
 
-def populate(scenario: MixtureGLM, dim: int, draws: Any) -> Population:
+def populate(scenario: MixtureGLM, dim: int, draws: Draws) -> Population:
     """Draw the vectors of one trial: teacher, means and spikes with exactly the overlaps of the scenario."""
     parts = scenario.covariances
     if isinstance(parts, Dense):
@@ -194,16 +150,15 @@ def populate(scenario: MixtureGLM, dim: int, draws: Any) -> Population:
         return _blocks(scenario, parts, dim, draws)
     if isinstance(parts, Spiked):
         return _spiked(scenario, parts, dim, draws)
-    gram = joint_gram(scenario)
+    gram = _gram(scenario)
     vectors = with_gram(gram, _normals(draws, dim, len(gram)))
     variances = np.tile(np.array(parts.values)[:, None], dim)
-    return _plain(scenario, vectors[0] * np.sqrt(dim), vectors[1:], variances, None)
+    return Population.with_teacher(scenario.p, vectors[0] * np.sqrt(dim), vectors[1:], variances)
 
 
-def joint_gram(scenario: MixtureGLM) -> Floats:
+def _gram(scenario: MixtureGLM) -> Floats:
     """Return the Gram matrix of (theta0/sqrt(d), mu_1..mu_K)."""
-    tau = scenario.tau[None, :]
-    return np.block([[np.array([[scenario.teacher_norm]]), tau], [tau.T, scenario.gram]])
+    return joint_gram(scenario.teacher_norm, scenario.tau, scenario.gram)
 
 
 def with_gram(gram: Floats, normals: Floats) -> Floats:
@@ -219,6 +174,10 @@ def with_gram(gram: Floats, normals: Floats) -> Floats:
     return root @ frame.T
 
 
+def _normals(draws: Draws, dim: int, count: int) -> Floats:
+    return to_numpy(draws.normal("vectors", (dim, count)))
+
+
 def block_sizes(weights: Floats, dim: int) -> Indices:
     """Return how many of d coordinates each block has: shares rounded so that they add up."""
     wanted = weights / weights.sum() * dim
@@ -228,40 +187,11 @@ def block_sizes(weights: Floats, dim: int) -> Indices:
     return sizes
 
 
-def _normals(draws: Any, dim: int, count: int) -> Floats:
-    from giantstep.lab import to_numpy
-
-    return to_numpy(draws.normal("vectors", (dim, count)))
-
-
-def _plain(
-    scenario: MixtureGLM,
-    teacher: Floats,
-    means: Floats,
-    variances: Floats | None,
-    matrices: Floats | None,
-    spikes: Any = None,
-) -> Population:
-    dim = len(teacher)
-    spikes = np.zeros((0, dim)) if spikes is None else spikes
-    found = Population(
-        scenario.p, means, variances, matrices, spikes, teacher, np.zeros_like(means), np.zeros(len(means)),
-        means @ teacher / np.sqrt(dim),
-    )  # fmt: skip
-    found.cross = np.stack([found.covariance_times(c, teacher) for c in range(len(means))])
-    found.rho = found.cross @ teacher / dim
-    return found
-
-
-def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Any) -> Population:
-    weights, count = np.array(parts.weights), scenario.clusters
-    sizes = block_sizes(weights, dim)
+def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Draws) -> Population:
+    sizes, count = block_sizes(np.array(parts.weights), dim), scenario.clusters
     variances = np.repeat(np.asarray(parts.values), sizes, axis=1)
-    moments = (
-        [np.asarray(one) for one in np.asarray(parts.moments)] if parts.moments.size else _moments(scenario, parts)
-    )
     pieces = []
-    for moment, size in zip(moments, sizes):
+    for moment, size in zip(np.asarray(parts.moments) if parts.moments.size else _moments(scenario, parts), sizes):
         normals = _normals(draws, int(size), len(moment))
         if parts.law == "fixed":
             values, axes = np.linalg.eigh(moment)
@@ -270,50 +200,37 @@ def _blocks(scenario: MixtureGLM, parts: Blocks, dim: int, draws: Any) -> Popula
             pieces.append(with_gram(moment, normals) * np.sqrt(size) if size else np.zeros((len(moment), 0)))
     vectors = np.concatenate(pieces, axis=1)
     if not parts.moments.size:
-        return _plain(scenario, vectors[0], vectors[1:] / np.sqrt(dim), variances, None)
-    return Population(
-        scenario.p, vectors[count:] / np.sqrt(dim), variances, None, np.zeros((0, dim)), None, vectors[:count],
-        np.array(parts.teacher_variance), scenario.tau,
-    )  # fmt: skip
+        return Population.with_teacher(scenario.p, vectors[0], vectors[1:] / np.sqrt(dim), variances)
+    means, rho = vectors[count:] / np.sqrt(dim), np.array(parts.teacher_variance)
+    return Population(scenario.p, means, variances, np.zeros((0, dim)), None, vectors[:count], rho, scenario.tau)
 
 
 def _moments(scenario: MixtureGLM, parts: Blocks) -> list[Floats]:
     """Return, for each block, the second moment of a coordinate of (theta0, sqrt(d) mu_1..mu_K)."""
-    blocks, count = len(parts.weights), scenario.clusters
-    teacher = np.array(parts.teacher) if parts.teacher else np.full(blocks, scenario.teacher_norm)
-    means = np.asarray(parts.means) if parts.means.size else np.broadcast_to(scenario.gram, (blocks, count, count))
-    along = np.asarray(parts.teacher_means) if parts.teacher_means.size else np.tile(scenario.tau, (blocks, 1))
-    return [
-        np.block([[np.array([[teacher[k]]]), along[k][None, :]], [along[k][:, None], means[k]]]) for k in range(blocks)
-    ]
+    blocks = len(parts.weights)
+    teacher = parts.teacher or [scenario.teacher_norm] * blocks
+    means = np.asarray(parts.means) if parts.means.size else [scenario.gram] * blocks
+    along = np.asarray(parts.teacher_means) if parts.teacher_means.size else [scenario.tau] * blocks
+    return [joint_gram(*block) for block in zip(teacher, along, means)]
 
 
-def _dense(scenario: MixtureGLM, parts: Dense, dim: int, draws: Any) -> Population:
+def _dense(scenario: MixtureGLM, parts: Dense, dim: int, draws: Draws) -> Population:
     if dim != parts.dim:
         raise bad_field("dim", dim, f"{parts.dim}, the size of the covariance matrices")
-    matrices, root = np.asarray(parts.matrices), np.sqrt(dim)
-    gram = joint_gram(scenario)
+    matrices, root, gram = np.asarray(parts.matrices), np.sqrt(dim), _gram(scenario)
     normals = _normals(draws, dim, len(gram))
-    known = {i: vector for i, vector in enumerate([np.asarray(parts.teacher) / root, *np.asarray(parts.means)])} if (
-        parts.teacher.size and parts.means.size
-    ) else {}  # fmt: skip
-    if not known and parts.teacher.size:
-        known = {0: np.asarray(parts.teacher) / root}
-    elif not known and parts.means.size:
-        known = {i + 1: vector for i, vector in enumerate(np.asarray(parts.means))}
-    vectors = _completed(gram, known, normals)
-    if parts.cross.size:
-        return Population(
-            scenario.p, vectors[1:], None, matrices, np.zeros((0, dim)), None, np.asarray(parts.cross),
-            np.array(parts.teacher_variance), scenario.tau,
-        )  # fmt: skip
-    return _plain(scenario, vectors[0] * root, vectors[1:], None, matrices)
+    known = {0: np.asarray(parts.teacher) / root} if parts.teacher.size else {}
+    if parts.means.size:
+        known |= {i + 1: mean for i, mean in enumerate(np.asarray(parts.means))}
+    vectors = _complete(gram, known, normals) if known else with_gram(gram, normals)
+    if not parts.cross.size:
+        return Population.with_teacher(scenario.p, vectors[0] * root, vectors[1:], matrices)
+    cross, rho = np.asarray(parts.cross), np.array(parts.teacher_variance)
+    return Population(scenario.p, vectors[1:], matrices, np.zeros((0, dim)), None, cross, rho, scenario.tau)
 
 
-def _completed(gram: Floats, known: dict[int, Floats], normals: Floats) -> Floats:
+def _complete(gram: Floats, known: dict[int, Floats], normals: Floats) -> Floats:
     """Return vectors with this Gram matrix of which some are known: the others lean on them as it says."""
-    if not known:
-        return with_gram(gram, normals)
     have, miss = sorted(known), [i for i in range(len(gram)) if i not in known]
     given = np.stack([known[i] for i in have])
     vectors = np.zeros((len(gram), len(normals)))
@@ -326,28 +243,13 @@ def _completed(gram: Floats, known: dict[int, Floats], normals: Floats) -> Float
     return vectors
 
 
-def _spiked(scenario: MixtureGLM, parts: Spiked, dim: int, draws: Any) -> Population:
-    count = len(parts.strengths)
-    towards = np.zeros((2, count))
-    for row, name in enumerate(("teacher_alignment", "mean_alignment")):
-        if getattr(parts, name):
-            towards[row] = getattr(parts, name)
-    gram = np.block([[joint_gram(scenario), towards], [towards.T, np.eye(count)]])
+def _spiked(scenario: MixtureGLM, parts: Spiked, dim: int, draws: Draws) -> Population:
+    along = np.stack([parts.along_teacher, parts.along_mean])
+    gram = np.block([[_gram(scenario), along], [along.T, np.eye(len(parts.strengths))]])
     sizes = block_sizes(np.array(parts.weights), dim)
     pieces = [with_gram(gram, _normals(draws, int(size), len(gram))) * np.sqrt(size) for size in sizes]
     vectors = np.concatenate(pieces, axis=1)
     variances = np.repeat(np.array(parts.values)[None], sizes, axis=1)
     unit = vectors[1:] / np.sqrt(dim)
     spikes = np.sqrt(np.array(parts.strengths))[:, None] * unit[1:]
-    return _plain(scenario, vectors[0], unit[:1], variances, None, spikes)
-
-
-def _rows(variances: Floats | None) -> Floats:
-    assert variances is not None
-    return variances
-
-
-def _root(matrix: Floats) -> Floats:
-    """Return R with R^T R = Sigma, so that z R has covariance Sigma."""
-    values, axes = np.linalg.eigh(matrix)
-    return np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
+    return Population.with_teacher(scenario.p, vectors[0], unit[:1], variances, spikes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from giantstep.families.mixture_glm.mixture import Mixture, describe
-from giantstep.gaussian import Function, as_function
+from giantstep.gaussian import Function
 from giantstep.risk import (
     BinaryLabels,
     GivenLabels,
@@ -29,7 +29,6 @@ from giantstep.types import Floats, Indices, Points
 if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
-_REAL = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 _LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
 _LOSSES: dict[str, Loss] = {
     "square": Square(),
@@ -113,10 +112,9 @@ class Problem:
     def of(cls, scenario: MixtureGLM, points: Points) -> Problem:
         """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
         one = np.ones(len(points["samples_per_dim"]))
-        labels = scenario.labels
         return cls(
             describe(scenario),
-            as_function(_REAL[labels]) if isinstance(labels, str) and labels in _REAL else labels,
+            scenario.label_function or scenario.labels,
             scenario.signs,
             scenario.loss,
             scenario.intercept,

@@ -33,8 +33,8 @@ from giantstep.gaussian import Function, as_function
 from giantstep.scenario import Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
-REAL_LABELS = ("linear", "phase", "square")
-"""Names of labels that are real numbers (expressions are too)."""
+REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
+"""Names of labels that are real numbers, as functions of the teacher field."""
 CLASS_LABELS = ("sign", "logit", "cluster", "random")
 """Names of labels that are 1 or -1."""
 REFERENCES = ("matched", "within")
@@ -372,7 +372,14 @@ class MixtureGLM(Scenario):
     @property
     def binary(self) -> bool:
         """Whether labels are 1 and -1."""
-        return isinstance(self.labels, str) and self.labels in CLASS_LABELS
+        return self.label_function is None
+
+    @property
+    def label_function(self) -> Function | None:
+        """The function f0 of the teacher field where labels are real numbers."""
+        if isinstance(self.labels, str):
+            return as_function(REAL_LABELS[self.labels]) if self.labels in REAL_LABELS else None
+        return self.labels
 
     @property
     def uses_teacher(self) -> bool:

@@ -7,74 +7,18 @@ so that one-dimensional quadrature is left. It is written apart from the limit's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, ndtr
+from scipy.special import ndtr
 
+from giantstep.families.mixture_glm.labels import Labels, loss_of
+from giantstep.gaussian import gauss_legendre_panels
 from giantstep.types import Floats
 
-_REACH, _PANEL = 9.0, 0.75
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-_HERMITE, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(101)
-
-
-@dataclass(frozen=True)
-class Labels:
-    """How labels are made of the teacher field in one cluster.
-
-    Attributes
-    ----------
-    kind : sign, logit, cluster, random, or ``real`` for y = function(nu) + sqrt(noise) N(0, 1).
-    function : f0 of real labels.
-    kinks : where f0 is not smooth.
-    noise, flip : variance of the noise; probability that a class is turned.
-    sign : label of the cluster for ``cluster``.
-    """
-
-    kind: str
-    function: Callable[[Any], Any] | None = None
-    kinks: tuple[float, ...] = ()
-    noise: float = 0.0
-    flip: float = 0.0
-    sign: float = 1.0
-
-    @property
-    def binary(self) -> bool:
-        """Whether labels are 1 and -1."""
-        return self.kind != "real"
-
-    def probability(self, mean: Floats, variance: float) -> Floats:
-        """Return P(y = 1) where the teacher field is N(mean, variance)."""
-        if self.kind == "sign":
-            spread = np.sqrt(variance + self.noise)
-            up = ndtr(mean / spread) if spread > 0 else 0.5 * (1 + np.sign(mean))
-        elif self.kind == "logit":
-            fields = mean[..., None] + np.sqrt(variance) * _HERMITE
-            up = expit(fields) @ _HERMITE_WEIGHTS / _HERMITE_WEIGHTS.sum()
-        elif self.kind == "cluster":
-            up = np.full(mean.shape, 0.5 * (1 + self.sign))
-        else:
-            up = np.full(mean.shape, 0.5)
-        return (1 - 2 * self.flip) * up + self.flip
-
-
-def loss_of(loss: str, threshold: float) -> Callable[[Any, Any], Any]:
-    """Return l(y, z); the limits `interpolate` and `maxmargin` have the losses they are limits of."""
-    if loss in ("square", "interpolate"):
-        return lambda y, z: 0.5 * (y - z) ** 2
-    if loss == "logistic":
-        return lambda y, z: np.logaddexp(0.0, -y * z)
-    if loss in ("hinge", "maxmargin"):
-        return lambda y, z: np.maximum(1 - y * z, 0.0)
-
-    def huber(y: Any, z: Any) -> Any:
-        clipped = np.clip(y - z, -threshold, threshold)
-        return clipped * (y - z - 0.5 * clipped)
-
-    return huber
+_REACH, _PANEL, _NODES = 9.0, 0.75, 12
 
 
 @dataclass(frozen=True)
@@ -98,24 +42,20 @@ class Fresh:
         slope = self.m / self.q if self.q > 0 else 0.0
         return self.labels.probability(self.tau + slope * (prediction - self.mean), self._unexplained)
 
-    def _edges(self, *kinks: float) -> Floats:
-        """Return panel ends for an integral over the prediction; steep label probabilities get panels of their own."""
-        spread = np.sqrt(self.q)
-        ends = self.mean + spread * np.arange(-_REACH, _REACH + _PANEL / 2, _PANEL)
-        places = [*kinks]
-        if self.labels.kind == "sign" and self.m:
-            centre = self.mean - self.tau * self.q / self.m
-            width = np.sqrt(self._unexplained + self.labels.noise) * self.q / abs(self.m)
-            places += [centre + width * k for k in (-6.0, -3.0, -1.5, 0.0, 1.5, 3.0, 6.0)]
-        inside = [place for place in places if ends[0] < place < ends[-1]]
-        return np.unique(np.concatenate([ends, inside]))
+    def _steps(self) -> list[float]:
+        """Return predictions around which the label's probability is steep, which get panels of their own."""
+        if self.labels.kind != "sign" or not self.m:
+            return []
+        centre = self.mean - self.tau * self.q / self.m
+        width = np.sqrt(self._unexplained + self.labels.noise) * self.q / abs(self.m)
+        return [centre + width * k for k in (-6.0, -3.0, -1.5, 0.0, 1.5, 3.0, 6.0)]
 
     def average(self, value: Callable[[Any, Any], Any], *kinks: float) -> float:
         """Return E value(y, prediction) for classes; `value` has kinks where the prediction is one of these."""
         if self.q <= 0:
             chance = float(self._up(np.array([self.mean]))[0])
             return float(chance * value(1.0, self.mean) + (1 - chance) * value(-1.0, self.mean))
-        nodes, weights = _composite(self._edges(*kinks))
+        nodes, weights = _panels(self.mean, self.q, [*kinks, *self._steps()])
         density = np.exp(-0.5 * (nodes - self.mean) ** 2 / self.q) / np.sqrt(2 * np.pi * self.q)
         up = self._up(nodes)
         return float((weights * density) @ (up * value(1.0, nodes) + (1 - up) * value(-1.0, nodes)))
@@ -129,10 +69,7 @@ class Fresh:
         if self.rho <= 0:
             field, weights, slope = np.array([self.tau]), np.ones(1), 0.0
         else:
-            spread = np.sqrt(self.rho)
-            ends = self.tau + spread * np.arange(-_REACH, _REACH + _PANEL / 2, _PANEL)
-            inside = [kink for kink in self.labels.kinks if ends[0] < kink < ends[-1]]
-            field, weights = _composite(np.unique(np.concatenate([ends, inside])))
+            field, weights = _panels(self.tau, self.rho, function.kinks)
             weights = weights * np.exp(-0.5 * (field - self.tau) ** 2 / self.rho) / np.sqrt(2 * np.pi * self.rho)
             slope = self.m / self.rho
         centre = np.asarray(function(field)) - self.mean - slope * (field - self.tau)
@@ -177,10 +114,11 @@ class Fresh:
         return self.average(lambda y, z: 1.0 * (y * z <= at), at, -at)
 
 
-def _composite(edges: Floats) -> tuple[Floats, Floats]:
-    half = 0.5 * np.diff(edges)
-    nodes = edges[:-1, None] + half[:, None] * (1 + _NODES)
-    return nodes.ravel(), (half[:, None] * _WEIGHTS).ravel()
+def _panels(mean: float, variance: float, kinks: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return nodes and weights over the bulk of N(mean, variance), with panels that end at the kinks."""
+    ends = mean + np.sqrt(variance) * np.arange(-_REACH, _REACH + _PANEL / 2, _PANEL)
+    inside = [kink for kink in kinks if ends[0] < kink < ends[-1]]
+    return gauss_legendre_panels(np.unique(np.concatenate([ends, inside])), _NODES)
 
 
 def _mean_huber(centre: Floats, spread: float, threshold: float) -> Floats:
