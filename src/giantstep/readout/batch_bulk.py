@@ -19,9 +19,9 @@ The channels of the features are t, psi, y of (6.7), in this order; `g` of a res
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from giantstep.readout.batch_signal import signal_covariance
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import packing
 from giantstep.readout.pencil import Pencil, linearise, scale_direction
+from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
@@ -36,7 +37,7 @@ MAX_STEPS, PROBE_STEPS = 300, 15
 
 
 @dataclass(frozen=True)
-class BatchBulk:
+class BatchBulk(Stacked):
     """What the step on a finite batch leaves behind, for B points with k blocks."""
 
     even: bool
@@ -55,14 +56,8 @@ class BatchBulk:
     chunk: ClassVar[int] = 16
     packed_only: ClassVar[bool] = True
     edge_margin: ClassVar[float] = 1e-3
-
-    def take(self, index: Any) -> BatchBulk:
-        """Return the points in `index`."""
-        rows = {field.name: getattr(self, field.name)[index] for field in fields(self) if field.name != "even"}
-        taken = BatchBulk(even=self.even, **rows)
-        if "ladder" in self.__dict__:
-            taken.__dict__["ladder"] = self.ladder[index]
-        return taken
+    shared: ClassVar[tuple[str, ...]] = ("even",)
+    derived: ClassVar[tuple[str, ...]] = ("ladder",)
 
     def columns(self, count: int) -> Floats:
         """Return what tells parameter sets apart, (B, 2k + 1)."""
@@ -172,7 +167,7 @@ def _newton_step(
     """Return the Newton iterate of (gm, R); R is NaN where the step is too long to be trusted."""
     count, k = R.shape
     right = np.concatenate([mismatch_g.reshape(count, -1), -mismatch_R], axis=1)
-    change = solve_each(linearise(batch, pencil, R, D).matrix, right[:, :, None])[:, :, 0]
+    change = solve_each(linearise(batch, pencil, R, D)[0], right[:, :, None])[:, :, 0]
     step = change[:, -k:]
     trusted = np.max(np.abs(step), axis=1) < 1
     return pencil.gm + change[:, :-k].reshape(pencil.gm.shape), np.where(trusted[:, None], R * (1 + step), np.nan)
@@ -194,32 +189,32 @@ class BatchTangents:
         """Differentiate the inner solution; one factorisation serves all K directions."""
         R, S = response.R, response.S
         pencil = Pencil.at(batch, response.g, R, response.Vh1)
-        linear = linearise(batch, pencil, R, response.D)
+        matrix, moved_y = linearise(batch, pencil, R, response.D)
         (count, k), size = R.shape, batch.size
         rows, columns = packing(k).rows, packing(k).columns
         pairs, square, directions = len(rows), size * size, len(rows) + k
         dVh1 = np.zeros((directions, k, k))
         dVh1[np.arange(pairs), rows, columns] = dVh1[np.arange(pairs), columns, rows] = 1.0
-        dz = np.zeros((count, directions, size, size), linear.matrix.dtype)
+        dz = np.zeros((count, directions, size, size), matrix.dtype)
         dz[:, :, :k, :k] = pencil.scale[:, None] * dVh1
         complement, N = (np.eye(size) - pencil.y @ pencil.image)[:, None], pencil.N[:, None]
         S_full = (pencil.y @ pencil.N)[:, None]
-        right = np.zeros((count, square + k, directions), linear.matrix.dtype)
+        right = np.zeros((count, square + k, directions), matrix.dtype)
         right[:, :square] = (N @ dz @ complement).reshape(count, directions, square).swapaxes(1, 2)
         q = np.arange(k)
         right[:, square + q] = -(N @ dz @ S_full)[:, :, q, q].swapaxes(1, 2)
         right[:, square + q, pairs + q] -= R
-        change = solve_each(linear.matrix, right).swapaxes(1, 2)
+        change = solve_each(matrix, right).swapaxes(1, 2)
         dgm = change[:, :, :square].reshape(count, directions, size, size)
         dlog = change[:, :, square:]
-        dy = -(linear.pair[:, None] @ dgm.reshape(count, directions, square, 1)).reshape(dgm.shape)
+        dy = (moved_y[:, None] @ dgm.reshape(count, directions, square, 1)).reshape(dgm.shape)
         for block in range(k):
             dz = dz + dlog[:, :, block, None, None] * scale_direction(pencil, block, k)[:, None]
         dS = (complement @ dy @ N - S_full @ dz @ S_full)[:, :, :k, :k]
         dS = pencil.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
         dR = dlog * R[:, None]
-        matrix = -np.concatenate([dS[:, :, rows, columns], dR], axis=2).swapaxes(1, 2)
-        return cls(batch, response, dgm, dR, dVh1, matrix)
+        packed = -np.concatenate([dS[:, :, rows, columns], dR], axis=2).swapaxes(1, 2)
+        return cls(batch, response, dgm, dR, dVh1, packed)
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""

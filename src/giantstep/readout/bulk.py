@@ -6,17 +6,17 @@ and the covariance of the channel coefficients. The rest of `readout` does not k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats
 
 
 @dataclass
-class Response:
+class Response(Stacked):
     """How the bulk of B points with k classes answers to Vh1 (B, k, k) and D (B, k)."""
 
     R: Array
@@ -30,18 +30,9 @@ class Response:
     block_width: Floats
     """beta_q = pi_q p/d, (B, k)."""
 
-    def take(self, index: Any) -> Response:
-        """Return the points in `index`."""
-        return Response(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
-
-    def put(self, index: Any, part: Response) -> None:
-        """Overwrite the points in `index`."""
-        for name in self.__dataclass_fields__:
-            getattr(self, name)[index] = getattr(part, name)
-
     def astype(self, dtype: Any) -> Response:
         """Return a copy, real or complex."""
-        return Response(*(np.array(getattr(self, name), dtype=dtype) for name in self.__dataclass_fields__))
+        return Response(*(np.array(value, dtype=dtype) for value in self._stacks().values()))
 
     @classmethod
     def at_zero(cls, a: Array, block_width: Floats, g: Array) -> Response:
@@ -49,11 +40,6 @@ class Response:
         D = np.where(a == 0, 1e-8, a)[:, None] * np.ones(block_width.shape)
         S = (block_width / D)[:, :, None] * np.eye(D.shape[1])
         return cls(block_width / D, S, g, np.zeros_like(S), D, block_width)
-
-    @classmethod
-    def join(cls, parts: Sequence[Response]) -> Response:
-        """Concatenate chunks of points."""
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
 
 class Tangents(Protocol):
@@ -98,7 +84,7 @@ class Bulk(Protocol):
 
     @property
     def packed_only(self) -> bool:
-        """Whether `apply` and `kernel` are missing from the tangents."""
+        """Whether the tangents have no `kernel`."""
 
     @property
     def edge_margin(self) -> float:

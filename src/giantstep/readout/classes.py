@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from giantstep.readout.features import Features
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified
+from giantstep.readout.stacked import Stacked
 from giantstep.risk import Hinge, Logistic, Loss, Rows, SignLabels, channel_moments, quadrature, stiffness
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers
@@ -48,7 +48,7 @@ _RARE = 1e-13
 
 
 @dataclass
-class Classifier:
+class Classifier(Stacked):
     """The fitted classifier at B points; the letters are those of `Errors`, `identity` a self-test."""
 
     test: Floats
@@ -67,15 +67,9 @@ class Classifier:
     residual: Floats
     iterations: Integers
 
-    @classmethod
-    def join(cls, parts: list[Classifier]) -> Classifier:
-        """Concatenate chunks of points."""
-        names = cls.__dataclass_fields__
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
-
 
 @dataclass
-class _State:
+class _State(Stacked):
     """What is iterated: V, Q and c0 at the nodes (B, N), tau (B, L, k), and the response that starts the bulk."""
 
     V: Floats
@@ -83,14 +77,6 @@ class _State:
     c0: Floats
     tau: Floats
     response: Response
-
-    def take(self, index: Any) -> _State:
-        arrays = (self.V[index], self.Q[index], self.c0[index], self.tau[index])
-        return _State(*arrays, self.response.take(index))
-
-    def put(self, index: Any, part: _State) -> None:
-        self.V[index], self.Q[index], self.c0[index], self.tau[index] = part.V, part.Q, part.c0, part.tau
-        self.response.put(index, part.response)
 
     def coordinates(self) -> Floats:
         """Return log V and log Q at the nodes, c0 and tau over the root of Q in the middle, (B, 3 N + L k)."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats, Integers
 
 
 @dataclass(frozen=True)
-class Features:
+class Features(Stacked):
     """M parameter sets with k classes of neurons at N nodes of kappa in R^m, C channels each, L unlearnt directions.
 
     Given kappa, neuron i of class q with the bulk row b_i is, with xi_l the coordinates of the input along the unlearnt
@@ -53,22 +53,17 @@ class Features:
     kappa: Floats | None = None
     """The nodes themselves (M, m, N), for callers; no equation reads them."""
 
+    shared: ClassVar[tuple[str, ...]] = ("pi",)
+    derived: ClassVar[tuple[str, ...]] = ("packed",)
+
     def take(self, index: Any) -> Features:
         """Return the sets listed in `index`; a single one is kept single, to be broadcast."""
-        if len(self.weights) == 1:
-            return self
-        taken = self._with_arrays(lambda array: array[index])
-        if "packed" in self.__dict__:
-            taken.__dict__["packed"] = self.packed[index]
-        return taken
+        return self if len(self.weights) == 1 else super().take(index)
 
     def at_nodes(self, index: Integers) -> Features:
         """Return the features at the nodes in `index` only."""
-        return self._with_arrays(lambda array: array[..., index], leave=("pi", "omega", "Jp", "rho"))
-
-    def _with_arrays(self, change: Callable[[Array], Array], leave: tuple[str, ...] = ("pi",)) -> Features:
-        arrays = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in leave}
-        return dataclasses.replace(self, **{name: change(a) for name, a in arrays.items() if a is not None})
+        arrays = {name: array for name, array in self._stacks().items() if name not in ("omega", "Jp", "rho")}
+        return dataclasses.replace(self, **{name: array[..., index] for name, array in arrays.items()})
 
     @property
     def channels(self) -> int:

@@ -26,6 +26,7 @@ import numpy as np
 from giantstep.readout.bulk import Bulk, Response
 from giantstep.readout.features import Features, Packing, packing
 from giantstep.readout.isotropic_bulk import IsotropicBulk
+from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
 
@@ -37,7 +38,7 @@ MAX_STEPS, PROBE_STEPS = 60, 15
 
 
 @dataclass
-class Equations:
+class Equations(Stacked):
     """The first-order equations of B points with k blocks: functions of kappa, sizes, the pair (a, b), and the bulk."""
 
     features: Features
@@ -76,17 +77,6 @@ class Equations:
         """Return how many points to solve together."""
         return self.bulk.chunk if packed else KERNEL_CHUNK
 
-    def take(self, index: Integers) -> Equations:
-        """Return the equations of the points in `index`."""
-        return Equations(
-            self.features.take(index),
-            self.ratio[index],
-            self.width[index],
-            self.a[index],
-            self.b[index],
-            self.bulk.take(index),
-        )
-
     def node_weights(self, denominator: Array) -> Array:
         """Return r w/denominator at the nodes (B, N)."""
         return self.ratio[:, None] * self.features.weights / denominator
@@ -99,7 +89,7 @@ class Equations:
 
 
 @dataclass
-class FirstOrder:
+class FirstOrder(Stacked):
     """First-order solution of B points: V at the nodes (B, N), the response, residual, iterations."""
 
     equations: Equations
@@ -123,18 +113,8 @@ class FirstOrder:
         """R w/(b + V)^2 (B, N)."""
         return self.node_weights / self.denominator
 
-    def take(self, index: Integers) -> FirstOrder:
-        """Return the solution of the points in `index`."""
-        return FirstOrder(
-            self.equations.take(index),
-            self.V[index],
-            self.response.take(index),
-            self.residual[index],
-            self.iterations[index],
-        )
-
     def put(self, index: Integers, part: FirstOrder) -> None:
-        """Overwrite the solution of the points in `index`."""
+        """Overwrite the solution of the points in `index`; their equations are the same."""
         self.V[index], self.residual[index], self.iterations[index] = part.V, part.residual, part.iterations
         self.response.put(index, part.response)
 
@@ -193,15 +173,16 @@ def _solve_chunk(
         _ = equations.features.packed
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
-        part = equations if len(active) == len(equations.ratio) else equations.take(active)
-        response = respond(part, V, last.take(active), probe)
+        everything = len(active) == len(equations.ratio)
+        part, earlier = (equations, last) if everything else (equations.take(active), last.take(active))
+        response = respond(part, V, earlier, probe)
         plain = variance_function(part, response)
         denominator = part.b[:, None] + V
         relative = np.abs((plain - V) / denominator) ** 2
         residual = np.sqrt(np.sum(part.features.weights * relative, axis=1))
-        shift = np.max(np.abs(response.R / last.R[active] - 1), axis=1)
+        shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
         kept = np.isfinite(response.R).all(axis=1)
-        last.put(active[kept], response.take(kept))
+        last.put(active[kept], response if kept.all() else response.take(kept))
         squared = part.node_weights(denominator**2)
         newton = V + _newton_increment(part, response, squared, plain - V, packed)
         if real:

@@ -96,17 +96,8 @@ def _sandwich(left: Array, operator: Array, right: Array) -> Array:
     return out.reshape(count, size * size, size * size)
 
 
-@dataclass
-class Linearised:
-    """The linearised inner equations in (dgm, dlog R), and what the outputs need."""
-
-    pencil: Pencil
-    pair: Array
-    matrix: Array  # (B, M^2 + k, M^2 + k)
-
-
-def linearise(batch: BatchBulk, pencil: Pencil, R: Array, D: Array) -> Linearised:
-    """Return the Jacobian of gm - N z = 0 and R_q D_q + 1 - N_qq - beta_q = 0 with respect to (gm, log R)."""
+def linearise(batch: BatchBulk, pencil: Pencil, R: Array, D: Array) -> tuple[Array, Array]:
+    """Return the Jacobian of gm - N z = 0 and R_q D_q + 1 - N_qq - beta_q = 0 in (gm, log R), and that of y in gm."""
     count, k = R.shape
     size = batch.size
     square = size * size
@@ -124,7 +115,7 @@ def linearise(batch: BatchBulk, pencil: Pencil, R: Array, D: Array) -> Linearise
         dN = -pencil.N @ dz @ pencil.y @ pencil.N
         matrix[:, square + q, square + block] = -dN[:, q, q]
         matrix[:, square + block, square + block] += R[:, block] * D[:, block]
-    return Linearised(pencil, pair, matrix)
+    return matrix, -pair
 
 
 def scale_direction(pencil: Pencil, block: int, k: int) -> Array:

@@ -1,0 +1,47 @@
+"""Dataclasses of arrays that share the axis of the points."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+
+class Stacked:
+    """A dataclass whose arrays, and parts that are stacked themselves, start with one axis of points."""
+
+    shared: ClassVar[tuple[str, ...]] = ()
+    """Fields that belong to all points."""
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Cached properties with the axis of the points; they are taken along once they are known."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def _stacks(self) -> dict[str, Any]:
+        names = [field.name for field in dataclasses.fields(self) if field.name not in self.shared]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def take(self, index: Any) -> Self:
+        """Return the points in `index`."""
+        taken = dataclasses.replace(self, **{name: _take(value, index) for name, value in self._stacks().items()})
+        taken.__dict__.update({name: self.__dict__[name][index] for name in self.derived if name in self.__dict__})
+        return taken
+
+    def put(self, index: Any, part: Self) -> None:
+        """Overwrite the points in `index`, array by array."""
+        for name, value in self._stacks().items():
+            if isinstance(value, np.ndarray):
+                value[index] = getattr(part, name)
+            elif isinstance(value, Stacked):
+                value.put(index, getattr(part, name))
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate chunks of points."""
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._stacks()})
+
+
+def _take(value: Any, index: Any) -> Any:
+    return value[index] if isinstance(value, np.ndarray) else value.take(index)
