@@ -66,3 +66,13 @@ def test_what_is_cited_exists(citations):
         if cited.target not in targets
     ]
     assert not missing, "\n".join(missing)
+
+
+def test_no_text_speaks_of_notes_that_a_reader_cannot_open():
+    told = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in TEXTS
+        if not {"figures", "theory"} & set(path.parts)
+        for match in re.finditer(r"\b(?:(?:of|in|from|by|to) the notes|notes on)\b.{0,40}", words_of(path))
+    ]
+    assert not told, "\n".join(told)

@@ -58,4 +58,4 @@ def test_links_and_figures_exist():
 def test_no_block_in_an_unknown_language():
     for page in PAGES:
         for language in re.findall(r"^```(\w+)$", page.read_text(), flags=re.M):
-            assert language in ("python", "sh", "toml"), (page.name, language)
+            assert language in ("python", "sh", "toml", "text"), (page.name, language)

@@ -89,7 +89,7 @@ def test_the_whole_experiment_uses_its_namespace_only(fake_cupy, step, what):
     points = {name: np.repeat(value, 3) for name, (value, _) in scenario.numeric_fields().items()}
     points["samples_per_dim"] = np.array([0.5, 2.0, 2.0])
     points["ridge"] = np.array([0.1, 0.1, 0.0])
-    settings = {"x": np.linspace(0.1, 2, 5), "z": np.array([1 + 1j, -1]), "test_samples": 500}
+    settings = {"x": np.linspace(0.1, 2, 5), "z": np.array([1 + 1j, -1]), "degree": np.arange(5), "test_samples": 500}
 
     class SameNumbers(Draws):
         def normal(self, stream, shape, out=None):

@@ -5,7 +5,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.gaussian import Target
-from giantstep.learnability.reuse import learned_rounds, symmetries
+from giantstep.learnability.reuse import describe_span, learned_rounds, symmetries
 
 TWO_ROUNDS = "sign(z1*z2)*(1 + sign(1 - abs(z1)))/2 + sign(z1)*(1 - sign(1 - abs(z1)))"
 TABLE = [
@@ -86,12 +86,12 @@ def test_symmetries_are_a_group_with_its_fixed_space():
     assert symmetries(Target("z1 + z1*z2"), odd=True).rank == 1 and symmetries(Target("z1 + z1*z2")).rank == 2
 
 
-def test_the_report_reads():
-    text = str(learned_rounds("z1*z2*z3 + h3(z4)", "relu"))
-    assert "round 1: learns z4" in text and "never: z1, z2, z3" in text and "symmetry allows 1 of 4" in text
-    assert "nothing is learned" in str(learned_rounds("z1*z2", "relu"))
+def test_reasons_and_directions_read():
+    rounds = learned_rounds("z1*z2*z3 + h3(z4)", "relu")
+    assert [describe_span(new) for new in rounds.rounds] == ["z4"] and describe_span(rounds.hidden) == "z1, z2, z3"
+    assert rounds.symmetry.rank == 1 and learned_rounds("z1*z2", "relu").rounds == ()
     assert "even" in learned_rounds("z", "z**2").reason
-    assert "0.71 z1 + 0.71 z2" in str(learned_rounds("tanh(z1) + tanh(z2)", "relu"))
+    assert describe_span(learned_rounds("tanh(z1) + tanh(z2)", "relu").learned) == "0.71 z1 + 0.71 z2"
     with pytest.raises(gs.InputError, match="data"):
         learned_rounds("z", "relu", data="twice")
 

@@ -105,7 +105,10 @@ class Function:
         else:
             assert call is not None
             name = name or str(getattr(call, "__name__", type(call).__name__))
-            _check_callable(call, name)
+            for shape in ((7,), (2, 3)):
+                z = np.linspace(-1.9, 2.1, int(np.prod(shape))).reshape(shape)
+                needed = "take one real array and return a real array of the same shape"
+                try_callable(call, f"function {name}", needed, z, shape)
             if derivative is not None:
                 slope = Function(derivative, kinks=declared, name=f"{name}'")
             facts = _facts_of_callable(_quiet(call), declared, name)
@@ -352,27 +355,19 @@ def _check_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
     return tuple(sorted({float(k) + 0.0 for k in values}))
 
 
-def _check_callable(call: Callable[[Any], Any], name: str) -> None:
-    """Try a callable on small arrays; refuse one that does not act elementwise on real arrays."""
-    needed = "must take one real array and return a real array of the same shape"
-    for shape in ((7,), (2, 3)):
-        z = np.linspace(-1.9, 2.1, int(np.prod(shape))).reshape(shape)
-        given = z.copy()
-        try:
-            with np.errstate(all="ignore"):
-                values = np.asarray(call(given))
-        except Exception as error:
-            raise InputError(
-                f"The function {name} {needed}, but for shape {shape} it raised "
-                f"{type(error).__name__}: {' '.join(str(error).split())}."
-            ) from error
-        if values.shape != shape or values.dtype.kind not in "fiub":
-            raise InputError(
-                f"The function {name} {needed}, but for shape {shape} it returned shape {values.shape} "
-                f"of type {values.dtype}."
-            )
-        if not np.array_equal(given, z):
-            raise InputError(f"The function {name} must not change its argument in place.")
+def try_callable(call: Callable[[Any], Any], name: str, needed: str, z: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Call a user's function on an array; refuse one that fails, or does not return real numbers of the shape."""
+    said = f"The {name} must {needed}, but for an array of shape {z.shape} it"
+    given = z.copy()
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(call(given))
+    except Exception as error:
+        raise InputError(f"{said} raised {type(error).__name__}: {' '.join(str(error).split())}.") from error
+    if values.shape != shape or values.dtype.kind not in "fiub":
+        raise InputError(f"{said} returned shape {values.shape} of type {values.dtype}.")
+    if not np.array_equal(given, z):
+        raise InputError(f"The {name} must not change its argument in place.")
 
 
 def _parity(f: Callable[[np.ndarray], np.ndarray]) -> Parity | None:

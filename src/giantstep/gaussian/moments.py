@@ -39,7 +39,7 @@ ClosedForm = Callable[..., Moments]
 
 
 def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0) -> Moments:
-    """Moments of linear*x + factor*relu(x), at x = A + s z.
+    """Moments of linear*x + factor*relu(x), at x = A + s z; |x| = 2 relu(x) - x.
 
     relu(x) and relu(-x) differ by a linear function, so the noise is even in A and taken at -|A|, where
     nothing cancels.
@@ -58,21 +58,6 @@ def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0
         noise=(factor * s) ** 2 * noise,
         curvature=factor * density,
     )
-
-
-def relu(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of max(x, 0)."""
-    return hinge(A, s)
-
-
-def leaky_relu(A: np.ndarray, s: np.ndarray, slope: float = 0.01) -> Moments:
-    """Moments of x for x > 0 and slope*x for x < 0."""
-    return hinge(A, s, slope, 1 - slope)
-
-
-def absolute(A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of |x| = 2 relu(x) - x."""
-    return hinge(A, s, -1.0, 2.0)
 
 
 def sign(A: np.ndarray, s: np.ndarray) -> Moments:
@@ -171,9 +156,9 @@ def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moment
 
 
 CLOSED_FORMS: dict[str, ClosedForm] = {
-    "relu": relu,
-    "leaky_relu": leaky_relu,
-    "abs": absolute,
+    "relu": hinge,
+    "leaky_relu": lambda A, s, slope=0.01: hinge(A, s, slope, 1 - slope),
+    "abs": lambda A, s: hinge(A, s, -1.0, 2.0),
     "sign": sign,
     "erf": erf,
     "sin": sin,

@@ -22,7 +22,7 @@ from giantstep.gaussian.expression import (
     walk,
 )
 from giantstep.gaussian.expression import roots as roots_of
-from giantstep.gaussian.functions import NAMES, Function
+from giantstep.gaussian.functions import NAMES, Function, try_callable
 from giantstep.gaussian.primitives import namespace_of
 from giantstep.types import Floats
 
@@ -97,8 +97,9 @@ class Target:
         set_(self, "_call", call)
         set_(self, "directions", count)
         set_(self, "_declared", (*declared, *_declared_planes(kinks, count)))
-        if call is not None:
-            _check_callable(self)
+        for rows in (5, 8) if call is not None else ():
+            needed = f"take an array of shape (n, {count}) and return a real array of shape (n,)"
+            try_callable(self, f"target {self.name}", needed, _FINGERPRINT_NODES[:rows, :count], (rows,))
 
     # --- identity ---
 
@@ -237,25 +238,6 @@ def _name_of(source: Any, expression: Expression | None, call: Any) -> str:
     if isinstance(source, Target | Function):
         return source.name
     return expression.text if expression is not None else str(getattr(call, "__name__", type(call).__name__))
-
-
-def _check_callable(target: Target) -> None:
-    k = target.directions
-    needed = f"must take an array of shape (n, {k}) and return a real array of shape (n,)"
-    for rows in (5, 8):
-        try:
-            with np.errstate(all="ignore"):
-                values = np.asarray(target(_FINGERPRINT_NODES[:rows, :k].copy()))
-        except Exception as error:
-            raise InputError(
-                f"The target {target.name} {needed}, but it raised {type(error).__name__}: "
-                f"{' '.join(str(error).split())}."
-            ) from error
-        if values.shape != (rows,) or values.dtype.kind not in "fiub":
-            raise InputError(
-                f"The target {target.name} {needed}, but for n = {rows} it returned shape {values.shape} "
-                f"of type {values.dtype}."
-            )
 
 
 def _declared_planes(kinks: Iterable[Any] | None, k: int) -> Iterator[Plane]:

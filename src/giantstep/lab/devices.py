@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from types import ModuleType
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
+from giantstep.gaussian.primitives import namespace_of as array_module
 from giantstep.types import Array, DeviceArray
 
 
@@ -55,12 +55,6 @@ def _no_gpu(device: str, reason: str) -> InputError:
     error = InputError(f'Field `device` must be "cpu" here, but is device={device!r}: {reason}.')
     error.field, error.value, error.allowed = "device", device, '"cpu"'
     return error
-
-
-def array_module(array: DeviceArray) -> ModuleType:
-    """Return the namespace an array belongs to."""
-    owner = type(array).__module__.partition(".")[0]
-    return sys.modules["cupy"] if owner == "cupy" else np
 
 
 def to_numpy(array: DeviceArray) -> Array:

@@ -134,19 +134,6 @@ class LearnedRounds:
             return "a single pass sees the label itself only, never a function of it."
         return "no function of the label and of the known directions has a mean along the rest."
 
-    def __str__(self) -> str:
-        name = {"reused": "reused batch", "single-pass": "single pass"}[self.data]
-        lines = [f"{name}, {self.activation.name} on {self.target.name}:"]
-        for number, new in enumerate(self.rounds, 1):
-            lines.append(f"  round {number}: learns {describe_span(new)}")
-        if not self.rounds:
-            lines.append("  nothing is learned in finitely many steps")
-        if len(self.hidden):
-            lines.append(f"  never: {describe_span(self.hidden)}")
-        lines.append(f"  symmetry allows {self.symmetry.rank} of {self.target.directions} directions")
-        lines.append(f"  because {self.reason}")
-        return "\n".join(lines)
-
 
 def learned_rounds(
     target: str | Callable[[Any], Any] | Target,

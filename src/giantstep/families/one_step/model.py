@@ -2,7 +2,7 @@
 
 After the step, block q of the features given kappa = <v, x> is equivalent to
 phi_i = mu0_q(kappa) + mu1_q(kappa) <w0_i, x> + sqrt(mu2_q(kappa)) xi_i with xi_i ~ N(0, 1), plus, for each neuron, a
-shift <w0_i, v> T_q(kappa) that is as large as the bulk (sections 2 and 5.2 of the notes; T is their channel).
+shift <w0_i, v> T_q(kappa) that is as large as the bulk (spiked_features sections 2 and 5.2; T is their channel).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SpikedModel:
     gaussian_rows: bool = False
     """Rows w0_i ~ N(0, I/d) instead of the sphere: their norms fluctuate, a channel s_q nu_q of weight 1/2."""
     stretched: bool = False
-    """Whether a finite dimension also counts the fluctuation of |x|^2 (the feature chi of the notes on step sizes)."""
+    """Whether a finite dimension also counts the fluctuation of |x|^2 (chi of step_size_regimes section 6)."""
 
     def __len__(self) -> int:
         return len(self.gamma)

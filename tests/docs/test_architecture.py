@@ -1,0 +1,24 @@
+"""The tour of the architecture names files that exist."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TOUR = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_every_file_named_exists():
+    walks = TOUR[TOUR.index("## A walk through `predict`") : TOUR.index("## Dependencies")]
+    named = {name for name in re.findall(r"`([\w/]+\.pyi?)`", walks) if "/" in name or not name.startswith("test_")}
+    assert len(named) > 40
+    roots = ("src/giantstep", "src/giantstep/families/one_step", ".")
+    missing = sorted(name for name in named if not any((ROOT / root / name).exists() for root in roots))
+    assert not missing
+
+
+def test_the_walks_are_in_order():
+    """Each walk has numbered stops, and each stop says in which file it is."""
+    for walk in re.findall(r"## A walk through `\w+`\n(.*?)(?=\n## )", TOUR, flags=re.S):
+        stops = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", walk, flags=re.S | re.M)
+        assert [int(number) for number, _ in stops] == list(range(1, len(stops) + 1)) and len(stops) >= 5
+        assert sum(".py" in text for _, text in stops) >= len(stops) - 2
