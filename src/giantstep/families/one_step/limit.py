@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step.answers.along import answer_along
-from giantstep.families.one_step.answers.errors import answer_errors
+from giantstep.families.one_step.answers.errors import answer_along, answer_errors
 from giantstep.families.one_step.answers.spectrum import answer_resolvent, answer_spectrum
 from giantstep.families.one_step.choices import make_choices
 from giantstep.families.one_step.features import at_finite_size

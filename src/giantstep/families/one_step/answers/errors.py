@@ -1,4 +1,4 @@
-"""Errors and order parameters of the ridge fit on the features after the step."""
+"""Errors and order parameters of the ridge fit on the features after the step, and errors along kappa."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.errors import bad_field
 from giantstep.families.one_step.answers.classes import answer_classes
 from giantstep.families.one_step.answers.gather import IDENTITY_TOLERANCE, NO_BULK, Gatherer, shared_values
 from giantstep.families.one_step.features import Group, group_points, panel_nodes
@@ -56,6 +57,36 @@ def answer_ridge(scenario: OneStep, settings: Mapping[str, Any], points: Points,
             "(tiny ridge, n < p): a finite network sees few of them, expect a gap at any reachable dimension."
         )
     return gatherer.answer()
+
+
+def answer_along(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
+    """Answer ``what="along"``: RES(kappa) and c(kappa) of spiked_features (4.3)."""
+    if scenario.loss != "square":
+        raise bad_field("what", "along", f'"errors" where loss="{scenario.loss}"')
+    kappa, tolerance = settings["kappa"], settings.get("tolerance", 1e-10)
+    gatherer = Gatherer(len(points["ridge"]))
+    for group in group_points(scenario, points, models):
+        first = solve_first_order(group.ridge_equations())
+        errors = ridge_errors(first, 1 / group.points["dim"], at_nodes=True)
+        assert group.features.kappa is not None
+        error, mean = np.moveaxis(_interpolate(group.features.kappa[:, 0], errors.along, kappa), 1, 0)
+        status = ridge_status(group, first, errors, tolerance)
+        values = {"error_along": error, "mean_along": mean}
+        gatherer.put(group.index, values, status, first.residual, first.iterations)
+    answer = gatherer.answer()
+    answer.coords["kappa"] = kappa
+    return answer
+
+
+def _interpolate(nodes: Floats, values: Floats, kappa: Floats) -> Floats:
+    """Interpolate (B, 2, N) values from the nodes of each point to `kappa` by cubic splines; NaN stays NaN."""
+    from scipy.interpolate import CubicSpline
+
+    out = np.full((*values.shape[:2], len(kappa)), np.nan)
+    for point in np.flatnonzero(np.isfinite(values).all(axis=(1, 2))):
+        distinct, first = np.unique(nodes[0 if len(nodes) == 1 else point], return_index=True)
+        out[point] = CubicSpline(distinct, values[point][:, first], axis=1)(kappa)
+    return out
 
 
 def _values(scenario: OneStep, group: Group, first: FirstOrder, errors: Errors) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""What small and growing steps share: a spike of the weights on the bulk of random features.
+"""Small and growing steps: a spike of the weights on the bulk of random features.
 
 w_i = w0_i + (eta/sqrt(p)) zeta_i (c1 beta + a remainder), beta = X0^T r/n0 with the residuals r of the gradient. The
 closed forms of the limit, and the features at a finite dimension, depend on eta, E r^2 and |beta| only.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from giantstep.families.one_step.second_layer import second_layer_law
 from giantstep.families.one_step.steps.base import ClosedForm, Models, Moved, ReadOut, Start, take_points
 from giantstep.families.one_step.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.family import Answer
+from giantstep.scenario import Integer, Number, field
 from giantstep.types import DeviceArray, Floats, Integers, Points
 
 if TYPE_CHECKING:
@@ -189,6 +190,97 @@ class WeakStep(GradientStep):
         beta = -float(activation.hermite(1)[1]) * (output @ rows) / p
         beta[0] += float(target.hermite(1)[1])
         return gradient, beta
+
+
+class SmallStep(WeakStep):
+    """One gradient step of size eta_raw = rate * sqrt(p): a finite spike, nothing non-linear is learnt.
+
+    w_i = w0_i + (rate/sqrt(p)) zeta_i (1/n0) sum_mu r_mu sigma'(<w0_i, x_mu>) x_mu. The residual r is y - m with
+    ``initial_output=0`` (the output starts at the constant m) and y - sum_j zeta_j sigma(<w_j, x>)/sqrt(p) with 1.
+    ``update="rank-one"`` keeps the part c1 zeta_i X0^T r/n0 of the gradient only.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="z", width_per_dim=2.0, samples_per_dim=4.0,
+    ...                ridge=0.2, second_layer="gaussian", step=SmallStep(rate=1.0, batch_per_dim=4.0))
+    >>> bool(gs.predict(s).test_error < gs.predict(s, step__rate=0.0).test_error)
+    True
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, rate: float, batch_per_dim: float = ..., update: str = ..., initial_output: int = ...
+        ) -> None: ...
+
+    kind: Literal["small"] = "small"
+    rate: Number = field("eta", "step size over the root of the width: eta_raw = rate * sqrt(p)")
+    batch_per_dim: Number = field(
+        "n0/d", "samples of the gradient per dimension", default=math.inf, gt=0, infinite=True
+    )
+    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
+    initial_output: Integer = field(
+        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
+    )
+
+    def size(self, points: Points) -> Floats:
+        """Return eta = rate."""
+        return points["step.rate"]
+
+    def spike_degrees(self, points: Points) -> Integers:
+        """Return 0: no spike of the features diverges."""
+        return np.zeros(len(points["ridge"]), dtype=np.int64)
+
+
+class GrowingStep(WeakStep):
+    """One gradient step of size eta_raw = rate * n0^exponent * sqrt(p): polynomial spikes appear one after the other.
+
+    As `SmallStep`, with rate * n0^exponent in place of rate. Degree k of the learnt direction is fitted once the
+    exponent passes (k-1)/(2k).
+
+    >>> import giantstep as gs
+    >>> step = GrowingStep(rate=1.0, exponent=0.3, batch_per_dim=4.0, update="rank-one")
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="h1(z) + h2(z)/sqrt(2)", width_per_dim=2.0,
+    ...                samples_per_dim=4.0, ridge=0.2, second_layer="gaussian", step=step)
+    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(3)  # the plateaus of the stairs
+    array([1.34 , 0.976, 0.94 ])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, rate: float, exponent: float, batch_per_dim: float, update: str = ..., initial_output: int = ...
+        ) -> None: ...
+
+    kind: Literal["growing"] = "growing"
+    rate: Number = field("eta/n0^alpha", "step size: eta_raw = rate * n0^exponent * sqrt(p)")
+    exponent: Number = field("alpha", "growth of the step with the batch", ge=0, lt=0.5)
+    batch_per_dim: Number = field("n0/d", "samples of the gradient per dimension", gt=0)
+    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
+    initial_output: Integer = field(
+        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
+    )
+
+    def check_dimension(self, points: Points, what: str) -> None:
+        """Refuse questions about the spikes where no dimension is given."""
+        super().check_dimension(points, what)
+        if what in ("weights", "spikes") and np.any(np.isinf(points["dim"])):
+            raise InputError(
+                f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.'
+            )
+
+    def size(self, points: Points) -> Floats:
+        """Return eta = rate n0^exponent."""
+        return points["step.rate"] * (points["step.batch_per_dim"] * points["dim"]) ** points["step.exponent"]
+
+    def spike_degrees(self, points: Points) -> Integers:
+        """Return l with (l-1)/(2l) < exponent < l/(2l+2): step_size_regimes section 7."""
+        exponent = points["step.exponent"]
+        stairs = 1 / (1 - 2 * exponent)
+        boundary = np.abs(stairs - np.round(stairs)) < 1e-9
+        if boundary.any():
+            allowed = "off the boundaries (l-1)/(2l) of the regimes (0 is a SmallStep), unless dim is given"
+            raise bad_field("step.exponent", exponent[boundary][0], allowed)
+        return np.floor(stairs).astype(np.int64)
 
 
 def residual_power(scenario: OneStep, points: Points) -> Floats:
