@@ -23,6 +23,11 @@ Tell = Callable[[Any], object]
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+def usable_cores() -> int:
+    """Return the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Sign(Enum):
     """What is told of a worker beside its own messages: it has started; it is dead."""
 

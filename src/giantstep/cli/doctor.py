@@ -10,6 +10,7 @@ import platform
 from typing import Any
 
 from giantstep import __version__
+from giantstep.workers import usable_cores
 
 _PACKAGES = (
     "numpy",
@@ -35,7 +36,7 @@ def examine() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
-        "cores": _cores(),
+        "cores": usable_cores(),
         "threads": {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ},
         "blas": _blas(),
         "memory_gib": _memory(),
@@ -69,10 +70,6 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _blas() -> list[dict[str, Any]]:

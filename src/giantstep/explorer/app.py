@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
@@ -34,6 +33,7 @@ from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.explorer.limits import Limits
 from giantstep.explorer.tasks import refusal
+from giantstep.workers import usable_cores
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 """Files of the page by the end of their names; nothing else is ever read from disk."""
@@ -75,7 +75,7 @@ class Explorer:
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Start the lanes, and end them with the server."""
-        cores, memory = os.cpu_count() or 1, self.bounds.memory
+        cores, memory = usable_cores(), self.bounds.memory
         quick = Lane(max(2, min(cores, 4)), memory=memory)
         slow = Lane(2, memory=memory, niceness=3)
         lab = Lane(max(1, cores // 2), memory=memory, niceness=10, queue=16)

@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field
-from giantstep.family import Engine, Question
+from giantstep.family import Question
 from giantstep.request import Request
 from giantstep.types import Booleans, Floats
 
@@ -22,26 +22,62 @@ _WHOLE = "a whole number at least 1"
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """Where more trials and points go, as a sweep is asked for it.
+
+    Attributes
+    ----------
+    until : variable -> standard error; points above it get more trials.
+    most_trials : up to so many; 20 times as many as there are at first, if left out.
+    refine : one field of the grid -> tolerance; adds values where the curve departs from a straight line by more than
+        that part of its range.
+    most_points : up to so many values.
+    """
+
+    until: Mapping[str, float] | None
+    most_trials: int | None
+    refine: Mapping[str, float] | None
+    most_points: int
+
+    def trial_goal(self, question: Question, trials: int) -> TrialGoal:
+        """Return how many trials a point needs, checked; `trials` is how many there are at first."""
+        until = {} if self.until is None else self.until
+        if not isinstance(until, Mapping):
+            raise bad_field("until", until, "a table of variables and standard errors")
+        names = [variable.name for variable in question.variables if "experiment" in variable.engines]
+        for name in until:
+            if name not in names:
+                raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
+        above = "a number above 0"
+        errors = {name: check_number(f"until.{name}", e, above, lambda e: e > 0) for name, e in until.items()}
+        most = 20 * trials if self.most_trials is None else self.most_trials
+        return TrialGoal(errors, check_whole("most_trials", most, _WHOLE, 1))
+
+    def refinement(self, grid: Mapping[str, Any]) -> Refinement | None:
+        """Return what is refined, checked; `grid` holds the values of every field that varies."""
+        most = check_whole("most_points", self.most_points, _WHOLE, 1)
+        if self.refine is None:
+            return None
+        if not isinstance(self.refine, Mapping) or len(self.refine) != 1:
+            raise bad_field("refine", self.refine, "a table of one field of the grid and its tolerance")
+        ((name, tolerance),) = self.refine.items()
+        name = name.replace("__", ".")
+        allowed = "a number above 0 and below 1"
+        tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
+        values = np.asarray(grid.get(name))
+        if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
+            raise InputError(
+                f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it."
+            )
+        return Refinement(name, tolerance, most)
+
+
+@dataclass(frozen=True)
 class TrialGoal:
     """Standard errors below which a point has enough trials, and how many it may have."""
 
     errors: Mapping[str, float]
     most: int
-
-    @classmethod
-    def from_input(
-        cls, until: Mapping[str, float] | None, most_trials: int | None, trials: int, question: Question
-    ) -> TrialGoal:
-        """Return the goal, checked; up to 20 times as many `trials` as there are at first, if nothing is said."""
-        if not isinstance(until, Mapping | None):
-            raise bad_field("until", until, "a table of variables and standard errors")
-        names = [variable.name for variable in question.variables if "experiment" in variable.engines]
-        for name in until or {}:
-            if name not in names:
-                raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
-        above = "a number above 0"
-        errors = {name: check_number(f"until.{name}", e, above, lambda e: e > 0) for name, e in (until or {}).items()}
-        return cls(errors, 20 * trials if most_trials is None else check_whole("most_trials", most_trials, _WHOLE, 1))
 
 
 def trials_needed(done: int, most: int, errors: Sequence[tuple[float, float]]) -> int:
@@ -70,26 +106,7 @@ class Refinement:
     tolerance: float
     most: int
 
-    @classmethod
-    def from_input(cls, refine: Mapping[str, float] | None, most_points: int, grid: Any) -> Refinement | None:
-        """Return what is refined, checked; `grid` holds the values of every field that varies."""
-        most = check_whole("most_points", most_points, _WHOLE, 1)
-        if refine is None:
-            return None
-        if not isinstance(refine, Mapping) or len(refine) != 1:
-            raise bad_field("refine", refine, "a table of one field of the grid and its tolerance")
-        ((name, tolerance),) = refine.items()
-        name = name.replace("__", ".")
-        allowed = "a number above 0 and below 1"
-        tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
-        values = np.asarray(grid.get(name))
-        if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
-            raise InputError(
-                f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it."
-            )
-        return cls(name, tolerance, most)
-
-    def values(self, result: xarray.Dataset, request: Request, engine: Engine) -> Floats | None:
+    def values(self, result: xarray.Dataset, request: Request) -> Floats | None:
         """Return the old values of the field and new ones between them; None where the curve is fine.
 
         A point bends by its distance from the straight line between its neighbours; both intervals beside it are
@@ -99,7 +116,7 @@ class Refinement:
         order = np.argsort(old)
         x = old[order].astype(float)
         bent = np.zeros(len(x), dtype=bool)
-        for variable in _shown_curves(result, request.question, engine)[:1]:
+        for variable in _shown_curves(result, request.question)[:1]:
             y = _curves(result[variable], self.name)[order]
             noise = _curves(result[f"{variable}_stderr"], self.name)[order] if f"{variable}_stderr" in result else 0 * y
             bent[1:-1] = _bends(x, y, np.nan_to_num(noise), self.tolerance)
@@ -112,9 +129,9 @@ class Refinement:
         return np.sort(np.concatenate([old, new])) if len(new) else None
 
 
-def _shown_curves(result: xarray.Dataset, question: Question, engine: Engine) -> list[str]:
-    """Return the variables of one number each that a plot shows, or else the first one."""
-    curves = [variable.name for variable in question.variables if engine in variable.engines and not variable.dims]
+def _shown_curves(result: xarray.Dataset, question: Question) -> list[str]:
+    """Return the variables of one number each that a plot shows, or else all of them."""
+    curves = [variable.name for variable in question.variables if variable.name in result and not variable.dims]
     return [name for name in question.plot if name in curves] or [n for n in curves if result[n].dtype.kind == "f"]
 
 

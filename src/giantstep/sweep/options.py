@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +13,12 @@ from giantstep.sweep import on_dask
 from giantstep.sweep.backends import Backend, InProcess, OnExecutor
 from giantstep.sweep.processes import Processes
 from giantstep.sweep.tasks import Orders
+from giantstep.workers import usable_cores
 
 EngineOption = str | Executor | Any | None
 """A name, an Executor, a Dask client, or None to choose by the other options."""
 
 BACKENDS = ("local", "processes", "dask")
-
-
-def usable_cores() -> int:
-    """Return the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def thread_share(workers: int) -> int:
@@ -61,7 +56,19 @@ class BackendOptions:
         memory: float | None,
         time_limit: float | None,
     ) -> BackendOptions:
-        """Return the options, or raise `InputError` with the one that cannot be."""
+        """Return the options, checked.
+
+        Parameters
+        ----------
+        engine : ``"local"`` (this process), ``"processes"``, ``"dask"``, any `concurrent.futures.Executor`, or a Dask
+            ``Client``. If left out: Dask where `scheduler` is given, processes where `workers` is above 1.
+        workers : how many tasks run at once; as many as there are cores if left out.
+        scheduler : address of a running Dask scheduler.
+        threads : BLAS threads of each worker; if left out the cores are shared out evenly. The same number of threads
+            gives the same numbers bit for bit, whatever the number of workers.
+        memory : GiB a worker may take for a task (processes and local Dask clusters).
+        time_limit : seconds a task may take.
+        """
         whole = "a whole number at least 1"
         wanted = None if workers is None else check_whole("workers", workers, whole, 1)
         if engine is None:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from giantstep.checks import check_flags
 from giantstep.errors import InputError, bad_field
-from giantstep.family import Engine
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.sweep.adaptive import Refinement, TrialGoal
+from giantstep.sweep.adaptive import Sampling, TrialGoal
 from giantstep.sweep.answers import fill_experiment, fill_limit
 from giantstep.sweep.options import BackendOptions, EngineOption
 from giantstep.sweep.runner import Runner
@@ -64,32 +63,42 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The checked settings of a sweep."""
+    """The settings of a sweep."""
 
-    source: Engine
+    source: str
     inputs: Inputs
     experiment: Experiment
-    goal: TrialGoal
-    refinement: Refinement | None
+    sampling: Sampling
     options: BackendOptions
+    retry: bool
+    strict: bool
 
-    def run(self, runner: Runner) -> tuple[xarray.Dataset, Problems]:
-        """Return the table over the whole grid, refined where that is asked for, and what went wrong."""
-        inputs = self.inputs
-        while True:
-            request = inputs.request()
-            result, problems = self._fill(request, runner)
-            values = None if self.refinement is None else self.refinement.values(result, request, self.source)
-            if self.refinement is None or values is None:
-                _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
-                return result, problems
-            inputs = inputs.with_values(self.refinement.name, values)
+    def run(self, store: str | Path | None, progress: ProgressOption) -> tuple[xarray.Dataset, Problems]:
+        """Check everything, then return the table over the whole grid, refined, and what went wrong."""
+        if self.source not in ("experiment", "limit"):
+            raise bad_field("source", self.source, '"experiment" or "limit"')
+        check_flags(strict=self.strict, retry=self.retry)
+        request = self.inputs.request()
+        goal = self.sampling.trial_goal(request.question, self.experiment.trials)
+        refinement = self.sampling.refinement(self.inputs.varying())
+        if self.source == "limit" and self.sampling.until is not None:
+            raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
+        with Store(store) as results, Runner(results, self.options.open, self.retry, progress) as runner:
+            result, problems = self._fill(request, runner, goal)
+            inputs = self.inputs
+            while refinement is not None and (values := refinement.values(result, request)) is not None:
+                inputs = inputs.with_values(refinement.name, values)
+                request = inputs.request()
+                result, problems = self._fill(request, runner, goal)
+            _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
+        problems.refuse(self.strict)
+        return result, problems
 
-    def _fill(self, request: Request, runner: Runner) -> tuple[xarray.Dataset, Problems]:
+    def _fill(self, request: Request, runner: Runner, goal: TrialGoal) -> tuple[xarray.Dataset, Problems]:
         if self.source == "limit":
             return fill_limit(request, runner)
         at_once = self.options.trials_here(self.experiment.device)
-        return fill_experiment(request, runner, self.experiment, self.goal, at_once)
+        return fill_experiment(request, runner, self.experiment, goal, at_once)
 
 
 def sweep(
@@ -123,61 +132,30 @@ def sweep(
     progress: ProgressOption = None,
     **fields: Any,
 ) -> xarray.Dataset:
-    """Answer a scenario over a large grid: as `simulate` (or `predict`) would, and every result is kept in a store.
+    """Answer a scenario over a large grid as `simulate` (or `predict`) would, and keep every result in a store.
 
-    What the store has is not computed again: an interrupted sweep goes on where it was, and more points or trials
-    cost only themselves. Results are named by content (scenario, settings, seed, kind of device, formula version), not
-    by backend, grid or order. What failed stays in the store with its reason, and is tried again where `retry` says so.
+    What the store has is not computed again: an interrupted sweep goes on where it was.
 
     Parameters
     ----------
-    scenario, grid, what, strict, progress, **fields : as in `simulate` and `predict`.
     store : the SQLite file that keeps the results; in memory, for this call only, if left out.
-    source : ``"experiment"`` or ``"limit"``.
-    engine : ``"local"`` (this process), ``"processes"``, ``"dask"``, any `concurrent.futures.Executor`, or a Dask
-        ``Client``. If left out: Dask where `scheduler` is given, processes where `workers` is above 1.
-    workers : how many tasks run at once; as many as there are cores if left out.
-    scheduler : address of a running Dask scheduler.
-    threads : BLAS threads of each worker; if left out the cores are shared out evenly. The same number of threads
-        gives the same numbers bit for bit, whatever the number of workers.
-    memory : GiB a worker may take for a task (processes and local Dask clusters).
-    time_limit : seconds a task may take.
-    retry : compute failures of earlier runs again.
-    until : variable -> standard error; points above it get more trials, up to `most_trials` (20 times
-        `trials` if left out).
-    refine : one field of the grid -> tolerance; adds points where the curve departs from a straight line by more than
-        that part of its range, up to `most_points` values.
-    theory, dim, tolerance, seed : as in `predict`.
-    dim, trials, seed, device, keep_trials, paired : as in `simulate`.
-
-    Returns
-    -------
-    xarray.Dataset
-        As `simulate` (or `predict`) would return it; ``trials_done`` says how many trials each point has.
+    source, retry : ``"experiment"`` or ``"limit"``; compute failures of earlier runs again.
+    engine, workers, scheduler, threads, memory, time_limit : where tasks run: `giantstep.sweep.options.BackendOptions`.
+    until, most_trials, refine, most_points : more trials and points: `giantstep.sweep.adaptive.Sampling`.
+    scenario, grid, what, theory, dim, **fields and the others : as in `simulate` and `predict`.
 
     Examples
     --------
     >>> import giantstep as gs
     >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
-    >>> r = gs.sweep(s, dim=30, trials=2, samples_per_dim=[0.5, 2.0], engine="local", progress=False)  # store="runs.db"
-    >>> r.trials_done.values.tolist()
+    >>> gs.sweep(s, dim=30, trials=2, samples_per_dim=[0.5, 2.0], progress=False).trials_done.values.tolist()
     [2, 2]
     """
-    if source not in ("experiment", "limit"):
-        raise bad_field("source", source, '"experiment" or "limit"')
-    check_flags(strict=strict, retry=retry)
     limit = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
     inputs = Inputs(scenario, grid, fields, {"what": what, "dim": dim, **limit})
-    question = inputs.request().question
     experiment = Experiment(trials, seed, device, keep_trials, paired)
-    goal = TrialGoal.from_input(until, most_trials, experiment.trials, question)
-    if limit and until is not None:
-        raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
-    refinement = Refinement.from_input(refine, most_points, inputs.varying())
+    sampling = Sampling(until, most_trials, refine, most_points)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
-    with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
-        side: Engine = "limit" if limit else "experiment"
-        result, problems = Sweep(side, inputs, experiment, goal, refinement, options).run(runner)
-    problems.refuse(strict)
+    result, problems = Sweep(source, inputs, experiment, sampling, options, retry, strict).run(store, progress)
     warn(problems)
     return result
