@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+def sides(result: xarray.Dataset) -> tuple[xarray.Dataset, xarray.Dataset]:
+    """Return the limit and the experiment of a comparison."""
+    return result.sel(source="limit"), result.sel(source="experiment")
+
+
 def limit_line(axes: Axes, x: Any, y: Any, colour: Any, label: str | None = None, **style: Any) -> None:
     """Draw a limit as a line."""
     axes.plot(np.asarray(x), np.asarray(y), color=colour, label=label, zorder=2, **style)

@@ -20,6 +20,7 @@ from giantstep.figures.panels import (
     level,
     limit_line,
     note,
+    sides,
     stem,
 )
 from giantstep.figures.style import (
@@ -44,11 +45,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EIGENVALUE = r"eigenvalue of $\Phi^\top\Phi/p$,  $x$"
-
-
-def sides(result: xarray.Dataset) -> tuple[xarray.Dataset, xarray.Dataset]:
-    """Return the limit and the experiment of a comparison."""
-    return result.sel(source="limit"), result.sel(source="experiment")
 
 
 def cells_towards_zero(first: float, fine: int, width: float, count: int) -> np.ndarray:
