@@ -16,6 +16,7 @@ from giantstep.gaussian.functions import Function
 from giantstep.gaussian.grids import BOUND, Grid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
+from giantstep.learnability.algorithms import NAMED, Network
 from giantstep.types import Floats
 
 MOVED = ("extragradient", "sam", "two-step")
@@ -95,8 +96,6 @@ class _Update:
     """The update of one sample, as the mean over the fields of what it does to one neuron at a given label."""
 
     def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
-        from giantstep.families.online_sgd.algorithms import NAMED, Network
-
         self.activation, self.a, self.inner_rate = activation, a, inner_rate
         self.network, self.force = Network(activation, a), NAMED[algorithm].force
         self.fields, self.weights = _fields(activation, len(a))

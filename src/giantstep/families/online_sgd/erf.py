@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from giantstep.families.online_sgd.algorithms import NAMED
 from giantstep.families.online_sgd.moments import Forces
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.tilted import TiltedMoments
 from giantstep.gaussian import parse_expression
 from giantstep.gaussian.expression import Call, Expression, Node, Number
+from giantstep.learnability.algorithms import NAMED
 from giantstep.types import Floats
 
 Terms = list[tuple[float, Floats]]

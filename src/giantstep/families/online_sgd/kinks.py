@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.families.online_sgd.algorithms import CLIP, NAMED
 from giantstep.families.online_sgd.moments import Nodes, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import Plane, gauss_legendre_panels, normal_density, parse_expression
 from giantstep.gaussian.expression import roots as zeros_of
 from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.learnability.algorithms import CLIP, NAMED
 from giantstep.types import Floats
 
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)
@@ -25,7 +25,7 @@ class KinkIntegrator(Summation):
 
     def __init__(self, scenario: OnlineSGD, fine: bool = True) -> None:
         k, algorithm, target = scenario.directions, scenario.known_algorithm, scenario.target
-        self.fine, self.per_panel = fine, PANEL_NODES if fine else PANEL_NODES - 4
+        self.per_panel = PANEL_NODES if fine else PANEL_NODES - 4
         self.clipped = algorithm is NAMED["exponential"]
         extra = int(scenario.noise > 0 and not algorithm.affine)
         planes = [*target.planes] if np.allclose(scenario.whitening, np.eye(k)) else []

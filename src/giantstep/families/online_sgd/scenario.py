@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError, bad_field
-from giantstep.families.online_sgd.algorithms import NAMED, Algorithm, Network, as_algorithm
 from giantstep.family import Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.learnability.algorithms import NAMED, Algorithm, Network, as_algorithm
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
 from giantstep.types import Floats
 

@@ -76,15 +76,11 @@ class Truth:
     labels: Indices
     active: Booleans
 
-    def mixture(self, snr: float) -> Mixture:
-        """Return what AMP is told: all parameters of the model, nothing of the truth."""
-        s = self.scenario
-        return Mixture(s.clusters, s.sparsity, snr, s.weights, s.mean)
-
     def observe(self, n: int, snr: float) -> Data:
         """Return the data of the first n rows at some snr."""
-        mixture, xp = self.mixture(snr), array_module(self.noise)
-        prefactor = float(np.sqrt(snr / (self.scenario.sparsity * len(self.features))))
+        s, xp = self.scenario, array_module(self.noise)
+        mixture = Mixture(s.clusters, s.sparsity, snr, s.weights, s.mean)
+        prefactor = float(np.sqrt(snr / (s.sparsity * len(self.features))))
         labels = self.labels[:n]
         X = ((prefactor * xp.asarray(mixture.directions)) @ self.features.T)[xp.asarray(labels)]
         X += self.noise[:n]
@@ -93,7 +89,7 @@ class Truth:
 
 @dataclass
 class Data:
-    """Data with their truth: X = prefactor U V^T + Z."""
+    """Data with their truth: X = prefactor U V^T + Z; AMP is told the mixture, nothing of the truth."""
 
     X: DeviceArray
     mixture: Mixture

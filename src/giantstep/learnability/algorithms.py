@@ -1,6 +1,7 @@
-"""The algorithms, each as its per-sample force F: w_j <- w_j + g a_j mean_b F_j(lambda^b, y^b) x^b.
+"""Training algorithms, each as its per-sample force F: w_j <- w_j + g a_j mean_b F_j(lambda^b, y^b) x^b.
 
-F sees a sample only through the local fields lambda = W x, the label y, and S = |x|^2/d, which is 1 in the limit.
+F sees a sample only through the local fields lambda = W x, the label y, and S = |x|^2/d, which is 1 in the limit;
+gradient_dynamics section 0 has the table of them.
 """
 
 from __future__ import annotations
