@@ -100,7 +100,7 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
     piece : nodes of every piece of an axis with breaks.
     """
     grid = Grid(np.zeros((1, 0)), np.ones(1))
-    planes = _with_crossings(planes, dims)
+    planes = with_crossings(planes, dims)
     for axis in range(dims):
         ending = [plane for plane in planes if _last_axis(plane) == axis]
         if any(np.any(np.abs(plane.normal[:axis]) > 1e-12) for plane in ending):
@@ -120,7 +120,7 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
     return Grid(grid.points, grid.weights / grid.weights.sum())
 
 
-def _with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
+def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
     """Add the planes of the earlier axes on which two breaks of a later axis meet: there its integral is not smooth."""
     together = dict.fromkeys(planes)
     for axis in range(dims - 1, 0, -1):

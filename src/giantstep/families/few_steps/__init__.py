@@ -1,0 +1,1 @@
+"""Several giant steps on several directions, then a read-out."""

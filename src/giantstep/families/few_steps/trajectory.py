@@ -1,0 +1,321 @@
+"""The map of the steps: where the classes of neurons are, and how a class spreads.
+
+few_steps_readout (3.1)-(3.5) and, for inputs with a covariance, structured_inputs (3.1)-(3.7), of which isotropic
+inputs are one atom. After t steps neuron i of class q has the row Sigma^1/2 w_i = Sigma^1/2 B_i(Sigma) b_i + U_i in
+whitened coordinates, with (U_i, B_i, s_i) = (U_q, B_q, s_q) + (JU_q, JB_q, Js_q) eps_i/sqrt(d) and s^2 = int lambda
+B^2 dmu. This O(1/sqrt d) spread shifts every feature by a term of the size of the bulk, so that the read-out needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from giantstep.families.few_steps.inputs import InputSpectrum
+from giantstep.gaussian import Function
+from giantstep.gaussian.conditional import ConditionalTarget, condition
+from giantstep.gaussian.smoothing import smoothed_derivatives
+from giantstep.gaussian.target import Target
+from giantstep.types import Floats
+
+LEARNT = 1e-9
+"""Singular values of U below this, relative to max(1, the largest), count as not learnt."""
+DIVERGED = 1e8
+CANCELLED = 1e-6
+DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
+CANCELS = "the step cancels the initial weights of a class (s = 0)"
+_TABLE_STEP = 0.02
+_TABLE_FROM = 6_000
+
+
+@dataclass(frozen=True)
+class Network:
+    """What the steps need to know: activation, target, inputs, second layer, batch and loss."""
+
+    activation: Function
+    target: Target
+    zeta: Floats
+    pi: Floats
+    inputs: InputSpectrum
+    noise: float = 0.0
+    batch_per_dim: float = np.inf
+    correlation_loss: bool = False
+    gaussian_rows: bool = False
+    fineness: float = 1.0
+
+
+@dataclass(frozen=True)
+class Classes:
+    """k classes of neurons after some steps, in R whitened coordinates, with K atoms.
+
+    The columns of the spread are the fluctuations Theta of w0^T Sigma B^2 w0 at every time so far, whose covariance is
+    structured_inputs (3.7), then the variables eps_c of the coordinates, independent standard normals. Directions of
+    batch noise are further coordinates on which the target does not depend: columns of zeros of `frame`.
+    """
+
+    U: Floats  # (k, R)
+    B: Floats  # (k, K)
+    JU: Floats  # (k, R, C)
+    JB: Floats  # (k, K, C)
+    Js: Floats  # (k, C)
+    frame: Floats  # (r, R)
+    past: tuple[Floats, ...] = field(default=())  # B at the times of the Theta columns
+
+    @property
+    def count(self) -> int:
+        """Number of classes."""
+        return len(self.U)
+
+
+def scale_of(network: Network, classes: Classes) -> Floats:
+    """Return s_q = (int lambda B_q^2 dmu)^(1/2)."""
+    return np.sqrt(network.inputs.average(network.inputs.eigenvalues * classes.B**2))
+
+
+def start(network: Network) -> Classes:
+    """Return the classes before the first step, structured_inputs (3.6)."""
+    inputs, k = network.inputs, len(network.pi)
+    R, K = inputs.frame.shape[1], len(inputs.eigenvalues)
+    JU = np.zeros((k, R, 1 + R))
+    JU[:, :, 1:] = np.diag(np.sqrt(inputs.coordinate_eigenvalues))
+    Js = np.zeros((k, 1 + R))
+    Js[:, 0] = 0.5
+    B = np.ones((k, K))
+    return Classes(np.zeros((k, R)), B, JU, np.zeros((k, K, R + 1)), Js, inputs.frame, (B,))
+
+
+def plant(network: Network, shifts: Floats, bulk: Floats) -> Classes:
+    """Return classes whose rows are s_q w0_i + U_q (isotropic inputs): few_steps_readout (3.5)."""
+    classes = start(network)
+    scale = np.asarray(bulk, dtype=float)
+    B = scale[:, None] * classes.B
+    Js = classes.Js / scale[:, None]  # ds = Theta/(2 s), Theta that of s_q w0
+    return replace(
+        classes, U=np.asarray(shifts, dtype=float), B=B, JU=scale[:, None, None] * classes.JU, Js=Js, past=(B,)
+    )
+
+
+def theta_root(network: Network, classes: Classes) -> Floats:
+    """Return square roots (k, t, rank) of d Cov(Theta^(t), Theta^(t')) of every class, structured_inputs (3.7)."""
+    inputs = network.inputs
+    weighted = np.stack([inputs.eigenvalues * B**2 for B in classes.past], axis=1)  # (k, t, K)
+    cov = 2 * np.einsum("qtj,quj,j->qtu", weighted, weighted, inputs.masses)
+    if not network.gaussian_rows:
+        mean = inputs.average(weighted)
+        cov = cov - 2 * mean[:, :, None] * mean[:, None, :]
+    values, vectors = np.linalg.eigh(cov)
+    size = np.max(np.abs(weighted)) ** 2
+    kept = np.max(values, axis=0) > 1e-13 * size
+    return vectors[:, :, kept] * np.sqrt(np.maximum(values[:, None, kept], 0.0))
+
+
+def independent_spread(network: Network, classes: Classes) -> tuple[Floats, Floats]:
+    """Return JU (k, R, C) and Js (k, C) over independent standard normal channel variables."""
+    times = len(classes.past)
+    root = theta_root(network, classes)
+    parts = []
+    for J in (classes.JU, classes.Js[:, None, :]):
+        parts.append(np.concatenate([J[:, :, :times] @ root, J[:, :, times:]], axis=2))
+    return parts[0], parts[1][:, 0]
+
+
+class Directions(NamedTuple):
+    """An orthonormal basis of R^R: learnt (R, m), then the rest (R, L), directions that no target sees last."""
+
+    learnt: Floats
+    rest: Floats
+
+    def along_leading(self, shifts: Floats) -> Directions:
+        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R), its largest entry > 0."""
+        if not self.learnt.shape[1]:
+            return self
+        rows = np.linalg.svd(shifts @ self.learnt)[2]
+        learnt = self.learnt @ rows.T
+        signs = np.sign(learnt[np.argmax(np.abs(learnt), axis=0), np.arange(learnt.shape[1])])
+        return Directions(learnt * signs, self.rest)
+
+
+def split_directions(classes: Classes, target: Target) -> Directions:
+    """Return a basis of the span of the rows of U and of what is left, near the axes where there is a choice.
+
+    Where a plane on which the target is not smooth lies in the learnt space, the first axis is its normal.
+    """
+    U, frame = classes.U, classes.frame
+    R = U.shape[1]
+    _, values, rows = np.linalg.svd(U, full_matrices=False)
+    span = rows[values > LEARNT * max(1.0, float(values.max(initial=0.0)))]
+    normals = [np.array(plane.normal) @ frame for plane in target.planes]
+    inside = [n for n in normals if np.linalg.norm(n - span.T @ (span @ n)) < 1e-9] if len(span) else []
+    learnt = _orthonormal([*inside, *(span.T @ (span @ axis) for axis in np.eye(R)), *span], len(span), R)
+    left = frame - frame @ learnt @ learnt.T  # what is left of the targets
+    seen = int(np.sum(np.linalg.svd(left, compute_uv=False) > 1e-9))
+    unlearnt = _orthonormal(list(left), seen, R)
+    projector = np.eye(R) - learnt @ learnt.T - unlearnt @ unlearnt.T
+    silent = _orthonormal([projector @ axis for axis in np.eye(R)], R - len(span) - seen, R)
+    return Directions(learnt, np.concatenate([unlearnt, silent], axis=1))
+
+
+def _orthonormal(vectors: Sequence[Floats], count: int, R: int) -> Floats:
+    """Return `count` independent vectors orthonormalised, as columns (R, count): earlier ones first, if long enough."""
+    basis = np.zeros((0, R))
+    for cut in (0.5, 1e-3, 1e-8, 1e-12):
+        for vector in vectors:
+            if len(basis) == count:
+                break
+            for _ in range(2):
+                vector = vector - basis.T @ (basis @ vector)
+            length = np.linalg.norm(vector)
+            if length > cut:
+                basis = np.concatenate([basis, vector[None] / length])
+    return basis.T
+
+
+def conditional_target(network: Network, classes: Classes, basis: Directions) -> ConditionalTarget:
+    """Return the target given kappa on a rule that resolves the features of these classes."""
+    steepness = float(np.max(np.linalg.norm(classes.U, axis=1) / scale_of(network, classes)))
+    learnt, rest = classes.frame @ basis.learnt, classes.frame @ basis.rest
+    rest[np.abs(rest) < 1e-12] = 0.0
+    return condition(network.target, learnt, rest, 1 / max(steepness, 1e-3), network.fineness)
+
+
+def class_derivatives(activation: Function, A: Floats, s: float) -> Floats:
+    """Return D_0..D_4 (5, N) at the points A of one class; many points by a quintic spline through a table."""
+    if len(A) <= _TABLE_FROM:
+        return smoothed_derivatives(activation, A, s)
+    from scipy.interpolate import make_interp_spline
+
+    step = _TABLE_STEP * min(1.0, abs(s))
+    table = np.arange(A.min() - 5 * step, A.max() + 6 * step, step)
+    return make_interp_spline(table, smoothed_derivatives(activation, table, s), k=5, axis=1)(A)
+
+
+def step(network: Network, classes: Classes, rate: float) -> Classes:
+    """Return the classes after one step: structured_inputs (3.1)-(3.5), all averages at the old U and s."""
+    s = scale_of(network, classes)
+    basis = split_directions(classes, network.target)
+    given = conditional_target(network, classes, basis)
+    A = given.nodes @ basis.learnt.T @ classes.U.T
+    D = [class_derivatives(network.activation, A[:, q], s[q]) for q in range(classes.count)]
+    output = np.zeros(len(given.weights))
+    if not network.correlation_loss:
+        output = sum(p * z * d[0] for p, z, d in zip(network.pi, network.zeta, D))
+    residual = _Residual(given, output, np.concatenate([basis.learnt, basis.rest], axis=1))
+    moved = [_move(network, classes, q, rate * network.zeta[q], residual, D[q], s[q]) for q in range(classes.count)]
+    U, B, JU, JB, Js = (np.stack(column) for column in zip(*moved))
+    after = replace(classes, U=U, B=B, JU=JU, JB=JB, Js=Js, past=(*classes.past, B))
+    if np.isfinite(network.batch_per_dim):
+        after = _with_batch_noise(network, after, rate * network.zeta, residual, A, D, s)
+    return after
+
+
+def _move(
+    network: Network, classes: Classes, q: int, e: float, residual: _Residual, D: Floats, s: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return U, B and the spread of one class after the step of strength e."""
+    inputs, lam = network.inputs, network.inputs.eigenvalues
+    slope = lam * inputs.factor
+    tail = classes.U.shape[1] - len(inputs.atoms)
+    pull = np.append(slope[inputs.atoms], np.ones(tail))  # Lt = L F(L); 1 on the batch noise of isotropic inputs
+    linear = residual.linear(D[3])
+    U = classes.U[q] + e * pull * residual.linear(D[1])
+    growth = 1 + e * residual.mean(D[2]) * slope
+    B = classes.B[q] * growth
+    JU, JB, Js = classes.JU[q], classes.JB[q], classes.Js[q]
+    bend = linear @ JU + s * residual.mean(D[4]) * Js
+    moved_U = JU + e * pull[:, None] * (residual.quadratic(D[2]) @ JU + s * np.outer(linear, Js))
+    moved_B = JB * growth[:, None] + e * (slope * classes.B[q])[:, None] * bend
+    new_s = np.sqrt(inputs.average(lam * B**2))
+    moved_s = inputs.average((lam * B)[None, :] * moved_B.T) / new_s
+    times = len(classes.past)  # a column for the Theta of the new B
+    moved_s = np.insert(moved_s, times, 0.5 / new_s)
+    return U, B, np.insert(moved_U, times, 0.0, axis=1), np.insert(moved_B, times, 0.0, axis=1), moved_s
+
+
+class _Residual:
+    """E[res f], E[res f zt] and E[res f zt zt^T] for functions f of kappa, in whitened coordinates."""
+
+    def __init__(self, given: ConditionalTarget, output: Floats, turn: Floats) -> None:
+        self.given, self.output, self.turn = given, output, turn
+        self.res = given.h - output
+
+    def mean(self, f: Floats) -> float:
+        return float(self.given.weights @ (self.res * f))
+
+    def linear(self, f: Floats) -> Floats:
+        weighted = self.given.weights * f
+        return self.turn @ np.concatenate([(weighted * self.res) @ self.given.nodes, weighted @ self.given.h1])
+
+    def quadratic(self, f: Floats) -> Floats:
+        given, weighted = self.given, self.given.weights * f
+        m, L = given.nodes.shape[1], given.h1.shape[1]
+        matrix = np.empty((m + L, m + L))
+        matrix[:m, :m] = (given.nodes * (weighted * self.res)[:, None]).T @ given.nodes
+        matrix[:m, m:] = (given.nodes * weighted[:, None]).T @ given.h1
+        matrix[m:, :m] = matrix[:m, m:].T
+        matrix[m:, m:] = np.einsum("n,nij->ij", weighted, given.h2) - (weighted @ self.output) * np.eye(L)
+        return self.turn @ matrix @ self.turn.T
+
+    def power(self, noise: float) -> Floats:
+        """Return E[(y - f)^2 | kappa]."""
+        return self.given.square - 2 * self.given.h * self.output + self.output**2 + noise
+
+
+def _with_batch_noise(
+    network: Network, classes: Classes, e: Floats, residual: _Residual, A: Floats, D: list[Floats], s: Floats
+) -> Classes:
+    """Add the noise of a finite batch: what all neurons share, chi, and what each has for itself, (6.1)."""
+    derivative = Function(network.activation.derivative, kinks=network.activation.kinks)
+    steepest = np.stack([derivative.second_moment(A[:, q], s[q]) for q in range(classes.count)])
+    weighted = residual.given.weights * residual.power(network.noise) / network.batch_per_dim
+    slopes = np.stack([d[1] for d in D])
+    return add_batch_noise(classes, e, (slopes * weighted) @ slopes.T, steepest @ weighted)
+
+
+def add_batch_noise(classes: Classes, e: Floats, chi: Floats, total: Floats) -> Classes:
+    """Return classes on isotropic inputs with the noise of a finite batch as an isotropic one, (6.2)-(6.3).
+
+    chi (k, k) is the covariance of the noise that all neurons share, `total` (k,) the variance of each neuron's own.
+    """
+    k, R = classes.U.shape
+    s = np.abs(classes.B[:, 0])
+    tau = np.sqrt(np.maximum(e**2 * (total - np.diag(chi)), 0.0))
+    values, vectors = np.linalg.eigh(chi)
+    kept = values > 1e-13 * values.max()
+    new = e[:, None] * np.sqrt(values[kept]) * vectors[:, kept]
+    n, C = new.shape[1], classes.JU.shape[2]
+    scale = np.sqrt(s**2 + tau**2)
+    JU = np.zeros((k, R + n, C + n + R + 1))
+    Js = np.zeros((k, C + n + R + 1))
+    JU[:, :R, :C] = classes.JU
+    Js[:, :C] = classes.Js * (s / scale)[:, None]
+    JU[:, R + np.arange(n), C + np.arange(n)] = scale[:, None]
+    JU[:, np.arange(R), C + n + np.arange(R)] = tau[:, None]
+    Js[:, -1] = np.sqrt((4 * s**2 * tau**2 + 2 * tau**4) / (4 * scale**2))
+    JB = Js[:, None, :] * np.sign(classes.B)[:, :, None]
+    B = scale[:, None] * np.sign(classes.B)
+    frame = np.pad(classes.frame, ((0, 0), (0, n)))
+    return replace(classes, U=np.concatenate([classes.U, new], axis=1), B=B, JU=JU, JB=JB, Js=Js, frame=frame)
+
+
+def follow(network: Network, rates: Sequence[float], first: Classes | None = None) -> tuple[list[Classes], str]:
+    """Return the classes at times 0..T, and why the list ends early where it does."""
+    path = [start(network) if first is None else first]
+    for rate in rates:
+        classes = step(network, path[-1], float(rate))
+        reason = trouble(network, classes)
+        if reason:
+            return path, reason
+        path.append(classes)
+    return path, ""
+
+
+def trouble(network: Network, classes: Classes) -> str:
+    """Return why these classes cannot be used further, or nothing."""
+    s = scale_of(network, classes)
+    norm = np.sum(classes.U**2, axis=1) + s**2
+    if not np.all(norm < DIVERGED):
+        return DIVERGES
+    return CANCELS if np.min(s) < CANCELLED else ""

@@ -1,0 +1,156 @@
+"""Averages of a target over some directions, given the others: E[g | kappa], E[xi g | kappa], ... at nodes of kappa.
+
+z ~ N(0, I_r) is a linear image of independent kappa in R^m and xi in R^L, all standard normal. Nodes and weights
+integrate over kappa what is smooth on a given scale; planes on which the target is not smooth break the rules: of kappa
+where they lie in its space, of xi, at every node of kappa, where they cut across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.gaussian.grids import BOUND, NEGLIGIBLE, even_rule, hermite_rule, with_crossings
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian.target import Plane, Target
+from giantstep.types import Floats, Integers
+
+PANEL_NODES = 12
+MOST_NODES = 2_000_000
+"""Nodes of kappa."""
+MOST_VALUES = 400_000_000
+"""Values of the target that one table may need."""
+_CHUNK = 1 << 20
+_STEPS = {1: 0.1, 2: 0.2, 3: 0.3}
+_INNER_STEPS = {1: 0.08, 2: 0.15}
+"""By the number of directions that are averaged out; 0.3 for more."""
+
+
+@dataclass(frozen=True)
+class ConditionalTarget:
+    """A target at N nodes of kappa: E[g], E[xi g], E[xi xi^T g] and E[g^2] given kappa."""
+
+    nodes: Floats  # (N, m)
+    weights: Floats  # (N,), they sum to one
+    h: Floats  # (N,)
+    h1: Floats  # (N, L)
+    h2: Floats  # (N, L, L)
+    square: Floats  # (N,)
+
+
+def condition(target: Target, learnt: Floats, rest: Floats, scale: float, fineness: float = 1.0) -> ConditionalTarget:
+    """Return the target of z = learnt kappa + rest xi given kappa, for functions of kappa that vary on `scale`.
+
+    Parameters
+    ----------
+    learnt, rest : (r, m) and (r, L), with orthonormal rows together; columns of `rest` that are zero come last, the
+        target does not depend on them.
+    fineness : divides every step; two values of it measure the error of the rule.
+    """
+    m = learnt.shape[1]
+    active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
+    basis = np.concatenate([learnt, rest[:, :active]], axis=1)
+    planes = with_crossings([_turned(plane, basis) for plane in target.planes], m + active)
+    step = min(_STEPS.get(m, 0.4), 0.45 * scale) / fineness
+    reach = 9.0 if m < 3 else 7.6
+    nodes, weights = np.zeros((1, 0)), np.ones(1)
+    for axis in range(m):
+        row, last, mass = _axis_rule(
+            nodes, weights, planes, axis, even_rule(step, reach), min(1.0, 2.5 * scale) / fineness
+        )
+        if len(row) > MOST_NODES:
+            raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
+        nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
+    weights = weights / weights.sum()
+    inner = (
+        hermite_rule(target.degree + 2)
+        if target.degree is not None
+        else even_rule(_INNER_STEPS.get(active, 0.3) / fineness)
+    )
+    moments = [
+        _averages(target, basis, nodes[part], m, planes, inner) for part in _chunks(len(nodes), len(inner[0]) ** active)
+    ]
+    h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
+    idle = rest.shape[1] - active
+    h1 = np.pad(h1, ((0, 0), (0, idle)))
+    h2 = np.pad(h2, ((0, 0), (0, idle), (0, idle)))
+    h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
+    return ConditionalTarget(nodes, weights, h, h1, h2, square)
+
+
+def _chunks(nodes: int, inner: int) -> Iterator[slice]:
+    if nodes * inner > MOST_VALUES:
+        raise InputError(
+            f"The averages over the unlearnt directions would need {nodes * inner:.2g} values of the target."
+        )
+    size = max(1, _CHUNK // inner)
+    for start in range(0, nodes, size):
+        yield slice(start, start + size)
+
+
+def _averages(
+    target: Target, basis: Floats, nodes: Floats, m: int, planes: Sequence[Plane], inner: tuple[Floats, Floats]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Integrate the target over xi at some nodes of kappa."""
+    count, L = len(nodes), basis.shape[1] - m
+    points, weights, owner = nodes, np.ones(count), np.arange(count)
+    for axis in range(m, m + L):
+        row, last, weights = _axis_rule(points, weights, planes, axis, inner, 1.0)
+        points, owner = np.concatenate([points[row], last[:, None]], axis=1), owner[row]
+    mass = np.bincount(owner, weights, count)
+    values = target(points @ basis.T) * weights
+    xi = points[:, m:]
+    collect = lambda terms: np.bincount(owner, terms, count) / mass  # noqa: E731
+    h1 = np.stack([collect(values * xi[:, l]) for l in range(L)], axis=1) if L else np.zeros((count, 0))
+    h2 = np.zeros((count, L, L))
+    for i in range(L):
+        for j in range(i, L):
+            h2[:, i, j] = h2[:, j, i] = collect(values * xi[:, i] * xi[:, j])
+    square = collect(np.where(weights > 0, values**2 / np.where(weights > 0, weights, 1.0), 0.0))
+    return collect(values), h1, h2, square
+
+
+def _axis_rule(
+    points: Floats, weights: Floats, planes: Sequence[Plane], axis: int, smooth: tuple[Floats, Floats], width: float
+) -> tuple[Integers, Floats, Floats]:
+    """Return, for one more axis, which point each node extends, its coordinate and its weight."""
+    breaking = [plane for plane in planes if _last_axis(plane) == axis]
+    if breaking:
+        breaks = [
+            -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
+            for plane in breaking
+        ]
+        panels = np.linspace(-BOUND, BOUND, int(np.ceil(2 * BOUND / width)) + 1)
+        columns = [np.broadcast_to(panels, (len(points), len(panels))), np.stack(breaks, axis=1)]
+        for plane, at in zip(breaking, breaks):
+            columns += [at[:, None] + offset for offset in _grading(plane, planes, axis)]
+        edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
+        nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
+        mass = mass * normal_density(nodes)
+    else:
+        nodes, mass = smooth[0][None, :], smooth[1][None, :]
+    joint = weights[:, None] * mass
+    row, column = np.nonzero(joint > NEGLIGIBLE)
+    return row, np.broadcast_to(nodes, joint.shape)[row, column], joint[row, column]
+
+
+def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:
+    """Yield breaks around a plane of this axis where another, nearly parallel one turns into a later axis."""
+    for other in planes:
+        last = _last_axis(other)
+        if last > axis and abs(other.normal[axis]) > abs(other.normal[last]) > 0:
+            width = abs(other.normal[last] / other.normal[axis])
+            shift = 2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
+            yield np.concatenate([shift, -shift])[None, :]
+
+
+def _last_axis(plane: Plane) -> int:
+    return int(np.flatnonzero(np.abs(plane.normal) > 1e-12)[-1])
+
+
+def _turned(plane: Plane, basis: Floats) -> Plane:
+    normal = np.array(plane.normal) @ basis
+    return Plane(tuple(np.where(np.abs(normal) < 1e-12, 0.0, normal).tolist()), plane.offset)

@@ -1,0 +1,123 @@
+"""What families answer about spectra: checked abscissae, and the table of one point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.gaussian import Function
+from giantstep.readout.outliers import OUTLIER_ROOM, find_outliers
+from giantstep.readout.spectrum import Spectrum, bulk_law, is_physical
+from giantstep.types import Array, Floats
+
+MASS_TOLERANCE = 0.02
+"""How far the mass of a law may be from one; a density that diverges at 0 leaves a little below the finest panel."""
+CELLS = 120
+UNBOUNDED = "The bulk has no upper edge: the activation's slope or the batch's residuals are unbounded."
+
+
+def check_x(x: Any) -> Floats:
+    """Return the checked abscissae of a density."""
+    try:
+        values = np.asarray(x, dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    fine = values.ndim == 1 and values.size and np.all(np.isfinite(values) & (values > 0))
+    if not fine or np.any(np.diff(values) <= 0):
+        raise bad_field("x", x, "an increasing list of positive numbers")
+    return values
+
+
+def check_z(z: Any) -> Array:
+    """Return the checked points of a resolvent."""
+    try:
+        values = np.atleast_1d(np.asarray(z, dtype=complex))
+    except (TypeError, ValueError):
+        values = np.empty(0, complex)
+    if z is None or values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
+        raise bad_field("z", z, "a list of complex numbers off the positive real axis")
+    if np.any((values.imag == 0) & (values.real >= 0)):
+        raise bad_field("z", values[(values.imag == 0) & (values.real >= 0)][0], "off the positive real axis")
+    return values
+
+
+def choose_x(spectra: Iterable[tuple[Spectrum, float]]) -> Floats:
+    """Return cells of equal width from 0 to beyond the largest upper edge; every spectrum with its unit."""
+    reach = []
+    for spectrum, unit in spectra:
+        edge = spectrum.upper_edge()
+        edge = edge if np.isfinite(edge) else 6 * spectrum.mean * (1 + 1 / np.sqrt(spectrum.ratio)) ** 2
+        reach.append(edge / unit)
+    return (np.arange(CELLS) + 0.5) * (1.08 * max(reach) / CELLS)
+
+
+def grows_linearly(activation: Function) -> bool:
+    """Tell whether the activation grows at most linearly, so that the bulk has an upper edge for every spike."""
+    far, near = np.array([1e4, -1e4]), np.array([1e2, -1e2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = [np.max(np.abs(activation(z + 1) - activation(z))) for z in (far, near)]
+    return bool(np.isfinite(slopes[0]) and slopes[0] <= 1.5 * max(slopes[1], 1.0))
+
+
+class SpectrumRow(NamedTuple):
+    """The spectrum of one point as a table, and how it was solved."""
+
+    values: dict[str, Any]
+    status: str
+    residual: float
+    iterations: int
+
+
+def describe_spectrum(spectrum: Spectrum, x: Floats, dim: float, unit: float = 1.0) -> SpectrumRow:
+    """Return density and distribution at x (in multiples of `unit`), edges, atom, mean and outliers of one point."""
+    law = bulk_law(spectrum)
+    density, first = spectrum.density(unit * x)
+    outside = (unit * x > law.upper) | (unit * x < law.lower)
+    outliers = np.full(OUTLIER_ROOM, np.nan)
+    above = find_outliers(spectrum, law.upper, dim)
+    outliers[: len(above)] = above / unit
+    values = {
+        "density": unit * np.where(outside, 0.0, density),
+        "cdf": law.cdf(unit * x),
+        "lower_edge": law.lower / unit,
+        "upper_edge": law.upper / unit,
+        "atom": law.atom,
+        "mean_eigenvalue": spectrum.mean / unit,
+        "outliers": outliers,
+    }
+    status = ""
+    mass = law.panels.integral(law.on_panels)
+    if np.isnan(law.upper) or np.isnan(law.lower):
+        status = "an edge of the bulk was not found"
+    elif abs(mass + law.atom - 1) > MASS_TOLERANCE:
+        status = f"the density has mass {mass:.3f} beside an atom of {law.atom:.3f}"
+    elif np.isnan(density).any():
+        status = f"the density was not solved at {np.isnan(density).sum()} of {len(x)} values of x"
+    residual = max(law.residual, float(np.max(first.residual)))
+    return SpectrumRow(values, status, residual, max(law.iterations, int(np.max(first.iterations))))
+
+
+class ResolventRow(NamedTuple):
+    """V1 (Z, k, k) and V2 (Z, k) of one point at complex z, and how they were solved."""
+
+    V1: Array
+    V2: Array
+    status: str
+    residual: float
+    iterations: int
+
+
+def describe_resolvent(spectrum: Spectrum, z: Array) -> ResolventRow:
+    """Return the block traces of the resolvent of Phi^T Phi/p; m(conj z) = conj m(z), m = sum_q V2_q."""
+    upper = np.where(z.imag < 0, z.conj(), z)
+    upper = upper + 1j * np.where(upper.imag == 0, 1e-14 * np.abs(upper), 0.0)
+    first = spectrum.solve(upper)
+    V1, V2 = first.response.S / spectrum.width, first.response.R / spectrum.width
+    below = z.imag < 0
+    V1, V2 = np.where(below[:, None, None], V1.conj(), V1), np.where(below[:, None], V2.conj(), V2)
+    lost = int(np.sum(~is_physical(first)))
+    status = f"not solved at {lost} of {len(z)} values of z" if lost else ""
+    return ResolventRow(V1, V2, status, float(np.max(first.residual)), int(np.max(first.iterations)))

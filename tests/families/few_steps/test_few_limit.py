@@ -1,0 +1,267 @@
+"""The limit of several steps: printed values, a second route, closed forms, invariances, and what must be refused."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.families.few_steps import trajectory
+from giantstep.families.few_steps.features import describe_features
+from giantstep.families.few_steps.inputs import InputSpectrum
+from giantstep.gaussian import Function
+from giantstep.gaussian.target import Target
+
+from .second_route import read_out
+from .settings import SETTINGS, B, D, G, network
+
+pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_printed_values(name):
+    """few_steps_readout section 14: every printed digit, all times from one trajectory."""
+    scenario, expected = SETTINGS[name]
+    result = gs.predict(scenario)
+    assert bool(result.converged) and float(result.identity.max()) < 1e-12
+    for time, value in enumerate(expected):
+        if value is not None:
+            digits = 1e-6 if value == 3.148724 else 5.1e-9
+            assert float(result.test_error[time]) == pytest.approx(value, abs=digits)
+
+
+@pytest.mark.slow
+def test_three_learnt_directions():
+    """Setting C3: half a million nodes."""
+    result = gs.predict(
+        network("relu", "z1 + z1*z2 + z2*z3", [0.35, 0.35, 0.3], [1, -1, 0.4], [2, 2, 2], 4, 2, 0.1, 0.1)
+    )
+    assert float(result.test_error[3]) == pytest.approx(1.58374737, abs=2e-8)
+    assert float(result.train_error[3]) == pytest.approx(0.73591738, abs=2e-8)
+    assert result.learned.values.tolist() == [0, 1, 2, 3]
+
+
+PLANTED = {
+    "E": (
+        network("tanh", "z1 + z1*z2 + z3*tanh(z1)", [0.4, 0.3, 0.3], [1, 1, 1], [], 2, 1.5, 0.05, 0.1),
+        gs.PlantedShifts([[1.2, 0.3, 0], [-0.5, 1, 0], [0.4, -1.5, 0]], [1, 0.8, 1.2]),
+        (2.16455174, 0.80018263, 4.31350825),
+    ),
+    "F": (
+        network("relu", "abs(z1) + relu(z2 - z1)", [0.5, 0.25, 0.25], [1, 1, 1], [], 1.5, 2, 0.02, 0.05),
+        gs.PlantedShifts([[1.5, 0.5], [-1, 1], [0.3, -2]], [1, 1, 0.7]),
+        (0.48087138, 0.01952426, 1.06104099),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_shifts(name):
+    """Two learnt directions beside an unlearnt one (E), kinks on planes across the axes (F)."""
+    scenario, planted, expected = PLANTED[name]
+    result = gs.predict(scenario.replace(planted=planted))
+    assert bool(result.converged)
+    found = [float(result[v][0]) for v in ("test_error", "train_error", "norm")]
+    np.testing.assert_allclose(found, expected, atol=5.1e-9)
+
+
+def as_network(scenario, **more):
+    return trajectory.Network(
+        scenario.activation,
+        scenario.target,
+        np.array(scenario.second_layer.values),
+        np.array(scenario.second_layer.probabilities),
+        InputSpectrum.isotropic(scenario.target.directions),
+        noise=scenario.noise,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(("ridge", "samples"), [(0.1, 2.0), (1e-3, 0.7), (5.0, 4.0)])
+def test_a_second_route(ridge, samples):
+    """The same features through a plain damped iteration and dense normal equations."""
+    scenario, _ = SETTINGS["D2"]
+    scenario = scenario.replace(ridge=ridge, samples_per_dim=samples)
+    net = as_network(scenario)
+    features = describe_features(net, trajectory.follow(net, scenario.rate)[0][-1])
+    plain = read_out(features, net.pi, samples, scenario.width_per_dim, ridge)
+    result = gs.predict(scenario).isel(time=2)
+    for ours, theirs in (("test_error", "test"), ("train_error", "train"), ("norm", "norm")):
+        assert float(result[ours]) == pytest.approx(plain[theirs], rel=1e-8)
+
+
+def test_finite_dimension():
+    """The option of section 4.5: B1 moves from 1.1552 to 1.1708 at d = 400."""
+    scenario, _ = SETTINGS["B2"]
+    result = gs.predict(scenario, dim=[400])
+    assert float(result.test_error.sel(dim=400, time=1)) == pytest.approx(1.170828, abs=1e-6)
+    assert float(result.test_error.sel(dim=400, time=2)) == pytest.approx(1.068177, abs=1e-6)
+
+
+def test_table_of_samples():
+    """Section 13, target A: four numbers of steps, six sample sizes, in one call."""
+    scenario, _ = SETTINGS["A3"]
+    result = gs.predict(scenario, samples_per_dim=[0.5, 1, 1.5, 2, 3, 5])
+    expected = [
+        [2.220904, 2.221526, 2.163621, 2.090728, 1.958054, 1.786290],
+        [1.165057, 1.144019, 1.083894, 1.019108, 0.916304, 0.804165],
+        [0.731134, 0.747987, 0.726012, 0.690772, 0.626340, 0.551395],
+        [0.587593, 0.635942, 0.639729, 0.622896, 0.579349, 0.519882],
+    ]
+    np.testing.assert_allclose(result.test_error.transpose("time", "samples_per_dim"), expected, atol=1e-6)
+
+
+def test_floors():
+    """Sections 8 and 13: all data at one width, all widths; a richer vocabulary lowers the floor."""
+    scenario, _ = SETTINGS["D2"]
+    result = gs.predict(scenario)
+    assert float(result.all_data_error[2]) == pytest.approx(1.4571868054, abs=1e-9)
+    many = gs.predict(scenario.replace(samples_per_dim=1e8))
+    assert float(many.test_error[2]) == pytest.approx(1.4571868206, abs=1e-9)
+    strong = gs.predict(scenario.replace(ridge=1e8))
+    assert float(strong.test_error[2]) == pytest.approx(1.7325415812, abs=1e-8)
+    target = "z1 + z1*z2 + z2*z3"
+    for values, all_data, floor in (
+        ([1, -1], 1.35371, 1.07432),
+        ([1, -1, 0.5, -0.5], 1.19792, 0.56511),
+        ([1, -1, 0.6, -0.6, 0.3, -0.3], 1.07994, 0.22996),
+    ):
+        law = [1 / len(values)] * len(values)
+        rich = gs.predict(network("relu", target, law, values, [2, 2], 4, 2, 0.1, 0.1))
+        assert float(rich.all_data_error[2]) == pytest.approx(all_data, abs=6e-6)
+        assert float(rich.floor[2]) == pytest.approx(floor, abs=6e-6)
+
+
+@pytest.mark.parametrize(
+    ("activation", "target", "rate", "expected"),
+    [("tanh", "sin(z)", 3.0, 0.0223381752), ("relu", "relu(z)", 1.0, None)],
+)
+def test_one_step_on_one_direction_is_one_step(activation, target, rate, expected):
+    """The two families answer the same network alike."""
+    sizes = {"width_per_dim": 1.0, "samples_per_dim": 1.5, "ridge": 0.1}
+    few = gs.predict(network(activation, target, [1.0], [1], [rate], 1.5, 1.0, 0.1, 0.0)).isel(time=1)
+    step = gs.MaximalStep(rate=rate)
+    one = gs.predict(
+        gs.OneStep(activation=activation, target=target, second_layer=gs.Vocabulary([1]), step=step, **sizes)
+    )
+    for name in ("test_error", "train_error", "objective", "norm"):
+        assert float(few[name]) == pytest.approx(float(one[name]), rel=1e-10)
+    if expected is not None:
+        assert float(few.test_error) == pytest.approx(expected, abs=1e-10)
+
+
+def test_two_classes_and_noise_are_one_step_too():
+    fields = {"noise": 0.1, "width_per_dim": 1.3, "samples_per_dim": [0.6, 2.0], "ridge": 0.05}
+    law = gs.Vocabulary([1, -0.5], [0.7, 0.3])
+    single = {**fields, "samples_per_dim": 1.0, "activation": "relu", "target": "tanh(2*z)", "second_layer": law}
+    few = gs.predict(gs.FewSteps(rate=1.5, steps=1, **single), samples_per_dim=[0.6, 2.0]).isel(time=1)
+    one = gs.predict(gs.OneStep(step=gs.MaximalStep(rate=1.5), **single), samples_per_dim=[0.6, 2.0])
+    for name in ("test_error", "train_error", "norm"):
+        np.testing.assert_allclose(few[name], one[name], rtol=1e-10)
+
+
+def errors(scenario):
+    return gs.predict(scenario).test_error.values
+
+
+def test_invariances():
+    """Section 11: rotation, duplicated class, idle direction, scale, odd signs, a step of rate 0."""
+    law = ([0.5, 0.5], [1, -1])
+    base = errors(network("relu", "z1 + z1*z2", *law, [2, 1], 2, 1.5, 0.1, 0.1))
+    turned = "(0.6*z1 + 0.8*z2) + (0.6*z1 + 0.8*z2)*(0.8*z1 - 0.6*z2)"
+    np.testing.assert_allclose(errors(network("relu", turned, *law, [2, 1], 2, 1.5, 0.1, 0.1)), base, rtol=1e-10)
+    double = ([0.2, 0.3, 0.5], [1, 1, -1])
+    np.testing.assert_allclose(
+        errors(network("relu", "z1 + z1*z2", *double, [2, 1], 2, 1.5, 0.1, 0.1)), base, rtol=1e-10
+    )
+    idle = network("relu", gs.Target("z1 + z1*z2", directions=3), *law, [2, 1], 2, 1.5, 0.1, 0.1)
+    np.testing.assert_allclose(errors(idle), base, rtol=1e-10)
+    scaled = network("relu", "3*(z1 + z1*z2)", law[0], [3, -3], [2 / 9, 1 / 9], 2, 1.5, 0.1, 0.9)
+    np.testing.assert_allclose(errors(scaled), 9 * base, rtol=1e-10)
+    waiting = errors(network("relu", "z1 + z1*z2", *law, [2, 0, 1], 2, 1.5, 0.1, 0.1))
+    np.testing.assert_allclose(waiting, [base[0], base[1], base[1], base[2]], rtol=1e-10)
+    odd = [errors(network("erf", B[1], [0.6, 0.4], zeta, [2, 2], 3, 1.2, 0.05, 0.05)) for zeta in ([1, -0.6], [1, 0.6])]
+    np.testing.assert_allclose(*odd, rtol=1e-10)
+
+
+@pytest.mark.parametrize("setting", [B, D, G])
+def test_the_spread_is_the_derivative_of_the_map(setting):
+    """J against central differences: a spectator class (fraction 0) that starts beside its own."""
+    activation, target, pi, zeta = setting
+    net = trajectory.Network(
+        Function(activation),
+        Target(target),
+        np.array([*zeta, zeta[0], zeta[0]]),
+        np.array([*pi, 0.0, 0.0]),
+        InputSpectrum.isotropic(2),
+    )
+    h, rates = 1e-4, [1.5, 1.0]
+    start = trajectory.start(net)
+    k = len(pi)
+    for c in range(2):
+        U = start.U.copy()
+        U[k, c], U[k + 1, c] = h, -h
+        end = trajectory.follow(net, rates, dataclasses.replace(start, U=U))[0][-1]
+        JU, Js = trajectory.independent_spread(net, trajectory.follow(net, rates)[0][-1])
+        np.testing.assert_allclose((end.U[k] - end.U[k + 1]) / (2 * h), JU[0, :, c], atol=1e-6)
+        s = trajectory.scale_of(net, end)
+        assert (s[k] - s[k + 1]) / (2 * h) == pytest.approx(Js[0, c], abs=1e-6)
+
+
+def test_dropping_the_spread_is_wrong():
+    """What the test above protects: with J = s I in place of J the first step of A gives 1.190 for 1.019."""
+    scenario, _ = SETTINGS["A3"]
+    net = as_network(scenario)
+    classes = trajectory.follow(net, [2.0])[0][1]
+    planted = trajectory.plant(net, classes.U, classes.B[:, 0])
+    plain = read_out(describe_features(net, planted), net.pi, 2.0, 1.5, 0.1)
+    assert plain["test"] == pytest.approx(1.190, abs=6e-4)
+
+
+def test_a_direction_that_is_never_learnt_is_named():
+    with pytest.warns(gs.GiantstepWarning, match="z2, z3 are not learnt"):
+        gs.predict(SETTINGS["K2"][0])
+
+
+def test_a_diverging_step_keeps_what_came_before():
+    scenario = network("relu", "z1 + z1*z2", [0.5, 0.5], [1, -1], [2.0, 1e6], 2, 1.5, 0.1, 0.1)
+    with pytest.warns(gs.GiantstepWarning, match="without bound"):
+        result = gs.predict(scenario)
+    assert not bool(result.converged)
+    assert np.isfinite(result.test_error.values).tolist() == [True, True, False]
+
+
+def sentence(**fields):
+    with pytest.raises(gs.InputError) as caught:
+        gs.FewSteps(
+            **{**{"target": "z1 + z1*z2", "width_per_dim": 1.0, "samples_per_dim": 1.0, "ridge": 0.1}, **fields}
+        )
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"ridge": 0.0}, "`ridge` must be"),
+        ({"samples_per_dim": -1}, "`samples_per_dim` must be"),
+        ({"rate": [1.0, 2.0, 3.0], "steps": 2}, "a number or a list of 2, one for each step"),
+        ({"activation": "sign"}, "must have a derivative"),
+        ({"rows": "gaussian", "batch_per_dim": 5.0}, '"sphere" where batch_per_dim is finite'),
+        ({"planted": gs.PlantedShifts([[1.0, 0.0]])}, "2 rows (classes) of 2 numbers"),
+        ({"planted": gs.PlantedShifts([[1.0, 0.0], [0.0, 1.0]]), "steps": 1}, "0 where shifts are planted"),
+        ({"target": "z1*z7"}, "at most 6"),
+    ],
+)
+def test_bad_input(fields, part):
+    assert part in sentence(**fields)
+
+
+def test_finite_batches_say_that_they_are_an_approximation():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gs.predict(SETTINGS["N20"][0], theory="isotropic")
+    with pytest.warns(gs.GiantstepWarning, match="isotropic, an approximation"):
+        gs.predict(SETTINGS["N20"][0])
+    with pytest.raises(gs.InputError, match="no exact theory is known"):
+        gs.predict(SETTINGS["N20"][0], theory="exact")
