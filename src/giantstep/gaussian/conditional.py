@@ -24,7 +24,8 @@ MOST_NODES = 2_000_000
 MOST_VALUES = 400_000_000
 """Values of the target that one table may need."""
 _CHUNK = 1 << 20
-_STEPS = {1: 0.1, 2: 0.2, 3: 0.3}
+_STEPS = {1: (0.1, 0.45), 2: (0.2, 0.45), 3: (0.3, 0.75)}
+"""Largest step in each direction, and its multiple of the scale, by the number of directions: 1e-12, 1e-12 and 1e-8."""
 _INNER_STEPS = {1: 0.08, 2: 0.15}
 """By the number of directions that are averaged out; 0.3 for more."""
 
@@ -54,7 +55,8 @@ def condition(target: Target, learnt: Floats, rest: Floats, scale: float, finene
     active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
     basis = np.concatenate([learnt, rest[:, :active]], axis=1)
     planes = with_crossings([_turned(plane, basis) for plane in target.planes], m + active)
-    step = min(_STEPS.get(m, 0.4), 0.45 * scale) / fineness
+    largest, multiple = _STEPS.get(m, (0.4, 1.0))
+    step = min(largest, multiple * scale) / fineness
     reach = 9.0 if m < 3 else 7.6
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis in range(m):

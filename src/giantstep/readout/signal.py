@@ -20,6 +20,9 @@ from giantstep.readout.first_order import Equations
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
+MANY_NODES = 2000
+"""Nodes from which the functions at the nodes are orthonormalised before they meet their penalties."""
+
 
 @dataclass
 class Signal:
@@ -110,19 +113,27 @@ def least_squares(
         return solution, c
     root = np.sqrt(weights)
     count, columns, nodes = functions.shape
-    design = np.zeros((count, nodes + columns + (0 if spurious is None else nodes), columns))
-    design[:, :nodes] = np.swapaxes(functions * root[:, None, :], 1, 2)
-    design[:, nodes + np.arange(columns), np.arange(columns)] = penalty
+    rows = np.swapaxes(functions * root[:, None, :], 1, 2)
+    aim = root * wanted
+    broken = ~np.isfinite(rows).all(axis=(1, 2))
+    rows[broken] = 0.0  # the SVD would refuse the whole batch; these points come back as NaN
+    basis = None
+    if nodes > MANY_NODES:  # far more nodes than functions: only their span matters
+        basis, rows = np.linalg.qr(rows)
+        aim = (np.swapaxes(basis, 1, 2) @ aim[:, :, None])[:, :, 0]
+    kept = rows.shape[1]
+    design = np.zeros((count, kept + columns + (0 if spurious is None else nodes), columns))
+    design[:, :kept] = rows
+    design[:, kept + np.arange(columns), np.arange(columns)] = penalty
     response = np.zeros(design.shape[:2])
-    response[:, :nodes], response[:, nodes : nodes + columns] = root * wanted, source
+    response[:, :kept], response[:, kept : kept + columns] = aim, source
     if spurious is not None:
-        design[:, nodes + columns :] = np.swapaxes(spurious * root[:, None, :], 1, 2)
-    broken = ~np.isfinite(design).all(axis=(1, 2))
-    design[broken] = 0.0  # the SVD would refuse the whole batch; these points come back as NaN
+        design[:, kept + columns :] = np.swapaxes(spurious * root[:, None, :], 1, 2)
     U, singular, Vt = np.linalg.svd(design, full_matrices=False)
     U[broken] = np.nan
     keep = singular > 1e-14 * singular[:, :1]
     coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ response[:, :, None])[:, :, 0], 0.0)
-    c = (U[:, :nodes] @ coordinates[:, :, None])[:, :, 0] / np.where(root > 0, root, 1.0)
+    c = U[:, :kept] @ coordinates[:, :, None]
+    c = (c if basis is None else basis @ c)[:, :, 0] / np.where(root > 0, root, 1.0)
     scaled = coordinates / np.where(keep, singular, 1.0)
     return (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], c

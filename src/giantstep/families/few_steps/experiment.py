@@ -168,7 +168,7 @@ def _steps(trained: _Trained) -> dict[str, Array]:
     norm = np.array([np.mean(np.sum(part**2, axis=1)) for part in rows])
     values = {
         "U": U,
-        "s": np.array([part.mean() for part in across]),
+        "s": np.sqrt(norm - np.sum(U**2, axis=1)),
         "cosine": U / np.sqrt(norm)[:, None],
         "row_norm": norm,
         "spread": d * np.stack([np.cov(part[:, :r], rowvar=False).reshape(r, r) for part in rows]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.types import Floats
+from giantstep.types import Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class InputSpectrum:
     eigenvalues: Floats  # (K,)
     masses: Floats  # (K,)
     frame: Floats  # (r, R)
-    atoms: Floats  # (R,), the atom of each coordinate
+    atoms: Indices  # (R,), the atom of each coordinate
     factor: Floats  # (K,)
 
     @classmethod
     def isotropic(cls, directions: int) -> InputSpectrum:
         """Return the one atom of isotropic inputs."""
-        return cls(np.ones(1), np.ones(1), np.eye(directions), np.zeros(directions, dtype=np.int64), np.ones(1))
+        return cls(np.ones(1), np.ones(1), np.eye(directions), np.zeros(directions, dtype=np.intp), np.ones(1))
 
     @classmethod
     def blocks(cls, eigenvalues: Floats, masses: Floats, shares: Floats, factor: Floats | None = None) -> InputSpectrum:

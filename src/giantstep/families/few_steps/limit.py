@@ -24,11 +24,12 @@ from giantstep.families.few_steps.trajectory import (
     split_directions,
 )
 from giantstep.family import Answer
-from giantstep.readout import Equations, Features, Spectrum, find_outliers, ridge_errors, solve_first_order
+from giantstep.readout import Equations, Features, FirstOrder, Spectrum, find_outliers, ridge_errors, solve_first_order
 from giantstep.readout.answers import check_x, check_z, choose_x, describe_resolvent, describe_spectrum, grows_linearly
+from giantstep.readout.first_order import variance_function
 from giantstep.types import Floats, Integers, Points
 
-COARSE = 0.75
+COARSE = 0.7
 """Fineness of the second rule, by which the error of the first is measured."""
 INACCURATE = 1e-3
 IDENTITY = 1e-6
@@ -125,7 +126,7 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
         if scenario.has_shifts:
             bulk = np.array(scenario.planted.bulk or np.ones(len(pi)))
             start = plant(network, np.asarray(scenario.planted.shifts), bulk)
-        path, reason = follow(network, scenario.rates(points, int(b)), start)
+        path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
         yield _Group(scenario, network, np.flatnonzero(which.reshape(-1) == number), path, reason)
 
 
@@ -199,12 +200,14 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
     tolerance = settings.get("tolerance", 1e-10)
     coarse = _coarse_features(group)
     for time, features, index, equations in _read_outs(table, group):
-        first = solve_first_order(equations)
+        rough = dataclasses.replace(equations, features=_relabel(coarse[time], features))
+        start = solve_first_order(rough)
+        first = solve_first_order(equations, dataclasses.replace(start, V=variance_function(equations, start.response)))
         errors = ridge_errors(first, 1 / table.points["dim"][index])
-        rough = _quadrature_error(coarse[time], equations, errors.test)
+        quadrature = _quadrature_error(start, errors.test, table.points["dim"][index])
         status = np.where(first.residual > tolerance, "the equations of the read-out were not solved", "")
         status = np.where(errors.identity > IDENTITY, "digits lost: the loss identity is violated", status)
-        status = np.where(rough > INACCURATE, f"the quadrature is accurate only to {rough:.1e}", status)
+        status = np.where(quadrature > INACCURATE, f"the quadrature is accurate only to {quadrature:.1e}", status)
         widths, which = np.unique(table.points["width_per_dim"][index], return_inverse=True)
         all_data, floor = floors(features, widths)
         values = {
@@ -218,12 +221,12 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
             "identity": errors.identity,
             "all_data_error": all_data[which.reshape(-1)],
             "floor": np.full(len(index), floor),
-            "learned": np.full(len(index), float(features.kappa.shape[1])),  # type: ignore[union-attr]
+            "learned": np.full(len(index), float(np.asarray(features.kappa).shape[1])),
         }
         for name, column in values.items():
             table.put(name, index, time, column)
         table.put("null_error", index, None, errors.null)
-        table.note(index, status, np.fmax(first.residual, rough), first.iterations)
+        table.note(index, status, np.fmax(first.residual, quadrature), first.iterations)
     _note_end(table, group)
 
 
@@ -233,13 +236,16 @@ def _coarse_features(group: _Group) -> list[Features]:
     return [describe_features(network, classes) for classes in group.path]
 
 
-def _quadrature_error(coarse: Features, equations: Equations, test: Floats) -> float:
+def _relabel(coarse: Features, features: Features) -> Features:
+    """Return the coarse features with the label noise of the others."""
+    noise = float(features.hh[0] @ features.weights[0] - coarse.hh[0] @ coarse.weights[0])
+    return dataclasses.replace(coarse, hh=coarse.hh + noise)
+
+
+def _quadrature_error(coarse: FirstOrder, test: Floats, dim: Floats) -> float:
     """Return how much the test error of one point, that of the smallest ridge, moves with the coarser rule."""
-    point = np.array([int(np.argmin(equations.a * equations.b))])
-    noise = float(equations.features.hh[0] @ equations.features.weights[0] - coarse.hh[0] @ coarse.weights[0])
-    labelled = dataclasses.replace(coarse, hh=coarse.hh + noise)
-    other = dataclasses.replace(equations.take(point), features=labelled)
-    errors = ridge_errors(solve_first_order(other), np.zeros(1))
+    point = np.array([int(np.argmin(coarse.equations.a * coarse.equations.b))])
+    errors = ridge_errors(coarse.take(point), 1 / dim[point])
     return float(abs(errors.test[0] / test[point[0]] - 1))
 
 
@@ -324,13 +330,14 @@ def _along(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
         raise bad_field("target", group.network.target.name, 'smooth where what="along"')
     positions = settings["kappa"]
     for time, features, index, equations in _read_outs(table, group, leading=True):
-        if not features.kappa.shape[1]:  # nothing is learnt yet
+        kappa = np.asarray(features.kappa)[0]
+        if not len(kappa):  # nothing is learnt yet
             table.put("error_along", index, time, np.full((len(index), len(positions)), np.nan))
             table.put("mean_along", index, time, np.full((len(index), len(positions)), np.nan))
             continue
         first = solve_first_order(equations)
         errors = ridge_errors(first, 1 / table.points["dim"][index], at_nodes=True)
-        axis, which = np.unique(features.kappa[0, 0], return_inverse=True)
+        axis, which = np.unique(kappa[0], return_inverse=True)
         mass = np.bincount(which, features.weights[0])
         for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along, 1, 0)):
             means = np.stack([np.bincount(which, features.weights[0] * row) / mass for row in values])

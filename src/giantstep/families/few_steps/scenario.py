@@ -64,7 +64,9 @@ _STEPS = (
         "(J_q J_q^T)_U",
         "d times the covariance of the overlaps inside a class",
     ),
-    Variable("spread_s", ("time", "block"), "(J_q J_q^T)_s", "d times the variance of s inside a class"),
+    Variable(
+        "spread_s", ("time", "block"), "(J_q J_q^T)_s", "d times the variance of s inside a class", compared=False
+    ),
     Variable("learned", ("time",), "m", "number of directions learned", engines=_LIMIT),
 )
 _ALONG = (
