@@ -151,7 +151,12 @@ class FewSteps(Scenario):
         "exact": "the exact limit of steps on large batches",
         "isotropic": "the noise of a finite batch as isotropic noise of every row: an approximation",
     }
-    papers: ClassVar[tuple[str, ...]] = ("dandi2023giant", "dandi2025random", "cui2024asymptotics")
+    papers: ClassVar[tuple[str, ...]] = (
+        "giantstep2026steps",
+        "dandi2023giant",
+        "dandi2025random",
+        "cui2024asymptotics",
+    )
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions")
