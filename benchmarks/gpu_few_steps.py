@@ -1,0 +1,79 @@
+"""Several giant steps in real networks on a GPU, beside their limit at the same dimension: `results/gpu_few_steps.csv`.
+
+    python benchmarks/gpu_few_steps.py [--dim 4000] [--trials 200]     measure on a GPU, write the file
+    python benchmarks/gpu_few_steps.py --judge                         print the stored numbers beside the limit
+
+Three activations, two and three directions, 0 to 3 steps on the exact population gradient, three sample sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import giantstep as gs
+
+STORED = Path(__file__).parent / "results" / "gpu_few_steps.csv"
+SAMPLES = [0.6, 1.5, 3.0]
+
+
+def network(activation: str, target: str, law: gs.Vocabulary, **fields: float) -> gs.FewSteps:
+    return gs.FewSteps(activation=activation, target=target, second_layer=law, steps=3, samples_per_dim=1.5, **fields)
+
+
+NETWORKS = {
+    "relu": network("relu", "z1 + z1*z2 + 0.8*z2*z3", gs.Vocabulary([1, -1, -0.4], [0.3, 0.3, 0.4]), rate=2.0,
+                    width_per_dim=1.0, ridge=0.1, noise=0.02),
+    "gelu": network("gelu", "tanh(z1) + 0.8*z1*z2", gs.Vocabulary([1, -1, 0.5], [0.4, 0.4, 0.2]), rate=1.8,
+                    width_per_dim=1.2, ridge=0.05, noise=0.05),
+    "tanh": network("tanh(z + 0.6)", "z1 + 0.7*h2(z1)*z2 + 0.5*z1*z2", gs.Vocabulary([1.5, -1]), rate=2.2,
+                    width_per_dim=0.9, ridge=0.02, noise=0.1),
+}  # fmt: skip
+HEAD = ["network", "variable", "dim", "trials", "samples_per_dim", "time", "mean", "stderr"]
+
+
+def measure(dim: int, trials: int) -> None:
+    with STORED.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEAD)
+        for name, scenario in NETWORKS.items():
+            grid = {"samples_per_dim": SAMPLES}
+            result = gs.simulate(scenario, grid, dim=dim, trials=trials, seed=1000, device="cuda", test_samples=20_000)
+            for variable in ("test_error", "train_error", "norm"):
+                for (i, j), mean in np.ndenumerate(result[variable].values):
+                    error = result[f"{variable}_stderr"].values[i, j]
+                    writer.writerow([name, variable, dim, trials, SAMPLES[i], j, f"{mean:.8g}", f"{error:.3g}"])
+
+
+def judge() -> None:
+    scores: dict[str, list[float]] = {}
+    rows = list(csv.DictReader(STORED.open()))
+    for name, scenario in NETWORKS.items():
+        mine = [row for row in rows if row["network"] == name]
+        limit = gs.predict(scenario, {"samples_per_dim": SAMPLES}, dim=int(mine[0]["dim"]))
+        for row in mine:
+            at = {"samples_per_dim": float(row["samples_per_dim"]), "time": int(row["time"])}
+            expected, mean = float(limit[row["variable"]].sel(at)), float(row["mean"])
+            z = (mean - expected) / float(row["stderr"])
+            scores.setdefault(row["variable"], []).append(z)
+            if row["variable"] == "test_error":
+                print(f"{name:5} n/d {at['samples_per_dim']:3} step {at['time']}: network {mean:.6g}, limit {expected:.6g}, "
+                      f"gap {mean / expected - 1:+.2%}, s.e. {float(row['stderr']) / mean:.2%}, z {z:+.1f}")  # fmt: skip
+    for variable, z in scores.items():
+        print(
+            f"{variable}: {len(z)} points, largest |z| {np.max(np.abs(z)):.2f}, rms {np.sqrt(np.mean(np.square(z))):.2f}"
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dim", type=int, default=4000)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--judge", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", gs.GiantstepWarning)
+    judge() if options.judge else measure(options.dim, options.trials)
