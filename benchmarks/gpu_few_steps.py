@@ -61,12 +61,11 @@ def judge() -> None:
             z = (mean - expected) / float(row["stderr"])
             scores.setdefault(row["variable"], []).append(z)
             if row["variable"] == "test_error":
-                print(f"{name:5} n/d {at['samples_per_dim']:3} step {at['time']}: network {mean:.6g}, limit {expected:.6g}, "
-                      f"gap {mean / expected - 1:+.2%}, s.e. {float(row['stderr']) / mean:.2%}, z {z:+.1f}")  # fmt: skip
+                numbers = f"network {mean:.6g}, limit {expected:.6g}, gap {mean / expected - 1:+.2%}, z {z:+.1f}"
+                print(f"{name:5} n/d {at['samples_per_dim']:3} step {at['time']}: {numbers}")
     for variable, z in scores.items():
-        print(
-            f"{variable}: {len(z)} points, largest |z| {np.max(np.abs(z)):.2f}, rms {np.sqrt(np.mean(np.square(z))):.2f}"
-        )
+        rms = np.sqrt(np.mean(np.square(z)))
+        print(f"{variable}: {len(z)} points, largest |z| {np.max(np.abs(z)):.2f}, rms {rms:.2f}")
 
 
 if __name__ == "__main__":
