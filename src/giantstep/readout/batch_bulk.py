@@ -7,7 +7,7 @@ Given the batch, the bulk rows b_i of block q have covariance Sigma_q/d,
 rho the residuals of the batch. Averages over the batch, E_b, need only functions of rho times 1, s or s^2 (s the target
 direction), so they are one-dimensional sums with three sets of weights.
 
-Notation. M = k for an odd activation, 2k for a linear plus even one. With D = diag(R) (+) I the matrices of section 6
+Notation. M = 2k where c2 of the activation is not zero, else k. With D = diag(R) (+) I the matrices of section 6
 are Y = D^1/2 y D^1/2, L = D^1/2 l D^1/2, Z = D^-1/2 z D^-1/2, G = D^-1/2 gm D^-1/2; the lower-case ones, used here,
 depend on R only through W = R^1/2 Vh1 R^1/2:
 
@@ -40,7 +40,7 @@ MAX_STEPS, PROBE_STEPS = 300, 15
 class BatchBulk(Stacked):
     """What the step on a finite batch leaves behind, for B points with k blocks."""
 
-    even: bool
+    doubled: bool
     alpha0: Array  # (B,)
     linear: Array  # (B, k): q_q, the coefficient of A
     square: Array  # (B, k): e_q^2 v/alpha0, the coefficient of B
@@ -48,15 +48,15 @@ class BatchBulk(Stacked):
     weights: Array  # (B, 3, J): weights of F(rho), s F(rho), s^2 F(rho)
     gamma: Array  # (B,)
     strength: Array  # (B,): G, the length of X0^T rho/n0
-    covariance_g: Array  # (B, k): mg
-    covariance_h: Array  # (B, k): mh
+    own: Array  # (B, 3, k): Fq_j, the coefficients of g_1, g_2, g_3 in m_q, finite_batch_general (17.3)
+    carried: Array  # (B, 3, k): fl_j, those carried by one more power of A, (17.1)
     spread: Array  # (B, k): vs
     row_norm: Array  # (B, k): c_q, the squared norm of the bulk rows
 
     chunk: ClassVar[int] = 16
     packed_only: ClassVar[bool] = True
     edge_margin: ClassVar[float] = 1e-3
-    shared: ClassVar[tuple[str, ...]] = ("even",)
+    shared: ClassVar[tuple[str, ...]] = ("doubled",)
     derived: ClassVar[tuple[str, ...]] = ("ladder",)
 
     def columns(self, count: int) -> Floats:
@@ -66,7 +66,7 @@ class BatchBulk(Stacked):
     @property
     def size(self) -> int:
         """M, the size of the matrices."""
-        return self.linear.shape[1] * (2 if self.even else 1)
+        return self.linear.shape[1] * (2 if self.doubled else 1)
 
     @cached_property
     def ladder(self) -> Array:
@@ -76,7 +76,7 @@ class BatchBulk(Stacked):
         q = np.arange(k)
         rho = self.nodes[:, :, None]
         l[:, :, q, q] = 2 * self.linear[:, None] * rho + self.square[:, None] * rho**2
-        if self.even:
+        if self.doubled:
             l[:, :, q, k + q] = self.linear[:, None] * rho
             l[:, :, k + q, q] = -self.linear[:, None] * rho
         return l

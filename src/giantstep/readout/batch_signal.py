@@ -1,4 +1,7 @@
-"""The covariance of the signal's coordinates after a finite batch, spiked_features (6.5)-(6.7); see `batch_bulk`."""
+"""The covariance of the signal's coordinates after a finite batch; see `batch_bulk`.
+
+spiked_features (6.5)-(6.7) for every activation: finite_batch_general (17.6)-(17.8), with the antisymmetric pencil.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +17,44 @@ if TYPE_CHECKING:
 
 
 def signal_covariance(batch: BatchBulk, gm: Array, R: Array, Vh1: Array) -> Array:
-    """Return P (B, 3k, 3k) of (6.7) in the order t, psi, y; complex arguments serve complex-step derivatives."""
+    """Return P (B, 3k, 3k) in the order t, psi, y; complex arguments serve complex-step derivatives."""
     pencil = Pencil.at(batch, gm, R, Vh1)
     count, k = R.shape
     f, n, inner = batch_vectors(batch)
-    S = pencil.scale[:, None, None] * vector_response(batch, pencil, f, n)[..., :k, :k]
+    roots = np.tile(pencil.root, (1, batch.size // k))
+    T = (
+        vector_response(batch, pencil, f, n)
+        * (pencil.sign * roots)[:, None, None, :, None]
+        * roots[:, None, None, None]
+    )
+    S = T[..., :k, :k]
     gamma, G = batch.gamma, batch.strength
     rho = np.sqrt(1 - gamma**2)
-    directions = np.zeros((count, 2, f.shape[1]))  # v = g/G and v_perp = (e - gamma v)/rho
+    directions = np.zeros((count, 2, f.shape[1]))  # v = g_1/G and v_perp = (e - gamma v)/rho
     directions[:, 0, 1], directions[:, 1, 0], directions[:, 1, 1] = 1 / G, 1 / rho, -gamma / (rho * G)
-    m = np.zeros((count, f.shape[1], k), R.dtype)  # the coefficients of the vectors in m_q, times R_q
-    m[:, 1:] = (R[:, None, :] * np.stack([batch.covariance_g, batch.covariance_h], axis=1))[:, : f.shape[1] - 1]
+    m = np.pad(R[:, None, :] * batch.own, ((0, 0), (1, 0), (0, 0)))  # coefficients of the vectors in m_q, times R_q
     along = np.einsum("bux,bxyqr->buyqr", directions, S)
     P = np.zeros((count, 3, k, 3, k), np.result_type(S, R))
     P[:, :2, :, :2] = np.einsum("buyqr,bvy->buqvr", along, directions)
     seen = (directions @ inner)[:, :, :, None, None] * np.eye(k) - along @ Vh1[:, None, None]
     P[:, :2, :, 2] = np.einsum("buxqr,bxr->buqr", seen, m)
-    P[:, 2, :, :2] = np.einsum("buqr->bruq", P[:, :2, :, 2])
     core = inner[:, :, :, None, None] * Vh1[:, None, None] - Vh1[:, None, None] @ S @ Vh1[:, None, None]
     P[:, 2, :, 2] = (R * batch.spread)[:, :, None] * np.eye(k) - np.einsum("bxq,bxyqr,byr->bqr", m, core, m)
+    if batch.doubled:  # the lower half of the pencil carries one more power of A, (17.6)-(17.8)
+        l = np.pad(batch.carried, ((0, 0), (1, 0), (0, 0)))
+        across, below = T[..., :k, k:], T[..., k:, k:]
+        P[:, :2, :, 2] += np.einsum("bux,bxyqr,byr->buqr", directions, across, l)
+        X = np.einsum("bxq,bqs,bxysr,byr->bqr", m, Vh1, across, l, optimize=True)
+        P[:, 2, :, 2] -= X + np.swapaxes(X, 1, 2) + np.einsum("bxq,bxyqr,byr->bqr", l, below, l)
+    P[:, 2, :, :2] = np.einsum("buqr->bruq", P[:, :2, :, 2])
     P = P.reshape(count, 3 * k, 3 * k)
     return 0.5 * (P + np.swapaxes(P, 1, 2))
 
 
 def batch_vectors(batch: BatchBulk) -> tuple[Array, Array, Array]:
-    """Return f at the nodes (B, A, J), n (B, A) and <a, b> (B, A, A) of the A vectors e, g and, odd only, h."""
+    """Return f at the nodes (B, A, J), n (B, A) and <a, b> (B, A, A) of the vectors e, g_1, g_2, g_3."""
     rho = batch.nodes
-    f = np.stack([np.zeros_like(rho), rho, rho**3][: 2 if batch.even else 3], axis=1)
+    f = np.stack([np.zeros_like(rho), rho, rho**2, rho**3], axis=1)
     n = (f @ batch.weights[:, 1, :, None])[:, :, 0]
     n[:, 0] = 1.0
     products = (f * batch.weights[:, :1]) @ np.swapaxes(f, 1, 2)

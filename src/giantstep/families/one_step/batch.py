@@ -1,4 +1,7 @@
-"""What a gradient step on a finite batch leaves behind: averages over the batch (spiked_features, section 6)."""
+"""What a gradient step on a finite batch leaves behind: averages over the batch.
+
+spiked_features section 6, for every activation: finite_batch_general (17.1)-(17.4).
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,8 @@ def batch_statistics(
     activation: Function, target: Function, offset: float, e: Array, alpha0: Array, noise: Array
 ) -> BatchBulk:
     """Return the batch of every point: e = eta zeta_q (B, k), `offset` the output m of the network at the start."""
-    c = activation.hermite(3) * np.sqrt([1.0, 1.0, 2.0, 6.0])
-    even = activation.parity != "odd"
-    c1, c2, c3 = c[1], (c[2] if even else 0.0), (0.0 if even else c[3])
+    c1, c2, c3 = (activation.hermite(3) * np.sqrt([1.0, 1.0, 2.0, 6.0]))[1:]
+    c2 = 0.0 if activation.parity == "odd" else c2
 
     def mean(function: Any) -> float:
         value, _ = expectation(function, kinks=activation.kinks)
@@ -66,6 +68,7 @@ def batch_statistics(
         return activation.derivative(z) - c1 - c2 * z
 
     v, k3, k4 = (mean(lambda z, j=j: remainder(z) ** j) for j in (2, 3, 4))
+    a1 = mean(lambda z: z * remainder(z) ** 2)
     a2, a3 = mean(lambda z: z**2 * remainder(z) ** 2), mean(lambda z: z * remainder(z) ** 3)
     e3, b2 = mean(lambda z: z**3 * remainder(z)), mean(lambda z: (z**2 - 1) * remainder(z) ** 2)
 
@@ -80,26 +83,30 @@ def batch_statistics(
     G = np.sqrt(g1**2 + M2 / a0)
     K2 = 1 + 2 * q * M1 + q**2 * (M1**2 + M2 / a0)
     norm = K2 + e**2 * v * M2 / a0
-    fourth = e**4 * (2 * M2**2 * v**2 / a0**2 + M4 * (k4 - v**2) / a0**3)
-    if even:
-        f1, f2, f3, f4 = M1, M2 / a0, M3 / a0**2, M4 / a0**3
-        F2, F3 = f2 + f1**2, f3 + 3 * f2 * f1 + f1**3
-        F4 = f4 + 4 * f3 * f1 + 2 * f2**2 + 6 * f2 * f1**2 + f1**4
-        rho, w = nodes[:, :, None], weights[:, 0, :, None]
-        kr = 1 + q[:, None] * (rho / a0[:, None] + M1[:, None])
-        dk = 2 * q[:, None] * rho / a0[:, None] + q[:, None] ** 2 * (
-            rho**2 / a0[:, None] ** 2 + 2 * rho * M1[:, None] / a0[:, None]
-        )
-        spread = (
-            2 * ((1 + 4 * q * f1 + 6 * q**2 * F2 + 4 * q**3 * F3 + q**4 * F4) - K2**2)
-            + 4 * e**2 / a0 * (a2 * np.sum(w * rho**2 * kr**2, axis=1) + v * q**2 * M2**2 / a0)
-            + fourth
-            + 4 * e * e3 * np.sum(w * rho * kr * dk, axis=1)
-            + 2 * e**2 * b2 / a0 * np.sum(w * rho**2 * dk, axis=1)
-            + 4 * e**3 * a3 / a0**2 * np.sum(w * rho**3 * kr, axis=1)
-        )
-        mg = mh = np.zeros_like(e)
-    else:
-        mg, mh = 2 * e * c3, e**3 * k3 / a0**2
-        spread = 4 * e**2 * (c3**2 * G**2 + M2 * (a2 - c3**2) / a0) + fourth
-    return BatchBulk(even, alpha0, q, e**2 * v / a0, nodes, weights, g1 / G[:, 0], G[:, 0], mg, mh, spread, norm)
+    f1, f2, f3, f4 = M1, M2 / a0, M3 / a0**2, M4 / a0**3
+    F2, F3 = f2 + f1**2, f3 + 3 * f2 * f1 + f1**3
+    F4 = f4 + 4 * f3 * f1 + 2 * f2**2 + 6 * f2 * f1**2 + f1**4
+    none = np.zeros_like(e)
+    carried = np.stack([2 * e * c3 * (1 + q * M1), (2 * e * c3 * q + e**2 * a1) / a0, none], axis=1)  # (17.1)
+    second = e * (c3 * (2 * q + 2 * q**2 * M1) + 2 * e * a1 * (1 + q * M1)) / a0
+    third = e * (c3 * q**2 + 2 * e * a1 * q + e**2 * k3) / a0**2
+    own = carried + np.stack([none, second, third], axis=1)  # (17.2), (17.3)
+    rho, w = nodes[:, :, None], weights[:, 0, :, None]
+    powers = weights[:, 1, None] @ np.stack([nodes, nodes**2, nodes**3], axis=2)  # E_b[s varrho^j]
+    kr = 1 + q[:, None] * (rho / a0[:, None] + M1[:, None])
+    dk = 2 * q[:, None] * rho / a0[:, None] + q[:, None] ** 2 * (
+        rho**2 / a0[:, None] ** 2 + 2 * rho * M1[:, None] / a0[:, None]
+    )
+    spread = (  # (17.4)
+        2 * ((1 + 4 * q * f1 + 6 * q**2 * F2 + 4 * q**3 * F3 + q**4 * F4) - K2**2)
+        + (powers @ carried)[:, 0] ** 2
+        + 4 * e**2 / a0 * (a2 * np.sum(w * rho**2 * kr**2, axis=1) + v * q**2 * M2**2 / a0)
+        + 4 * e**3 * a3 / a0**2 * np.sum(w * rho**3 * kr, axis=1)
+        + e**4 * (2 * M2**2 * v**2 / a0**2 + M4 * (k4 - v**2) / a0**3)
+        + 4 * e * e3 * np.sum(w * rho * kr * dk, axis=1)
+        + 2 * e**2 * b2 / a0 * np.sum(w * rho**2 * dk, axis=1)
+    )
+    doubled = bool(np.any(q != 0))
+    return BatchBulk(
+        doubled, alpha0, q, e**2 * v / a0, nodes, weights, g1 / G[:, 0], G[:, 0], own, carried, spread, norm
+    )
