@@ -290,6 +290,15 @@ def _rebuilt(source: Any, derivative: Any, kinks: tuple[float, ...], name: str) 
 
 NAMES = {name: f"{name}(z)" for name in CALLABLE_NAMES if 1 in PRIMITIVES[ALIASES.get(name, name)].arity}
 NAMES |= {"linear": "z", "identity": "z"}
+NAMES |= {
+    "elu": "relu(z) + exp(-relu(-z)) - 1",
+    "selu": "1.0507009873554805*(relu(z) + 1.6732632423543772*(exp(-relu(-z)) - 1))",
+    "mish": "z*tanh(softplus(z))",
+    "hardtanh": "relu(z + 1) - relu(z - 1) - 1",
+    "relu6": "relu(z) - relu(z - 6)",
+    "squared relu": "relu(z)**2",
+}
+"""Activations that are short expressions in others."""
 
 
 def _resolve(source: Any) -> Expression | Callable[[Any], Any]:

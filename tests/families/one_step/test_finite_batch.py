@@ -150,12 +150,11 @@ def test_many_settings_are_solved_or_flagged():
 def test_the_theory_is_chosen_and_named():
     s = network(*ROWS[0][0])
     for activation in ("sigmoid", "tanh(z + 1)"):
-        outside = s.replace(activation=activation)
-        with pytest.warns(gs.GiantstepWarning, match="isotropic approximation answers"):
-            assert gs.predict(outside).attrs["theory"] == "isotropic"
-        with pytest.raises(gs.InputError, match="`theory` must be .*odd or a linear plus even"):
-            gs.predict(outside, theory="exact")
-        assert gs.predict(outside, theory="isotropic").attrs["theory"] == "isotropic"
+        general = s.replace(activation=activation)
+        assert gs.predict(general).attrs["theory"] == "exact"
+        assert gs.predict(general, theory="isotropic").attrs["theory"] == "isotropic"
+    with pytest.raises(gs.InputError, match="`theory` must be .*Gaussian second layer"):
+        gs.predict(s.replace(second_layer="gaussian"), theory="exact", dim=1000)
     with pytest.warns(gs.GiantstepWarning, match="not verified for a Gaussian second layer"):
         gs.predict(s.replace(second_layer="gaussian"), dim=1000)
     with pytest.raises(gs.InputError, match="step.batch_per_dim"):

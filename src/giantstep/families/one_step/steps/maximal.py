@@ -143,8 +143,6 @@ def _outside_exact_batch(scenario: OneStep) -> str:
     """Say why the exact theory of a finite batch does not cover this network; empty where it does."""
     from giantstep.readout import PACKED_BLOCKS
 
-    if scenario.activation.parity not in ("odd", "even", "linear+even"):
-        return f"the exact one needs an odd or a linear plus even activation, and {scenario.activation.name} is neither"
     if scenario.second_layer == "gaussian":
         return "the exact one is not verified for a Gaussian second layer"
     if scenario.rows == "gaussian":
