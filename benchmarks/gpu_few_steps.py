@@ -51,7 +51,7 @@ def measure(dim: int, trials: int) -> None:
 
 def judge() -> None:
     scores: dict[str, list[float]] = {}
-    rows = list(csv.DictReader(STORED.open()))
+    rows = list(csv.DictReader(STORED.read_text().splitlines()))
     for name, scenario in NETWORKS.items():
         mine = [row for row in rows if row["network"] == name]
         limit = gs.predict(scenario, {"samples_per_dim": SAMPLES}, dim=int(mine[0]["dim"]))

@@ -175,7 +175,7 @@ def step_spectra(size: Size) -> Studies:
 
 
 def _draw_spectra(results: Results) -> Figure:
-    figure, axes = new_figure(1, 3, width=12.6, height=3.7, sharey="row")
+    figure, axes = new_figure(1, 3, width=12.6, height=3.7)
     result = results["spectrum"]
     x = result["x"].values
     for time, panel in enumerate(axes):

@@ -121,7 +121,7 @@ STORED = Path(__file__).parents[3] / "benchmarks" / "results" / "gpu_finite_batc
 def test_networks_of_dimension_4000(name):
     """Networks on a GPU, stored: 36 numbers with standard errors of 0.04 to 0.2% in the test error, |z| below 3."""
     *fields, samples = ROWS[name]
-    rows = [row for row in csv.DictReader(STORED.open()) if row["row"] == name]
+    rows = [row for row in csv.DictReader(STORED.read_text().splitlines()) if row["row"] == name]
     limit = gs.predict(network(*fields), samples_per_dim=samples, dim=4000)
     isotropic = gs.predict(network(*fields), samples_per_dim=samples, dim=4000, theory="isotropic")
     rejected = []
