@@ -77,22 +77,19 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
     """Lay the two results of one question over each other, with ``_gap`` and ``_z`` of each variable."""
     import xarray
 
-    sources = xarray.IndexVariable("source", ["limit", "experiment"])
     data: dict[str, Any] = {}
     for variable in question.variables:
         name = variable.name
         if name not in limit and name not in experiment:
             continue
         low, high = (_side(side, other, name) for side, other in ((limit, experiment), (experiment, limit)))
-        data[name] = _stacked(low, high, sources)
+        data[name] = _stack(low, high)
         if name not in limit or name not in experiment or name + "_stderr" not in experiment:
             continue
-        high_error = experiment[name + "_stderr"]
-        low_error = (
-            limit[name + "_stderr"] if name + "_stderr" in limit else xarray.zeros_like(low).where(low.notnull(), 0.0)
-        )
-        low_error, high_error = xarray.align(low_error, high_error, join="outer")
-        data[name + "_stderr"] = _stacked(low_error, high_error, sources).assign_attrs(high_error.attrs)
+        exact = xarray.zeros_like(low).where(low.notnull(), 0.0)
+        errors = limit.get(name + "_stderr", exact), experiment[name + "_stderr"]
+        low_error, high_error = xarray.align(*errors, join="outer")
+        data[name + "_stderr"] = _stack(low_error, high_error).assign_attrs(high_error.attrs)
         if variable.compared:
             low, high = xarray.align(low, high, join="outer")
             freedoms = _freedom(limit), _freedom(experiment)
@@ -103,7 +100,7 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
             data[name + "_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus limit")
             data[name + "_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")
     for name in ("converged", "status"):
-        data[name] = _stacked(limit[name], experiment[name], sources)
+        data[name] = _stack(limit[name], experiment[name])
     data.update({name: side[name] for side in (limit, experiment) for name in _ONE_SIDED if name in side})
     return xarray.Dataset(data)
 
@@ -118,13 +115,12 @@ def _side(side: xarray.Dataset, other: xarray.Dataset, name: str) -> xarray.Data
     return side[name] if name in side else xarray.full_like(other[name], missing)
 
 
-def _stacked(low: xarray.DataArray, high: xarray.DataArray, sources: Any) -> xarray.DataArray:
+def _stack(low: xarray.DataArray, high: xarray.DataArray) -> xarray.DataArray:
     import xarray
 
-    stacked = xarray.concat(
-        [low, high], sources, join="outer", combine_attrs="override", coords="minimal", compat="override"
-    )
-    return stacked.transpose("source", *high.dims)
+    sources = xarray.IndexVariable("source", ["limit", "experiment"])
+    how: Any = {"join": "outer", "combine_attrs": "override", "coords": "minimal", "compat": "override"}
+    return xarray.concat([low, high], sources, **how).transpose("source", *high.dims)
 
 
 def _freedom(side: xarray.Dataset) -> float:
@@ -192,6 +188,14 @@ class Row:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
         return self.points > 0 and self.failed_gap <= allow
 
+    def cells(self, allow: float) -> tuple[str, ...]:
+        """Return the row as the table shows it."""
+        scores = (f"{score:.2f}" for score in (self.largest_z, self.chance_z))
+        gaps = (f"{gap:.2%}" for gap in (self.largest_relative_gap, self.smallest_visible))
+        numbers = ("-" if text.startswith("nan") else text for text in (*scores, *gaps))
+        verdict = "yes" if self.passes(allow) else "NO" if self.points else "nothing compared"
+        return self.variable, str(self.points), *numbers, verdict
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -220,23 +224,10 @@ class Agreement:
     def table(self, allow: float = 0.0) -> str:
         """Return the report as an aligned table."""
         head = ("variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "agrees")
-        body = [
-            (
-                row.variable,
-                str(row.points),
-                _shown(row.largest_z, "{:.2f}"),
-                _shown(row.chance_z, "{:.2f}"),
-                _shown(row.largest_relative_gap, "{:.2%}"),
-                _shown(row.smallest_visible, "{:.2%}"),
-                "yes" if row.passes(allow) else "NO" if row.points else "nothing compared",
-            )
-            for row in self.rows
-        ]
-        widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
-        lines = [
-            "  ".join(_aligned(cell, width, column) for column, (cell, width) in enumerate(zip(line, widths))).rstrip()
-            for line in (head, *body)
-        ]
+        cells = [head, *(row.cells(allow) for row in self.rows)]
+        name, *numbers, agrees = (max(map(len, column)) for column in zip(*cells))
+        form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{agrees}}}"])
+        lines = [form.format(*row).rstrip() for row in cells]
         if self.trials < 2:
             lines.append("One trial has no standard error, so nothing can be compared; take more.")
         return "\n".join(lines)
@@ -300,14 +291,6 @@ def _row(result: xarray.Dataset, name: str, trials: int) -> Row:
         smallest_visible=float(np.median(visible)) if visible.size else np.nan,
         failed_gap=float(relative[beyond].max()) if beyond.any() else 0.0,
     )
-
-
-def _shown(value: float, form: str) -> str:
-    return "-" if np.isnan(value) else form.format(value)
-
-
-def _aligned(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column in (0, 6) else cell.rjust(width)
 
 
 callable_module(__name__, agreement)

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from giantstep.arrays import FrozenArray
 from giantstep.families import family_class
-from giantstep.family import Question, Setting, Variable
+from giantstep.family import Question, Setting
 from giantstep.gaussian import Function, Target
 from giantstep.jsondata import json_data, with_infinity
 from giantstep.references import BIBTEX
@@ -35,6 +35,15 @@ _TYPES: dict[type, str] = {
     str: "text",
     bool: "true or false",
 }
+_ALLOWED: dict[Any, str] = {
+    tuple: "a list of numbers",
+    Function: "a name or an expression in z",
+    Target: "a name or an expression in z1..zk",
+    FrozenArray: "an array of numbers, as nested lists",
+    bool: "true or false",
+    type(None): "left out",
+}
+_VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared")
 _WIDTH = 110
 
 
@@ -102,38 +111,25 @@ def _choice(name: str, leaf: Any) -> dict[str, Any]:
         return {"value": leaf}
     kind = leaf.model_fields.get("kind")
     about: dict[str, Any] = {} if kind is None else {"kind": kind.default}
-    return {
-        **about,
-        "name": leaf.__name__,
-        "meaning": _first_paragraph(leaf),
-        "fields": _fields(leaf, f"{name}."),
-    }
+    return {**about, "name": leaf.__name__, "meaning": _first_paragraph(leaf), "fields": _fields(leaf, f"{name}.")}
 
 
 def _question(question: Question) -> dict[str, Any]:
     return {
         "meaning": question.meaning,
-        "variables": [_variable(variable) for variable in question.variables],
+        "variables": [_told(variable, *_VARIABLE) for variable in question.variables],
         "settings": {name: _setting(setting) for name, setting in question.settings.items()},
         "plot": list(question.plot),
-        "dimensions": {name: _dimension(question, name) for variable in question.variables for name in variable.dims},
+        "dimensions": {
+            name: _told(question.dimension(name), "role", "label", "symbol")
+            for variable in question.variables
+            for name in variable.dims
+        },
     }
 
 
-def _dimension(question: Question, name: str) -> dict[str, Any]:
-    dimension = question.dimension(name)
-    return {"role": dimension.role, "label": dimension.label, "symbol": dimension.symbol}
-
-
-def _variable(variable: Variable) -> dict[str, Any]:
-    return {
-        "name": variable.name,
-        "dims": list(variable.dims),
-        "symbol": variable.symbol,
-        "meaning": variable.meaning,
-        "engines": list(variable.engines),
-        "compared": variable.compared,
-    }
+def _told(declaration: Any, *names: str) -> dict[str, Any]:
+    return {name: json_data(getattr(declaration, name)) for name in names}
 
 
 def _setting(setting: Setting) -> dict[str, Any]:
@@ -152,14 +148,8 @@ def _allowed(info: FieldInfo, leaves: list[Any]) -> str:
     for leaf in leaves:
         if leaf in (float, int):
             words.append(allowed_values(info))
-        elif leaf is bool or leaf is type(None):
-            words.append("true or false" if leaf is bool else "left out")
-        elif leaf is tuple:
-            words.append("a list of numbers")
-        elif leaf is FrozenArray:
-            words.append("an array of numbers, as nested lists")
-        elif leaf in (Function, Target):
-            words.append("a name or an expression in " + ("z" if leaf is Function else "z1..zk"))
+        elif leaf in _ALLOWED:
+            words.append(_ALLOWED[leaf])
         elif _is_part(leaf):
             kind = leaf.model_fields.get("kind")
             inside = ", ".join(name for name in leaf.model_fields if name != "kind")
@@ -196,23 +186,14 @@ def _bibtex_title(key: str) -> str:
 def describe_text(family: str) -> str:
     """Return the description of a family for reading: update rule, fields, questions, theories, papers."""
     about = describe(family)
-    lines = [
-        f"{about['family']}: {about['title']}",
-        "",
-        "Update rule",
-        textwrap.indent(about["update_rule"], "  "),
-    ]
+    lines = [f"{about['family']}: {about['title']}", "", "Update rule", textwrap.indent(about["update_rule"], "  ")]
     lines += ["", "Fields", *_rows(_field_rows(about["fields"]))]
     for number, (name, question) in enumerate(about["questions"].items()):
         lines += ["", f'Question "{name}"{" (the default)" if not number else ""}: {question["meaning"]}']
         lines += _rows([_variable_row(variable) for variable in question["variables"]])
         if question["settings"]:
             lines += ["  settings:", *_rows([_setting_row(*item) for item in question["settings"].items()])]
-    lines += [
-        "",
-        "Theories",
-        *_rows([(1, name, "", [meaning]) for name, meaning in about["theories"].items()]),
-    ]
+    lines += ["", "Theories", *_rows([(1, name, "", [meaning]) for name, meaning in about["theories"].items()])]
     lines += ["", "Papers", *_rows([(1, paper["key"], "", [paper["title"]]) for paper in about["papers"]])]
     return "\n".join(lines) + "\n"
 

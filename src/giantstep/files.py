@@ -95,7 +95,8 @@ def to_json(result: xarray.Dataset, **more: Any) -> str:
     data["dtypes"] = {name: _kind(variable.values) for name, variable in variables.items()}
     data["about"] = {name: dict(variable.attrs) for name, variable in variables.items() if variable.attrs}
     data["coords"] = [str(name) for name in result.coords]
-    data["attrs"] = dict(result.attrs)
+    # NetCDF gives numbers back as those of NumPy
+    data["attrs"] = {name: v.item() if isinstance(v, np.generic) else v for name, v in result.attrs.items()}
     return json.dumps({**data, **more}, allow_nan=False)
 
 
@@ -173,10 +174,7 @@ def _to_tex(result: xarray.Dataset, path: Path) -> None:
     shown = [_tex_name(str(name)) for name in result.data_vars if _tex_name(str(name)) in columns]
     about = {name: result.attrs.get(name, "?") for name in ("what", "family", "engine")}
     head = _TEX_HEAD.format(
-        version=result.attrs.get("giantstep_version", "?"),
-        x=(grid or names)[0],
-        y=(shown or names)[0],
-        **about,
+        version=result.attrs.get("giantstep_version", "?"), x=(grid or names)[0], y=(shown or names)[0], **about
     )
     rows = zip(*([_tex_cell(value) for value in values.tolist()] for values in columns.values()))
     body = "".join(" ".join(row) + "\n" for row in [tuple(names), *rows])

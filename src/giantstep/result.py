@@ -148,11 +148,7 @@ class Table:
                         f"The {self.engine} answered `{name}` with {values.ndim - 1} own dims, not {dims}."
                     )
                 _take_lengths(lengths, dims, values.shape[1:], name)
-                data[name] = (
-                    grid.dims + dims,
-                    values.reshape(grid.shape + values.shape[1:]),
-                    _about(variable, name),
-                )
+                data[name] = (grid.dims + dims, values.reshape(grid.shape + values.shape[1:]), _about(variable, name))
         for name, values in self.diagnostics.items():
             flat = values.astype(str) if values.dtype == object else values
             data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})

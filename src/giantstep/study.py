@@ -20,13 +20,7 @@ from giantstep.family import Engine, Question
 from giantstep.grid import Grid
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
-from giantstep.request import (
-    EXPERIMENT_SETTINGS,
-    LIMIT_SETTINGS,
-    Experiment,
-    Request,
-    question_name,
-)
+from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Experiment, Request, question_name
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.studyfile import check_keys, read_study, study_text
 from giantstep.trials import Watch, check_group_memory, group_points, run_trials

@@ -142,11 +142,7 @@ def _dim(value: float, scenario: Scenario) -> int:
 
 
 def check_group_memory(
-    groups: Sequence[Group],
-    request: Request,
-    settings: Mapping[str, Any],
-    experiment: Experiment,
-    at_once: int = 1,
+    groups: Sequence[Group], request: Request, settings: Mapping[str, Any], experiment: Experiment, at_once: int = 1
 ) -> None:
     """Refuse what does not fit into the memory of the device, where so many trials run at once."""
     from giantstep.lab import check_memory

@@ -41,9 +41,7 @@ class Vocabulary(Part):
             raise bad_field("values", list(self.values), "a list of at least one number")
         if len(self.values) != len(self.probabilities):
             raise bad_field(
-                "probabilities",
-                list(self.probabilities),
-                f"a list of {len(self.values)} numbers, one for each value",
+                "probabilities", list(self.probabilities), f"a list of {len(self.values)} numbers, one for each value"
             )
         if min(self.probabilities) <= 0:
             raise bad_field("probabilities", list(self.probabilities), "all above 0")

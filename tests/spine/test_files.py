@@ -41,6 +41,13 @@ def test_what_is_saved_comes_back(result, suffix, tmp_path):
     assert gs.cite(again) == gs.cite(result)
 
 
+def test_a_result_read_from_netcdf_is_written_as_json(tmp_path):
+    result = gs.compare(Toy(), dim=10)
+    gs.save(result, tmp_path / "result.nc")
+    gs.save(gs.load(tmp_path / "result.nc"), tmp_path / "result.json")
+    assert gs.load(tmp_path / "result.json").identical(result)
+
+
 def test_json_is_strict_and_by_name():
     with pytest.warns(gs.GiantstepWarning):
         result = gs.predict(Toy(), level=[1, 200], far=[3.0, gs.inf])

@@ -12,18 +12,7 @@ from typing import Any
 from giantstep import __version__
 from giantstep.workers import usable_cores
 
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "xarray",
-    "h5netcdf",
-    "h5py",
-    "pydantic",
-    "typer",
-    "rich",
-    "matplotlib",
-    "threadpoolctl",
-)
+_PACKAGES = ("numpy", "scipy", "xarray", "h5netcdf", "h5py", "pydantic", "typer", "rich", "matplotlib", "threadpoolctl")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _PRECISION = 1e-7

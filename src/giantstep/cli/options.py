@@ -9,26 +9,24 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
+from typer import Argument, Option
 
-StudyFile = typer.Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
-Json = Annotated[bool, typer.Option("--json", help="Print one strict JSON object.")]
+StudyFile = Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
+Json = Annotated[bool, Option("--json", help="Print one strict JSON object.")]
 
 
 @dataclass(frozen=True)
 class Changes:
     """What is asked instead of what the study says."""
 
-    what: Annotated[str | None, typer.Option(help="The question asked (see `giantstep describe`).")] = None
+    what: Annotated[str | None, Option(help="The question asked (see `giantstep describe`).")] = None
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Change a field or setting; may be repeated."),
+        list[str] | None, Option("--set", metavar="FIELD=VALUE", help="Change a field or setting; may be repeated.")
     ] = None
     grid: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD=VALUES",
-            help="Vary a field: start:stop:num[:log] or a list with commas; may be repeated.",
+        Option(
+            metavar="FIELD=VALUES", help="Vary a field: start:stop:num[:log] or a list with commas; may be repeated."
         ),
     ] = None
 
@@ -37,7 +35,7 @@ class Changes:
 class Theory:
     """Which limit."""
 
-    theory: Annotated[str | None, typer.Option(help="Another published theory of the same quantity, by name.")] = None
+    theory: Annotated[str | None, Option(help="Another published theory of the same quantity, by name.")] = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Limit(Theory):
     """Settings of the limit."""
 
     dim: Annotated[
-        str | None, typer.Option(metavar="N", help="Add the leading finite-size correction at this dimension.")
+        str | None, Option(metavar="N", help="Add the leading finite-size correction at this dimension.")
     ] = None
 
 
@@ -53,29 +51,27 @@ class Limit(Theory):
 class Experiment:
     """Settings of the experiment."""
 
-    dim: Annotated[str | None, typer.Option(metavar="N", help="Dimension of the data; several with commas.")] = None
-    trials: Annotated[int | None, typer.Option(help="Independent repetitions.")] = None
-    seed: Annotated[int | None, typer.Option(help="Any whole number from 0 on.")] = None
-    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None
-    paired: Annotated[bool, typer.Option("--paired", help="Give all points the same draws.")] = False
+    dim: Annotated[str | None, Option(metavar="N", help="Dimension of the data; several with commas.")] = None
+    trials: Annotated[int | None, Option(help="Independent repetitions.")] = None
+    seed: Annotated[int | None, Option(help="Any whole number from 0 on.")] = None
+    device: Annotated[str | None, Option(help="cpu or cuda.")] = None
+    paired: Annotated[bool, Option("--paired", help="Give all points the same draws.")] = False
 
 
 @dataclass(frozen=True)
 class Trials(Experiment):
     """Settings of an experiment whose trials may be kept."""
 
-    keep_trials: Annotated[bool, typer.Option("--keep-trials", help="Keep every trial, not just the mean.")] = False
+    keep_trials: Annotated[bool, Option("--keep-trials", help="Keep every trial, not just the mean.")] = False
 
 
 @dataclass(frozen=True)
 class Check:
     """What counts as agreement."""
 
-    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = (
-        False
-    )
+    check: Annotated[bool, Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = False
     allow: Annotated[
-        float, typer.Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
+        float, Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
     ] = 0.0
 
 
@@ -84,13 +80,11 @@ class Output:
     """What becomes of a result."""
 
     out: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Write the result: .csv, .nc, .json, .tex; may be repeated."),
+        list[Path] | None, Option(metavar="FILE", help="Write the result: .csv, .nc, .json, .tex; may be repeated.")
     ] = None
     json: Json = False
     plot: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg; may be repeated."),
+        list[Path] | None, Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg; may be repeated.")
     ] = None
 
 
@@ -100,13 +94,11 @@ class Table:
 
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples."),
+        Option(metavar="FILE", help="A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples."),
     ] = None
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --data: the column that holds the labels.")
-    ] = None
+    label: Annotated[str | None, Option(metavar="COLUMN", help="With --data: the column that holds the labels.")] = None
     scale: Annotated[
-        str | None, typer.Option(metavar="HOW", help="With --data: columns (each to unit variance), global or none.")
+        str | None, Option(metavar="HOW", help="With --data: columns (each to unit variance), global or none.")
     ] = None
 
 

@@ -15,8 +15,7 @@ from giantstep.cli.outputs import check_outputs
 
 def place(
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet."),
+        Path, typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
     ],
     clusters: Annotated[
         int | None, typer.Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")

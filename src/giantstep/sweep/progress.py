@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from types import TracebackType
 
 from giantstep.progress import Progress, ProgressOption
 
@@ -34,10 +33,8 @@ class SweepProgress(Progress):
         self._logs = option is None and not self._shows_bar
         self._start, self._said = time.monotonic(), -math.inf
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         if self._logs and self.done > self.stored:
             _log.info(self._sentence())
 
