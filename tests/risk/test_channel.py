@@ -12,8 +12,8 @@ from giantstep.risk import (
     Hinge,
     Logistic,
     LogitLabels,
+    MarginLaws,
     MaxMargin,
-    Rows,
     SignLabels,
     channel_moments,
     logistic_normal,
@@ -22,7 +22,7 @@ from giantstep.risk import (
 
 
 def one_row(mean=0.4, scale=1.3, tau=0.2, slope=0.6, variance=0.5, flip=0.1):
-    return Rows(*(np.array([value]) for value in (mean, scale, tau, slope, variance, flip)))
+    return MarginLaws(*(np.array([value]) for value in (mean, scale, tau, slope, variance, flip)))
 
 
 def brute(rows, law, loss, V, kinks):
@@ -101,7 +101,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
     alone = channel_moments(one_row(), LogitLabels(), Logistic(), np.array([2.0]))
     names = ("mean", "scale", "tau", "slope", "variance", "flip")
     rows = [one_row(), one_row(mean=-3.0, scale=40.0, variance=9.0), one_row(scale=0.01)]
-    many = Rows(*(np.concatenate([getattr(row, name) for row in rows]) for name in names))
+    many = MarginLaws(*(np.concatenate([getattr(row, name) for row in rows]) for name in names))
     together = channel_moments(many, LogitLabels(), Logistic(), np.array([2.0, 1e4, 0.1]))
     assert together.g[0] == pytest.approx(alone.g[0], rel=1e-14)
     assert together.g2[0] == pytest.approx(alone.g2[0], rel=1e-14)

@@ -27,7 +27,7 @@ from giantstep.readout.first_order import Equations, cold_start, variance_functi
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified
 from giantstep.readout.stacked import Stacked
-from giantstep.risk import Hinge, Logistic, Loss, Rows, SignLabels, channel_moments, quadrature, stiffness
+from giantstep.risk import Hinge, Logistic, Loss, MarginLaws, SignLabels, channel_moments, quadrature, stiffness
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers
 
@@ -211,7 +211,7 @@ def _covariance(features: Features, tau: Floats) -> Floats:
     return direction
 
 
-def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Rows:
+def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> MarginLaws:
     """Return the margins of one label: a row for each point and node, in that order."""
     features = equations.features
     assert features.field is not None
@@ -219,7 +219,7 @@ def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Rows
     slope = _covariance(features, state.tau) / scale
     variance = np.maximum((_rho(features) ** 2).sum(axis=1)[:, None] - slope**2, 0.0)
     columns = (label * state.c0, scale, label * features.field, slope, variance, flip[:, None])
-    return Rows(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
+    return MarginLaws(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
 def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats, Floats, Floats]:

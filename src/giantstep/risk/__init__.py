@@ -1,6 +1,6 @@
 """Convex losses with proximal maps, penalties, label laws and channel integrals: what convex estimators share."""
 
-from giantstep.risk.channel import Margins, Rows, channel_moments, panel_nodes, quadrature, sum_rows
+from giantstep.risk.channel import MarginLaws, Margins, channel_moments, panel_nodes, quadrature, sum_rows
 from giantstep.risk.labels import BinaryLabels, GivenLabels, LogitLabels, SignLabels, logistic_normal
 from giantstep.risk.losses import Hinge, Huber, Logistic, Loss, MaxMargin, Pull, Square, huber
 from giantstep.risk.mean_step import implicit_mean_step, stiffness
@@ -16,7 +16,7 @@ __all__ = [
     "Margins",
     "MaxMargin",
     "Pull",
-    "Rows",
+    "MarginLaws",
     "SignLabels",
     "Square",
     "channel_moments",

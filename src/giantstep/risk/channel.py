@@ -63,7 +63,7 @@ def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> Nodes:
 
 
 @dataclass(frozen=True)
-class Rows:
+class MarginLaws:
     """Margins s = mean + scale xi and teacher fields of conditional mean M = tau + slope xi, variance v; all (rows,).
 
     For label y the margin is y omega and the teacher field y nu, so that the label is always 1.
@@ -100,7 +100,7 @@ class Margins:
         return self.nodes.sums(*(value * self.chance for value in values))
 
 
-def quadrature(rows: Rows, labels: BinaryLabels, kinks: Floats, nodes_per_panel: int = NODES) -> Margins:
+def quadrature(rows: MarginLaws, labels: BinaryLabels, kinks: Floats, nodes_per_panel: int = NODES) -> Margins:
     """Lay nodes for rows with the given kinks of the margin (rows, n), and weigh them with the label."""
     nodes = panel_nodes(rows.edges(kinks, labels), nodes_per_panel)
     row = nodes.row
@@ -120,7 +120,7 @@ class ChannelMoments:
 
 
 def channel_moments(
-    rows: Rows, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
+    rows: MarginLaws, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
 ) -> ChannelMoments:
     """Integrate the pull of the proximal map of strength V (rows,).
 

@@ -17,8 +17,8 @@ from giantstep.risk import (
     Logistic,
     LogitLabels,
     Loss,
+    MarginLaws,
     MaxMargin,
-    Rows,
     SignLabels,
     Square,
     panel_nodes,
@@ -111,7 +111,7 @@ class Problem:
     @classmethod
     def of(cls, scenario: MixtureGLM, points: Points) -> Problem:
         """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
-        one = np.ones(len(points["samples_per_dim"]))
+        ones = np.ones(len(points["samples_per_dim"]))
         return cls(
             describe(scenario),
             scenario.label_function or scenario.labels,
@@ -120,12 +120,12 @@ class Problem:
             scenario.intercept,
             scenario.omega,
             points["samples_per_dim"],
-            one if scenario.loss in ("interpolate", "maxmargin") else points["ridge"],
+            ones if scenario.loss in ("interpolate", "maxmargin") else points["ridge"],
             points["l1"],
             points["noise"],
             points["flip"],
             points["huber_threshold"],
-            points["teacher_norm"] if scenario.uses_teacher else 0 * one,  # a teacher nobody asks costs nothing
+            points["teacher_norm"] if scenario.uses_teacher else 0 * ones,  # a teacher nobody asks costs nothing
         )
 
     def take(self, index: Indices) -> Problem:
@@ -168,8 +168,8 @@ class Problem:
     @property
     def has_means(self) -> bool:
         """Whether a cluster may have a mean, so that h does not vanish by itself."""
-        K, one = self.clusters, np.ones(1)
-        response = self.mixture.data.response(one, np.ones((1, K)), one)
+        K, ones = self.clusters, np.ones(1)
+        response = self.mixture.data.response(ones, np.ones((1, K)), ones)
         return bool(np.any(response.R[:, K:, K:]))
 
     def strength(self, V: Floats) -> Floats:
@@ -186,14 +186,14 @@ class Problem:
         """The law of labels 1 and -1."""
         return _LAWS.get(str(self.labels), GivenLabels())
 
-    def margin_laws(self, state: State) -> Rows:
+    def margin_laws(self, state: State) -> MarginLaws:
         """Return the margins of all points, clusters and labels (1, then -1), flattened."""
         root = np.sqrt(state.q)
         slope = state.m / root
         variance = np.maximum(self.rho - slope**2, 0.0) + (self.noise[:, None] if self.labels == "sign" else 0.0)
         return self.label_rows(state.mean, root, slope, variance)
 
-    def label_rows(self, mean: Floats, scale: Floats, slope: Floats, variance: Floats) -> Rows:
+    def label_rows(self, mean: Floats, scale: Floats, slope: Floats, variance: Floats) -> MarginLaws:
         """Return rows for labels 1, then -1, of predictions mean + scale xi with teacher fields tau + slope xi.
 
         All arrays are (B, K); `variance` is what is left of the teacher field. For label -1 everything changes its
@@ -204,7 +204,7 @@ class Problem:
         else:
             signs = self.signs if self.labels == "cluster" else np.zeros(self.clusters)
             field, slope, variance = 0.5 + 0.5 * signs[:, None] * _LABELS, 0 * slope, 0 * variance
-        return Rows(
+        return MarginLaws(
             (mean[..., None] * _LABELS).ravel(),
             np.repeat(scale, 2),
             np.broadcast_to(field, (*mean.shape, 2)).ravel(),
@@ -229,21 +229,23 @@ class Problem:
     def moments(self) -> Moments:
         """Return the moments of the labels, mixture_glm section 3."""
         tau, rho, kept = self.mixture.tau, self.rho, (1 - 2 * self.flip)[:, None]
-        one = np.ones((self.size, self.clusters))
+        ones = np.ones((self.size, self.clusters))
         if self.labels == "cluster":
-            return Moments(kept * self.signs, 0 * one, one)
+            return Moments(kept * self.signs, 0 * ones, ones)
         if self.labels == "random":
-            return Moments(0 * one, 0 * one, one)
+            return Moments(0 * ones, 0 * ones, ones)
         if self.labels in _LAWS:
             variance = rho + self.noise[:, None] if self.labels == "sign" else rho
-            chance, slope = self.label_law.positive(one * tau, variance, self.flip[:, None] * one)
-            return Moments(2 * chance - 1, 2 * slope, one)
+            chance, slope = self.label_law.positive(ones * tau, variance, self.flip[:, None] * ones)
+            return Moments(2 * chance - 1, 2 * slope, ones)
         assert isinstance(self.labels, Function)
         if self.labels.expression == "z":
-            return Moments(one * tau, one, tau**2 + rho + self.noise[:, None])
+            return Moments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
         nodes = self.teacher_nodes()
         y, weights = nodes.labels, nodes.weights
-        y0, y1, y2 = (sum_rows(nodes.row, weights * f, one.size).reshape(one.shape) for f in (y, y * nodes.field, y**2))
+        y0, y1, y2 = (
+            sum_rows(nodes.row, weights * f, ones.size).reshape(ones.shape) for f in (y, y * nodes.field, y**2)
+        )
         return Moments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
-from giantstep.arrays import ArrayField, FrozenArray
+from giantstep.arrays import ArrayField
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.data import table_fields
@@ -30,7 +30,7 @@ from giantstep.families.mixture_glm.parts import (
 )
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
-from giantstep.scenario import Number, Numbers, Scenario, field
+from giantstep.scenario import Expression, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
@@ -42,31 +42,18 @@ REFERENCES = ("matched", "within")
 
 
 def _as_labels(value: Any) -> Any:
-    if isinstance(value, str) and value in (*REAL_LABELS, *CLASS_LABELS):
-        return value
-    if isinstance(value, str):
-        try:
-            return as_function(value)
-        except ValueError as error:
-            names = ", ".join((*REAL_LABELS, *CLASS_LABELS))
-            raise ValueError(f"one of {names}, or an expression in z ({error})") from None
-    return as_function(value)
-
-
-def _labels_json(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    return (
-        value.expression
-        if value.expression is not None
-        else {"callable": value.name, "fingerprint": value.fingerprint()}
-    )
+    names = (*REAL_LABELS, *CLASS_LABELS)
+    if not isinstance(value, str):
+        return as_function(value)
+    try:
+        return value if value in names else as_function(value)
+    except ValueError as error:
+        raise ValueError(f"one of {', '.join(names)}, or an expression in z ({error})") from None
 
 
 Labels = Annotated[
-    Literal["linear", "phase", "square", "sign", "logit", "cluster", "random"] | Function,
+    Literal["linear", "phase", "square", "sign", "logit", "cluster", "random"] | Expression,
     BeforeValidator(_as_labels),
-    PlainSerializer(_labels_json, when_used="json"),
     WithJsonSchema({"type": "string", "description": "a name, or an expression in the teacher field z"}),
 ]
 """A name of `REAL_LABELS` or `CLASS_LABELS`, or a function f0 of the teacher field: y = f0(nu) + sqrt(noise) N(0,1)."""
@@ -112,12 +99,7 @@ _OBSERVABLES = (
 )
 _ERRORS = (
     *_OBSERVABLES,
-    Variable(
-        "objective",
-        (),
-        "e/alpha",
-        "loss plus penalty per sample; interpolate and maxmargin: |w|^2/(2n)",
-    ),
+    Variable("objective", (), "e/alpha", "loss plus penalty per sample; interpolate and maxmargin: |w|^2/(2n)"),
     Variable(
         "V",
         ("cluster",),
@@ -260,9 +242,7 @@ class MixtureGLM(Scenario):
             labels={"reference": REFERENCES},
         ),
         "thresholds": Question(
-            "up to how many samples the classes are separable, and the largest margin",
-            _THRESHOLDS,
-            plot=("kappa",),
+            "up to how many samples the classes are separable, and the largest margin", _THRESHOLDS, plot=("kappa",)
         ),
         "margins": Question(
             "law of the margins (real labels: of the residuals) of fresh and of training samples",
@@ -455,12 +435,9 @@ class MixtureGLM(Scenario):
 
     def _check_weights(self) -> None:
         count = self.clusters
-        for name, least in (("weights", "weights"), ("test_weights", "test_weights")):
-            values = getattr(self, name)
-            if name == "test_weights" and not values:
-                continue
-            if not values or min(values) < 0 or not math.isclose(sum(values), 1.0, rel_tol=0, abs_tol=1e-9):
-                raise bad_field(least, list(values), f"at least 0 each and sum to one (they sum to {sum(values):g})")
+        for name, values in (("weights", self.weights), ("test_weights", self.test_weights or self.weights)):
+            if min(values, default=-1) < 0 or not math.isclose(sum(values), 1.0, rel_tol=0, abs_tol=1e-9):
+                raise bad_field(name, list(values), f"at least 0 each and sum to one (they sum to {sum(values):g})")
         for name in ("teacher_means", "test_weights", "loss_weights"):
             values = getattr(self, name)
             if values and len(values) != count:
@@ -560,4 +537,4 @@ class MixtureGLM(Scenario):
         return scenario, "train_loss", 0.06909266
 
 
-__all__ = ["REFERENCES", "Blocks", "Dataset", "Dense", "FrozenArray", "InputError", "Isotropic", "MixtureGLM", "Spiked"]
+__all__ = ["REFERENCES", "Blocks", "Dataset", "Dense", "Isotropic", "MixtureGLM", "Spiked"]

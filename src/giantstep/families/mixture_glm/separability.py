@@ -65,13 +65,13 @@ def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None
     inner = geometry.means.shape[1]  # the intercept has no length
     across = slice(1, inner)
 
-    def scaled(t: Floats) -> tuple[Floats, float, float]:
+    def standardise(t: Floats) -> tuple[Floats, float, float]:
         """Return mean/deviation of the argument given the node, |(1, t)| and the deviation."""
         length, scale = math.sqrt(1 + t[:inner] @ t[:inner]), math.sqrt(1 + t[across] @ t[across])
         return (kappa * length - D @ t) / scale, length, scale
 
     def energy(t: Floats) -> tuple[float, Floats]:
-        a, length, scale = scaled(t)
+        a, length, scale = standardise(t)
         P, f = ndtr(a), normal_density(a)
         value = weights @ (scale**2 * ((1 + a**2) * P + a * f))
         push = weights * (2 * scale * (a * P + f))
@@ -82,10 +82,10 @@ def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None
 
     begin = np.zeros(D.shape[1]) if start is None else start
     minimum = minimize(energy, begin, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 400})
-    return Margin(float(minimum.fun), np.asarray(minimum.x), float(weights @ ndtr(scaled(minimum.x)[0])))
+    return Margin(float(minimum.fun), np.asarray(minimum.x), float(weights @ ndtr(standardise(minimum.x)[0])))
 
 
-def whitened(problem: Problem) -> Geometry | None:
+def whiten(problem: Problem) -> Geometry | None:
     """Return the geometry of one point, or None where the covariances are not proportional."""
     mixture, K, norm = problem.mixture, problem.clusters, problem.teacher_norm
     scales = proportional_scales(mixture)
@@ -127,8 +127,8 @@ def _geometry(
     means = np.concatenate([along[:, None], vectors[:, kept] * np.sqrt(values[kept])], axis=1)
     if problem.labels == "sign":
         rest = rest + float(problem.noise[0])
-    one = np.ones((1, K))
-    rows = problem.label_rows(0 * one, one, np.sqrt(explained)[None], rest[None])
+    ones = np.ones((1, K))
+    rows = problem.label_rows(0 * ones, ones, np.sqrt(explained)[None], rest[None])
     margins = quadrature(rows, problem.label_law, np.zeros((2 * K, 0)))
     c, y = margins.nodes.row // 2, 1.0 - 2 * (margins.nodes.row % 2)
     weights = problem.mixture.p[c] * margins.nodes.weights * margins.chance
@@ -174,7 +174,7 @@ def _closed_threshold(
     numbers = {**dict.fromkeys(NUMBERS, 1.0), "noise": noise, "flip": flip, "teacher_norm": norm}
     arrays = {name: np.array([value]) for name, value in numbers.items()}
     omega = np.ones(len(mixture.p))
-    geometry = whitened(Problem(mixture, labels, np.array(signs), "maxmargin", intercept, omega, **arrays))
+    geometry = whiten(Problem(mixture, labels, np.array(signs), "maxmargin", intercept, omega, **arrays))
     return None if geometry is None else critical(geometry)
 
 

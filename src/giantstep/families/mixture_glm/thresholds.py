@@ -44,8 +44,8 @@ def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]
 
 def hard_margin(problem: Problem) -> Problem:
     """Return the max-margin problem on the same data."""
-    one = np.ones(problem.size)
-    return replace(problem, loss="maxmargin", ridge=one, l1=0 * one, omega=np.ones(problem.clusters))
+    ones = np.ones(problem.size)
+    return replace(problem, loss="maxmargin", ridge=ones, l1=0 * ones, omega=np.ones(problem.clusters))
 
 
 def _thresholds(scenario: MixtureGLM, problem: Problem) -> Floats:
