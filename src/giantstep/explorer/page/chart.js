@@ -15,7 +15,7 @@ const MOST_LINES = 24;
 export function layoutOf(result, name, question) {
   const dims = (result.dims[name] ?? []).filter((dim) => dim !== "source" && length(result, dim) > 0);
   const grid = (result.dims.converged ?? []).filter((dim) => dim !== "source");
-  const variable = question.variables.find((one) => one.name === name);
+  const variable = question.variables.find((variable) => variable.name === name);
   const own = dims.filter((dim) => !grid.includes(dim));
   const numeric = grid.filter((dim) => isNumbers(values(result, dim)) && length(result, dim) > 1);
   const axis = own.find((dim) => isMainAxis(question, dim)) ?? own.find((dim) => dim in question.settings && length(result, dim) > 1);
@@ -32,17 +32,17 @@ export function layoutOf(result, name, question) {
 
 function length(result, dim) {
   for (const [name, dims] of Object.entries(result.dims)) {
-    const place = dims.indexOf(dim);
-    if (place < 0) continue;
+    const index = dims.indexOf(dim);
+    if (index < 0) continue;
     let inner = result[name];
-    for (let depth = 0; depth < place; depth += 1) inner = inner?.[0];
+    for (let depth = 0; depth < index; depth += 1) inner = inner?.[0];
     return Array.isArray(inner) ? inner.length : 0;
   }
   return 0;
 }
 
 function isNumbers(list) {
-  return list.every((one) => typeof one === "number");
+  return list.every((value) => typeof value === "number");
 }
 
 /** Values along a dimension: its coordinate, one that lies along it, or a count. */
@@ -57,16 +57,16 @@ export function along(result, name, dim, fixed) {
   const dims = result.dims[name];
   const walk = (inner, depth) => {
     if (depth === dims.length) return inner;
-    if (dims[depth] === dim) return inner.map((one) => walk(one, depth + 1));
+    if (dims[depth] === dim) return inner.map((value) => walk(value, depth + 1));
     return walk(inner[fixed[dims[depth]] ?? 0], depth + 1);
   };
-  const found = walk(result[name], 0);
-  return dims.includes(dim) ? found : values(result, dim).map(() => found);
+  const line = walk(result[name], 0);
+  return dims.includes(dim) ? line : values(result, dim).map(() => line);
 }
 
-function places(result, dims) {
+function allIndices(result, dims) {
   let all = [{}];
-  for (const dim of dims) all = all.flatMap((place) => Array.from({ length: length(result, dim) }, (_, i) => ({ ...place, [dim]: i })));
+  for (const dim of dims) all = all.flatMap((index) => Array.from({ length: length(result, dim) }, (_, i) => ({ ...index, [dim]: i })));
   return all;
 }
 
@@ -113,7 +113,7 @@ export function figure({ family, state, curves, dark, narrow }) {
     layout[y] = { ...base.axis, domain: [bottom + (split ? split + 0.04 * tall : 0), bottom + tall], anchor: `x${tag(axis)}`, type: state.log.includes("y") && view?.kind !== "map" ? "log" : "-", exponentformat: "power" };
     layout.annotations.push({ xref: "paper", yref: "paper", x: left, y: bottom + tall, xanchor: "left", yanchor: "bottom", showarrow: false, align: "left", font: { size: 13 }, text: panelTitle(family, state, view, name) });
     if (!view || view.kind === "number") {
-      const shown = usable.map(({ result, label: said }) => `${said ? `${escaped(said)}: ` : ""}<b>${short(result[name], 6)}</b>`);
+      const shown = usable.map(({ result, label: title }) => `${title ? `${escaped(title)}: ` : ""}<b>${short(result[name], 6)}</b>`);
       layout[x].visible = layout[y].visible = false;
       const text = view ? shown.join("<br>") : "not answered by this engine";
       layout.annotations.push({ xref: "paper", yref: "paper", x: left + wide / 2, y: bottom + tall / 2, showarrow: false, font: { size: 17 }, text });
@@ -128,39 +128,39 @@ export function figure({ family, state, curves, dark, narrow }) {
       return;
     }
     const several = usable.length > 1;
-    usable.forEach(({ result, dots, label: said, slot, said: about }) => {
+    usable.forEach(({ result, dots, label: title, slot, about }) => {
       const own = layoutOf(result, name, question);
       if (own.x !== view.x) return;
-      const all = places(result, own.others);
+      const all = allIndices(result, own.others);
       const few = all.length <= MOST_LINES ? all : all.filter((_, i) => i % Math.ceil(all.length / MOST_LINES) === 0);
       const ordered = !several && own.others.length === 1 && (result.dims.converged ?? []).includes(own.others[0]) && few.length > 3;
-      few.forEach((place, number) => {
-        const y = along(result, name, own.x, place).map(finite);
+      few.forEach((index, number) => {
+        const y = along(result, name, own.x, index).map(finite);
         const dotted = dots && name in dots.dims;
-        if (y.every((one) => one === null) && !dotted) return;
+        if (y.every((value) => value === null) && !dotted) return;
         const colour = ordered ? VIRIDIS[Math.round((number * (VIRIDIS.length - 1)) / Math.max(few.length - 1, 1))] : colours[(several ? slot : number) % colours.length];
-        const what = [said, placeLabel(family, state, result, place, own.others)].filter(Boolean).join("; ");
+        const what = [title, labelAt(family, state, result, index, own.others)].filter(Boolean).join("; ");
         const legend = what || "limit";
         const group = `${slot}-${number}`;
         const isFirst = panel === 0;
         const xs = values(result, own.x);
-        const single = y.filter((one) => one !== null).length < 2 || !isNumbers(xs);
-        if (y.some((one) => one !== null)) {
+        const single = y.filter((value) => value !== null).length < 2 || !isNumbers(xs);
+        if (y.some((value) => value !== null)) {
           traces.push({
             type: "scatter", mode: single ? "markers" : "lines", opacity: about?.stage === "coarse" ? 0.5 : 1, x: xs, y, name: legend, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`,
             line: { color: colour, width: 2, dash: several ? DASHES[(few.length > 1 ? number : slot) % DASHES.length] : number < colours.length || ordered ? "solid" : "dash" }, marker: { color: colour, symbol: "line-ew-open", size: 14, line: { width: 3, color: colour } },
-            fill: own.kind === "spectrum" && few.length === 1 && usable.length === 1 && y.every((one) => one === null || one >= 0) && /dens/.test(name) ? "tozeroy" : undefined, fillcolor: `${colour}22`,
+            fill: own.kind === "spectrum" && few.length === 1 && usable.length === 1 && y.every((value) => value === null || value >= 0) && /dens/.test(name) ? "tozeroy" : undefined, fillcolor: `${colour}22`,
             hovertemplate: `%{x:.4g}, %{y:.5g}<extra>${escaped(legend)}</extra>`,
           });
         }
-        if (dotted) addDots({ traces, dots, name, view: own, place, colour, marker: MARKERS[(several ? slot : number) % MARKERS.length], legend, group, isFirst, tag, axis, compared });
+        if (dotted) addDots({ traces, dots, name, view: own, index, colour, marker: MARKERS[(several ? slot : number) % MARKERS.length], legend, group, isFirst, tag, axis, compared });
       });
       if (all.length > few.length) summary.push(`${few.length} of ${all.length} curves are drawn`);
     });
     steady(layout[y], traces.filter((trace) => trace.yaxis === `y${tag(axis)}`));
     if (compared) zAxis(layout, base, ink, { panel, axis, tag, bottom, split, left, x });
     const head = usable[0].result;
-    const range = along(head, name, view.x, {}).filter((one) => typeof one === "number");
+    const range = along(head, name, view.x, {}).filter((value) => typeof value === "number");
     const xs = values(head, view.x);
     summary.push(`${words(name)} over ${words(view.x)} from ${short(xs[0])} to ${short(xs.at(-1))}: from ${short(range[0])} to ${short(range.at(-1))}, lowest ${short(range.length ? Math.min(...range) : null)}`);
   });
@@ -171,29 +171,29 @@ export function figure({ family, state, curves, dark, narrow }) {
   return { traces, layout, summary: summary.join(". ") };
 }
 
-function addDots({ traces, dots, name, view, place, colour, marker, legend, group, isFirst, tag, axis, compared }) {
+function addDots({ traces, dots, name, view, index, colour, marker, legend, group, isFirst, tag, axis, compared }) {
   const source = dots.dims[name].includes("source") ? { source: dots.source.indexOf("experiment") } : {};
-  const at = { ...place, ...source };
+  const at = { ...index, ...source };
   const xs = values(dots, view.x);
   const y = along(dots, name, view.x, at).map(finite);
-  if (y.every((one) => one === null)) return;
+  if (y.every((value) => value === null)) return;
   const errors = `${name}_stderr` in dots.dims ? along(dots, `${name}_stderr`, view.x, at).map(finite) : null;
   traces.push({
     type: "scatter", mode: "markers", x: xs, y, name: legend === "limit" ? "experiment ± 1 s.e." : `${legend}, experiment`, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`,
     marker: { color: colour, symbol: marker, size: 8, line: { width: 1, color: "rgba(255,255,255,0.8)" } },
-    error_y: errors ? { type: "data", array: errors.map((one) => one ?? 0), color: colour, thickness: 1.4, width: 3 } : undefined,
+    error_y: errors ? { type: "data", array: errors.map((value) => value ?? 0), color: colour, thickness: 1.4, width: 3 } : undefined,
     hovertemplate: `%{x:.4g}, %{y:.5g} ± %{error_y.array:.2g}<extra>experiment</extra>`,
   });
   if (!compared || !(`${name}_z` in dots.dims)) return;
   traces.push({
-    type: "scatter", mode: "markers", x: xs, y: along(dots, `${name}_z`, view.x, place).map(finite), showlegend: false, legendgroup: group, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis + 1)}`,
+    type: "scatter", mode: "markers", x: xs, y: along(dots, `${name}_z`, view.x, index).map(finite), showlegend: false, legendgroup: group, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis + 1)}`,
     marker: { color: colour, symbol: marker, size: 6 }, hovertemplate: "z = %{y:.2f}<extra></extra>",
   });
 }
 
 /** Keep an axis from magnifying rounding errors of a constant. */
 function steady(axis, traces) {
-  const all = traces.flatMap((trace) => trace.y).filter((one) => one !== null);
+  const all = traces.flatMap((trace) => trace.y).filter((value) => value !== null);
   const low = all.reduce((a, b) => Math.min(a, b), Infinity);
   const high = all.reduce((a, b) => Math.max(a, b), -Infinity);
   const size = Math.max(Math.abs(low), Math.abs(high));
@@ -213,16 +213,16 @@ function map(result, name, view, xaxis, yaxis, state, { left, wide, bottom, tall
   const rows = values(result, view.y).map((_, j) => along(result, name, view.x, { ...fixed, [view.y]: j }));
   const bar = { len: tall, y: bottom + tall / 2, x: left + wide, thickness: 12, outlinewidth: 0 };
   const trace = { type: "heatmap", x: values(result, view.x), y: values(result, view.y), xaxis, yaxis, colorbar: bar, hovertemplate: "%{x:.4g}, %{y:.4g}: %{z}<extra></extra>" };
-  if (rows.flat().some((one) => typeof one === "string" && one !== "inf" && one !== "-inf")) {
+  if (rows.flat().some((value) => typeof value === "string" && value !== "inf" && value !== "-inf")) {
     const names = [...new Set(rows.flat())].sort();
     const scale = names.flatMap((_, i) => [[i / names.length, PALETTE[i % PALETTE.length]], [(i + 1) / names.length, PALETTE[i % PALETTE.length]]]);
-    return { ...trace, z: rows.map((row) => row.map((one) => names.indexOf(one))), zmin: -0.5, zmax: names.length - 0.5, colorscale: scale, text: rows, hovertemplate: "%{x:.4g}, %{y:.4g}: %{text}<extra></extra>", colorbar: { ...bar, tickvals: names.map((_, i) => i), ticktext: names } };
+    return { ...trace, z: rows.map((row) => row.map((value) => names.indexOf(value))), zmin: -0.5, zmax: names.length - 0.5, colorscale: scale, text: rows, hovertemplate: "%{x:.4g}, %{y:.4g}: %{text}<extra></extra>", colorbar: { ...bar, tickvals: names.map((_, i) => i), ticktext: names } };
   }
   return { ...trace, z: rows.map((row) => row.map(finite)), colorscale: "Viridis" };
 }
 
 function panelTitle(family, state, view, name) {
-  const variable = view?.variable ?? family.questions[state.study.what].variables.find((one) => one.name === name);
+  const variable = view?.variable ?? family.questions[state.study.what].variables.find((variable) => variable.name === name);
   const symbol = symbolOf(family, state.notation, name, variable?.symbol ?? "");
   const text = pretty(symbol);
   if (symbol === name) return `<i>${text}</i>`;
@@ -254,9 +254,9 @@ function fieldNamed(family, name) {
   return walk(family.fields);
 }
 
-function placeLabel(family, state, result, place, dims) {
+function labelAt(family, state, result, index, dims) {
   const parts = dims.filter((dim) => length(result, dim) > 1).map((dim) => {
-    const value = values(result, dim)[place[dim]];
+    const value = values(result, dim)[index[dim]];
     const field = fieldNamed(family, dim);
     if (typeof value === "string" && value !== "inf") return value;
     const symbol = field ? greek(symbolOf(family, state.notation, dim, field.symbol).split(" = ")[0]) : words(dim.replace(/_2$/, "'"));
@@ -273,13 +273,13 @@ export function tableOf({ state, curves, family }, most = 300) {
     for (const { result, dots, label } of curves) {
       if (!result || !(name in result.dims)) continue;
       const view = layoutOf(result, name, question);
-      const said = label || "";
-      if (view.kind === "number") rows.push([name, said, "", "limit", short(result[name], 8), "", ""]);
+      const title = label || "";
+      if (view.kind === "number") rows.push([name, title, "", "limit", short(result[name], 8), "", ""]);
       else if (view.kind !== "map") {
-        for (const place of places(result, view.others).slice(0, MOST_LINES)) {
-          const at = [said, placeLabel(family, state, result, place, view.others)].filter(Boolean).join("; ");
+        for (const index of allIndices(result, view.others).slice(0, MOST_LINES)) {
+          const at = [title, labelAt(family, state, result, index, view.others)].filter(Boolean).join("; ");
           const xs = values(result, view.x);
-          along(result, name, view.x, place).forEach((y, i) => rows.push([name, at, `${view.x} = ${short(xs[i])}`, "limit", short(y, 8), "", ""]));
+          along(result, name, view.x, index).forEach((y, i) => rows.push([name, at, `${view.x} = ${short(xs[i])}`, "limit", short(y, 8), "", ""]));
         }
       }
       if (!dots || !(name in dots.dims)) continue;
@@ -287,15 +287,15 @@ export function tableOf({ state, curves, family }, most = 300) {
       const source = dots.dims[name].includes("source") ? { source: dots.source.indexOf("experiment") } : {};
       if (there.kind === "number") {
         const read = (key, at) => short(at && dots.dims[key]?.includes("source") ? dots[key][at.source] : dots[key], 5);
-        rows.push([name, said, "", "experiment", read(name, source), read(`${name}_stderr`, source), `${name}_z` in dots.dims ? read(`${name}_z`) : ""]);
+        rows.push([name, title, "", "experiment", read(name, source), read(`${name}_stderr`, source), `${name}_z` in dots.dims ? read(`${name}_z`) : ""]);
       } else if (there.kind !== "map") {
-        for (const place of places(dots, there.others).slice(0, MOST_LINES)) {
-          const at = [said, placeLabel(family, state, dots, place, there.others)].filter(Boolean).join("; ");
+        for (const index of allIndices(dots, there.others).slice(0, MOST_LINES)) {
+          const at = [title, labelAt(family, state, dots, index, there.others)].filter(Boolean).join("; ");
           const xs = values(dots, there.x);
-          const y = along(dots, name, there.x, { ...place, ...source });
-          const errors = `${name}_stderr` in dots.dims ? along(dots, `${name}_stderr`, there.x, { ...place, ...source }) : [];
-          const z = `${name}_z` in dots.dims ? along(dots, `${name}_z`, there.x, place) : [];
-          y.forEach((one, i) => rows.push([name, at, `${there.x} = ${short(xs[i])}`, "experiment", short(one, 6), short(errors[i], 2), short(z[i] ?? null, 3)]));
+          const y = along(dots, name, there.x, { ...index, ...source });
+          const errors = `${name}_stderr` in dots.dims ? along(dots, `${name}_stderr`, there.x, { ...index, ...source }) : [];
+          const z = `${name}_z` in dots.dims ? along(dots, `${name}_z`, there.x, index) : [];
+          y.forEach((value, i) => rows.push([name, at, `${there.x} = ${short(xs[i])}`, "experiment", short(value, 6), short(errors[i], 2), short(z[i] ?? null, 3)]));
         }
       }
     }
@@ -311,10 +311,10 @@ export function swatch(slot, dark) {
 /** Dimensions of the maps shown that are neither of their axes, with their labels. */
 export function slicesOf({ family, state, curves }) {
   const result = curves[0]?.result;
-  const found = {};
-  for (const name of result ? state.variables.filter((one) => one in result.dims) : []) {
+  const slices = {};
+  for (const name of result ? state.variables.filter((variable) => variable in result.dims) : []) {
     const view = layoutOf(result, name, family.questions[state.study.what]);
-    if (view.kind === "map") for (const dim of view.others) found[dim] = values(result, dim);
+    if (view.kind === "map") for (const dim of view.others) slices[dim] = values(result, dim);
   }
-  return found;
+  return slices;
 }

@@ -101,7 +101,7 @@ class Form {
     if (field.choices) return this.choice(field, value, common);
     if (field.values) {
       const list = element("select", { ...common, onchange: () => this.setField(field.name, field.values[list.selectedIndex], true) });
-      for (const one of field.values) list.append(element("option", { selected: one === value }, String(one)));
+      for (const choice of field.values) list.append(element("option", { selected: choice === value }, String(choice)));
       return list;
     }
     if (isNumeric(field) && (typeof value === "number" || value === "inf")) return this.number(field, value, common);
@@ -111,8 +111,8 @@ class Form {
   choice(field, value, common) {
     const now = chosen(field, value);
     const list = element("select", { ...common, onchange: () => this.setField(field.name, startOf(field.choices[list.selectedIndex]), true) });
-    for (const one of field.choices) {
-      list.append(element("option", { selected: one === now, title: one.meaning }, String(one.value ?? one.kind ?? words(one.name))));
+    for (const choice of field.choices) {
+      list.append(element("option", { selected: choice === now, title: choice.meaning }, String(choice.value ?? choice.kind ?? words(choice.name))));
     }
     return list;
   }
@@ -123,7 +123,7 @@ class Form {
     const row = element("div", { class: "row" });
     let range = sliderRange(field, value === "inf" ? 1 : value);
     const slider = element("input", { type: "range", id: `${id}-slider`, "aria-label": `${words(field.name)}, slider` });
-    const place = () => {
+    const moveSlider = () => {
       slider.min = range.log ? Math.log10(range.min) : range.min;
       slider.max = range.log ? Math.log10(range.max) : range.max;
       slider.step = range.step;
@@ -135,7 +135,7 @@ class Form {
     const take = (next, from) => {
       value = next;
       if (from !== slider && typeof value === "number" && (value < range.min || value > range.max)) range = sliderRange(field, value);
-      if (from !== slider) place();
+      if (from !== slider) moveSlider();
       if (from !== number) number.value = value === "inf" ? "∞" : short(value, 6);
       slider.setAttribute("aria-valuetext", short(value));
       this.setField(field.name, value);
@@ -151,7 +151,7 @@ class Form {
       else if (Array.isArray(next) && field.type.includes("list")) this.setField(field.name, next, true);
       else this.wrong(field.name, `Field \`${field.name}\` must be ${field.allowed}.`);
     });
-    place();
+    moveSlider();
     row.append(slider, number);
     if (field.infinite) {
       const tick = element("input", { type: "checkbox", id: `${id}-inf`, checked: value === "inf" });
@@ -203,10 +203,10 @@ class Form {
     return section;
   }
 
-  axis(place, name, said) {
+  axis(number, name, title) {
     const fields = gridFields(this.family, this.study.scenario);
-    const id = `axis-${place}`;
-    const list = element("select", { id, onchange: () => this.setAxis(place, list.value) }, element("option", { value: "" }, "none"));
+    const id = `axis-${number}`;
+    const list = element("select", { id, onchange: () => this.setAxis(number, list.value) }, element("option", { value: "" }, "none"));
     const listed = fields.map((field) => field.name);
     if (name && !listed.includes(name)) list.append(element("option", { value: name, selected: true }, words(name)));
     for (const field of fields) {
@@ -214,50 +214,50 @@ class Form {
         list.append(element("option", { value: field.name, selected: field.name === name }, words(field.name)));
       }
     }
-    const box = element("div", { class: "field" }, element("div", { class: "head" }, element("label", { for: id }, said)), list);
-    if (name) box.append(this.range(place, name));
+    const box = element("div", { class: "field" }, element("div", { class: "head" }, element("label", { for: id }, title)), list);
+    if (name) box.append(this.range(number, name));
     return box;
   }
 
-  setAxis(place, name) {
+  setAxis(number, name) {
     const entries = Object.entries(this.study.grid);
-    const field = gridFields(this.family, this.study.scenario).find((one) => one.name === name);
-    const value = field && gridRange(field, valueAt(this.study.scenario, name), place ? 40 : 100);
-    if (field) entries[Math.min(place, entries.length)] = [name, value];
-    else entries.splice(place, 1);
+    const field = gridFields(this.family, this.study.scenario).find((field) => field.name === name);
+    const value = field && gridRange(field, valueAt(this.study.scenario, name), number ? 40 : 100);
+    if (field) entries[Math.min(number, entries.length)] = [name, value];
+    else entries.splice(number, 1);
     const grid = Object.fromEntries(entries.filter(Boolean));
-    const two = Object.values(grid).filter((one) => (isTable(one) ? one.num : one.length) > 8).length > 1;
+    const two = Object.values(grid).filter((values) => (isTable(values) ? values.num : values.length) > 8).length > 1;
     if (two) for (const key of Object.keys(grid)) if (isTable(grid[key]) && grid[key].num > 40) grid[key] = { ...grid[key], num: 40 };
     this.setStudy({ grid }, true);
   }
 
-  range(place, name) {
+  range(number, name) {
     const value = this.study.grid[name];
     const setValue = (next, rebuild) => this.setStudy({ grid: { ...this.study.grid, [name]: next } }, rebuild);
     const row = element("div", { class: "row" });
     if (!isTable(value)) {
-      const input = element("input", { class: "wide", id: `axis-${place}-list`, "data-field": name, "aria-label": `values of ${words(name)}`, value: written(value) });
+      const input = element("input", { class: "wide", id: `axis-${number}-list`, "data-field": name, "aria-label": `values of ${words(name)}`, value: written(value) });
       input.addEventListener("change", () => setValue([parsed(input.value) ?? input.value].flat(), true));
-      const field = gridFields(this.family, this.study.scenario).find((one) => one.name === name);
-      const numbers = Array.isArray(value) && value.every((one) => typeof one === "number") && value.length > 1;
+      const field = gridFields(this.family, this.study.scenario).find((field) => field.name === name);
+      const numbers = Array.isArray(value) && value.every((entry) => typeof entry === "number") && value.length > 1;
       row.append(input);
       if (numbers && field?.type !== "whole number") {
         row.append(element("button", { type: "button", onclick: () => setValue({ start: Math.min(...value), stop: Math.max(...value), num: 60 }, true) }, "range"));
       }
       return row;
     }
-    for (const [key, said] of [["start", "from"], ["stop", "to"], ["num", "points"]]) {
-      const input = element("input", { class: "short", id: `axis-${place}-${key}`, "data-field": key === "start" ? name : `${name}.${key}`, "aria-label": `${words(name)}: ${said}`, title: said, inputmode: "decimal", value: short(value[key], 6) });
+    for (const [key, title] of [["start", "from"], ["stop", "to"], ["num", "points"]]) {
+      const input = element("input", { class: "short", id: `axis-${number}-${key}`, "data-field": key === "start" ? name : `${name}.${key}`, "aria-label": `${words(name)}: ${title}`, title, inputmode: "decimal", value: short(value[key], 6) });
       input.addEventListener("change", () => setValue({ ...this.study.grid[name], [key]: parsed(input.value) ?? input.value }, false));
       row.append(input);
     }
-    const scale = element("select", { class: "short", id: `axis-${place}-scale`, "aria-label": `spacing of ${words(name)}` });
-    for (const one of ["linear", "log"]) scale.append(element("option", { value: one, selected: (value.scale ?? "linear") === one }, one));
+    const scale = element("select", { class: "short", id: `axis-${number}-scale`, "aria-label": `spacing of ${words(name)}` });
+    for (const spacing of ["linear", "log"]) scale.append(element("option", { value: spacing, selected: (value.scale ?? "linear") === spacing }, spacing));
     scale.addEventListener("change", () => {
       const { scale: _, ...rest } = this.study.grid[name];
       if (scale.value === "log" && !(rest.start > 0)) rest.start = Number((rest.stop / 1000).toPrecision(1));
       setValue(scale.value === "log" ? { ...rest, scale: "log" } : rest, false);
-      if (place === 0) this.set({ log: scale.value === "log" ? `x${this.state.log.replace("x", "")}` : this.state.log.replace("x", "") }, true);
+      if (number === 0) this.set({ log: scale.value === "log" ? `x${this.state.log.replace("x", "")}` : this.state.log.replace("x", "") }, true);
     });
     row.append(scale);
     return row;
@@ -271,7 +271,7 @@ class Form {
     for (const variable of this.question.variables) {
       const tick = element("input", { type: "checkbox", id: `v-${variable.name}`, checked: this.state.variables.includes(variable.name) });
       tick.addEventListener("change", () => {
-        const wanted = this.question.variables.map((one) => one.name).filter((name) => (name === variable.name ? tick.checked : this.state.variables.includes(name)));
+        const wanted = this.question.variables.map((variable) => variable.name).filter((name) => (name === variable.name ? tick.checked : this.state.variables.includes(name)));
         if (!wanted.length || wanted.length > 4) {
           tick.checked = !tick.checked;
           return;
@@ -289,10 +289,10 @@ class Form {
 
   experiment() {
     const section = element("fieldset", {}, element("legend", {}, "Experiment"));
-    const whole = (said, help, value, take, id) => {
+    const whole = (title, help, value, take, id) => {
       const input = element("input", { class: "number", id, "data-field": id.replace("e-", ""), inputmode: "numeric", value: String(value) });
       input.addEventListener("change", () => take(parsed(input.value) ?? input.value));
-      section.append(element("div", { class: "field" }, element("div", { class: "row" }, element("label", { for: id, style: "flex:1" }, said), input), element("p", { class: "help" }, help)));
+      section.append(element("div", { class: "field" }, element("div", { class: "row" }, element("label", { for: id, style: "flex:1" }, title), input), element("p", { class: "help" }, help)));
     };
     const set = (name) => (value) => this.setTable("experiment", name, value);
     if (!this.family.fields.some((field) => field.name === "dim")) {
@@ -308,7 +308,7 @@ class Form {
   more(open) {
     const box = element("details", { id: "more", open }, element("summary", {}, "Theory and settings"));
     const theories = Object.entries(this.family.theories);
-    const add = (id, said, control, help) => box.append(element("div", { class: "field" }, element("div", { class: "head" }, element("label", { for: id }, said)), control, element("p", { class: "help" }, help)));
+    const add = (id, title, control, help) => box.append(element("div", { class: "field" }, element("div", { class: "head" }, element("label", { for: id }, title)), control, element("p", { class: "help" }, help)));
     if (theories.length > 1) {
       const list = element("select", { id: "s-theory", onchange: () => this.setTable("limit", "theory", list.value, true) }, element("option", { value: "" }, "chosen by the family"));
       for (const [name] of theories) list.append(element("option", { value: name, selected: this.study.limit.theory === name }, name));
@@ -329,7 +329,7 @@ class Form {
     if (setting.choices || typeof setting.default === "boolean") {
       const options = setting.choices ?? [true, false];
       const list = element("select", { id, "data-field": name, onchange: () => this.setTable("settings", name, options[list.selectedIndex]) });
-      for (const one of options) list.append(element("option", { selected: one === value }, String(one)));
+      for (const option of options) list.append(element("option", { selected: option === value }, String(option)));
       return list;
     }
     const input = element("input", { id, "data-field": name, class: "wide", value: value === null ? "" : written(value), placeholder: "chosen" });
@@ -355,6 +355,6 @@ export function parsed(text) {
 }
 
 function written(value) {
-  if (Array.isArray(value)) return value.some(Array.isArray) ? JSON.stringify(value) : value.map((one) => (typeof one === "number" ? Number(one.toPrecision(6)) : one)).join(", ");
+  if (Array.isArray(value)) return value.some(Array.isArray) ? JSON.stringify(value) : value.map((entry) => (typeof entry === "number" ? Number(entry.toPrecision(6)) : entry)).join(", ");
   return String(value);
 }

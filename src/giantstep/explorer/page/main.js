@@ -14,7 +14,7 @@ let families = {};
 let presets = [];
 let allListed = false;
 let state = null;
-let current = { result: null, dots: null, said: null };
+let current = { result: null, dots: null, about: null };
 let kept = [];
 let running = null;
 let finished = null;
@@ -33,7 +33,7 @@ async function start() {
   }
   const good = Object.values(families).filter((family) => !family.error);
   if (!good.length) return problem("No family could be loaded.");
-  const richest = good.reduce((best, one) => (Object.keys(one.questions).length > Object.keys(best.questions).length ? one : best));
+  const richest = good.reduce((best, family) => (Object.keys(family.questions).length > Object.keys(best.questions).length ? family : best));
   restore(richest);
   try {
     for await (const preset of listed("/api/presets")) {
@@ -82,7 +82,7 @@ function load(next) {
   problem("");
   stopExperiment();
   state = next;
-  current = { result: null, dots: null, said: null };
+  current = { result: null, dots: null, about: null };
   kept = state.kept.map(() => ({ result: null, dots: null }));
   finished = null;
   showAgreement(null);
@@ -106,8 +106,8 @@ function refreshAll() {
 async function asked(url, body, options = {}) {
   const response = await fetch(url, body === undefined ? options : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...options });
   if (!response.ok) {
-    const said = await response.json().catch(() => ({}));
-    throw Object.assign(new Error(said.error ?? `The server answered ${response.status}.`), { field: said.field, stale: said.stale });
+    const problem = await response.json().catch(() => ({}));
+    throw Object.assign(new Error(problem.error ?? `The server answered ${response.status}.`), { field: problem.field, stale: problem.stale });
   }
   return response;
 }
@@ -123,22 +123,22 @@ async function ask(slot) {
   const now = { again: false, since: performance.now(), control: new AbortController() };
   asking.set(slot, now);
   const study = slot ? state.kept[slot - 1] : state.study;
-  const place = slot ? kept[slot - 1] : current;
-  if (study && place) await answer(slot, study, place, now);
+  const curve = slot ? kept[slot - 1] : current;
+  if (study && curve) await answer(slot, study, curve, now);
   asking.delete(slot);
   if (now.again) ask(slot);
 }
 
-async function answer(slot, study, place, now) {
+async function answer(slot, study, curve, now) {
   const sentAt = performance.now();
   const waiting = setTimeout(() => slot === 0 && status("computing …", true), SLOW);
   try {
     const response = await asked("/api/limit", { client, curve: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
     for await (const line of linesOf(response)) {
       if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
-      if (now.again && place.result && !line.last) continue;
-      place.result = line.result;
-      place.said = { ...line, milliseconds: performance.now() - sentAt };
+      if (now.again && curve.result && !line.last) continue;
+      curve.result = line.result;
+      curve.about = { ...line, milliseconds: performance.now() - sentAt };
       if (slot === 0) told(line, performance.now() - sentAt);
       draw();
     }
@@ -173,10 +173,10 @@ function told(line, milliseconds) {
   if (line.stage === "coarse") status(line.last ? `<span class="coarse">coarse</span>, ${points}` : `<span class="coarse">coarse</span>, ${points}; the fine curve is being computed …`);
   else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);
   const { converged, status: reasons } = line.result;
-  const bad = [converged].flat(Infinity).filter((one) => one === false).length;
+  const bad = [converged].flat(Infinity).filter((value) => value === false).length;
   const why = [reasons].flat(Infinity).find(Boolean);
-  const said = line.warnings.length ? line.warnings : bad ? [`${bad} of ${line.points} points were not solved: ${why}`] : [];
-  $("remarks").replaceChildren(...[...said, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
+  const remarks = line.warnings.length ? line.warnings : bad ? [`${bad} of ${line.points} points were not solved: ${why}`] : [];
+  $("remarks").replaceChildren(...[...remarks, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
 }
 
 // -- changes ------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ function names() {
 
 function curves() {
   const labels = names();
-  return [current, ...kept].map((one, slot) => ({ ...one, label: labels[slot], slot }));
+  return [current, ...kept].map((curve, slot) => ({ ...curve, label: labels[slot], slot }));
 }
 
 let drawing = false;
@@ -255,10 +255,10 @@ function draw() {
 }
 
 function slices() {
-  const found = Object.entries(slicesOf({ family: family(), state, curves: curves() }));
-  $("slices").hidden = !found.length;
-  if (!found.length || $("slices").contains(document.activeElement)) return;
-  $("slices").replaceChildren(...found.flatMap(([dim, labels]) => {
+  const slices = Object.entries(slicesOf({ family: family(), state, curves: curves() }));
+  $("slices").hidden = !slices.length;
+  if (!slices.length || $("slices").contains(document.activeElement)) return;
+  $("slices").replaceChildren(...slices.flatMap(([dim, labels]) => {
     const list = element("select", { id: `slice-${dim}`, onchange: () => change({ ...state, slices: { ...state.slices, [dim]: list.selectedIndex } }) });
     labels.forEach((label, i) => list.append(element("option", { selected: i === (state.slices?.[dim] ?? 0) }, String(label))));
     return [element("label", { for: `slice-${dim}` }, words(dim)), list];
@@ -289,7 +289,7 @@ function problem(sentence, about = "page") {
 }
 
 function about() {
-  const preset = presets.find((one) => one.name === state.preset);
+  const preset = presets.find((preset) => preset.name === state.preset);
   const title = element("b", {}, preset && preset.description ? preset.title : family().title);
   const text = preset && preset.description ? ` ${preset.description} ${preset.parameters}` : ` ${family().questions[state.study.what].meaning}.`;
   $("about").replaceChildren(title, text);
@@ -299,20 +299,20 @@ function theory() {
   const { questions, theories } = family();
   const question = questions[state.study.what];
   const what = element("dl", { class: "what" });
-  for (const variable of question.variables.filter((one) => state.variables.includes(one.name))) {
+  for (const variable of question.variables.filter((variable) => state.variables.includes(variable.name))) {
     what.append(element("dt", { class: "math", html: pretty(symbolOf(family(), state.notation, variable.name, variable.symbol)) || variable.name }), element("dd", {}, `${words(variable.name)}: ${greek(variable.meaning)}`));
   }
   const named = state.study.limit.theory ?? Object.keys(theories)[0];
   what.append(element("dt", {}, "theory"), element("dd", {}, `${named}: ${theories[named]}`));
-  const preset = presets.find((one) => one.name === state.preset);
+  const preset = presets.find((preset) => preset.name === state.preset);
   const papers = [...family().papers].sort((a, b) => (b.key === preset?.paper) - (a.key === preset?.paper));
-  $("theory").replaceChildren(element("pre", { tabindex: "0", "aria-label": "Model and update rule" }, greek(family().update_rule)), what, ...papers.map((one) => paper(one, one.key === preset?.paper)));
+  $("theory").replaceChildren(element("pre", { tabindex: "0", "aria-label": "Model and update rule" }, greek(family().update_rule)), what, ...papers.map((value) => paper(value, value.key === preset?.paper)));
 }
 
 function paper({ key, title, bibtex }, isShown) {
   const id = /eprint\s*=\s*\{([^}]+)\}/.exec(bibtex)?.[1];
-  const place = id ? element("a", { href: `https://arxiv.org/abs/${encodeURIComponent(id)}`, rel: "noopener noreferrer", target: "_blank" }, `arXiv ${id}`) : "";
-  const head = element("div", {}, `${authors(bibtex)}: `, element("span", {}, plainTitle(title || key)), " ", place, isShown ? " (this figure)" : "");
+  const source = id ? element("a", { href: `https://arxiv.org/abs/${encodeURIComponent(id)}`, rel: "noopener noreferrer", target: "_blank" }, `arXiv ${id}`) : "";
+  const head = element("div", {}, `${authors(bibtex)}: `, element("span", {}, plainTitle(title || key)), " ", source, isShown ? " (this figure)" : "");
   return element("div", { class: "paper" }, head, element("details", {}, element("summary", {}, "BibTeX"), element("pre", {}, bibtex)));
 }
 
@@ -331,9 +331,9 @@ function authors(bibtex) {
 // -- picks --------------------------------------------------------------------------------------------------------
 
 function fillPicks() {
-  fill($("family"), Object.values(families).map((one) => [one.family, one.error ? `${one.family} (broken)` : one.title]), state.study.scenario.family);
+  fill($("family"), Object.values(families).map((family) => [family.family, family.error ? `${family.family} (broken)` : family.title]), state.study.scenario.family);
   fill($("question"), Object.entries(family().questions).map(([name]) => [name, words(name)]), state.study.what);
-  const papers = Object.keys(family().notation ?? {}).map((key) => [key, authors(family().papers.find((one) => one.key === key)?.bibtex ?? key)]);
+  const papers = Object.keys(family().notation ?? {}).map((key) => [key, authors(family().papers.find((paper) => paper.key === key)?.bibtex ?? key)]);
   fill($("notation"), [["ours", "ours"], ...papers], state.notation);
   fillPresets();
 }
@@ -353,11 +353,11 @@ function fillPresets() {
   }
   const mine = state.study.scenario.family;
   list.append(...[...groups.entries()].sort(([a], [b]) => (b === mine) - (a === mine)).map(([, group]) => group));
-  list.value = presets.some((one) => one.name === state.preset) ? state.preset : "";
+  list.value = presets.some((preset) => preset.name === state.preset) ? state.preset : "";
 }
 
 function pickPreset(name) {
-  const preset = presets.find((one) => one.name === name);
+  const preset = presets.find((preset) => preset.name === name);
   if (!preset) return;
   const target = families[preset.family];
   if (preset.error || !preset.studies.length || !target || target.error) {
@@ -400,9 +400,9 @@ function keep() {
   draw();
 }
 
-function dropKept(place) {
-  state = { ...state, kept: state.kept.filter((_, i) => i !== place) };
-  kept = kept.filter((_, i) => i !== place);
+function dropKept(number) {
+  state = { ...state, kept: state.kept.filter((_, i) => i !== number) };
+  kept = kept.filter((_, i) => i !== number);
   listKept();
   remember();
   draw();
@@ -430,7 +430,7 @@ async function runExperiment() {
   const mine = { name: null, source: null, total: 0, done: 0 };
   running = mine;
   buttons(true);
-  said("starting …");
+  showProgress("starting …");
   let started;
   try {
     started = await (await asked("/api/experiment", { client, study: sent(state.study), dots: state.dots, budget: state.budget })).json();
@@ -457,7 +457,7 @@ function follow(mine) {
     Object.assign(mine, { done, total });
     $("progress").max = total;
     $("progress").value = done;
-    said(`${done} of ${total} trials`);
+    showProgress(`${done} of ${total} trials`);
   });
   on("dots", ({ result }) => {
     current.dots = result;
@@ -486,12 +486,12 @@ function endExperiment(mine, sentence) {
   if (running !== mine) return;
   running = null;
   buttons(false);
-  said(sentence);
+  showProgress(sentence);
 }
 
 function stopExperiment(byHand = false) {
   if (!running) {
-    if (!byHand) said("");
+    if (!byHand) showProgress("");
     return;
   }
   const mine = running;
@@ -506,7 +506,7 @@ function buttons(isRunning) {
   document.querySelector('[data-file="dots"]').hidden = !finished;
 }
 
-function said(sentence) {
+function showProgress(sentence) {
   $("experiment-status").textContent = sentence;
 }
 
@@ -540,7 +540,7 @@ async function download(kind) {
     if (kind === "png" || kind === "svg") save(await picture(kind), `${name}.${kind}`);
     else if (kind === "dots") save(URL.createObjectURL(await (await asked(`/api/experiment/${encodeURIComponent(finished.name)}/csv`)).blob()), `${name}-dots.csv`);
     else {
-      const labels = curves().map((one, i) => one.label || `curve ${i + 1}`);
+      const labels = curves().map((curve, i) => curve.label || `curve ${i + 1}`);
       const view = { variables: state.variables, log: state.log, labels };
       if (finished) view.dots = finished.grid;
       const studies = [state.study, ...state.kept].map(sent);

@@ -2,16 +2,16 @@
 
 /** Fields in force for this scenario, parts opened: [{field, depth, part}] in order. */
 export function openFields(family, scenario) {
-  const found = [];
+  const leaves = [];
   const walk = (fields, depth) => {
     for (const field of fields) {
-      found.push({ field, depth });
+      leaves.push({ field, depth });
       const choice = chosen(field, valueAt(scenario, field.name));
       if (choice && choice.fields) walk(choice.fields, depth + 1);
     }
   };
   walk(family.fields, 0);
-  return found;
+  return leaves;
 }
 
 /** Which choice of a part a value is. */
@@ -158,7 +158,7 @@ export function withAxes(family, study) {
   if (needed.length) result.settings = { ...Object.fromEntries(needed.map(([key, setting]) => [key, setting.example])), ...study.settings };
   if (Object.keys(study.grid ?? {}).length || ownAxis(question, first)) return result;
   const fields = gridFields(family, study.scenario);
-  const field = fields.find((one) => family.shared_fields.includes(one.name)) ?? fields[0];
+  const field = fields.find((field) => family.shared_fields.includes(field.name)) ?? fields[0];
   if (field) result.grid = { [field.name]: gridRange(field, valueAt(study.scenario, field.name), 100) };
   return result;
 }

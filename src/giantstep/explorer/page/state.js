@@ -46,12 +46,12 @@ function capped(experiment) {
 
 /** TOML nests dotted names of the grid; here they are dotted. */
 function flat(table, prefix = "") {
-  const found = {};
+  const flattened = {};
   for (const [name, value] of Object.entries(table)) {
-    if (isTable(value) && !("start" in value) && !("kind" in value)) Object.assign(found, flat(value, `${prefix}${name}.`));
-    else found[prefix + name] = value;
+    if (isTable(value) && !("start" in value) && !("kind" in value)) Object.assign(flattened, flat(value, `${prefix}${name}.`));
+    else flattened[prefix + name] = value;
   }
-  return found;
+  return flattened;
 }
 
 function logAxis(grid) {
@@ -73,21 +73,21 @@ export function labelsOf(family, studies) {
   const telling = paths.filter((path) => distinct([path]) > 1).sort((a, b) => distinct([b]) - distinct([a]));
   let chosen = [];
   for (const path of telling) if (distinct([...chosen, path]) > distinct(chosen)) chosen = [...chosen, path];
-  const said = rows.map((row) => chosen.filter((path) => row[path] !== undefined).map((path) => `${words(path.split(".").pop() === "kind" ? path.split(".").at(-2) : path.split(".").pop())} ${value(row[path])}`).join(", "));
-  return said.map((label, i) => (said.indexOf(label) === i && said.lastIndexOf(label) === i ? label : `${label || "curve"} (${i + 1})`));
+  const labels = rows.map((row) => chosen.filter((path) => row[path] !== undefined).map((path) => `${words(path.split(".").pop() === "kind" ? path.split(".").at(-2) : path.split(".").pop())} ${value(row[path])}`).join(", "));
+  return labels.map((label, i) => (labels.indexOf(label) === i && labels.lastIndexOf(label) === i ? label : `${label || "curve"} (${i + 1})`));
 }
 
 function leaves(table, prefix = "") {
-  const found = {};
+  const flattened = {};
   for (const [name, inner] of Object.entries(table)) {
-    if (isTable(inner)) Object.assign(found, leaves(inner, `${prefix}${name}.`));
-    else found[prefix + name] = inner;
+    if (isTable(inner)) Object.assign(flattened, leaves(inner, `${prefix}${name}.`));
+    else flattened[prefix + name] = inner;
   }
-  return found;
+  return flattened;
 }
 
-function value(one) {
-  const text = Array.isArray(one) ? one.flat(Infinity).map((inner) => short(inner, 3)).join(", ") : short(one, 3);
+function value(entry) {
+  const text = Array.isArray(entry) ? entry.flat(Infinity).map((inner) => short(inner, 3)).join(", ") : short(entry, 3);
   return text.length > 28 ? `${text.slice(0, 27)}…` : text;
 }
 
