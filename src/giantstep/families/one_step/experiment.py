@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step.choices import count_outliers
+from giantstep.families.one_step.choices import check_degrees, count_outliers
 from giantstep.families.one_step.measurements.errors import measure_along, measure_classes, measure_ridge
 from giantstep.families.one_step.measurements.spectrum import measure_resolvent, measure_spectrum
 from giantstep.families.one_step.measurements.spikes import measure_spikes, measure_weights
@@ -58,7 +58,7 @@ def trial(
         return measure_resolvent(trained, np.asarray(settings["z"], dtype=complex), draws)
     if what == "weights":
         return measure_weights(trained, draws)
-    return measure_spikes(trained, settings["degree"], draws)
+    return measure_spikes(trained, check_degrees(settings.get("degree")), draws)
 
 
 def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:

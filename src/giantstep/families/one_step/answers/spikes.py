@@ -96,7 +96,8 @@ def answer_spikes(step: WeakStep, scenario: OneStep, points: Points, settings: M
     """Answer ``what="spikes"`` at every point; a growing step needs a finite ``points["dim"]``."""
     [(theory, _)], warnings = step.choose_theory(scenario, points, settings.get("theory"))
     added = remainder(step, scenario, points) if theory == "isotropic" else np.zeros(len(points["dim"]))
-    degrees, count = settings["degree"], len(points["dim"])
+    degrees = DEGREES if settings.get("degree") is None else settings["degree"]
+    count = len(points["dim"])
     values = {
         "singular_values": np.full((count, SPIKE_ROOM), np.nan),
         "alignment": np.full((count, SPIKE_ROOM, len(degrees)), np.nan),
