@@ -2,7 +2,8 @@
 
 - `Features`: functions of kappa at nodes, classes of neurons, channels, labels. Whoever has such a description can be
   answered: kappa in R^m, any number of unlearnt directions.
-- `Bulk`: the law of the rows of the first layer, behind one protocol: `IsotropicBulk`, `BatchBulk`.
+- `Bulk`: the law of the rows of the first layer, behind one protocol: `IsotropicBulk`, `BatchBulk`,
+  `InputBulk`.
 - `Equations` joins them with the sizes and (a, b); `solve_first_order` finds V(kappa) and the response (R, S).
 - `ridge_errors` fits the means (`solve_signal`), then solves one linear system: errors, order parameters, self-test.
 - `classify` does the same for the logistic and the hinge loss, by iteration.
@@ -26,6 +27,7 @@ from giantstep.readout.first_order import PACKED_BLOCKS as PACKED_BLOCKS
 from giantstep.readout.first_order import Equations as Equations
 from giantstep.readout.first_order import FirstOrder as FirstOrder
 from giantstep.readout.first_order import solve_first_order as solve_first_order
+from giantstep.readout.input_bulk import InputBulk as InputBulk
 from giantstep.readout.isotropic_bulk import IsotropicBulk as IsotropicBulk
 from giantstep.readout.outliers import OUTLIER_ROOM as OUTLIER_ROOM
 from giantstep.readout.outliers import find_outliers as find_outliers

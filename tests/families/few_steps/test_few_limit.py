@@ -232,6 +232,13 @@ def test_a_diverging_step_keeps_what_came_before():
     assert np.isfinite(result.test_error.values).tolist() == [True, True, False]
 
 
+def test_four_learnt_directions_are_flagged_and_the_first_three_answered():
+    target = "z1 + z1*z2 + z2*z3 + z3*z4"
+    scenario = network("relu", target, [0.25] * 4, [1, -1, 0.5, -0.4], [1.0] * 4, 2, 1.5, 0.1, 0.1)
+    path, reason = trajectory.follow(as_network(scenario), [1.0] * 4)
+    assert len(path) == 4 and "more than 3 learnt directions" in reason
+
+
 def sentence(**fields):
     with pytest.raises(gs.InputError) as caught:
         gs.FewSteps(

@@ -204,6 +204,8 @@ class FewSteps(Scenario):
             )
         if planted.bulk and len(planted.bulk) != k:
             raise bad_field("planted.bulk", list(planted.bulk), f"a list of {k} numbers, one for each class")
+        if np.linalg.matrix_rank(np.asarray(planted.shifts)) > 3:
+            raise bad_field("planted.shifts", np.asarray(planted.shifts).tolist(), "of rank 3 at most")
         if any(abs(scale) < 1e-6 for scale in planted.bulk):
             raise bad_field("planted.bulk", list(planted.bulk), "different from 0")
 

@@ -25,6 +25,9 @@ LEARNT = 1e-9
 """Singular values of U below this, relative to max(1, the largest), count as not learnt."""
 DIVERGED = 1e8
 CANCELLED = 1e-6
+MOST_LEARNT = 3
+"""Learnt directions over which product rules are affordable."""
+TOO_MANY = f"more than {MOST_LEARNT} learnt directions: a product rule over them would be too large"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
 CANCELS = "the step cancels the initial weights of a class (s = 0)"
 _TABLE_STEP = 0.02
@@ -318,4 +321,6 @@ def trouble(network: Network, classes: Classes) -> str:
     norm = np.sum(classes.U**2, axis=1) + s**2
     if not np.all(norm < DIVERGED):
         return DIVERGES
-    return CANCELS if np.min(s) < CANCELLED else ""
+    if np.min(s) < CANCELLED:
+        return CANCELS
+    return TOO_MANY if split_directions(classes, network.target).learnt.shape[1] > MOST_LEARNT else ""

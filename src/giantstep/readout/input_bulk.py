@@ -1,0 +1,158 @@
+"""Rows on inputs with a covariance: structured_inputs (4.2)-(4.4) and (4.8), integrals over atoms of the spectrum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from giantstep.readout.bulk import Response
+from giantstep.readout.features import packing
+from giantstep.readout.isotropic_bulk import MAX_STEPS, IsotropicBulk
+from giantstep.solve import solve_each
+from giantstep.types import Array, Floats
+
+
+@dataclass(frozen=True)
+class InputBulk:
+    """Rows B_q(Sigma) b_i, b_i uniform on the sphere, of one parameter set; `mu1` of the features is their D_1.
+
+    One atom with `product` 1 is `IsotropicBulk`.
+    """
+
+    product: Floats
+    """PB = lambda B_q B_q' at the J atoms (J, k, k)."""
+    masses: Floats
+    """Masses of the atoms (J,), of sum 1."""
+
+    chunk: ClassVar[int] = 16
+    packed_only: ClassVar[bool] = True
+    edge_margin: ClassVar[float] = 1e-6
+
+    @property
+    def row_norm(self) -> Floats:
+        """Squared norm of the rows in the metric of the inputs, (1, k)."""
+        norm: Floats = np.einsum("j,jqq->q", self.masses, self.product)[None]
+        return norm
+
+    def take(self, index: Any) -> InputBulk:
+        """Return itself: all points have the same rows."""
+        return self
+
+    def columns(self, count: int) -> Floats:
+        """Return what tells parameter sets apart (count, 0)."""
+        return np.empty((count, 0))
+
+    def start(self, a: Array, block_width: Floats) -> Response:
+        """Return the answer to Vh = 0."""
+        k = block_width.shape[1]
+        return Response.at_zero(a, block_width, np.zeros((len(a), len(self.masses), k, k)))
+
+    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
+        """Solve R_q = beta_q/(D_q + int G_qq dmu) (4.3) by Newton, each point on its own."""
+        R = start.R
+        busy = np.ones(len(R), dtype=bool)
+        eye = np.eye(D.shape[1])
+        for _ in range(MAX_STEPS):
+            G = self._resolvent(Vh1, R)
+            f = block_width / (D + np.einsum("j,bjqq->bq", self.masses, G))
+            matrix = eye - (f**2 / block_width)[:, :, None] * self._average(G**2)
+            change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
+            proposal = R + change
+            if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
+                kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
+                proposal = np.where(kept, proposal, f)
+            R = np.where(busy[:, None], proposal, R)
+            busy &= np.max(np.abs(change) / np.abs(R), axis=1) > 1e-14
+            if not busy.any():
+                break
+        S = self._average(self.product * self.responses(Vh1, R))
+        return Response(R, S, self._resolvent(Vh1, R), Vh1, D, block_width)
+
+    def _average(self, matrices: Array) -> Array:
+        """Return int dmu of matrices at the atoms (B, J, k, k)."""
+        return np.einsum("j,bjqr->bqr", self.masses, matrices)
+
+    def _mixing(self, Vh1: Array, R: Array) -> tuple[Array, Array]:
+        """Return H = PB o Vh1 and I + H diag(R), flattened over points and atoms."""
+        k = R.shape[1]
+        H = (self.product * Vh1[:, None]).reshape(-1, k, k)
+        return H, np.eye(k) + H * np.repeat(R, len(self.masses), axis=0)[:, None, :]
+
+    def _resolvent(self, Vh1: Array, R: Array) -> Array:
+        """Return G(lambda) = (I + H diag R)^-1 H at the atoms (B, J, k, k)."""
+        H, mixing = self._mixing(Vh1, R)
+        G = solve_each(mixing, H).reshape(len(R), -1, *H.shape[1:])
+        return 0.5 * (G + np.swapaxes(G, 2, 3))
+
+    def responses(self, Vh1: Array, R: Array) -> Array:
+        """Return S(lambda) = (I + diag(R) H)^-1 diag R at the atoms (B, J, k, k)."""
+        H, mixing = self._mixing(Vh1, R)
+        inverse = solve_each(mixing, np.broadcast_to(np.eye(R.shape[1]), mixing.shape))
+        S = R[:, None, :, None] * inverse.reshape(len(R), -1, *H.shape[1:])
+        return 0.5 * (S + np.swapaxes(S, 2, 3))
+
+    def tangents(self, response: Response) -> InputTangents:
+        """Return (4.8) at a response."""
+        return InputTangents(self, response)
+
+    def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
+        """Return P = diag(omega R): the coefficients of the channels are independent."""
+        return IsotropicBulk().covariance(response, omega)
+
+
+@dataclass
+class InputTangents:
+    """The derivative of the response, structured_inputs (4.8)."""
+
+    bulk: InputBulk
+    response: Response
+
+    @cached_property
+    def _at_atoms(self) -> tuple[Array, Array]:
+        """S(lambda) and Th = I - S H at the atoms."""
+        S = self.bulk.responses(self.response.Vh1, self.response.R)
+        H = self.bulk.product * self.response.Vh1[:, None]
+        return S, np.eye(S.shape[-1]) - S @ H
+
+    @cached_property
+    def transfer(self) -> Array:
+        """The matrix I - diag(R^2/beta_q) int G o G dmu."""
+        R = self.response.R
+        weight = (R**2 / self.response.block_width)[:, :, None]
+        return np.eye(R.shape[1]) - weight * self.bulk._average(self.response.g**2)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K), direction by direction."""
+        R = self.response.R
+        count, k = R.shape
+        coordinates = packing(k)
+        columns = []
+        for direction in np.eye(len(coordinates.rows) + k):
+            dVh1, dD = coordinates.unpack(direction[None])
+            dS, dR = self.apply(np.repeat(dVh1, count, axis=0), np.repeat(dD, count, axis=0))
+            columns.append(coordinates.pack(dS, dR))
+        return np.stack(columns, axis=2)
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        S, Th = self._at_atoms
+        R, product = self.response.R, self.bulk.product
+        dH = product * A[:, None]
+        pushed = np.einsum("j,bjqi,bjqr,bjri->bi", self.bulk.masses, Th, dH, Th, optimize=True)
+        weighted = (R**2 / self.response.block_width) * (e + pushed)
+        delta = solve_each(self.transfer, weighted[:, :, None])[:, :, 0]
+        moved = S @ dH @ S + (S * (delta / R**2)[:, None, None, :]) @ S
+        return self.bulk._average(product * moved), delta
+
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """There is no kernel form over a spectrum of inputs."""
+        raise NotImplementedError
+
+    def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
+        """Return what the signal leaves in (Q1, Q2): the last terms of e in (4.7)."""
+        paid = paid + (x**2 / omega).reshape(len(x), -1, paid.shape[1]).sum(axis=1)
+        return self.apply(np.zeros((len(x), paid.shape[1], paid.shape[1])), paid / self.response.R**2)
