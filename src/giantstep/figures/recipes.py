@@ -37,7 +37,6 @@ PAPERS = (
     "subspace",
     "giant_steps",
     "mixtures",
-    "batch_reuse",
 )
 """Modules of this package with recipes: one for each paper, and those on what the papers leave open."""
 

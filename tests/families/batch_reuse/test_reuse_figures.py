@@ -1,31 +1,36 @@
 """The recipes of the paper's figures: every line runs on tiny experiments, and the verdicts agree with the limit."""
 
+from dataclasses import replace
+
 import pytest
 
-from giantstep.figures import batch_reuse
-from giantstep.figures.recipes import Bench
-from giantstep.figures.style import style
+from giantstep.papers import dandi2024benefits
+from giantstep.papers.recipe import Size
+from giantstep.papers.runner import answer, draw, judge
 
 
-class ToyBench(Bench):
-    """A bench with tiny experiments and few points: nothing is learned from the numbers."""
+def shrunk(recipe):
+    """Return a recipe with tiny experiments and few points: nothing is learned from the numbers."""
 
-    def sized(self, quick, full):
-        return min(quick, 2**12)
+    def small(asked):
+        study = asked.study
+        settings = {**study.settings, "nodes": min(2**11, study.settings.get("nodes", 2**11)), "scrambles": 3}
+        if asked.verb == "predict":
+            return replace(asked, study=replace(study, settings={**study.settings, "nodes": settings["nodes"]}))
+        sizes = {**study.experiment, "dim": 40, "trials": 3}
+        return replace(asked, study=replace(study, settings=settings, experiment=sizes))
 
-    def compare(self, name, scenario, grid, **asked):
-        settings = {**(asked.pop("settings", None) or {}), "nodes": 2**11, "scrambles": 3}
-        return super().compare(name, scenario, grid, **{**asked, "dim": 40, "trials": 3, "settings": settings})
+    return replace(recipe, studies=lambda size: {name: small(asked) for name, asked in recipe.studies(size).items()})
 
 
 @pytest.mark.filterwarnings("ignore:The mean square of the labels")  # few points, on purpose
-@pytest.mark.parametrize("recipe", batch_reuse.RECIPES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", dandi2024benefits.RECIPES, ids=lambda recipe: recipe.name)
 def test_every_figure_is_drawn(recipe):
-    bench = ToyBench(quick=True, progress=False)
-    with style():
-        figure = recipe.make(bench)
+    recipe = shrunk(recipe)
+    results = answer(recipe, Size(quick=True), progress=False)
+    figure, report = draw(recipe, results), judge(recipe, results)
     figure.canvas.draw()
-    assert bench.results and set(bench.studies) == set(bench.results)
+    assert results and set(results.studies) == set(results)
     texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert any("z-scores" in text for text in texts)
-    assert recipe.name != "reuse-phases" or len(bench.checks) == 2
+    assert recipe.name != "reuse-phases" or len(report.checks) == 2
