@@ -2,13 +2,13 @@
 
 import pytest
 
-from giantstep.figures import recipes
+from giantstep.papers import runner
 
 NAMES = ("giant-staircase", "giant-specialisation", "giant-stairway", "giant-one-step")
 
 
 def rebuilt(name, folder):
-    report = recipes.reproduce(name, out=folder, quick=True, progress=False)
+    report = runner.reproduce(name, out=folder, quick=True, progress=False)
     assert report.agrees, str(report)
     written = {path.suffix for path in report.files}
     assert {".png", ".pdf", ".csv", ".toml", ".json"} <= written

@@ -35,7 +35,6 @@ PAPERS = (
     "online_sgd",
     "repetition",
     "subspace",
-    "giant_steps",
     "mixtures",
 )
 """Modules of this package with recipes: one for each paper, and those on what the papers leave open."""
