@@ -61,11 +61,11 @@ class GiantstepWarning(UserWarning):
 
     >>> import warnings
     >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="sigmoid", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
-    ...                step=gs.MaximalStep(rate=1.0, batch_per_dim=2.0))
+    >>> s = gs.FewSteps(target="z1 + z1*z2", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, steps=1,
+    ...                 batch_per_dim=9.0)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     r = gs.predict(s)  # no exact theory of a finite batch for this activation: the isotropic map answers
+    ...     r = gs.predict(s)  # several steps on finite batches have no exact theory: an approximation answers
     >>> issubclass(caught[0].category, gs.GiantstepWarning)
     True
     """

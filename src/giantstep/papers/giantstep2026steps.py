@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep import FewSteps, Vocabulary
 from giantstep.figures.panels import bars, bars_key, engines, error_points, experiment_points, key, letters, limit_line
-from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure
+from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
 from giantstep.figures.views import histogram
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
@@ -54,6 +54,7 @@ def _draw_staircase(results: Results) -> Figure:
         )
         axes.axhline(float(at["all_data_error"][0]), color=colour, linestyle=DASHED, linewidth=0.9, zorder=1)
     axes.set(xscale="log", xlabel=SAMPLES, ylabel="test error", ylim=(0.9, 4.6))
+    plain_log_ticks(axes.xaxis)
     steps = [key(PALETTE[t], MARKERS[t], name) for t, name in enumerate(STEPS)]
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
     floor = key(GREY, "", "all data, same width", DASHED)
@@ -112,7 +113,8 @@ def _draw_next_step(results: Results) -> Figure:
                 errors.isel(time=time) / means.isel(time=time), errors.isel(time=time - 1) / means.isel(time=time - 1)
             )
             error_points(panel, networks[field], 1 - ratio, spread, PALETTE[time], MARKERS[time])
-        panel.set(xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(0, 0.6))
+        panel.set(xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(0, 0.8))
+        plain_log_ticks(panel.xaxis)
     handles = [key(PALETTE[t], MARKERS[t], f"step {t}") for t in range(1, 4)]
     at_dim = rf"network, $d = {results.dim('samples')}$, $\pm$ 1 s.e."
     axes[0].legend(handles=[*handles, *engines(axes[0], at_dim)], loc="upper right")
