@@ -104,7 +104,7 @@ def _self_test() -> dict[str, Any]:
             continue
         scenario, variable, expected = reference
         try:
-            value = float(predict(scenario)[variable])
+            value = float(predict(scenario)[variable].item())
         except GiantstepError as error:
             texts.append(f"{name}: {error}")
             passed = False
