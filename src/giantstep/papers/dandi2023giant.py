@@ -228,7 +228,9 @@ def _stairway_checks(results: Results) -> Iterator[Check]:
     steps = results.size(4, 6)
     for name, (_, bound, _) in STAIRWAY.items():
         value = float(results[name]["kernel_bound"].sel(source="limit").values[0])
-        yield Check(f"distance of the kernel bound of {name} from the notes", "7 digits", abs(value - bound), line=1e-6)
+        yield Check(
+            f"distance of the kernel bound of {name} from its known value", "7 digits", abs(value - bound), line=1e-6
+        )
         last = results[name]["test_error"].sel(source="experiment").isel(batch_exponent=-1).values
         yield Check(
             f"error of {name} after {steps} steps over that of random features at the largest n",
