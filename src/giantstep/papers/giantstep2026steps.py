@@ -152,7 +152,7 @@ def _draw_vocabulary(results: Results) -> Figure:
         error_points(axes[0], list(LAWS), means, errors, colour, marker)
         limit_line(axes[1], list(LAWS), [float(line["floor"]) for line in lines.values()], colour, marker=marker)
     axes[0].set(ylabel="test error")
-    axes[1].set(ylabel="least error of the features at any width", yscale="log")
+    axes[1].set(ylabel="least error of the features at any width", ylim=(0, None))
     for panel in axes:
         panel.set(xlabel="values of the second layer,  $k$", xticks=list(LAWS))
     handles = [key(PALETTE[t], MARKERS[t], STEPS[t]) for t in range(1, 4)]
