@@ -119,7 +119,6 @@ def _target_gradient(
     top = int(powers.max())
     table = np.stack([cosines**n for n in range(top + 1)])  # (n, p, r)
     along, itself = np.zeros((len(tau), r)), np.zeros(len(tau))
-    shells = np.zeros((int(powers.sum(axis=1).max()) + 1, len(tau)))
     for power, value in zip(powers, values):
         n = int(power.sum())
         size = value * math.exp(0.5 * (math.lgamma(n + 1) - sum(math.lgamma(a + 1) for a in power)))
@@ -127,9 +126,7 @@ def _target_gradient(
         for j in np.flatnonzero(power):
             lowered = [table[power[j] - 1, :, j] if i == j else factor for i, factor in enumerate(factors)]
             along[:, j] += size * power[j] * math.prod(lowered) * coefficients[:, n] / tau
-        term = size * math.sqrt((n + 1) * (n + 2)) * math.prod(factors) * coefficients[:, n + 2] / tau**2
-        itself += term
-        shells[n] += np.abs(term)
+        itself += size * math.sqrt((n + 1) * (n + 2)) * math.prod(factors) * coefficients[:, n + 2] / tau**2
     gradient = xp.asarray(itself)[:, None] * weights
     gradient[:, :r] += xp.asarray(along)
     return gradient
