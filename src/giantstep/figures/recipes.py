@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("giantstep")
 
 PAPERS = (
-    "online_sgd",
-    "repetition",
     "subspace",
     "mixtures",
 )
