@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("giantstep")
 
-PAPERS = (
-    "subspace",
-    "mixtures",
-)
+PAPERS = ("mixtures",)
 """Modules of this package with recipes: one for each paper, and those on what the papers leave open."""
 
 

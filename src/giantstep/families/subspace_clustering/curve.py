@@ -21,6 +21,7 @@ from scipy import optimize
 
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
+    assignment_channel,
     features_entropy,
     features_overlap,
     selection,
@@ -313,6 +314,13 @@ def _jumps(problems: Problems, turning: Turning) -> tuple[Floats, Floats, Floats
     low, high = np.log(turning.lam_dyn) + 1e-13, np.log(turning.lam_algB) - 1e-13
     x, left = falling_root(gain, low, np.maximum(high, low))
     return np.exp(x), branches(problems, turning, np.exp(x))[1][0], np.abs(left)
+
+
+def snr_at_overlap(clusters: int, alpha: float, rho: float, overlap: Floats) -> Floats:
+    """Return the lam at which overlaps m_u of equal clusters are fixed points of state evolution, stable or not."""
+    channel = assignment_channel(clusters)
+    problems = Problems(channel, np.full(len(overlap), alpha), np.full(len(overlap), rho))
+    return problems.snr_of(np.array([channel.snr(value) for value in overlap]))
 
 
 def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, float, float]:
