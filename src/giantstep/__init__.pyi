@@ -8,7 +8,10 @@ from giantstep.estimators.placing import place as place
 from giantstep.families import families as families
 from giantstep.families.batch_reuse.scenario import BatchReuse as BatchReuse
 from giantstep.families.few_steps.scenario import FewSteps as FewSteps
+from giantstep.families.few_steps.scenario import InputBlocks as InputBlocks
+from giantstep.families.few_steps.scenario import InputCovariance as InputCovariance
 from giantstep.families.few_steps.scenario import PlantedShifts as PlantedShifts
+from giantstep.families.few_steps.scenario import PowerLaw as PowerLaw
 from giantstep.families.giant_steps.scenario import GiantSteps as GiantSteps
 from giantstep.families.mixture_glm.scenario import Blocks as Blocks
 from giantstep.families.mixture_glm.scenario import Dataset as Dataset

@@ -1,99 +1,166 @@
-"""Steps and read-out on inputs with a covariance: the printed values of structured_inputs section 12.
+"""Steps and read-out on inputs with a covariance: printed values of structured_inputs, a second route, invariances."""
 
-The map of the steps and the bulk carry a spectrum of inputs already; no field of a scenario asks for it yet.
-"""
+import dataclasses
+import warnings
 
 import numpy as np
 import pytest
 
-from giantstep.families.few_steps.features import describe_features
-from giantstep.families.few_steps.inputs import InputSpectrum
+import giantstep as gs
+from giantstep.families.few_steps.features import describe_bulk, describe_features
 from giantstep.families.few_steps.trajectory import Network, follow
-from giantstep.gaussian import Function
-from giantstep.gaussian.target import Target
-from giantstep.readout import Equations, InputBulk, ridge_errors, solve_first_order
+from giantstep.readout import Equations, solve_first_order
 
 from .second_route import read_out
+from .structured_settings import ONE, PLANES, SETTINGS, SIGNS, T1, network
 
-B1, B2, B3 = ([2.5, 0.5], [0.25, 0.75]), ([4, 1, 0.2], [0.1, 0.4, 0.5]), ([4, 0.25], [0.2, 0.8])
-SIGNS, ONE = ([0.5, 0.5], [1, -1]), ([1.0], [1])
-T1, T2 = "z + h2(z)/2", "tanh(z) + 0.4*h2(z)"
-POSITIONS = (np.arange(1, 41) - 0.5) / 40
-DECAYING = (POSITIONS**-0.8, np.full(40, 1 / 40))
-SETTINGS = {
-    "A": ("relu", T1, B1, (1, 0), SIGNS, [2], (2, 1, 0.1, 0.1), (0.58795838, 0.2262368, 0.7388294)),
-    "B": ("relu", T1, B1, (0, 1), SIGNS, [2], (2, 1, 0.1, 0.1), (0.75447612, 0.2835524, 0.9988945)),
-    "C": ("tanh", "sin(z)", B1, (0.5, 0.5), ONE, [3], (1.5, 1, 0.1, 0.02), (0.15983567, 0.0668036, 0.3526432)),
-    "G": ("tanh", "sin(z)", B1, (0.5, 0.5), ONE, [], (1.5, 1, 0.1, 0.02), (0.26809206, 0.0976187, 0.6770473)),
-    "P": ("tanh", "sin(z)", B1, (0.5, 0.5), ONE, [3], (1.5, 1, 0.1, 0.02), (0.04729172, 0.0247014, 0.0601655)),
-    "D": ("tanh(z + 0.7)", T2, B1, (0.3, 0.7), ([0.6, 0.4], [1, -1]), [2.5], (2, 1.2, 0.05, 0.05),
-          (0.57234704, 0.2455715, 1.5705557)),
-    "R": ("tanh(z + 0.7)", T2, B1, (0.3, 0.7), ([0.6, 0.4], [1, -1]), [2.5], (2, 1.2, 0.05, 0.05),
-          (0.48770776, 0.1993751, 1.3107912)),
-    "E": ("relu", "0.5 + z + 0.4*h2(z)", B2, (0.2, 0.3, 0.5), ([0.7, 0.3], [1, -0.5]), [1.5], (1.5, 1.5, 0.05, 0.1),
-          (1.18088993, 0.1416008, 1.9416805)),
-    "F": ("relu(z + 0.5)", "sin(1.5*z) + 0.3*cos(z)", DECAYING, POSITIONS**-0.8, SIGNS, [2], (2, 1, 0.02, 0.05),
-          (0.62883611, 0.1872550, 1.4420585)),
-    "H": ("relu", T1, B2, (0.2, 0.3, 0.5), SIGNS, [1.5, 1], (2, 1.5, 0.1, 0.1), (0.92974496, 0.2741298, 1.4142845)),
-    "I": ("erf", "z + 0.3*h3(z)", B1, (0.4, 0.6), ONE, [2, 1], (1.5, 1, 0.1, 0.05), (1.05402381, 0.8344405, 0.9668759)),
-    "J": ("tanh(z + 0.7)", T2, B3, (0.5, 0.5), SIGNS, [3], (2, 1, 0.05, 0.05), (0.59155035, 0.3731731, 1.4014228)),
-    "M": ("relu(z + 0.5)", "sin(z)", B3, (0.5, 0.5), ONE, [2.5], (1.5, 1.5, 0.02, 0.02),
-          (0.50808087, 0.1267916, 1.5844966)),
-}  # fmt: skip
-FACTORS = {"P": -1.0, "R": -0.5}
-"""Steps that are whitened: F = lambda to this power."""
+pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+EVERY = {**SETTINGS, **PLANES}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_printed_values(name):
+    """Section 12: one and two steps and directions, up to 40 blocks, whitened steps, Gaussian rows; also d = 400."""
+    scenario, expected, finite = EVERY[name]
+    result = gs.predict(scenario).isel(time=-1)
+    assert bool(result.converged) and float(result.identity) < 1e-12
+    for variable, value, digits in zip(("test_error", "train_error", "norm"), expected, (5.1e-9, 5.1e-8, 5.1e-8)):
+        assert float(result[variable]) == pytest.approx(value, abs=digits)
+    if finite is not None:
+        assert float(gs.predict(scenario, dim=400).test_error[-1]) == pytest.approx(finite, abs=5.1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "gammas"),
+    [("A", [1]), ("C", [0.8321]), ("D", [0.7683]), ("E", [0.6396]), ("F", [0.6852]), ("H", [0.8598]), ("I", [0.8256]),
+     ("M", [0.7498]), ("P", [1]), ("R", [0.9242]), ("Y1", [0.7986, 0]), ("Y2", [0.8822, 0.9007])],
+)  # fmt: skip
+def test_printed_alignments(name, gammas):
+    """Gamma of section 12: what of the target's directions the rows have learnt."""
+    seen = gs.predict(EVERY[name][0], what="steps").gamma[-1].values
+    np.testing.assert_allclose(seen, gammas, atol=5.1e-5)
+
+
+def test_the_table_of_mixed_targets():
+    """Section 10: error against the rate for targets in the leading, in both and in the trailing eigenspace."""
+    rates = [0, 0.25, 0.5, 1, 2, 4, 8]
+    expected = {
+        (1, 0): [0.18335, 0.14035, 0.10116, 0.07627, 0.07132, 0.07885, 0.10195],
+        (0.5, 0.5): [0.29510, 0.26522, 0.26303, 0.26113, 0.27346, 0.29339, 0.30810],
+        (0, 1): [0.40684, 0.27317, 0.20035, 0.16845, 0.15656, 0.14359, 0.10499],
+    }
+    for shares, errors in expected.items():
+        inputs = gs.InputBlocks([4, 0.25], [0.2, 0.8], shares)
+        scenario = network("tanh", "sin(z)", inputs, ONE, [1.0], (2, 1, 0.05, 0.05)).replace(rate=1.0)
+        result = gs.predict(scenario, rate=rates, dim=1000)
+        np.testing.assert_allclose(result.test_error.isel(time=1), errors, atol=5.1e-6)
+    plain = gs.predict(scenario.replace(inputs=None, rate=4.0), dim=1000)
+    assert float(plain.test_error[1]) == pytest.approx(0.08415, abs=5.1e-6)
+
+
+def test_more_steps_recover_the_direction():
+    """Section 10: two eigenspaces need two steps."""
+    inputs = gs.InputBlocks([4, 0.25], [0.2, 0.8], [0.5, 0.5])
+    scenario = network("relu", T1, inputs, SIGNS, [1.0] * 3, (2, 1, 0.05, 0.05))
+    np.testing.assert_allclose(
+        gs.predict(scenario, dim=1000).test_error, [1.44319, 1.11978, 0.94564, 0.75377], atol=5.1e-6
+    )
+    gamma = gs.predict(scenario, what="steps").gamma[:, 0]
+    np.testing.assert_allclose(gamma, [0, 0.7498, 1, 1], atol=5.1e-5)
+
+
+def test_the_resolvent():
+    """Section 6."""
+    for name, z, expected in (("E", 0.2 + 0.1j, -1.37646 + 3.19386j), ("C", 1 + 0.1j, -1.02939 + 0.49189j)):
+        result = gs.predict(EVERY[name][0], what="resolvent", z=[z]).isel(time=-1)
+        assert float(result.m_real[0]) == pytest.approx(expected.real, abs=5.1e-6)
+        assert float(result.m_imag[0]) == pytest.approx(expected.imag, abs=5.1e-6)
+
+
+def closed_form(eigenvalues, fractions, shares, moments, target, sizes):
+    """Return the error of random features, section 5: the deterministic equivalent of ridge regression."""
+    (c0, c1, square), (g1, rest) = moments, target
+    alpha, beta, ridge, noise = sizes
+    rho = alpha / beta
+    x, mu2 = c1**2 * eigenvalues, square - c0**2 - c1**2
+    low, high = 1e-9, 1e9
+
+    def excess(N2):
+        left = 1 + rho - np.sqrt((1 - rho) ** 2 + 4 * ridge / (beta * N2))
+        return left - (2 / beta) * (fractions @ (x / (x + N2)) + mu2 / N2)
+
+    for _ in range(200):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+    N2 = high
+    N1 = N2 / 2 * (1 - rho + np.sqrt((1 - rho) ** 2 + 4 * ridge / (beta * N2)))
+    q = fractions @ (x / (x + N2)) ** 2
+    Y = ((1 - N1 / N2) ** 2 + (N1 / N2) ** 2 * q / (beta - q)) / rho
+    chi = (fractions @ (x / (x + N2) ** 2) + mu2 / N2**2) / (beta - q)
+    bias = g1**2 * (shares @ (1 / (x + N2) ** 2) + chi * (shares @ (x / (x + N2) ** 2))) + rest / N2**2
+    return (N2**2 * bias + noise * Y) / (1 - Y) + noise
+
+
+@pytest.mark.parametrize("count", [1, 4, 60])
+def test_random_features_have_a_closed_form(count):
+    """Section 5, T = 0, random spectra of 1 to 60 blocks: relu, sin z + h3/3."""
+    rng = np.random.default_rng(count)
+    eigenvalues, fractions, shares = rng.exponential(size=(3, count)) + 0.05
+    fractions, shares = fractions / fractions.sum(), shares / shares.sum()
+    inputs = gs.InputBlocks(eigenvalues, fractions, shares)
+    sizes = (1.3, 0.8, 0.07, 0.1)
+    scenario = network("relu", "z + h3(z)/3", inputs, ONE, [], sizes)
+    moments = (1 / np.sqrt(2 * np.pi), 0.5, 0.5)
+    expected = closed_form(eigenvalues / (eigenvalues @ fractions), fractions, shares, moments, (1.0, 6 / 9), sizes)
+    assert float(gs.predict(scenario).test_error[0]) == pytest.approx(expected, rel=1e-12)
+
+
+def errors(scenario, **inputs):
+    return gs.predict(scenario.replace(inputs=gs.InputBlocks(**inputs))).test_error.values
+
+
+def test_invariances():
+    """Section 5: splitting and reordering blocks, rescaling Sigma, one block is isotropic, equal blocks too."""
+    scenario = EVERY["E"][0]
+    base = gs.predict(scenario).test_error.values
+    split = {"eigenvalues": [1, 4, 0.2, 1], "fractions": [0.1, 0.1, 0.5, 0.3], "shares": [0.2, 0.2, 0.5, 0.1]}
+    np.testing.assert_allclose(errors(scenario, **split), base, rtol=1e-12)
+    scaled = {"eigenvalues": [40, 10, 2], "fractions": [0.1, 0.4, 0.5], "shares": [2, 3, 5]}
+    np.testing.assert_allclose(errors(scenario, **scaled), base, rtol=1e-12)
+    plain = gs.predict(scenario.replace(inputs=None)).test_error.values
+    for count in (1, 3):
+        equal = {"eigenvalues": [3.0] * count, "fractions": [1 / count] * count, "shares": range(1, count + 1)}
+        np.testing.assert_allclose(errors(scenario, **equal), plain, rtol=1e-11)
 
 
 def described(name):
-    activation, target, (eigenvalues, masses), shares, (pi, zeta), rates, sizes, expected = SETTINGS[name]
-    eigenvalues = np.array(eigenvalues, float) / np.dot(eigenvalues, masses)
-    factor = eigenvalues ** FACTORS.get(name, 0.0)
-    inputs = InputSpectrum.blocks(eigenvalues, np.array(masses), np.array(shares, float), factor)
-    network = Network(
-        Function(activation), Target(target), np.array(zeta, float), np.array(pi), inputs, noise=sizes[3],
-        gaussian_rows=name == "J",
-    )  # fmt: skip
-    classes = follow(network, rates)[0][-1]
-    product = inputs.eigenvalues[:, None, None] * classes.B.T[:, :, None] * classes.B.T[:, None, :]
-    return describe_features(network, classes), InputBulk(product, inputs.masses), sizes, expected
-
-
-def answer(features, bulk, sizes):
-    samples, width, ridge, _ = (np.array([size]) for size in sizes)
-    equations = Equations.of_ridge(features, samples / width, width, ridge, bulk)
-    return ridge_errors(solve_first_order(equations), np.zeros(1))
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_printed_values(name):
-    """One and two steps, up to 40 blocks, whitened steps, Gaussian rows: test to 8 digits, train and norm to 7."""
-    features, bulk, sizes, (test, train, norm) = described(name)
-    errors = answer(features, bulk, sizes)
-    assert errors.identity[0] < 1e-12
-    assert errors.test[0] == pytest.approx(test, abs=5.1e-9)
-    assert errors.train[0] == pytest.approx(train, abs=5.1e-8)
-    assert errors.norm[0] == pytest.approx(norm, abs=5.1e-8)
+    scenario = EVERY[name][0]
+    law = scenario.second_layer
+    net = Network(
+        scenario.activation,
+        scenario.target,
+        np.array(law.values),
+        np.array(law.probabilities),
+        scenario.input_law().spectrum(scenario.precondition),
+        noise=scenario.noise,
+    )
+    classes = follow(net, scenario.rate)[0][-1]
+    return describe_features(net, classes), describe_bulk(net, classes), scenario
 
 
 def test_a_second_route():
     """The integrals over atoms by a plain damped iteration."""
-    features, bulk, (samples, width, ridge, _), _ = described("E")
-    plain = read_out(features, features.pi, samples, width, ridge, product=bulk.product, masses=bulk.masses)
-    assert answer(features, bulk, (samples, width, ridge, 0)).test[0] == pytest.approx(plain["test"], rel=1e-8)
-
-
-def test_splitting_a_block_changes_nothing():
-    features, bulk, sizes, _ = described("C")
-    halves = InputBulk(np.repeat(bulk.product, 2, axis=0), np.repeat(bulk.masses / 2, 2))
-    assert answer(features, halves, sizes).test[0] == pytest.approx(answer(features, bulk, sizes).test[0], rel=1e-13)
+    features, bulk, s = described("E")
+    sizes = (s.samples_per_dim, s.width_per_dim, s.ridge)
+    plain = read_out(features, features.pi, *sizes, product=bulk.product, masses=bulk.masses)
+    assert float(gs.predict(s).test_error[-1]) == pytest.approx(plain["test"], rel=1e-8)
 
 
 def test_the_derivative_of_the_response():
     """The packed derivative against central differences of the inner solution."""
-    features, bulk, (samples, width, ridge, _), _ = described("E")
-    sizes = np.array([samples / width]), np.array([float(width)]), np.array([ridge])
-    first = solve_first_order(Equations.of_ridge(features, *sizes, bulk))
-    response = first.response
+    features, bulk, s = described("E")
+    sizes = (np.array([value]) for value in (s.samples_per_dim / s.width_per_dim, s.width_per_dim, s.ridge))
+    response = solve_first_order(Equations.of_ridge(features, *sizes, bulk)).response
     A, e, h = np.array([[[0.3, 0.1], [0.1, -0.2]]]), np.array([[0.2, 0.4]]), 1e-5
     moved = [
         bulk.solve(response.Vh1 + sign * h * A, response.D + sign * h * e, response.block_width, response)
@@ -102,3 +169,128 @@ def test_the_derivative_of_the_response():
     dS, dR = bulk.tangents(response).apply(A, e)
     np.testing.assert_allclose((moved[1].S - moved[0].S) / (2 * h), dS, rtol=1e-6)
     np.testing.assert_allclose((moved[1].R - moved[0].R) / (2 * h), dR, rtol=1e-6)
+
+
+def test_a_covariance_is_its_blocks():
+    """Every eigenvalue by itself, with the target turned inside the eigenspaces, and bins of equal eigenvalues."""
+    scenario = EVERY["C"][0]
+    rng = np.random.default_rng(3)
+    for sizes in ([10, 30], [121, 359]):  # 480 atoms are binned; the bins end where the blocks do
+        parts = [rng.standard_normal(size) for size in sizes]
+        target = np.concatenate([part / np.linalg.norm(part) * np.sqrt(0.5) for part in parts])
+        given = gs.InputCovariance(np.repeat([2.5, 0.5], sizes), target)
+        blocks = gs.InputBlocks([2.5, 0.5], np.array(sizes) / sum(sizes), [0.5, 0.5])
+        results = [gs.predict(scenario.replace(inputs=inputs)).test_error for inputs in (given, blocks)]
+        np.testing.assert_allclose(*results, rtol=1e-9)
+
+
+def test_the_covariance_of_a_table():
+    """From rows back to the covariance they were drawn from."""
+    rng = np.random.default_rng(0)
+    root, turn = np.sqrt(np.linspace(3, 0.2, 12)), np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    X = 5 + rng.standard_normal((100_000, 12)) * root @ turn
+    twin = gs.InputCovariance.from_data(X, target_direction=turn[3])
+    np.testing.assert_allclose(twin.eigenvalues, np.linspace(3, 0.2, 12) / 1.6, rtol=0.03)
+    assert np.abs(np.asarray(twin.target)[0, 3]) == pytest.approx(1, abs=6e-3)
+
+
+def test_defaults_leave_no_trace():
+    """A scenario without a covariance has the content, and so the random numbers, it had before the field existed."""
+    content = gs.FewSteps.example().content()
+    assert "inputs" not in content and "precondition" not in content
+    told = EVERY["P"][0]
+    assert gs.FewSteps(**{k: v for k, v in told.content().items() if k != "family"}) == told
+
+
+def test_low_effective_ranks_are_said():
+    inputs = gs.PowerLaw(0.8, 0.5)
+    scenario = EVERY["C"][0].replace(inputs=inputs)
+    with pytest.warns(gs.GiantstepWarning, match=r"r_eff = 65.* and r_4 = 4"):
+        result = gs.predict(scenario.replace(steps=0, rate=1.0))
+    assert float(result.effective_rank_4) * 400 == pytest.approx(4, abs=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gs.predict(EVERY["C"][0])
+
+
+def refused(make):
+    with pytest.raises(gs.InputError) as caught:
+        make()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "part"),
+    [
+        (([-1, 2], [0.5, 0.5], [1, 0]), "`eigenvalues` must be numbers of at least 0"),
+        (([1, 2], [0.5, 0.6], [1, 0]), "they sum to 1.1"),
+        (([1, 2], [0.5, 0.5], [1, -1]), "`shares` must be 2 numbers of at least 0"),
+        (([1, 0], [0.5, 0.5], [1, 1]), "0 on a block of eigenvalue 0"),
+        (([1, 2], [1.0], [1, 0]), "`fractions` must be 2 numbers above 0"),
+    ],
+)
+def test_bad_blocks(inputs, part):
+    assert part in refused(lambda: gs.InputBlocks(*inputs))
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"precondition": "half"}, '"none", "whitened" or a number'),
+        (
+            {"inputs": gs.InputBlocks([1, 0], [0.5, 0.5], [1, 0]), "precondition": 1},
+            "0 where an eigenvalue of inputs is",
+        ),
+        ({"target": "z1 + z2", "inputs": gs.InputBlocks([1, 2], [0.5, 0.5], [[1, 0]] * 3)}, "2 rows, one for each"),
+        ({"planted": gs.PlantedShifts([[1.0]]), "steps": 0, "rate": 1.0}, "left out where inputs have a covariance"),
+    ],
+)
+def test_bad_fields(fields, part):
+    assert part in refused(lambda: EVERY["C"][0].replace(fields))
+
+
+def test_a_step_that_cancels_the_weights_is_flagged():
+    """|s_q| < 1e-6: one class whose bulk the step removes in all of the spectrum that there is."""
+    scenario = network("h2(z)", "1", gs.InputBlocks([1, 1], [0.5, 0.5], [1, 0]), ONE, [-0.5], (2, 1, 0.1, 0.1))
+    scenario = scenario.replace(loss_of_steps="correlation")
+    result = gs.predict(scenario)
+    assert not bool(result.converged) and "cancels the initial weights" in str(result.status.values)
+
+
+@pytest.mark.parametrize(
+    ("make", "part"),
+    [
+        (lambda X: X[:10], "at least 12 rows, twice its columns"),
+        (lambda X: np.where(np.arange(6) == 2, np.nan, X), "finite in every place (column 2"),
+        (lambda X: np.where(np.arange(6) == 4, 1.0, X), "without constant columns (column 4"),
+        (lambda X: X[0], "a table of rows"),
+    ],
+)
+def test_bad_tables(make, part):
+    X = np.random.default_rng(1).standard_normal((50, 6))
+    assert part in refused(lambda: gs.InputCovariance.from_data(make(X)))
+
+
+def test_a_target_in_the_null_space():
+    X = np.random.default_rng(1).standard_normal((50, 6))
+    X -= X.mean(axis=1, keepdims=True)
+    assert "null space" in refused(lambda: gs.InputCovariance.from_data(X, np.ones(6)))
+    assert "orthonormal rows" in refused(lambda: gs.InputCovariance([1, 2], [0.5, 0.5]))
+
+
+def test_dimensions_without_room():
+    scenario = EVERY["F"][0]
+    assert "has room for the target" in refused(lambda: gs.predict(scenario, dim=30))
+    given = scenario.replace(inputs=gs.InputCovariance([1, 2, 1], [1, 0, 0]))
+    assert "3, the dimension of the given covariance" in refused(lambda: gs.simulate(given, dim=50, trials=1))
+
+
+def test_a_coarser_rule_is_still_right():
+    """What the flag of the quadrature compares with."""
+    scenario = EVERY["C"][0]
+    net = Network(
+        scenario.activation, scenario.target, np.ones(1), np.ones(1), scenario.input_law().spectrum(), fineness=0.7
+    )
+    moved = follow(net, [3.0])[0][-1]
+    fine = follow(dataclasses.replace(net, fineness=1.0), [3.0])[0][-1]
+    np.testing.assert_allclose(moved.U, fine.U, rtol=1e-9)

@@ -1,7 +1,8 @@
 """The experiment of a few giant steps: a real network, real steps, and a ridge fit after every one of them.
 
-The target directions are the first r axes. All steps belong to one trajectory; the samples of the fit and of the test
-are the same after every step, so that what a step buys is measured with little noise.
+Inputs and rows are whitened (`whitened`): isotropic inputs have the target on the first r axes. All steps belong to one
+trajectory; the samples of the fit and of the test are the same after every step, so that what a step buys is measured
+with little noise.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from giantstep.errors import bad_field
 from giantstep.families.few_steps.limit import count_outliers
 from giantstep.families.few_steps.population import hermite_tensor, population_gradient
 from giantstep.families.few_steps.scenario import FewSteps
+from giantstep.families.few_steps.whitened import Whitened
 from giantstep.lab import Draws, chunk_rows, ridge_path, to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
@@ -40,7 +42,7 @@ class _Trained:
     blocks: list[slice]
     samples: Integers
     ridges: Floats
-    directions: int
+    inputs: Whitened
     outliers: Integers
     settings: Mapping[str, Any]
     draws: Draws
@@ -67,14 +69,15 @@ def trial(
         count_outliers(scenario, points, dim) if what == "spectrum" else np.zeros((len(points["ridge"]), 99), int)
     )
     path = []
-    for time, network in enumerate(_trajectory(scenario, points, dim, blocks, draws)):
+    inputs = Whitened.of_scenario(scenario, float(points["precondition"][0]), dim)
+    for time, network in enumerate(_trajectory(scenario, points, inputs, dim, blocks, draws)):
         again = Draws(draws.seed, draws.key, draws.trial, draws.device)  # the same samples after every step
         trained = _Trained(
             network,
             blocks,
             _samples(points, dim),
             points["ridge"],
-            scenario.target.directions,
+            inputs,
             outliers[:, time],
             settings,
             again,
@@ -111,7 +114,9 @@ def _samples(points: Points, dim: int) -> Integers:
     return np.maximum(1, np.rint(points["samples_per_dim"] * dim)).astype(np.int64)
 
 
-def _trajectory(scenario: FewSteps, points: Points, dim: int, blocks: list[slice], draws: Draws) -> Iterator[Network]:
+def _trajectory(
+    scenario: FewSteps, points: Points, inputs: Whitened, dim: int, blocks: list[slice], draws: Draws
+) -> Iterator[Network]:
     """Yield the network before the first step and after every one."""
     xp, r = draws.xp, scenario.target.directions
     zeta = xp.asarray(np.repeat(scenario.second_layer.values, [block.stop - block.start for block in blocks]))
@@ -121,18 +126,22 @@ def _trajectory(scenario: FewSteps, points: Points, dim: int, blocks: list[slice
             weights[block] *= (scenario.planted.bulk or (1.0,) * len(blocks))[q]
             weights[block, :r] += xp.asarray(np.asarray(scenario.planted.shifts)[q])
     noise, batch = float(points["noise"][0]), float(points["batch_per_dim"][0]) * dim
-    network = Network(scenario.activation, weights, lambda inputs: inputs[:, :r], scenario.target, noise)
+    if inputs.root is not None:
+        weights *= xp.asarray(inputs.root)
+    network = Network(scenario.activation, weights, lambda rows: inputs.signal(rows, xp), scenario.target, noise)
     yield network
     rates = scenario.rates(points, 0)
     square = scenario.loss_of_steps == "square"
     tensor = hermite_tensor(scenario.target) if np.isinf(batch) and len(rates) else None
     for number, rate in enumerate(rates):
         if tensor is not None:
-            gradient = population_gradient(scenario.activation, tensor, network.weights, zeta, square, xp)
+            gradient = population_gradient(scenario.activation, (tensor, inputs), network.weights, zeta, square, xp)
         else:
             output = zeta if square else 0.0 * zeta
             gradient, _ = batch_gradient(network, output, round(batch), draws, stream=f"batch{number}")
         gradient *= float(rate) * zeta[:, None]
+        if inputs.pull is not None:
+            gradient *= xp.asarray(inputs.pull)
         network = replace(network, weights=network.weights + gradient)
         yield network
 
@@ -160,18 +169,21 @@ def _errors(trained: _Trained) -> dict[str, Array]:
 
 def _steps(trained: _Trained) -> dict[str, Array]:
     """Measure where the classes are: means over their neurons, and d times the covariance inside them."""
-    weights, r = to_numpy(trained.network.weights), trained.directions
+    inputs, weights = trained.inputs, to_numpy(trained.network.weights)
     d = weights.shape[1]
     rows = [weights[block] for block in trained.blocks]
-    U = np.stack([part[:, :r].mean(axis=0) for part in rows])
-    across = [np.linalg.norm(part[:, r:], axis=1) for part in rows]
+    overlaps = [inputs.signal(part, np) for part in rows]
+    U = np.stack([part.mean(axis=0) for part in overlaps])
+    moved = np.stack([inputs.along(part).mean(axis=0) for part in rows])
+    across = [np.linalg.norm(np.delete(part, inputs.axes, axis=1), axis=1) for part in rows]
     norm = np.array([np.mean(np.sum(part**2, axis=1)) for part in rows])
+    r = U.shape[1]
     values = {
         "U": U,
-        "s": np.sqrt(norm - np.sum(U**2, axis=1)),
+        "s": np.sqrt(norm - np.sum(moved**2, axis=1)),
         "cosine": U / np.sqrt(norm)[:, None],
         "row_norm": norm,
-        "spread": d * np.stack([np.cov(part[:, :r], rowvar=False).reshape(r, r) for part in rows]),
+        "spread": d * np.stack([np.cov(part, rowvar=False).reshape(r, r) for part in overlaps]),
         "spread_s": d * np.array([part.var(ddof=1) for part in across]),
     }
     count = len(trained.ridges)
@@ -189,9 +201,9 @@ def _along(trained: _Trained) -> dict[str, Array]:
         np.zeros((len(train), len(kappa))),
         np.zeros((len(train), len(kappa))),
     )
-    for features, signal, _ in network.samples("test", int(trained.settings["test_samples"]), trained.draws):
+    for features, signal, rows in network.samples("test", int(trained.settings["test_samples"]), trained.draws):
         outputs, labels = to_numpy(multiply(features, fitted, xp)), to_numpy(network.target(signal))
-        cell = np.searchsorted(cells, to_numpy(signal) @ direction) - 1
+        cell = np.searchsorted(cells, to_numpy(trained.inputs.along(rows)) @ direction) - 1
         inside = np.flatnonzero((cell >= 0) & (cell < len(kappa)))
         counts += np.bincount(cell[inside], minlength=len(kappa))
         for point, output in enumerate(outputs.T):
@@ -202,9 +214,9 @@ def _along(trained: _Trained) -> dict[str, Array]:
 
 
 def _leading_direction(trained: _Trained) -> Floats:
-    """Return the unit vector (r,) along which the classes have moved most, its largest entry positive."""
+    """Return the unit vector (R,) along which the classes have moved most, its largest entry positive."""
     sizes = [block.stop - block.start for block in trained.blocks]
-    rows = to_numpy(trained.network.weights[:, : trained.directions])
+    rows = to_numpy(trained.inputs.along(trained.network.weights))
     U = np.stack([np.sqrt(size) * rows[block].mean(axis=0) for size, block in zip(sizes, trained.blocks)])
     leading: Floats = np.linalg.svd(U)[2][0]
     return leading * np.sign(leading[np.argmax(np.abs(leading))])

@@ -12,7 +12,9 @@ from giantstep.families.few_steps.trajectory import (
     scale_of,
     split_directions,
 )
-from giantstep.readout import Equations, Features, solve_signal
+from giantstep.readout import Equations, Features, InputBulk, solve_signal
+from giantstep.readout.bulk import Bulk
+from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.types import Floats
 
 
@@ -51,7 +53,16 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
     )
 
 
-def floors(features: Features, width: Floats) -> tuple[Floats, float]:
+def describe_bulk(network: Network, classes: Classes) -> Bulk:
+    """Return the law of the bulk rows that belongs to `describe_features`."""
+    inputs = network.inputs
+    if len(inputs.masses) == 1:
+        return IsotropicBulk()
+    B = classes.B.T
+    return InputBulk(inputs.eigenvalues[:, None, None] * B[:, :, None] * B[:, None, :], inputs.masses)
+
+
+def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float]:
     """Return the error of every width beta (B,) on all data, few_steps_readout (8.1), and of infinite width, (8.2).
 
     (8.1) is (4.3)-(4.5) at V = 0, rho = 1, lambda = 0; (8.2) leaves out its penalty too: the distance of the target to
@@ -59,7 +70,7 @@ def floors(features: Features, width: Floats) -> tuple[Floats, float]:
     """
     count, nodes = len(width), features.weights.shape[1]
     ones = np.ones(count)
-    equations = Equations(features, ones, width, 0.0 * ones, ones)
+    equations = Equations(features, ones, width, 0.0 * ones, ones, bulk)
     weights = np.broadcast_to(features.weights, (count, nodes))
     Vh1, Vh2 = features.moments(weights)
     start = equations.bulk.start(Vh2.min(axis=1), equations.block_width)

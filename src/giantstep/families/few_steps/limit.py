@@ -11,7 +11,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from giantstep.errors import bad_field
-from giantstep.families.few_steps.features import describe_features, floors
+from giantstep.families.few_steps.features import describe_bulk, describe_features, floors
 from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.families.few_steps.scenario import FewSteps
 from giantstep.families.few_steps.trajectory import (
@@ -35,6 +35,8 @@ INACCURATE = 1e-3
 IDENTITY = 1e-6
 WELL_DESCRIBED = 100.0
 """Samples per dimension of a batch from which its isotropic description is good to 0.5%."""
+LEAST_RANKS = (100.0, 20.0)
+"""Effective ranks r_eff and r_4 of the inputs below which the limit is not to be trusted: structured_inputs (8)."""
 
 
 def prepare(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def _abscissae(scenario: FewSteps, points: Points) -> Floats:
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
-    warnings = _batch_warnings(points, settings.get("theory"))
+    warnings = _batch_warnings(points, settings.get("theory")) + _rank_warnings(scenario, points)
     table = _Table(scenario, points, len(settings["time"]))
     for group in _groups(scenario, points):
         _ANSWERS[what](table, group, settings)
@@ -108,6 +110,8 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
     finite = np.isfinite(points["batch_per_dim"])
     columns = [points["batch_per_dim"], points["steps"], np.where(finite, points["noise"], 0.0)]
     columns += [points["rate"]] if "rate" in points else []
+    if scenario.inputs is not None:
+        columns += [points["precondition"], *([points["dim"]] if "dim" in points else [])]
     _, first, which = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
     zeta, pi = np.array(scenario.second_layer.values), np.array(scenario.second_layer.probabilities)
     for number, b in enumerate(first):
@@ -116,7 +120,7 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
             target=scenario.target,
             zeta=zeta,
             pi=pi,
-            inputs=InputSpectrum.isotropic(scenario.target.directions),
+            inputs=_input_spectrum(scenario, points, int(b)),
             noise=float(columns[2][b]),
             batch_per_dim=float(points["batch_per_dim"][b]),
             correlation_loss=scenario.loss_of_steps == "correlation",
@@ -128,6 +132,14 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
             start = plant(network, np.asarray(scenario.planted.shifts), bulk)
         path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
         yield _Group(scenario, network, np.flatnonzero(which.reshape(-1) == number), path, reason)
+
+
+def _input_spectrum(scenario: FewSteps, points: Points, index: int) -> InputSpectrum:
+    """Return the atoms of the inputs at one point; at a finite dimension those of a network's inputs."""
+    if scenario.inputs is None:
+        return InputSpectrum.isotropic(scenario.target.directions)
+    dim = float(points["dim"][index]) if "dim" in points else np.inf
+    return scenario.input_law(dim).binned().spectrum(float(points["precondition"][index]))
 
 
 @dataclass
@@ -177,6 +189,21 @@ def _batch_warnings(points: Points, theory: Any) -> list[str]:
     ]
 
 
+def _rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
+    """Warn where the corrections to the limit, which are of order 1/r_eff and 1/r_4, are not small."""
+    if scenario.inputs is None:
+        return []
+    dim = float(points["dim"].min())
+    of_dim = scenario.inputs.rank_dim(dim)
+    ranks = [of_dim * rank for rank in scenario.input_law(dim).effective_ranks()]
+    if all(rank >= least for rank, least in zip(ranks, LEAST_RANKS)):
+        return []
+    return [
+        f"The inputs have the effective ranks r_eff = {ranks[0]:.3g} and r_4 = {ranks[1]:.3g}: below 100 and 20 the "
+        "limit may be several percent off (see docs/structured_inputs)."
+    ]
+
+
 def _read_outs(
     table: _Table, group: _Group, leading: bool = False
 ) -> Iterator[tuple[int, Features, Integers, Equations]]:
@@ -184,6 +211,7 @@ def _read_outs(
     points = table.points
     for time, classes in enumerate(group.path):
         features = describe_features(group.network, classes, leading)
+        bulk = describe_bulk(group.network, classes)
         for noise in np.unique(points["noise"][group.index]):
             index = group.index[points["noise"][group.index] == noise]
             labelled = dataclasses.replace(features, hh=features.hh - group.network.noise + noise)
@@ -192,7 +220,7 @@ def _read_outs(
                 time,
                 labelled,
                 index,
-                Equations.of_ridge(labelled, ratio, points["width_per_dim"][index], points["ridge"][index]),
+                Equations.of_ridge(labelled, ratio, points["width_per_dim"][index], points["ridge"][index], bulk),
             )
 
 
@@ -209,7 +237,7 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
         status = np.where(errors.identity > IDENTITY, "digits lost: the loss identity is violated", status)
         status = np.where(quadrature > INACCURATE, f"the quadrature is accurate only to {quadrature:.1e}", status)
         widths, which = np.unique(table.points["width_per_dim"][index], return_inverse=True)
-        all_data, floor = floors(features, widths)
+        all_data, floor = floors(features, equations.bulk, widths)
         values = {
             "test_error": errors.test,
             "train_error": errors.train,
@@ -226,8 +254,15 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
         for name, column in values.items():
             table.put(name, index, time, column)
         table.put("null_error", index, None, errors.null)
+        for name, rank in zip(("effective_rank", "effective_rank_4"), _ranks(table, int(index[0]))):
+            table.put(name, index, None, np.full(len(index), rank))
         table.note(index, status, np.fmax(first.residual, quadrature), first.iterations)
     _note_end(table, group)
+
+
+def _ranks(table: _Table, point: int) -> tuple[float, float]:
+    """Return r_eff/d and r_4/d of the inputs of a point."""
+    return table.scenario.input_law(float(table.points["dim"][point])).effective_ranks()
 
 
 def _coarse_features(group: _Group) -> list[Features]:
@@ -250,24 +285,27 @@ def _quadrature_error(coarse: FirstOrder, test: Floats, dim: Floats) -> float:
 
 
 def _steps(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
-    r = group.scenario.target.directions
     for time, classes in enumerate(group.path):
-        s, U = scale_of(group.network, classes), classes.U
+        s, U = scale_of(group.network, classes), classes.U @ classes.frame.T
         JU, Js = independent_spread(group.network, classes)
-        norm = np.sum(U**2, axis=1) + s**2
-        spread = np.einsum("qac,qbc->qab", JU[:, :r], JU[:, :r])
-        learned = split_directions(classes, group.network.target).learnt.shape[1]
+        JU = np.einsum("ac,qcx->qax", classes.frame, JU)
+        norm = np.sum(classes.U**2, axis=1) + s**2
+        learnt = split_directions(classes, group.network.target).learnt
         rows: dict[str, Any] = {
-            "U": U[:, :r],
+            "U": U,
             "s": s,
-            "cosine": U[:, :r] / np.sqrt(norm)[:, None],
+            "cosine": U / np.sqrt(norm)[:, None],
             "row_norm": norm,
-            "spread": spread,
+            "spread": np.einsum("qac,qbc->qab", JU, JU),
             "spread_s": np.sum(Js**2, axis=1),
-            "learned": float(learned),
+            "learned": float(learnt.shape[1]),
+            "gamma": np.linalg.norm(classes.frame @ learnt, axis=1),
+            "B": classes.B,
         }
         for name, value in rows.items():
             table.put(name, group.index, time, np.broadcast_to(value, (len(group.index), *np.shape(value))))
+    atoms = group.network.inputs.eigenvalues
+    table.put("eigenvalue", group.index, None, np.broadcast_to(atoms, (len(group.index), len(atoms))))
     _note_end(table, group)
 
 
@@ -294,6 +332,7 @@ def count_outliers(scenario: FewSteps, points: Points, dim: int) -> Integers:
         if len(_COUNTED) >= 64:
             _COUNTED.clear()
         counts = np.zeros((len(points["ridge"]), int(points["steps"].max()) + 1), dtype=np.int64)
+        points = {**points, "dim": np.full(len(counts), float(dim))}
         for group in _groups(scenario, points):
             for time, point, spectrum in _spectra(_Table(scenario, points, 0), group):
                 counts[point, time] = len(find_outliers(spectrum, spectrum.upper_edge(), float(dim)))

@@ -8,6 +8,7 @@ With tau_i = |w_i| and a_n(i) = E[h_n(t) sigma(tau_i t)], h_n the normalised Her
     C_ij = sum_n sqrt((n+1)(n+2)) a_{n+2}(i) a_n(j) r_ij^n/tau_i^2
 
 for i != j (Stein's lemma takes every derivative). A neuron acts on itself by w_i E[t sigma sigma'(tau_i t)]/tau_i.
+Inputs with a covariance are whitened first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.errors import InputError
+from giantstep.families.few_steps.whitened import Whitened
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_functions, hermite_values
@@ -86,11 +88,17 @@ def interpolated_hermite(activation: Function, tau: Floats, order: int) -> Float
 
 
 def population_gradient(
-    activation: Function, tensor: HermiteTensor, weights: DeviceArray, zeta: DeviceArray, output: bool, xp: Any
+    activation: Function,
+    target: tuple[HermiteTensor, Whitened],
+    weights: DeviceArray,
+    zeta: DeviceArray,
+    output: bool,
+    xp: Any,
 ) -> DeviceArray:
     """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = sum_j zeta_j sigma(w_j.x)/p; y alone where `output` is False.
 
-    The target directions are the first r axes. Raises where a series would have to be cut too early.
+    `target` is its expansion and where its directions lie; x and w_i are whitened. Raises where a series would have to
+    be cut too early.
     """
     from giantstep.lab import to_numpy
 
@@ -100,22 +108,22 @@ def population_gradient(
     else:
         largest = _largest_cosine(weights, xp.asarray(tau), xp)
         terms = _terms(activation, float(tau.max()), largest)
-    coefficients = interpolated_hermite(activation, tau, max(terms, int(tensor.powers.sum(axis=1).max())) + 2)
-    gradient = _target_gradient(tensor, weights, tau, coefficients, xp)
+    coefficients = interpolated_hermite(activation, tau, max(terms, int(target[0].powers.sum(axis=1).max())) + 2)
+    gradient = _target_gradient(*target, weights, tau, coefficients, xp)
     if output:
         _subtract_output(gradient, activation, weights, zeta, tau, coefficients[:, : terms + 3], xp)
     return gradient
 
 
 def _target_gradient(
-    tensor: HermiteTensor, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
+    tensor: HermiteTensor, inputs: Whitened, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
 ) -> DeviceArray:
-    """Return E[g sigma'(w_i.x) x]: a combination of the target axes and of w_i itself."""
+    """Return E[g sigma'(w_i.x) x]: a combination of the target directions and of w_i itself."""
     from giantstep.lab import to_numpy
 
     powers, values = tensor
     r = powers.shape[1]
-    cosines = to_numpy(weights[:, :r]) / tau[:, None]
+    cosines = to_numpy(inputs.signal(weights, xp)) / tau[:, None]
     top = int(powers.max())
     table = np.stack([cosines**n for n in range(top + 1)])  # (n, p, r)
     along, itself = np.zeros((len(tau), r)), np.zeros(len(tau))
@@ -128,7 +136,7 @@ def _target_gradient(
             along[:, j] += size * power[j] * math.prod(lowered) * coefficients[:, n] / tau
         itself += size * math.sqrt((n + 1) * (n + 2)) * math.prod(factors) * coefficients[:, n + 2] / tau**2
     gradient = xp.asarray(itself)[:, None] * weights
-    gradient[:, :r] += xp.asarray(along)
+    inputs.add_along(gradient, xp.asarray(along), xp)
     return gradient
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from giantstep.arrays import ArrayField, FrozenArray
+from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
+from giantstep.families.few_steps.input_parts import InputBlocks as InputBlocks
+from giantstep.families.few_steps.input_parts import InputCovariance as InputCovariance
+from giantstep.families.few_steps.input_parts import Inputs, as_whitening
+from giantstep.families.few_steps.input_parts import PowerLaw as PowerLaw
+from giantstep.families.few_steps.inputs import InputLaw
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Part, Scenario, field
 from giantstep.types import Floats, Points
@@ -17,6 +24,10 @@ from giantstep.vocabulary import Vocabulary
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _EXPERIMENT: tuple[Engine, ...] = ("experiment",)
+
+
+Whitening = Annotated[Number, BeforeValidator(as_whitening)]
+"""A number c, or its name: the steps are multiplied by F = Sigma^-c."""
 
 
 class PlantedShifts(Part):
@@ -52,6 +63,8 @@ _ERRORS = (
     Variable("floor", ("time",), "E(y - f)^2, n/d = p/d = inf", "least error of these features at any width", _LIMIT),
     Variable("identity", ("time",), "-", "relative violation of the loss identity, a self-test", engines=_LIMIT),
     Variable("null_error", (), "E y^2", "error of predicting zero", engines=_LIMIT),
+    Variable("effective_rank", (), "r_eff/d", "(tr Sigma)^2/tr Sigma^2 per dimension", engines=_LIMIT),
+    Variable("effective_rank_4", (), "r_4/d", "(tr Sigma^2)^2/tr Sigma^4 per dimension", engines=_LIMIT),
 )
 _STEPS = (
     Variable("U", ("time", "block", "direction"), "U_q", "mean overlap of the rows of a class with a target direction"),
@@ -68,6 +81,21 @@ _STEPS = (
         "spread_s", ("time", "block"), "(J_q J_q^T)_s", "d times the variance of s inside a class", compared=False
     ),
     Variable("learned", ("time",), "m", "number of directions learned", engines=_LIMIT),
+    Variable(
+        "gamma",
+        ("time", "direction"),
+        "gamma_a",
+        "length of a target direction inside the learnt space",
+        engines=_LIMIT,
+    ),
+    Variable(
+        "B",
+        ("time", "block", "atom"),
+        "B_q(lambda)",
+        "what became of the initial weights in an eigenspace",
+        engines=_LIMIT,
+    ),
+    Variable("eigenvalue", ("atom",), "lambda_j", "eigenvalue of the inputs", engines=_LIMIT),
 )
 _ALONG = (
     Variable("error_along", ("time", "kappa"), "E[(y - f)^2 | kappa]", "squared error given the learnt direction"),
@@ -93,9 +121,10 @@ _TEST = Setting(10_000, "fresh samples of the test error", engines=_EXPERIMENT)
 class FewSteps(Scenario):
     """A wide two-layer network takes T giant steps on large fresh batches; then its second layer is fitted by ridge.
 
-    Data x ~ N(0, I_d), y = g(z1..zr) + sqrt(noise) N(0, 1) with z_j = <w*_j, x>. Network f = sum_i a_i sigma(<w_i, x>)/
-    sqrt(p), rows on the unit sphere, a_i = zeta_q/sqrt(p) during the steps, class q. Step t: all rows move by rate_t
-    zeta_q E[(y - f) sigma'(<w_i, x>) x]. The limit is d -> inf with p/d and n/d fixed; `time` counts the steps made.
+    Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(z1..zr) + sqrt(noise) N(0, 1) with z_j = <w*_j, x>.
+    Network f = sum_i a_i sigma(<w_i, x>)/sqrt(p), rows on the unit sphere, a_i = zeta_q/sqrt(p) during the steps, class
+    q. Step t: all rows move by rate_t zeta_q E[(y - f) sigma'(<w_i, x>) x]. The limit is d -> inf with p/d and n/d
+    fixed; `time` counts the steps made.
 
     >>> import giantstep as gs
     >>> s = gs.FewSteps(target="z1 + z1*z2", noise=0.1, rate=2.0, steps=3, width_per_dim=1.5, samples_per_dim=2.0,
@@ -108,9 +137,10 @@ class FewSteps(Scenario):
     title: ClassVar[str] = "Several giant steps on several directions, then a read-out"
     update_rule: ClassVar[str] = (
         "data      x ~ N(0, I_d),  y = g(W* x) + sqrt(noise) N(0,1),  W* has r orthonormal rows\n"
+        "          (inputs: x ~ N(0, Sigma), tr Sigma = d, W* Sigma W*^T = I)\n"
         "network   f(x) = sum_i a_i sigma(<w_i,x>)/sqrt(p),  |w_i| = 1 and a_i = zeta_q/sqrt(p) at the start\n"
         "step t    w_i <- w_i + rate_t zeta_q (1/n0) sum (y - f(x)) sigma'(<w_i,x>) x,  n0 = batch_per_dim d samples\n"
-        '          (loss_of_steps="correlation": y in place of y - f)\n'
+        '          (loss_of_steps="correlation": y in place of y - f; precondition = c: Sigma^-c x in place of x)\n'
         "planted   w_i <- s_q w_i + W*^T U_q instead of the steps\n"
         "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples, after every step\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
@@ -123,7 +153,10 @@ class FewSteps(Scenario):
             plot=("test_error", "train_error"),
         ),
         "steps": Question(
-            "where the classes of neurons are after every step, and how they spread", _STEPS, plot=("U",)
+            "where the classes of neurons are after every step, and how they spread",
+            _STEPS,
+            plot=("U",),
+            dimensions=(Dimension("atom", "entries"),),
         ),
         "along": Question(
             "error and output after every step, resolved along the leading learnt direction kappa",
@@ -179,6 +212,12 @@ class FewSteps(Scenario):
     rows: Literal["sphere", "gaussian"] = field(
         "w0", "first layer at the start: |w_i| = 1, or w_i ~ N(0, I/d)", default="sphere"
     )
+    inputs: Inputs | None = field(
+        "Sigma, w*", "covariance of the inputs and the target's place in it (isotropic if left out)", default=None
+    )
+    precondition: Whitening = field(
+        "c", 'steps are multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
+    )
     width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
     samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2", gt=0)
@@ -194,6 +233,10 @@ class FewSteps(Scenario):
             raise bad_field("rate", list(self.rate), f"a number or a list of {self.steps}, one for each step")
         if self.has_shifts:
             self._check_planted(self.planted)
+        if self.inputs is not None:
+            self.inputs.check_directions(self.target.directions)
+            if self.has_shifts:
+                raise bad_field("planted", "shifts", "left out where inputs have a covariance")
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
 
     def _check_planted(self, planted: PlantedShifts) -> None:
@@ -216,9 +259,37 @@ class FewSteps(Scenario):
             raise bad_field("rows", "gaussian", '"sphere" where batch_per_dim is finite (no theory is known there)')
         if self.has_shifts and np.any(points["steps"] != 0):
             raise bad_field("steps", int(points["steps"].max()), "0 where shifts are planted")
+        if self.inputs is not None:
+            self._check_inputs(points, finite)
         steps = points["steps"]
         if not isinstance(self.rate, float) and np.any(steps != len(self.rate)):
             raise bad_field("steps", int(steps.max()), f"{len(self.rate)}, as many as there are rates")
+
+    def _check_inputs(self, points: Points, finite: Any) -> None:
+        if np.any(finite):
+            raise bad_field("batch_per_dim", float(points["batch_per_dim"].min()), "inf where inputs have a covariance")
+        if np.any(points["precondition"] > 0) and self.input_law().eigenvalues.min() == 0:
+            raise bad_field("precondition", float(points["precondition"].max()), "0 where an eigenvalue of inputs is 0")
+
+    def input_law(self, dim: float = math.inf) -> InputLaw:
+        """Return the law of the inputs at a dimension (inf: the limit)."""
+        r = self.target.directions
+        if self.inputs is None:
+            return InputLaw.of_shares(np.ones(1), np.ones(1), np.ones((r, 1)))
+        return self.inputs.law(dim, r)
+
+    def own_dim(self) -> int | None:
+        """Return the dimension of a given covariance."""
+        return None if self.inputs is None else self.inputs.own_dim
+
+    def content(self) -> dict[str, Any]:
+        """Return the plain content; what is as it was before inputs had a covariance is left out."""
+        content = super().content()
+        if self.inputs is None:
+            del content["inputs"]
+        if self.precondition == 0:
+            del content["precondition"]
+        return content
 
     @property
     def has_shifts(self) -> bool:

@@ -1,0 +1,226 @@
+"""The value objects of `FewSteps` that say which covariance the inputs have: blocks, a power law, that of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Discriminator
+
+from giantstep.arrays import ArrayField
+from giantstep.errors import bad_field
+from giantstep.families.few_steps.inputs import InputLaw
+from giantstep.families.few_steps.tables import diagonalise, whitened_target
+from giantstep.scenario import Integer, Number, Numbers, Part, field
+from giantstep.types import Floats
+
+LIMIT_ATOMS = 400
+"""Atoms of a power law in the limit."""
+
+
+class InputForm(Part):
+    """One way to give the covariance of the inputs and where the target lies in its eigenspaces."""
+
+    def law(self, dim: float, directions: int) -> InputLaw:
+        """Return the law at this dimension (inf: the limit) for a target of so many directions."""
+        raise NotImplementedError
+
+    def check_directions(self, directions: int) -> None:
+        """Refuse a target with another number of directions than described here."""
+
+    @property
+    def own_dim(self) -> int | None:
+        """The dimension where the form has one, else None."""
+        return None
+
+    def rank_dim(self, dim: float) -> float:
+        """Return the dimension that effective ranks are counted in."""
+        return dim
+
+
+class InputBlocks(InputForm):
+    """Inputs x ~ N(0, Sigma) whose covariance has few eigenvalues: eigenvalues[j] on a fraction fractions[j] of them.
+
+    shares[j] is the part of the variance of z = <w*, x> that lies in block j, not of the squared length of w*. With
+    several directions it is one row for each, or one row for all; each direction has its own axis in a block.
+    Eigenvalues are divided by their mean, so that tr Sigma = d, and shares by their sum.
+
+    >>> import giantstep as gs
+    >>> mixed = InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
+    >>> s = gs.FewSteps(target="sin(z)", activation="tanh", second_layer=gs.Vocabulary([1]), rate=3.0, steps=1,
+    ...                 width_per_dim=1.0, samples_per_dim=1.5, ridge=0.1, noise=0.02, inputs=mixed)
+    >>> gs.predict(s).test_error.values.round(4)
+    array([0.2681, 0.1598])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, eigenvalues: Sequence[float], fractions: Sequence[float], shares: ArrayLike) -> None: ...
+
+    kind: Literal["blocks"] = "blocks"
+    eigenvalues: Numbers = field("lambda_j", "eigenvalue of each block (they are divided by their mean)")
+    fractions: Numbers = field("m_j", "fraction of the coordinates in each block; they sum to one")
+    shares: ArrayField = field("share_j", "part of the variance of z in each block, a row for each direction or one")
+
+    def check(self) -> None:
+        """Check lengths, signs and sums."""
+        count = len(self.eigenvalues)
+        if not count or min(self.eigenvalues) < 0 or max(self.eigenvalues) <= 0:
+            raise bad_field("eigenvalues", list(self.eigenvalues), "numbers of at least 0, one of them above 0")
+        if len(self.fractions) != count or min(self.fractions) <= 0:
+            raise bad_field("fractions", list(self.fractions), f"{count} numbers above 0, one for each eigenvalue")
+        if not math.isclose(sum(self.fractions), 1.0, rel_tol=0, abs_tol=1e-9):
+            total = sum(self.fractions)
+            raise bad_field("fractions", list(self.fractions), f"numbers that sum to one (they sum to {total:g})")
+        shares = self._rows()
+        if shares.ndim != 2 or shares.shape[1] != count or shares.min(initial=0.0) < 0:
+            raise bad_field("shares", self.shares, f"{count} numbers of at least 0, one for each block (a row of them "
+                            "for each direction)")  # fmt: skip
+        if np.any(shares[:, np.array(self.eigenvalues) == 0] > 0):
+            raise bad_field("shares", self.shares, "0 on a block of eigenvalue 0, where z cannot vary")
+        if np.any(shares.sum(axis=1) <= 0):
+            raise bad_field("shares", self.shares, "above 0 on one block at least, for each direction")
+
+    def _rows(self) -> Floats:
+        return np.atleast_2d(np.asarray(self.shares))
+
+    def check_directions(self, directions: int) -> None:
+        """Refuse shares of another number of directions."""
+        if len(self._rows()) not in (1, directions):
+            raise bad_field("shares", self.shares, f"one row, or {directions} rows, one for each direction")
+
+    def law(self, dim: float, directions: int) -> InputLaw:
+        """Return the blocks; at a finite dimension with whole multiplicities."""
+        shares = np.broadcast_to(self._rows(), (directions, len(self.fractions)))
+        law = InputLaw.of_shares(np.array(self.eigenvalues), np.array(self.fractions), shares)
+        return law.at_dimension(int(dim)) if math.isfinite(dim) else law
+
+
+class PowerLaw(InputForm):
+    """Inputs with the eigenvalues j^-exponent, j = 1..K, and the shares (j - 1/2)^-target_exponent of Var z.
+
+    There are as many atoms as dimensions (400 in the limit) unless `atoms` says how many equal blocks there are. Below
+    exponent 1/2 the limit is good at any dimension; above, its corrections do not vanish (structured_inputs section 8).
+
+    >>> import giantstep as gs
+    >>> s = gs.FewSteps(target="z", steps=1, width_per_dim=1.0, samples_per_dim=2.0, ridge=0.05,
+    ...                 inputs=PowerLaw(0.4, 0.4, atoms=20))
+    >>> float(gs.predict(s, what="steps").gamma[1, 0].round(4))
+    0.9221
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, exponent: float, target_exponent: float = ..., atoms: int = ...) -> None: ...
+
+    kind: Literal["power-law"] = "power-law"
+    exponent: Number = field("a", "eigenvalues decay like j^-a", ge=0)
+    target_exponent: Number = field("b", "shares of the variance of z decay like (j - 1/2)^-b", default=0.0)
+    atoms: Integer = field(
+        "K", "number of equal blocks (0: every coordinate is one; 400 in the limit)", default=0, ge=0
+    )
+
+    def law(self, dim: float, directions: int) -> InputLaw:
+        """Return the atoms j^-a with shares (j - 1/2)^-b."""
+        count = self.atoms or (int(dim) if math.isfinite(dim) else LIMIT_ATOMS)
+        j = np.arange(1.0, count + 1)
+        shares = np.broadcast_to((j - 0.5) ** -self.target_exponent, (directions, count))
+        law = InputLaw.of_shares(j**-self.exponent, np.full(count, 1 / count), shares)
+        return law.at_dimension(int(dim)) if math.isfinite(dim) and self.atoms else law
+
+    def rank_dim(self, dim: float) -> float:
+        """Return the dimension that effective ranks are counted in: the atoms stand for it in the limit."""
+        return dim if math.isfinite(dim) or self.atoms else LIMIT_ATOMS
+
+
+class InputCovariance(InputForm):
+    """Gaussian inputs with a given covariance: all d eigenvalues, and the target in whitened eigen-coordinates.
+
+    target[a, j] = sqrt(lambda_j) <w*_a, e_j>, rows that are orthonormal: z_a has variance 1. `from_data` takes both
+    from a table: the Gaussian twin of its rows. Eigenvalues are divided by their mean.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((500, 20)) * np.linspace(2, 0.5, 20)
+    >>> twin = InputCovariance.from_data(X)
+    >>> twin.own_dim, round(twin.effective_ranks[0], 1)
+    (20, 13.8)
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, eigenvalues: ArrayLike, target: ArrayLike) -> None: ...
+
+    kind: Literal["covariance"] = "covariance"
+    eigenvalues: ArrayField = field("lambda_j", "all eigenvalues (d), above 0 (they are divided by their mean)")
+    target: ArrayField = field("V", "the target directions in whitened eigen-coordinates (r, d), orthonormal rows")
+
+    def check(self) -> None:
+        """Check shapes and that the whitened directions are orthonormal."""
+        eigenvalues, target = np.asarray(self.eigenvalues), self._rows()
+        if eigenvalues.ndim != 1 or len(eigenvalues) < 2 or eigenvalues.min() <= 0:
+            raise bad_field("eigenvalues", self.eigenvalues, "a list of at least two numbers above 0")
+        if target.ndim != 2 or target.shape[1] != len(eigenvalues):
+            raise bad_field("target", self.target, f"rows of {len(eigenvalues)} numbers, one for each eigenvalue")
+        if np.max(np.abs(target @ target.T - np.eye(len(target)))) > 1e-6:
+            raise bad_field("target", self.target, "orthonormal rows: W* Sigma W*^T must be the identity")
+
+    def _rows(self) -> Floats:
+        return np.atleast_2d(np.asarray(self.target))
+
+    @classmethod
+    def from_data(cls, X: ArrayLike, target_direction: ArrayLike | None = None) -> Self:
+        """Return the Gaussian twin of the rows of a table (N, d).
+
+        Parameters
+        ----------
+        X : the table; columns are centred, everything is divided by one number, directions without variance are left
+            out.
+        target_direction : w* in the columns of the table, (d,) or (r, d), normalised to Var z = 1; left out: the same
+            share of the variance of z on every eigenvector of the leading half, with fixed random signs.
+        """
+        table = diagonalise(X)
+        return cls(table.eigenvalues, whitened_target(table, target_direction))
+
+    @property
+    def effective_ranks(self) -> tuple[float, float]:
+        """(tr Sigma)^2/tr Sigma^2 and (tr Sigma^2)^2/tr Sigma^4; the limit wants more than 100 and 20."""
+        first, second = self.law(math.inf, len(self._rows())).effective_ranks()
+        return first * self.own_dim, second * self.own_dim
+
+    def check_directions(self, directions: int) -> None:
+        """Refuse another number of directions."""
+        if len(self._rows()) != directions:
+            raise bad_field("target", self.target, f"{directions} rows, one for each direction of the target")
+
+    def law(self, dim: float, directions: int) -> InputLaw:
+        """Return one atom for each eigenvalue."""
+        target, count = self._rows(), self.own_dim
+        moments = np.einsum("aj,bj->jab", target, target)
+        return InputLaw.normalised(np.asarray(self.eigenvalues), np.full(count, 1 / count), moments)
+
+    @property
+    def own_dim(self) -> int:
+        """Number of eigenvalues."""
+        return len(self.eigenvalues)
+
+    def rank_dim(self, dim: float) -> float:
+        """Return the number of eigenvalues."""
+        return self.own_dim
+
+
+Inputs = Annotated[InputBlocks | PowerLaw | InputCovariance, Discriminator("kind")]
+"""How the covariance of the inputs is given."""
+
+_WHITENING = {"none": 0.0, "whitened": 1.0}
+
+
+def as_whitening(value: Any) -> Any:
+    """Return the power of a named preconditioner: F = Sigma^-c, "none" is c = 0 and "whitened" c = 1."""
+    if isinstance(value, str):
+        if value not in _WHITENING:
+            raise ValueError('"none", "whitened" or a number c (the steps are multiplied by Sigma^-c)')
+        return _WHITENING[value]
+    return value

@@ -1,0 +1,64 @@
+"""Inputs of the experiment in whitened coordinates: zt = Sigma^-1/2 x, rows Sigma^1/2 w, and where the target lies.
+
+In these coordinates the inputs of a network are N(0, I) whatever Sigma is; the covariance enters through the rows at
+the start and through the factor Sigma F(Sigma) of a step only (structured_inputs, sections 1 and 11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.families.few_steps.scenario import FewSteps
+from giantstep.types import DeviceArray, Floats, Indices
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """The eigenbasis of the inputs at a finite dimension, with w* on the first axes of every eigenspace.
+
+    Isotropic inputs have no `root` and no `pull`, and the target directions are the first axes.
+    """
+
+    axes: Indices  # (R,), the axis of each coordinate of the target
+    frame: Floats | None = None  # V (r, R)
+    root: Floats | None = None  # sqrt(lambda) (d,)
+    pull: Floats | None = None  # lambda F(lambda) (d,)
+
+    @classmethod
+    def of_scenario(cls, scenario: FewSteps, whitening: float, dim: int) -> Whitened:
+        """Return the inputs of a scenario at a dimension."""
+        if scenario.inputs is None:
+            return cls(np.arange(scenario.target.directions))
+        own = scenario.inputs.own_dim
+        if own is not None and own != dim:
+            raise bad_field("dim", dim, f"{own}, the dimension of the given covariance")
+        law = scenario.input_law(dim)
+        spectrum, counts = law.spectrum(whitening), law.counts(dim)
+        first = np.append(0, np.cumsum(counts))[spectrum.atoms]
+        place = np.array([np.sum(spectrum.atoms[:c] == atom) for c, atom in enumerate(spectrum.atoms)], dtype=np.intp)
+        pull = np.repeat(spectrum.eigenvalues * spectrum.factor, counts)
+        return cls(first + place, spectrum.frame, np.repeat(np.sqrt(spectrum.eigenvalues), counts), pull)
+
+    @property
+    def coordinates(self) -> int:
+        """R, the coordinates of the target's invariant space."""
+        return len(self.axes)
+
+    def along(self, rows: DeviceArray) -> DeviceArray:
+        """Return the coordinates of rows or inputs (m, d) in the target's invariant space (m, R)."""
+        return rows[:, : self.coordinates] if self.frame is None else rows[:, self.axes]
+
+    def signal(self, rows: DeviceArray, xp: Any) -> DeviceArray:
+        """Return (z_1..z_r) of whitened inputs, or the overlaps of whitened rows with the targets (m, r)."""
+        return self.along(rows) if self.frame is None else self.along(rows) @ xp.asarray(self.frame.T)
+
+    def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
+        """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
+        if self.frame is None:
+            rows[:, : self.coordinates] += overlaps
+        else:
+            rows[:, self.axes] += overlaps @ xp.asarray(self.frame)
