@@ -36,7 +36,7 @@ IDENTITY = 1e-6
 WELL_DESCRIBED = 100.0
 """Samples per dimension of a batch from which its isotropic description is good to 0.5%."""
 LEAST_RANKS = (100.0, 20.0)
-"""Effective ranks r_eff and r_4 of the inputs below which the limit is not to be trusted: structured_inputs, section 8."""
+"""Effective ranks r_eff and r_4 of the inputs below which the limit is off: structured_inputs, section 8."""
 
 
 def prepare(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
