@@ -59,6 +59,8 @@ _KNOWN = {
         Dimension("step"),
         Dimension("reference"),
         Dimension("algorithm"),
+        Dimension("field", "entries"),
+        Dimension("crossing", "entries"),
     )
 }
 """Name -> declaration, in the order in which long ones make rows."""

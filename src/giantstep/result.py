@@ -152,7 +152,7 @@ class Table:
         for name, values in self.diagnostics.items():
             flat = values.astype(str) if values.dtype == object else values
             data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
-        coords = {name: (dims, values, _about_field(scenario, name)) for name, (dims, values) in grid.coords.items()}
+        coords = {name: (dims, values, about_field(scenario, name)) for name, (dims, values) in grid.coords.items()}
         coords.update(self._own_coords(scenario, lengths, settings))
         result = xarray.Dataset(data, coords, attrs=attrs)
         labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
@@ -196,7 +196,8 @@ def _about(variable: Variable, name: str) -> dict[str, str]:
     return {"long_name": variable.meaning, "symbol": variable.symbol}
 
 
-def _about_field(scenario: Scenario, name: str) -> dict[str, str]:
+def about_field(scenario: Scenario, name: str) -> dict[str, str]:
+    """Return the attributes of a coordinate that holds a field: what it means and its symbol."""
     from giantstep.scenario import walk_fields
 
     for leaf, _, info in walk_fields(scenario):

@@ -1,0 +1,243 @@
+"""Constraints between fields: ``step.batch_per_dim + samples_per_dim = 4``, read by the grammar of targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from giantstep.design.ranges import Range, read_range
+from giantstep.errors import InputError, nearest
+from giantstep.gaussian.expression import Expression, parse_expression
+from giantstep.gaussian.primitives import CALLABLE_NAMES
+from giantstep.scenario import Scenario, bounds_of, check_field_name
+from giantstep.solve import crossing
+from giantstep.types import Booleans, Floats, Indices
+
+_RELATION = re.compile(r"(<=|>=|==|=|<|>)")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*")
+_SLACK = 1e-9
+"""Relative amount by which an inequality may be missed: the rounding of an equality solved for a field."""
+_SCAN = 33
+"""Points at which a change of sign of an equality is looked for."""
+_DEFAULT_SPAN = 1000.0
+"""A field that only the constraint names is searched between so much below and above its present value."""
+
+Columns = Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``left = right`` or ``left <= right`` between fields.
+
+    Attributes
+    ----------
+    text : as it was given.
+    names : the fields it names; the variables z1, z2, ... of both sides.
+    left, right : its sides.
+    is_equality : whether it is an equality.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    left: Expression
+    right: Expression
+    is_equality: bool
+
+    def residual(self, fields: Columns) -> Floats:
+        """Return left minus right."""
+        left, right = self._sides(fields)
+        return left - right
+
+    def holds(self, fields: Columns) -> Booleans:
+        """Tell where it is fulfilled, to rounding; where a side is no number it is not."""
+        left, right = self._sides(fields)
+        slack = _SLACK * (np.abs(left) + np.abs(right))
+        with np.errstate(invalid="ignore"):
+            return np.abs(left - right) <= slack if self.is_equality else left <= right + slack
+
+    def _sides(self, fields: Columns) -> tuple[Floats, Floats]:
+        values = {f"z{number}": fields[name] for number, name in enumerate(self.names, start=1)}
+        with np.errstate(all="ignore"):
+            return self.left.evaluate(values), self.right.evaluate(values)
+
+
+def read_constraints(texts: str | Sequence[str] | None, scenario: Scenario) -> list[Relation]:
+    """Return the relations of some texts; ``1 <= x <= 3`` is two of them."""
+    listed = [texts] if isinstance(texts, str) else list(texts or ())
+    return [relation for text in listed for relation in _read(text, scenario)]
+
+
+def _read(text: str, scenario: Scenario) -> list[Relation]:
+    if not isinstance(text, str):
+        raise InputError(f"A constraint must be a text such as 'samples_per_dim <= 4', but is {text!r}.")
+    parts = _RELATION.split(text)
+    if len(parts) < 3:
+        raise InputError(f"The constraint {text!r} has no relation; write one of =, <=, >= between two expressions.")
+    names = _field_names(text, scenario)
+    sides = [_side(text, side, names) for side in parts[::2]]
+    relations = []
+    for left, sign, right in zip(sides, parts[1::2], sides[1:]):
+        if sign in (">", ">="):
+            left, right = right, left
+        relations.append(Relation(text, names, left, right, sign in ("=", "==")))
+    return relations
+
+
+def _field_names(text: str, scenario: Scenario) -> tuple[str, ...]:
+    known = scenario.numeric_fields()
+    names = dict.fromkeys(name for name in _NAME.findall(text) if name not in (*CALLABLE_NAMES, "pi"))
+    if not names:
+        raise InputError(f"The constraint {text!r} names no field of the scenario.")
+    for name in names:
+        if name not in known:
+            try:
+                check_field_name(scenario, name)
+            except InputError:
+                raise InputError(
+                    f"The constraint {text!r} names `{name}`, which is no field{nearest(name, list(known))}."
+                ) from None
+            raise InputError(f"The constraint {text!r} names `{name}`, which does not hold a number here.")
+    return tuple(names)
+
+
+def _side(text: str, side: str, names: Sequence[str]) -> Expression:
+    numbered = {name: f"z{number}" for number, name in enumerate(names, start=1)}
+    try:
+        return parse_expression(_NAME.sub(lambda match: numbered.get(match[0], match[0]), side))
+    except InputError as error:
+        reason = str(error).partition("cannot be used: ")[2] or str(error)
+        for name, variable in numbered.items():
+            reason = re.sub(rf"\b{variable}\b", name, reason)
+        raise InputError(f"The constraint {text!r} cannot be used: {reason}") from None
+
+
+def free_ranges(
+    ranges: Mapping[str, Range], relations: Sequence[Relation], scenario: Scenario, varying: Sequence[str]
+) -> dict[str, Range]:
+    """Return the ranges with those of fields that an equality leaves open.
+
+    An equality in which at most one field is searched over frees the others that it names, unless the grid varies them:
+    between a thousandth and a thousand times what the scenario has.
+    """
+    wider = dict(ranges)
+    for relation in relations:
+        if not relation.is_equality or sum(name in wider for name in relation.names) >= 2:
+            continue
+        for name in relation.names:
+            if name not in wider and name not in varying:
+                wider[name] = _default_range(name, scenario, relation)
+    return wider
+
+
+def _default_range(name: str, scenario: Scenario, relation: Relation) -> Range:
+    value, info = scenario.numeric_fields()[name]
+    if not 0 < value < np.inf or info.annotation is int:
+        raise InputError(
+            f"Give a range for `{name}`: the constraint {relation.text!r} names it, and it is {value:g} here."
+        )
+    highest = min([bound for kind, bound in bounds_of(info) if kind.name in ("lt", "le")], default=np.inf)
+    return read_range(name, (value / _DEFAULT_SPAN, min(value * _DEFAULT_SPAN, highest * (1 - 1e-9))), scenario)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched over once equalities are used up: free fields, and fields that equalities then fix.
+
+    Attributes
+    ----------
+    ranges : all fields searched over.
+    fixed : fields with the equality that fixes each, in the order in which they follow from the free ones.
+    relations : all constraints, which a point must fulfil.
+    """
+
+    ranges: Mapping[str, Range]
+    fixed: Mapping[str, Relation]
+    relations: Sequence[Relation]
+
+    @property
+    def free(self) -> list[Range]:
+        """The ranges of the free fields."""
+        return [span for name, span in self.ranges.items() if name not in self.fixed]
+
+    def constants(self) -> list[str]:
+        """Return the fields that the constraints name and nobody searches over."""
+        names = dict.fromkeys(name for relation in self.relations for name in relation.names)
+        return [name for name in names if name not in self.ranges]
+
+    def complete(self, fields: Columns, length: int) -> tuple[dict[str, Floats], Booleans]:
+        """Return all fields, given the free ones and the constants, and where the constraints are fulfilled."""
+        columns = dict(fields)
+        feasible = np.ones(length, dtype=bool)
+        for name, relation in self.fixed.items():
+            columns[name], solved = _solve(relation, self.ranges[name], columns, length)
+            feasible &= solved
+        for relation in self.relations:
+            feasible &= relation.holds(columns)
+        return columns, feasible
+
+    def moved(self, name: str) -> Search | None:
+        """Return the search in which `name` is free, where another field can follow from the equality instead."""
+        if name not in self.fixed:
+            return self
+        fixed = _choose_fixed(self.ranges, list(self.fixed.values()), keep=name)
+        return None if fixed is None else Search(self.ranges, fixed, self.relations)
+
+
+def searches(ranges: Mapping[str, Range], relations: Sequence[Relation]) -> list[Search]:
+    """Return the searches whose best point is the best of all: one for each set of inequalities held as equalities."""
+    equalities = [relation for relation in relations if relation.is_equality]
+    others = [relation for relation in relations if not relation.is_equality]
+    found = []
+    for count in range(len(others) + 1):
+        for held in combinations(others, count):
+            fixed = _choose_fixed(ranges, [*equalities, *held])
+            if fixed is None and not count:
+                texts = " and ".join(repr(relation.text) for relation in equalities)
+                raise InputError(
+                    f"The equalities {texts} must each fix a field searched over that no earlier one uses."
+                )
+            if fixed is not None:
+                found.append(Search(ranges, fixed, relations))
+    return found
+
+
+def _choose_fixed(
+    ranges: Mapping[str, Range], equalities: Sequence[Relation], keep: str = ""
+) -> dict[str, Relation] | None:
+    """Return a field for each equality that it fixes and no earlier one names; None where there is none."""
+    fixed: dict[str, Relation] = {}
+    for number, relation in enumerate(equalities):
+        earlier = {name for other in equalities[:number] for name in other.names}
+        able = [name for name in ranges if name in relation.names and name not in earlier and name != keep]
+        if not able:
+            return None
+        fixed[able[-1]] = relation
+    return fixed
+
+
+def _solve(relation: Relation, span: Range, columns: Columns, length: int) -> tuple[Floats, Booleans]:
+    """Return where an equality holds along the range of a field, given the others, and whether it does at all."""
+    low, high = span.ends
+    scan = np.linspace(low, high, _SCAN)
+
+    def residual(coordinate: Floats, index: Indices) -> Floats:
+        others = {name: column[index] for name, column in columns.items()}
+        return relation.residual({**others, span.name: span.value(coordinate)})
+
+    everywhere = np.arange(length)
+    seen = np.stack([residual(np.full(length, t), everywhere) for t in scan], axis=1)
+    change = (seen[:, 1:] > 0) != (seen[:, :-1] > 0)
+    change &= np.isfinite(seen[:, 1:]) & np.isfinite(seen[:, :-1])
+    solved = change.any(axis=1)
+    values = np.full(length, span.low)
+    index = np.flatnonzero(solved)
+    if len(index):
+        left = np.argmax(change[index], axis=1)
+        turn = np.where(seen[index, left] > 0, 1.0, -1.0)
+        falling: Callable[[Floats, Indices], Floats] = lambda t, part: turn[part] * residual(t, index[part])  # noqa: E731
+        values[index] = span.value(crossing(falling, scan[left], scan[left + 1]))
+    return values, solved

@@ -1,0 +1,118 @@
+"""An observable of the limit as a function of fields, at all points of a grid at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.design.observable import Observable
+from giantstep.errors import InputError
+from giantstep.request import Request
+from giantstep.scenario import Scenario
+from giantstep.types import Booleans, Floats, Indices, Integers, Points
+
+_GENERAL = ("what", "theory", "dim", "tolerance", "seed")
+"""Keywords of `predict` that are no fields."""
+_MOST_POINTS = 4096
+"""Points answered in one batch; more of them need memory and save no time."""
+
+
+def request_limit(scenario: Scenario, grid: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> Request:
+    """Return what `predict` would be asked with these keywords."""
+    own = scenario.numeric_fields() if isinstance(scenario, Scenario) else {}
+    general = {name: keywords[name] for name in _GENERAL if name in keywords and name not in own}
+    rest = {name: value for name, value in keywords.items() if name not in general}
+    return Request(scenario, grid, rest, what=general.pop("what", None), dim=general.pop("dim", None), **general)
+
+
+class Limits:
+    """One observable at the rows of a grid, some of their fields replaced.
+
+    A call answers all points in one batch (one for each combination of names in the grid) and keeps count of what
+    was not solved, row by row.
+
+    Attributes
+    ----------
+    size : number of rows.
+    asked, failed : (size,) points asked for and points not solved, so far.
+    reasons : row -> why its first failed point was not solved.
+    """
+
+    def __init__(self, request: Request, observable: Observable) -> None:
+        self.request, self.observable = request, observable
+        self.settings = request.for_engine("limit", request.prepare())
+        self.size = request.grid.size
+        self._batches = list(request.grid.batches())
+        self._owner = np.empty(self.size, dtype=np.intp)
+        self._position = np.empty(self.size, dtype=np.intp)
+        for number, batch in enumerate(self._batches):
+            self._owner[batch.index] = number
+            self._position[batch.index] = np.arange(len(batch.index))
+        self.asked: Integers = np.zeros(self.size, dtype=np.int64)
+        self.failed: Integers = np.zeros(self.size, dtype=np.int64)
+        self.reasons: dict[int, str] = {}
+
+    def field(self, name: str, rows: Indices) -> Floats:
+        """Return a numeric field as the grid has it, at some rows."""
+        values = np.empty(len(rows))
+        for number, batch in enumerate(self._batches):
+            mine = self._owner[rows] == number
+            values[mine] = batch.points[name][self._position[rows[mine]]]
+        return values
+
+    def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
+        """Return the observable at `rows` with the fields `changes` replaced; NaN where it was not solved."""
+        parts = range(0, len(rows), _MOST_POINTS)
+        if len(parts) > 1:
+            blocks = [slice(start, start + _MOST_POINTS) for start in parts]
+            return np.concatenate(
+                [self(rows[b], {name: column[b] for name, column in changes.items()}) for b in blocks]
+            )
+        values = np.full(len(rows), np.nan)
+        for number, batch in enumerate(self._batches):
+            mine = np.flatnonzero(self._owner[rows] == number)
+            if not len(mine):
+                continue
+            places = self._position[rows[mine]]
+            points = {name: column[places] for name, column in batch.points.items()}
+            points.update({name: np.asarray(column, dtype=np.float64)[mine] for name, column in changes.items()})
+            values[mine] = self._answer(batch.scenario, points, rows[mine])
+        np.add.at(self.asked, rows, 1)
+        np.add.at(self.failed, rows[np.isnan(values)], 1)
+        return values
+
+    def _answer(self, scenario: Scenario, points: Points, rows: Indices) -> Floats:
+        values = np.full(len(rows), np.nan)
+        good = self._allowed(scenario, points, rows)
+        if not good.any():
+            return values
+        kept = {name: column[good] for name, column in points.items()}
+        answer = scenario.limit(kept, self.request.what, self.settings)
+        values[good] = self.observable.pick(answer, self.settings)
+        for row, reason in zip(rows[good], np.asarray(answer.status)):
+            if reason:
+                self.reasons.setdefault(int(row), str(reason))
+        return values
+
+    def _allowed(self, scenario: Scenario, points: Points, rows: Indices) -> Booleans:
+        """Tell which points the scenario takes (a ridgeless fit at the interpolation threshold is none)."""
+        try:
+            scenario.check_points(points)
+            return np.ones(len(rows), dtype=bool)
+        except InputError:
+            pass
+        good = np.ones(len(rows), dtype=bool)
+        for index, row in enumerate(rows):
+            try:
+                scenario.check_points({name: column[index : index + 1] for name, column in points.items()})
+            except InputError as error:
+                good[index] = False
+                self.reasons.setdefault(int(row), str(error))
+        return good
+
+    def failure(self, row: int) -> str:
+        """Say how many points of a row were not solved, and why the first was not."""
+        reason = self.reasons.get(row, "the observable is not a number")
+        return f"{self.failed[row]} of {self.asked[row]} points were not solved (first reason: {reason})"

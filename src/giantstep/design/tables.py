@@ -1,0 +1,135 @@
+"""Results of design questions: datasets that print as a table in plain text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import xarray
+
+_MOST_ROWS = 40
+"""Rows printed; the middle of a longer table is left out, and said so."""
+
+
+class DesignResult(xarray.Dataset):
+    """A Dataset whose `str` is a table: a headline, a row for each point of the grid, the remarks.
+
+    Its attribute ``headline`` is the first line and ``shown`` lists the columns, as JSON.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return result_text(self) if "shown" in self.attrs else repr(self)
+
+
+def result_text(result: xarray.Dataset) -> str:
+    """Return a result of a design question as plain text."""
+    shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
+    grid = [str(dim) for dim in result["converged"].dims]
+    lines = [str(result.attrs["headline"]), ""]
+    lines += _rows(result, shown, grid) if grid else _single(result, shown)
+    remarks = _remarks(result, grid)
+    return "\n".join([*lines, "", *_cut(remarks)] if remarks else lines)
+
+
+def _rows(result: xarray.Dataset, shown: Sequence[str], grid: Sequence[str]) -> list[str]:
+    """Return a row for each point of a grid."""
+    points = [result.isel(index) for index in _places(result, grid)]
+    return _table([{**_place(point, grid), **_cells(point, shown)} for point in points])
+
+
+def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
+    """Return the numbers of one point, and a row for each entry of the variables that have some."""
+    wide = [name for name in shown if result[name].dims]
+    dims = list(dict.fromkeys(str(dim) for name in wide for dim in result[name].dims))
+    labels = {str(label) for dim in dims for label in result[dim].values}
+    lines = [f"{name} = {_cell(name, result[name].values[()])}" for name in shown if name not in {*wide, *labels}]
+    for dim in dims:
+        rows = []
+        for index, label in enumerate(result[dim].values):
+            value = {"value": _cell("", result[str(label)].values[()])} if str(label) in shown else {}
+            entries = {n.replace("_", " "): _cell(n, result[n].values[index]) for n in wide if dim in result[n].dims}
+            rows.append({dim: str(label), **value, **entries})
+        lines += ["", *_table(rows)]
+    return lines
+
+
+def _remarks(result: xarray.Dataset, grid: Sequence[str]) -> list[str]:
+    remarks = []
+    for index in _places(result, grid):
+        point = result.isel(index)
+        where = ", ".join(f"{dim} = {value}" for dim, value in _place(point, grid).items())
+        said = [str(point[name].values) for name in ("status", "remark") if name in point]
+        remarks += [f"{where}: {text}" if where else text for text in said if text]
+    return remarks
+
+
+def _places(result: xarray.Dataset, grid: Sequence[str]) -> Iterator[dict[str, int]]:
+    for index in np.ndindex(*(result.sizes[dim] for dim in grid)):
+        yield dict(zip(grid, index))
+
+
+def _place(point: xarray.Dataset, grid: Sequence[str]) -> dict[str, str]:
+    return {dim: _cell(dim, point[dim].values[()]) for dim in grid if dim in point.coords}
+
+
+def _cells(point: xarray.Dataset, shown: Sequence[str]) -> dict[str, str]:
+    """Return the columns of one point; a variable with own dimensions has a column for each entry."""
+    cells = {}
+    for name in shown:
+        own = [str(dim) for dim in point[name].dims]
+        for index in np.ndindex(*(point.sizes[dim] for dim in own)):
+            entry = dict(zip(own, index))
+            label = ", ".join(str(point[dim].values[position]) for dim, position in entry.items())
+            head = name.replace("_", " ") if name in _HEADS else name
+            cells[f"{head} {label}".strip()] = _cell(name, point[name].isel(entry).values[()])
+    return cells
+
+
+_HEADS = ("worse_at_half", "worse_at_twice", "derivative", "elasticity")
+"""Variables whose columns are headed by words, the entry behind them."""
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, str | np.str_):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    number = float(value)
+    if math.isnan(number):
+        return "-"
+    if name.startswith("worse_at"):
+        return "-" if math.isinf(number) else f"{number if abs(number) >= 1e-6 else 0.0:+.3g}%"
+    return format(number, ".6g")
+
+
+def _table(rows: Sequence[dict[str, str]]) -> list[str]:
+    heads = [head for head in dict.fromkeys(head for row in rows for head in row)]
+    heads = [head for head in heads if any(row.get(head, "-") != "-" for row in rows)]
+    cells = [heads, *_cut([[row.get(head, "-") for head in heads] for row in rows])]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
+    words = [column for column in range(len(heads)) if _is_words([line[column] for line in cells[1:]])]
+    return [
+        "  ".join(
+            cell.ljust(width) if column in words else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def _is_words(cells: Sequence[str]) -> bool:
+    return not any(cell[:1].isdigit() or cell[:1] in "+-" for cell in cells)
+
+
+def _cut(lines: list[Any]) -> list[Any]:
+    if len(lines) <= _MOST_ROWS:
+        return lines
+    half = _MOST_ROWS // 2
+    gap = f"({len(lines) - _MOST_ROWS} more)"
+    middle = [gap, *[""] * (len(lines[0]) - 1)] if isinstance(lines[0], list) else gap
+    return [*lines[:half], middle, *lines[-half:]]
