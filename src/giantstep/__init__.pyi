@@ -32,6 +32,7 @@ from giantstep.families.subspace_clustering.scenario import SubspaceClustering a
 from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load
 from giantstep.files import save as save
+from giantstep.forecast import forecast as forecast
 from giantstep.gaussian import Function as Function
 from giantstep.gaussian import Target as Target
 from giantstep.learnability.exponents import exponents as exponents

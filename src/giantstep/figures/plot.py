@@ -62,9 +62,10 @@ def plot(
     target = None if path is None else checked_path(path)
     reading = Reading(result)
     question = reading.question()
-    if question is not None and question.figure and variables is None and x is None and axes is None:
+    own = question.figure if question is not None else str(result.attrs.get("figure", ""))
+    if own and variables is None and x is None and axes is None:
         with style():
-            figure = _own_figure(question.figure)(result)
+            figure = _own_figure(own)(result)
             if target is not None:
                 save_figure(figure, target)
         return figure
@@ -81,9 +82,10 @@ def plot(
 
 def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
     """Return the function that draws a figure which questions ask for by name."""
+    from giantstep.figures.learning_curve import draw_learning_curve
     from giantstep.figures.phase_diagram import draw_phase_diagram
 
-    return {"phase-diagram": draw_phase_diagram}[name]
+    return {"phase-diagram": draw_phase_diagram, "forecast": draw_learning_curve}[name]
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:

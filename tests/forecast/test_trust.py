@@ -1,0 +1,111 @@
+"""The statement whether to believe a forecast: what it must notice, and what it must not."""
+
+import json
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+
+
+def numbers(table):
+    return json.loads(table.attrs["trust_numbers"])
+
+
+def linear(rng, features):
+    return features @ rng.standard_normal(features.shape[1]) / np.sqrt(features.shape[1]) + rng.standard_normal(
+        len(features)
+    )
+
+
+def test_even_rows_are_good():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((600, 60))
+    t = gs.forecast(features, linear(rng, features), ridge=[1.0, 30.0], samples=[150, 600])
+    assert numbers(t)["verdicts"] == ["good", "good"]
+    assert t.attrs["trust"].startswith("Good at ridge") and "(se_total) at n = 600" in t.attrs["trust"]
+    assert "trained on these rows" in t.attrs["trust"] and "groups=" in t.attrs["trust"]
+    assert t["verdict"].values.tolist() == [["good", "good"]] * 2
+
+
+def test_total_errors_have_what_the_probes_show():
+    rng = np.random.default_rng(1)
+    features = rng.standard_normal((300, 60)) * rng.standard_t(2.2, 300)[:, None]
+    with pytest.warns(gs.GiantstepWarning, match="Do not trust this forecast"):
+        t = gs.forecast(features, linear(rng, features), ridge=[1.0, 30.0], samples=[75, 150, 300])
+    found = numbers(t)
+    excess = np.max([np.maximum(np.abs(probe["gap"]) - probe["se"], 0) for probe in found["probes"]], axis=0)
+    limit = t.sel(source="limit")
+    total = np.sqrt(limit["mse_se"] ** 2 + (limit["mse"] * excess) ** 2)
+    np.testing.assert_allclose(limit["mse_se_total"], total)
+    gap = (t["mse"][0] / t["mse"][1] - 1).sel(samples=75).values
+    np.testing.assert_allclose(found["probes"][0]["gap"], gap, rtol=1e-9)
+    assert found["leverage_cv"][0] > 0.5 and "look at rows" in t.attrs["trust"]
+    assert len(found["outliers"]) == 5
+
+
+def test_copies_are_counted_and_seen():
+    rng = np.random.default_rng(2)
+    features = np.repeat(rng.standard_normal((300, 150)), 2, axis=0)
+    labels = np.repeat(linear(rng, features[::2]), 2)
+    with (
+        pytest.warns(gs.GiantstepWarning, match="300 of 600 rows of the features are exact copies"),
+        pytest.warns(gs.GiantstepWarning, match="Do not trust this forecast"),
+    ):
+        t = gs.forecast(features, labels, ridge=1.0, samples=600)
+    assert numbers(t)["verdicts"] == ["do not trust"] and numbers(t)["duplicates"] == 300
+    assert "300 rows are exact copies" in t.attrs["trust"]
+
+
+def test_groups_stay_on_one_side():
+    """Rows of a patient share noise: leave-one-out sees it, an experiment that keeps patients together does not."""
+    rng = np.random.default_rng(3)
+    patient = np.repeat(np.arange(60), 6)
+    own = rng.standard_normal((60, 40))
+    features = own[patient] + 0.1 * rng.standard_normal((360, 40))
+    labels = rng.standard_normal(60)[patient] + 0.1 * rng.standard_normal(360)
+    measured = []
+    for groups in (None, patient):
+        with pytest.warns(gs.GiantstepWarning, match="Do not trust"):
+            t = gs.forecast(features, labels, ridge=1.0, samples=180, groups=groups)
+        measured.append(t["mse"].sel(source="experiment").item())
+    assert measured[1] > 1.5 * measured[0]
+
+
+def test_without_an_experiment_nothing_is_judged():
+    rng = np.random.default_rng(4)
+    features = rng.standard_normal((100, 10))
+    t = gs.forecast(features, linear(rng, features), ridge=1.0, samples=50, trials=0)
+    assert t["verdict"].item() == "not judged" and t["source"].values.tolist() == ["limit"]
+    assert "the method was not tried" in t.attrs["trust"]
+    with pytest.raises(gs.InputError):
+        gs.agreement(t)
+
+
+def test_more_trials_are_made_until_a_probe_is_precise():
+    rng = np.random.default_rng(5)
+    features = rng.standard_normal((80, 10))
+    t = gs.forecast(features, linear(rng, features), ridge=1.0, samples=[20, 30, 40])
+    assert t["trials_done"].values.tolist()[1] == 8 and t["trials_done"].values[0] > 8
+
+
+def test_very_uneven_rows_are_not_trusted_beyond_their_number():
+    rng = np.random.default_rng(6)
+    features = rng.standard_normal((60, 55)) * (0.05 + (np.arange(60) < 8) * 5.0)[:, None]
+    labels = rng.standard_normal(60)
+    t = gs.forecast(features, labels, ridge=0.01, samples=[30, 240], trials=0)
+    assert t["loo_over_gcv"].values[1, 0] > 1.5
+    assert t["verdict"].values[1, 0] == "do not trust; between gcv and mse"
+
+
+def test_copies_do_not_make_interpolation_look_like_least_squares():
+    rng = np.random.default_rng(7)
+    features, labels = rng.standard_normal((30, 60)), rng.standard_normal(30)
+    with (
+        pytest.warns(gs.GiantstepWarning, match="1 of 31 rows of the features are exact copies"),
+        pytest.warns(gs.GiantstepWarning, match="31 rows do not determine this"),
+    ):
+        t = gs.forecast(
+            np.vstack([features, features[:1]]), np.append(labels, labels[0]), ridge=[0.01, 1e4], samples=200, trials=0
+        )
+    assert t.attrs["kappa_min"] > 0 and t["converged"].values.tolist() == [[False, True]]
