@@ -71,10 +71,8 @@ class Bulk(Protocol):
 
     - `solve` finds R of (4.3) by Newton and returns S = beta V1 = int PB o S(lambda) dmu of (4.4), with G(lambda) as
       `g`;
-    - `tangents` is (4.8): `matrix` and `apply` with dH = PB o A, `kernel` with (mu1^T [PB o S] mu1)^2 and, in E and Mi,
-      (S_qq' B_q' mu1_q')^2 lambda and G o G integrated over dmu; `push` and `covariance` are those of `IsotropicBulk`,
-      because the coordinates Qx and Qr enter the features as unlearnt directions (with h1_l = 0 for Qr), which makes
-      (4.5), (4.6) those of few_steps_readout;
+    - `tangents` is (4.8): `matrix` and `apply` with dH = PB o A; `covariance` and `push` eliminate the directions that
+      no function sees, see `input_spread`;
     - `row_norm` is int PB_qq dmu.
     """
 

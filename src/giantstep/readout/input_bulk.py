@@ -10,7 +10,8 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import packing
-from giantstep.readout.isotropic_bulk import MAX_STEPS, IsotropicBulk
+from giantstep.readout.input_spread import InputSpread
+from giantstep.readout.isotropic_bulk import MAX_STEPS
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
@@ -26,6 +27,8 @@ class InputBulk:
     """PB = lambda B_q B_q' at the J atoms (J, k, k)."""
     masses: Floats
     """Masses of the atoms (J,), of sum 1."""
+    spread: InputSpread
+    """How the channels act: their coefficients in the features are those of (Q^T tau_q, y_q)."""
 
     chunk: ClassVar[int] = 16
     packed_only: ClassVar[bool] = True
@@ -73,7 +76,7 @@ class InputBulk:
 
     def _average(self, matrices: Array) -> Array:
         """Return int dmu of matrices at the atoms (B, J, k, k)."""
-        return np.einsum("j,bjqr->bqr", self.masses, matrices)
+        return np.tensordot(matrices, self.masses, (1, 0))
 
     def _mixing(self, Vh1: Array, R: Array) -> tuple[Array, Array]:
         """Return H = PB o Vh1 and I + H diag(R), flattened over points and atoms."""
@@ -99,8 +102,9 @@ class InputBulk:
         return InputTangents(self, response)
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
-        """Return P = diag(omega R): the coefficients of the channels are independent."""
-        return IsotropicBulk().covariance(response, omega)
+        """Return P, in which the silent directions are counted; nothing of the error is absorbed."""
+        P = self.spread.covariance(response)
+        return P, np.zeros_like(P)
 
 
 @dataclass
@@ -126,33 +130,37 @@ class InputTangents:
 
     @cached_property
     def matrix(self) -> Array:
-        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K), direction by direction."""
-        R = self.response.R
-        count, k = R.shape
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
+        count, k = self.response.R.shape
         coordinates = packing(k)
-        columns = []
-        for direction in np.eye(len(coordinates.rows) + k):
-            dVh1, dD = coordinates.unpack(direction[None])
-            dS, dR = self.apply(np.repeat(dVh1, count, axis=0), np.repeat(dD, count, axis=0))
-            columns.append(coordinates.pack(dS, dR))
-        return np.stack(columns, axis=2)
+        size = len(coordinates.rows) + k
+        A, e = (np.broadcast_to(part, (count, *part.shape)) for part in coordinates.unpack(np.eye(size)))
+        dS, dR = self._along(A, e)
+        columns = coordinates.pack(dS.reshape(-1, k, k), dR.reshape(-1, k))
+        return np.swapaxes(columns.reshape(count, size, size), 1, 2)
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""
-        S, Th = self._at_atoms
-        R, product = self.response.R, self.bulk.product
-        dH = product * A[:, None]
-        pushed = np.einsum("j,bjqi,bjqr,bjri->bi", self.bulk.masses, Th, dH, Th, optimize=True)
-        weighted = (R**2 / self.response.block_width) * (e + pushed)
-        delta = solve_each(self.transfer, weighted[:, :, None])[:, :, 0]
-        moved = S @ dH @ S + (S * (delta / R**2)[:, None, None, :]) @ S
-        return self.bulk._average(product * moved), delta
+        dS, dR = self._along(A[:, None], e[:, None])
+        return dS[:, 0], dR[:, 0]
+
+    def _along(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along several directions of every point, A (B, N, k, k) and e (B, N, k)."""
+        S, Th = (array[:, None] for array in self._at_atoms)
+        R, product, masses = self.response.R, self.bulk.product, self.bulk.masses
+        dH = product * A[:, :, None]
+        pushed = masses @ np.sum(Th * (dH @ Th), axis=3)
+        weighted = (R**2 / self.response.block_width)[:, None] * (e + pushed)
+        delta = np.swapaxes(solve_each(self.transfer, np.swapaxes(weighted, 1, 2)), 1, 2)
+        moved = S @ dH @ S + (S * (delta / R[:, None] ** 2)[:, :, None, None, :]) @ S
+        return np.tensordot(product * moved, masses, (2, 0)), delta
 
     def kernel(self, mu1: Floats, mu2: Floats) -> Array:
         """There is no kernel form over a spectrum of inputs."""
         raise NotImplementedError
 
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
-        """Return what the signal leaves in (Q1, Q2): the last terms of e in (4.7)."""
-        paid = paid + (x**2 / omega).reshape(len(x), -1, paid.shape[1]).sum(axis=1)
-        return self.apply(np.zeros((len(x), paid.shape[1], paid.shape[1])), paid / self.response.R**2)
+        """Return what the signal leaves in (Q1, Q2): the last terms of e in (4.7), and of (4.6) the silent tau."""
+        squares, silent = self.bulk.spread.paid(self.response, dual)
+        Q1, Q2 = self.apply(np.zeros_like(silent), (paid + squares) / self.response.R**2)
+        return Q1 + silent, Q2

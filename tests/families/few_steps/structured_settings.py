@@ -67,3 +67,21 @@ PLANES = {
            (0.87915399, 0.2436467, 1.3780494), 0.879596),
 }  # fmt: skip
 """Two learnt directions."""
+
+ATOMS = np.arange(1.0, 401)
+TRAILING = (ATOMS > 200).astype(float)
+MANY = {
+    "N": (network("relu", T1, gs.PowerLaw(0.4, 0.4), SIGNS, [2], (2, 1, 0.05, 0.05)),
+          (0.89763054, 0.2888327, 1.8502591), 0.898304),
+    "O": (network("tanh(z + 0.5)", T2, gs.InputBlocks(ATOMS**-0.4, [1 / 400] * 400, TRAILING), ([0.6, 0.4], [1, -1]),
+                  [3], (1.5, 1.2, 0.05, 0.05)), (0.52640548, 0.1680488, 1.1123396), 0.527468),
+    "Q": (network("relu", "sin(z)", gs.PowerLaw(0.8, 0.5), ONE, [], (0.6, 1.5, 0.01, 0.05)),
+          (0.48144592, 0.0025615, 0.8352371), 0.481446),
+}  # fmt: skip
+"""400 atoms."""
+LOW_RANK = {
+    "K": (network("tanh", "sin(z)", gs.PowerLaw(0.8, 0.5), ONE, [3], (2, 1, 0.05, 0.05)), 0.41312944),
+    "L": (network("relu", T1, gs.InputBlocks(ATOMS**-0.8, [1 / 400] * 400, TRAILING), SIGNS, [3], (2, 1, 0.05, 0.05)),
+          0.71512185),
+}  # fmt: skip
+"""Outside the range of the bare theory, at d = 400."""

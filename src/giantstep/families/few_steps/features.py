@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from giantstep.families.few_steps.trajectory import (
     Classes,
+    Directions,
     Network,
     conditional_target,
     independent_spread,
@@ -13,29 +16,42 @@ from giantstep.families.few_steps.trajectory import (
     split_directions,
 )
 from giantstep.readout import Equations, Features, InputBulk, solve_signal
-from giantstep.readout.bulk import Bulk
+from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.input_spread import InputSpread
 from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.types import Floats
+
+UNPENALISED = 1e10
+"""R of a width at which coefficients of the channels cost nothing."""
 
 
 def describe_features(network: Network, classes: Classes, leading: bool = False) -> Features:
     """Return the features of these classes and the target on a rule in the learnt directions; one parameter set.
 
-    mu1 is B_q D_1 for one atom, so that the bulk rows are unit vectors, and D_1 for inputs with a covariance. With
-    `leading` the first axis of kappa is the direction along which the classes have moved most.
+    For one atom mu1 is B_q D_1, so that the bulk rows are unit vectors, and the channels are the variables of the
+    spread. For inputs with a covariance mu1 is D_1, and the channels are Q^T tau_q and y_q of structured_inputs (4.5):
+    `describe_bulk` knows what they cost. With `leading` the first axis of kappa is the direction along which the
+    classes have moved most.
     """
     s = scale_of(network, classes)
-    basis = split_directions(classes, network.target)
-    if leading:
-        basis = basis.along_leading(np.sqrt(network.pi)[:, None] * classes.U)
+    basis = _basis(network, classes, leading)
     given = conditional_target(network, classes, basis)
     moments = network.activation.moments(classes.U @ basis.learnt @ given.nodes.T, s[:, None])
     slope = moments.slope / s[:, None]  # D_1
     JU, Js = independent_spread(network, classes)
-    T0 = np.einsum("qmc,nm,qn->cqn", basis.learnt.T @ JU, given.nodes, slope)
+    h1, unit = given.h1.T, np.ones(len(s))
+    if _isotropic(network):
+        unit = classes.B[:, 0]
+        rest = np.concatenate([basis.rest, basis.silent()], axis=1)
+        h1 = np.pad(h1, ((0, rest.shape[1] - len(h1)), (0, 0)))
+        along, across = basis.learnt.T @ JU, rest.T @ JU
+    else:  # unit vectors: one for each direction, the last one for y
+        m, L = basis.learnt.shape[1], basis.rest.shape[1]
+        units = np.broadcast_to(np.eye(m + L + 1), (len(s), m + L + 1, m + L + 1))
+        along, across, Js = units[:, :m], units[:, m : m + L], units[:, -1]
+    T0 = np.einsum("qmc,nm,qn->cqn", along, given.nodes, slope)
     T0 += np.einsum("qc,qn->cqn", Js, moments.curvature)
-    unit = classes.B[:, 0] if len(network.inputs.masses) == 1 else np.ones(len(s))
-    Jp = np.einsum("qlc,q->lcq", basis.rest.T @ JU, 1 / unit)
+    Jp = np.einsum("qlc,q->lcq", across, 1 / unit)
     flat = T0.shape[0] * T0.shape[1]
     return Features(
         pi=network.pi,
@@ -47,19 +63,32 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
         omega=np.ones((1, flat)),
         Jp=Jp.reshape(1, -1, flat),
         h=given.h[None],
-        h1=given.h1.T[None],
+        h1=h1[None],
         hh=given.square[None] + network.noise,
         kappa=given.nodes.T[None],
     )
 
 
-def describe_bulk(network: Network, classes: Classes) -> Bulk:
+def _isotropic(network: Network) -> bool:
+    return len(network.inputs.masses) == 1
+
+
+def _basis(network: Network, classes: Classes, leading: bool) -> Directions:
+    basis = split_directions(classes, network.target)
+    return basis.along_leading(np.sqrt(network.pi)[:, None] * classes.U) if leading else basis
+
+
+def describe_bulk(network: Network, classes: Classes, leading: bool = False) -> Bulk:
     """Return the law of the bulk rows that belongs to `describe_features`."""
     inputs = network.inputs
-    if len(inputs.masses) == 1:
+    if _isotropic(network):
         return IsotropicBulk()
     B = classes.B.T
-    return InputBulk(inputs.eigenvalues[:, None, None] * B[:, :, None] * B[:, None, :], inputs.masses)
+    product = inputs.eigenvalues[:, None, None] * B[:, :, None] * B[:, None, :]
+    diagonal = np.sqrt(inputs.coordinate_eigenvalues) * classes.B[:, inputs.atoms]
+    seen = np.concatenate(_basis(network, classes, leading), axis=1)
+    spread = InputSpread(*independent_spread(network, classes), diagonal, seen)
+    return InputBulk(product, inputs.masses, spread)
 
 
 def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float]:
@@ -75,10 +104,20 @@ def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float
     Vh1, Vh2 = features.moments(weights)
     start = equations.bulk.start(Vh2.min(axis=1), equations.block_width)
     response = equations.bulk.solve(Vh1, Vh2, equations.block_width, start)
+    all_data = _unexplained(equations, response, weights)
+    if not isinstance(bulk, InputBulk) or bulk.spread.free:
+        return all_data, _distance(features)
+    free = dataclasses.replace(response, R=np.full_like(response.R, UNPENALISED))
+    return all_data, float(_unexplained(equations, free, weights)[0])
+
+
+def _unexplained(equations: Equations, response: Response, weights: Floats) -> Floats:
+    """Return what the means and channels with the penalties of this response do not explain of the labels."""
+    features = equations.features
     psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
-    signal = solve_signal(equations, response, weights, features.h, psih, 0.0 * ones)
+    signal = solve_signal(equations, response, weights, features.h, psih, np.zeros(len(weights)))
     explained = signal.c0 * features.h + np.sum(features.h1 * signal.c1, axis=1)
-    return np.sum(features.weights * (features.hh - explained), axis=1), _distance(features)
+    return np.sum(features.weights * (features.hh - explained), axis=1)
 
 
 def _distance(features: Features) -> float:

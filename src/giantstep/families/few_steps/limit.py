@@ -211,7 +211,7 @@ def _read_outs(
     points = table.points
     for time, classes in enumerate(group.path):
         features = describe_features(group.network, classes, leading)
-        bulk = describe_bulk(group.network, classes)
+        bulk = describe_bulk(group.network, classes, leading)
         for noise in np.unique(points["noise"][group.index]):
             index = group.index[points["noise"][group.index] == noise]
             labelled = dataclasses.replace(features, hh=features.hh - group.network.noise + noise)

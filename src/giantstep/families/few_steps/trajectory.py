@@ -27,6 +27,8 @@ DIVERGED = 1e8
 CANCELLED = 1e-6
 MOST_LEARNT = 3
 """Learnt directions over which product rules are affordable."""
+FEW_AXES = 12
+"""Coordinates up to which learnt directions are chosen near the axes."""
 TOO_MANY = f"more than {MOST_LEARNT} learnt directions: a product rule over them would be too large"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
 CANCELS = "the step cancels the initial weights of a class (s = 0)"
@@ -126,7 +128,7 @@ def independent_spread(network: Network, classes: Classes) -> tuple[Floats, Floa
 
 
 class Directions(NamedTuple):
-    """An orthonormal basis of R^R: learnt (R, m), then the rest (R, L), directions that no target sees last."""
+    """Orthonormal directions of R^R: learnt (R, m), and the rest of what the targets see (R, L)."""
 
     learnt: Floats
     rest: Floats
@@ -140,6 +142,12 @@ class Directions(NamedTuple):
         signs = np.sign(learnt[np.argmax(np.abs(learnt), axis=0), np.arange(learnt.shape[1])])
         return Directions(learnt * signs, self.rest)
 
+    def silent(self) -> Floats:
+        """Return the directions that are neither learnt nor seen by a target, as columns, near the axes."""
+        R, both = len(self.learnt), np.concatenate(self, axis=1)
+        projector = np.eye(R) - both @ both.T
+        return _orthonormal([projector @ axis for axis in np.eye(R)], R - both.shape[1], R)
+
 
 def split_directions(classes: Classes, target: Target) -> Directions:
     """Return a basis of the span of the rows of U and of what is left, near the axes where there is a choice.
@@ -152,13 +160,11 @@ def split_directions(classes: Classes, target: Target) -> Directions:
     span = rows[values > LEARNT * max(1.0, float(values.max(initial=0.0)))]
     normals = [np.array(plane.normal) @ frame for plane in target.planes]
     inside = [n for n in normals if np.linalg.norm(n - span.T @ (span @ n)) < 1e-9] if len(span) else []
-    learnt = _orthonormal([*inside, *(span.T @ (span @ axis) for axis in np.eye(R)), *span], len(span), R)
+    axes = [span.T @ (span @ axis) for axis in np.eye(R)] if R <= FEW_AXES else []
+    learnt = _orthonormal([*inside, *axes, *span], len(span), R)
     left = frame - frame @ learnt @ learnt.T  # what is left of the targets
     seen = int(np.sum(np.linalg.svd(left, compute_uv=False) > 1e-9))
-    unlearnt = _orthonormal(list(left), seen, R)
-    projector = np.eye(R) - learnt @ learnt.T - unlearnt @ unlearnt.T
-    silent = _orthonormal([projector @ axis for axis in np.eye(R)], R - len(span) - seen, R)
-    return Directions(learnt, np.concatenate([unlearnt, silent], axis=1))
+    return Directions(learnt, _orthonormal(list(left), seen, R))
 
 
 def _orthonormal(vectors: Sequence[Floats], count: int, R: int) -> Floats:
@@ -228,7 +234,7 @@ def _move(
     B = classes.B[q] * growth
     JU, JB, Js = classes.JU[q], classes.JB[q], classes.Js[q]
     bend = linear @ JU + s * residual.mean(D[4]) * Js
-    moved_U = JU + e * pull[:, None] * (residual.quadratic(D[2]) @ JU + s * np.outer(linear, Js))
+    moved_U = JU + e * pull[:, None] * (residual.quadratic(D[2], JU) + s * np.outer(linear, Js))
     moved_B = JB * growth[:, None] + e * (slope * classes.B[q])[:, None] * bend
     new_s = np.sqrt(inputs.average(lam * B**2))
     moved_s = inputs.average((lam * B)[None, :] * moved_B.T) / new_s
@@ -251,7 +257,8 @@ class _Residual:
         weighted = self.given.weights * f
         return self.turn @ np.concatenate([(weighted * self.res) @ self.given.nodes, weighted @ self.given.h1])
 
-    def quadratic(self, f: Floats) -> Floats:
+    def quadratic(self, f: Floats, columns: Floats) -> Floats:
+        """Return E[res f zt zt^T] columns: E[res f] times them beside the directions that res depends on."""
         given, weighted = self.given, self.given.weights * f
         m, L = given.nodes.shape[1], given.h1.shape[1]
         matrix = np.empty((m + L, m + L))
@@ -259,7 +266,8 @@ class _Residual:
         matrix[:m, m:] = (given.nodes * weighted[:, None]).T @ given.h1
         matrix[m:, :m] = matrix[:m, m:].T
         matrix[m:, m:] = np.einsum("n,nij->ij", weighted, given.h2) - (weighted @ self.output) * np.eye(L)
-        return self.turn @ matrix @ self.turn.T
+        inside = self.turn.T @ columns
+        return self.mean(f) * (columns - self.turn @ inside) + self.turn @ (matrix @ inside)
 
     def power(self, noise: float) -> Floats:
         """Return E[(y - f)^2 | kappa]."""

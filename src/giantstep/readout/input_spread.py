@@ -1,0 +1,144 @@
+"""How the coefficients of the channels act on inputs with a covariance, with the silent directions eliminated.
+
+A class spreads by tau_q = JU_q t_q in R whitened coordinates and y_q = Js_q t_q, structured_inputs (4.5). The fit sees
+v = (Q^T tau, y) only, Q the learnt directions and those of the target; what goes into the other R - m - L' coordinates
+is an error without use, and t costs sum_c t_qc^2/R_q. Minimised over t at given v, both are v^T P^-1 v with
+
+    P = W D W^T - W D J^T M J D W^T,   D = diag R,   W = (Q^T JU, Js),   M = [(Vh1 x 1)^-1 + J D J^T]^-1,
+
+M inverted on the complement of Q.
+JU_q is a diagonal and a matrix of low rank, so that M is k x k algebra in every coordinate and a small system.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.readout.bulk import Response
+from giantstep.solve import solve_each
+from giantstep.types import Array, Floats
+
+_PROBES = 24
+_RANK = 1e-13
+_FLOOR = 1e-13
+"""Added to Vh1, relative to its size, where several classes may make it singular."""
+
+
+@dataclass(frozen=True)
+class InputSpread:
+    """The spread of k classes in R coordinates with C channel variables, and the m + L' directions that a fit sees."""
+
+    JU: Floats  # (k, R, C)
+    Js: Floats  # (k, C)
+    diagonal: Floats  # (k, R): JU without it, in its last R columns, has a low rank
+    seen: Floats  # (R, m + L'), orthonormal columns
+
+    @cached_property
+    def rows(self) -> Floats:
+        """W_q = (Q^T JU_q, Js_q), (k, m + L' + 1, C)."""
+        return np.concatenate([self.seen.T @ self.JU, self.Js[:, None, :]], axis=1)
+
+    @cached_property
+    def gram(self) -> Floats:
+        """W_q W_q^T (k, m + L' + 1, m + L' + 1)."""
+        return self.rows @ np.swapaxes(self.rows, 1, 2)
+
+    @cached_property
+    def pushed(self) -> Floats:
+        """JU_q W_q^T (k, R, m + L' + 1)."""
+        return self.JU @ np.swapaxes(self.rows, 1, 2)
+
+    @property
+    def free(self) -> bool:
+        """Whether t can make every v without a silent part: y_q moves while tau_q stands still."""
+        R = self.seen.shape[0]
+        own, theta = self.JU[:, :, -R:], self.JU[:, :, :-R]
+        standing = self.Js[:, :-R] - (self.Js[:, None, -R:] @ np.linalg.solve(own, theta))[:, 0]
+        size = np.linalg.norm(self.Js, axis=1)
+        return bool(np.all(np.linalg.norm(standing, axis=1) > 1e-9 * np.where(size > 0, size, 1.0)))
+
+    @cached_property
+    def low_rank(self) -> tuple[Floats, Floats]:
+        """F (k, R, 2f) and inverse E (k, 2f, 2f) of JU_q JU_q^T - diagonal^2 = F_q E_q F_q^T."""
+        parts = [_factor(self.JU[q], self.diagonal[q]) for q in range(len(self.JU))]
+        f = max(left.shape[1] for left, _ in parts)
+        k, R = self.diagonal.shape
+        F, inverse = np.zeros((k, R, 2 * f)), np.zeros((k, 2 * f, 2 * f))
+        for q, (left, right) in enumerate(parts):  # E = [[Z Z^T, 1], [1, 0]]; idle columns of F cost nothing
+            n = left.shape[1]
+            F[q, :, :n] = left
+            F[q, :, f : f + n] = self.diagonal[q][:, None] * right[:, -R:].T
+            inverse[q, :f, f:] = inverse[q, f:, :f] = np.eye(f)
+            inverse[q, f : f + n, f : f + n] = -right @ right.T
+        return F, inverse
+
+    def silenced(self, response: Response, vectors: Array) -> Array:
+        """Apply M to vectors (B, k, R, N)."""
+        R, Vh1 = response.R, response.Vh1
+        count, k = R.shape
+        if k > 1:
+            size = np.abs(np.einsum("bqq->b", Vh1))
+            Vh1 = Vh1 + _FLOOR * size[:, None, None] * np.eye(k)
+        F, inverse = self.low_rank
+        squares = R[:, None, :] * (self.diagonal**2).T  # (B, R, k)
+        mixing = np.eye(k) + Vh1[:, None] * squares[:, :, None, :]
+        wide = np.broadcast_to(Vh1[:, None], mixing.shape).reshape(-1, k, k)
+        Y = solve_each(mixing.reshape(-1, k, k), wide).reshape(count, -1, k, k)  # in every coordinate
+        basis = np.concatenate([F, np.broadcast_to(self.seen, (k, *self.seen.shape))], axis=2)  # (k, R, f')
+        width, f = basis.shape[2], F.shape[2]
+        system = np.einsum("bcqr,qcf,rcg->bqfrg", Y, basis, basis, optimize=True)
+        for q in range(k):
+            system[:, q, :f, q, :f] += inverse[q] / R[:, q, None, None]
+        through = np.einsum("bcqr,brcn->bqcn", Y, vectors, optimize=True)
+        right = np.einsum("qcf,bqcn->bqfn", basis, through).reshape(count, k * width, -1)
+        solved = solve_each(system.reshape(count, k * width, k * width), right).reshape(count, k, width, -1)
+        lifted = np.einsum("rcg,brgn->brcn", basis, solved, optimize=True)
+        return through - np.einsum("bcqr,brcn->bqcn", Y, lifted, optimize=True)
+
+    def covariance(self, response: Response) -> Array:
+        """Return P (B, X, X), channel after channel: the entry c k + q belongs to coefficient c of class q."""
+        R = response.R
+        count, k = R.shape
+        n = self.rows.shape[1]
+        right = np.zeros((count, k, self.seen.shape[0], k, n), R.dtype)
+        for q in range(k):
+            right[:, q, :, q] = R[:, q, None, None] * self.pushed[q]
+        through = self.silenced(response, right.reshape(count, k, -1, k * n)).reshape(right.shape)
+        P = -np.einsum("bq,qcm,bqcrn->bmqnr", R, self.pushed, through, optimize=True)
+        for q in range(k):
+            P[:, :, q, :, q] += R[:, q, None, None] * self.gram[q]
+        P = P.reshape(count, n * k, n * k)
+        return 0.5 * (P + np.swapaxes(P, 1, 2))
+
+    def paid(self, response: Response, dual: Array) -> tuple[Array, Array]:
+        """Return sum_c t_qc^2 (B, k) and the products (B, k, k) of the silent parts of tau, at `dual` = P^-1 v."""
+        R = response.R
+        count, k = R.shape
+        weights = np.swapaxes(dual.reshape(count, -1, k), 1, 2)  # (B, k, n)
+        vector = R[:, :, None] * np.einsum("qcn,bqn->bqc", self.pushed, weights)
+        silent = self.silenced(response, vector[..., None])[..., 0]
+        t = np.einsum("qnx,bqn->bqx", self.rows, weights) - np.einsum("qcx,bqc->bqx", self.JU, silent, optimize=True)
+        t = R[:, :, None] * t
+        tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True)
+        across = tau - np.einsum("cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True)
+        return np.sum(t**2, axis=2), across @ np.swapaxes(across, 1, 2)
+
+
+def _factor(JU: Floats, diagonal: Floats) -> tuple[Floats, Floats]:
+    """Return A (R, f) and Z (f, C) with A Z = JU minus the diagonal in its last columns, f as small as it goes."""
+    R = len(JU)
+    low = JU.copy()
+    low[:, -R:] -= np.diag(diagonal)
+    size = np.abs(JU).max()
+    if R <= _PROBES:
+        basis = np.eye(R)
+    else:
+        basis = np.linalg.qr(low @ np.random.default_rng(0).standard_normal((low.shape[1], _PROBES)))[0]
+        if np.abs(low - basis @ (basis.T @ low)).max() > 100 * _RANK * size:
+            basis = np.eye(R)
+    left, values, right = np.linalg.svd(basis.T @ low, full_matrices=False)
+    kept = values > _RANK * size
+    return basis @ left[:, kept], values[kept, None] * right[kept]
