@@ -1,5 +1,6 @@
 from giantstep import estimators as estimators
 from giantstep.agreement import agreement as agreement
+from giantstep.design.crossings import solve_for as solve_for
 from giantstep.design.optimise import optimize as optimize
 from giantstep.errors import ConvergenceError as ConvergenceError
 from giantstep.errors import GiantstepError as GiantstepError

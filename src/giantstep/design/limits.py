@@ -116,3 +116,22 @@ class Limits:
         """Say how many points of a row were not solved, and why the first was not."""
         reason = self.reasons.get(row, "the observable is not a number")
         return f"{self.failed[row]} of {self.asked[row]} points were not solved (first reason: {reason})"
+
+
+class HeldLimits(Limits):
+    """Limits at chosen rows with further fields held: member m is the row ``rows[m]`` with ``held[...][m]``."""
+
+    def __init__(self, base: Limits, rows: Indices, held: Mapping[str, Floats]) -> None:
+        self.base, self.rows, self.held = base, rows, held
+        self.request, self.observable = base.request, base.observable
+        self.size = len(rows)
+        self.asked, self.failed = np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
+        self.reasons = base.reasons
+
+    def field(self, name: str, rows: Indices) -> Floats:
+        """Return a numeric field at some members."""
+        return self.held[name][rows] if name in self.held else self.base.field(name, self.rows[rows])
+
+    def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
+        """Return the observable at some members with the fields `changes` replaced."""
+        return self.base(self.rows[rows], {**{name: column[rows] for name, column in self.held.items()}, **changes})

@@ -81,3 +81,43 @@ def crossing(function: Callable[[Floats, Indices], Floats], low: Floats, high: F
         low, high = np.where(up, new, low), np.where(up, high, new)
         side = np.where(up, 1.0, -1.0)
     return 0.5 * (low + high)
+
+
+def bracketed_roots(
+    function: Callable[[Floats, Indices], Floats], low: Floats, high: Floats, ends: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Return (root, value left) of functions that change their sign between `low` and `high`, by Chandrupatla's rule.
+
+    Inverse quadratic interpolation where it is safe, else bisection, down to a width of 1e-13 (absolute and relative).
+    A function that jumps over zero keeps a value; one that is NaN on the way has the root NaN.
+
+    Parameters
+    ----------
+    function : values of the members `index` of the batch at points, see `falling_root`.
+    low, high : brackets.
+    ends : values at `low` and `high`.
+    """
+    a, b, c = high.copy(), low.copy(), high.copy()
+    fa, fb, fc = ends[1].copy(), ends[0].copy(), ends[1].copy()
+    fraction = np.full(len(a), 0.5)
+    active = np.arange(len(a))
+    for _ in range(100):
+        if not len(active):
+            break
+        i = active
+        x = a[i] + fraction[i] * (b[i] - a[i])
+        value = function(x, i)
+        same = np.sign(value) == np.sign(fa[i])
+        c[i], fc[i] = np.where(same, a[i], b[i]), np.where(same, fa[i], fb[i])
+        b[i], fb[i] = np.where(same, b[i], a[i]), np.where(same, fb[i], fa[i])
+        a[i], fa[i] = x, value
+        with np.errstate(divide="ignore", invalid="ignore"):
+            limit = 1e-13 * np.maximum(np.abs(a[i]), 1.0) / np.abs(b[i] - a[i])
+            xi, phi = (a[i] - b[i]) / (c[i] - b[i]), (fa[i] - fb[i]) / (fc[i] - fb[i])
+            inverse = fa[i] / (fb[i] - fa[i]) * fc[i] / (fb[i] - fc[i])
+            inverse += (c[i] - a[i]) / (b[i] - a[i]) * fa[i] / (fc[i] - fa[i]) * fb[i] / (fc[i] - fb[i])
+            safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi) & np.isfinite(inverse)
+        fraction[i] = np.clip(np.where(safe, inverse, 0.5), np.minimum(limit, 0.5), np.maximum(1 - limit, 0.5))
+        active = i[~((limit > 0.5) | (value == 0) | np.isnan(value))]
+    nearer = (np.abs(fa) <= np.abs(fb)) | np.isnan(fa)
+    return np.where(np.isnan(fa), np.nan, np.where(nearer, a, b)), np.where(nearer, fa, fb)

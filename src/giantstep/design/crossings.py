@@ -1,0 +1,355 @@
+"""`solve_for`: where an observable of the limit reaches a value, along one field, at every point of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from giantstep.checks import check_flags, check_whole
+from giantstep.design.constraints import searches
+from giantstep.design.limits import HeldLimits, Limits, request_limit
+from giantstep.design.observable import Observable, read_observable
+from giantstep.design.problem import Problem
+from giantstep.design.ranges import Over, Range, read_over, read_range
+from giantstep.errors import InputError, bad_field
+from giantstep.request import Request
+from giantstep.scenario import Scenario, as_number, dotted_names
+from giantstep.solve import bracketed_roots
+from giantstep.solve.minimum import minimise_each
+from giantstep.types import Array, Floats, Indices, Strings
+
+if TYPE_CHECKING:
+    from giantstep.design.tables import DesignResult
+
+_SCAN, _SCAN_OPTIMISED = 65, 33
+"""Points of the scan for changes of sign, alone and where each of them is an optimum."""
+_INNER_STARTS = 9
+"""Starting points of the optimum over one other field, at every point of the scan."""
+_JUMP = 1e-5
+"""Distance from the wanted value, relative to the range of values, from which a crossing is a jump."""
+
+
+def solve_for(
+    scenario: Scenario,
+    field: str,
+    grid: Mapping[str, Any] | None = None,
+    /,
+    *,
+    between: tuple[float, float],
+    reach: Mapping[str, Any] | None = None,
+    over: Mapping[str, Any] | None = None,
+    maximise: bool = False,
+    points: int | None = None,
+    **fields: Any,
+) -> DesignResult:
+    """Return where an observable of the limit reaches a value along one field, at every point of a grid.
+
+    A scan finds changes of sign, its minima and maxima refined so that no pair of crossings hides beside them; each
+    crossing is then solved to about 1e-12, all of them in lockstep.
+
+    Parameters
+    ----------
+    scenario, grid, **fields : as in `predict`; a keyword that names a variable is the value to be reached
+        (``test_error=0.2``, or a list of values).
+    field : the numeric field solved for.
+    between : its range ``(low, high)``, searched on a logarithmic scale where low > 0.
+    reach : the same as the keyword, for entries of variables: ``{"test_error[time=2]": 0.2}``.
+    over : other fields with their ranges: the observable is first minimised over them at every value of `field`.
+    maximise : maximise over them instead.
+    points : points of the scan; 65, or 33 with `over`, if left out.
+
+    Returns
+    -------
+    xarray.Dataset
+        The field at all crossings (dimension ``crossing``, NaN beyond ``crossings``), their ``direction``, the fields
+        of `over` there, ``smallest`` and ``largest`` value seen and where. A point where the value is not reached has
+        ``converged`` False, and its ``status`` says how near one comes. Printing it gives a table.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(labels="linear", noise=0.0, ridge=0.1, samples_per_dim=1.5)
+    >>> need = gs.solve_for(s, "samples_per_dim", test_mse=[0.2, 0.1], between=(0.1, 100))
+    >>> [round(float(n), 4) for n in need.samples_per_dim.isel(crossing=0)]
+    [0.9142, 1.1487]
+    """
+    check_flags(maximise=maximise)
+    wanted, fields = _take_wanted(scenario, fields, reach)
+    request = request_limit(scenario, grid, fields)
+    observable = read_observable("reach", wanted[0], request.question)
+    field = next(iter(dotted_names({field: None})))
+    if field in request.grid.coords or field in dotted_names({**(grid or {}), **fields}):
+        raise InputError(f"Field `{field}` is solved for and given a value, too.")
+    span = read_range(field, _pair(field, between), request.grid.scenario)
+    inner = Over({}, {}) if over is None else read_over("over", over, request.grid.scenario)
+    if inner.choices or field in inner.ranges:
+        raise bad_field("over", over, f"ranges of other fields than `{field}`")
+    default = _SCAN_OPTIMISED if inner.ranges else _SCAN
+    count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
+    profile = Profile(Limits(request, observable), span, inner, -1.0 if maximise else 1.0)
+    scan = scan_profile(profile, count)
+    targets, is_list = _targets(observable, wanted[1])
+    crossings = find_crossings(profile, scan, targets)
+    return _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
+
+
+def _pair(field: str, between: Any) -> tuple[Any, ...]:
+    if not isinstance(between, tuple | list) or not 2 <= len(between) <= 3:
+        raise bad_field("between", between, f"a range (low, high) of `{field}`")
+    return tuple(between)
+
+
+def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tuple[tuple[str, Any], dict[str, Any]]:
+    """Return the observable with the value wanted of it, and the keywords that are left."""
+    if not isinstance(scenario, Scenario):
+        raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
+    own = {name.partition(".")[0] for name in scenario.numeric_fields()} | set(type(scenario).model_fields)
+    variables = {variable.name for question in scenario.questions.values() for variable in question.variables}
+    named = {name: value for name, value in fields.items() if name in variables and name not in own}
+    wanted = {**(reach or {}), **named}
+    if len(wanted) != 1:
+        given = ", ".join(wanted) or "none"
+        raise InputError(f"Name one observable and the value it shall reach, as in test_error=0.2 (given: {given}).")
+    return next(iter(wanted.items())), {name: value for name, value in fields.items() if name not in named}
+
+
+def _targets(observable: Observable, value: Any) -> tuple[Floats, bool]:
+    is_list = isinstance(value, list | tuple) or np.ndim(value) > 0
+    entries = list(value) if is_list else [value]
+    try:
+        numbers = np.array([as_number(entry) for entry in entries])
+    except ValueError:
+        raise bad_field(observable.name, value, "a number or a list of numbers to be reached") from None
+    if not len(numbers) or not np.isfinite(numbers).all():
+        raise bad_field(observable.name, value, "finite, at least one number")
+    return numbers, is_list
+
+
+@dataclass
+class Profile:
+    """The observable along one field, where need be at its optimum over others.
+
+    Attributes
+    ----------
+    limits : the observable.
+    span : the field and its range.
+    inner : ranges of the fields optimised at every value of the field.
+    sign : 1 where they minimise, -1 where they maximise.
+    """
+
+    limits: Limits
+    span: Range
+    inner: Over
+    sign: float
+
+    def __call__(self, coordinates: Floats, rows: Indices) -> Floats:
+        """Return the observable at coordinates of the field; NaN where it was not solved."""
+        return self.at(coordinates, rows)[0]
+
+    def at(self, coordinates: Floats, rows: Indices) -> tuple[Floats, dict[str, Floats]]:
+        """Return the observable and the optimised fields at coordinates of the field."""
+        held = {self.span.name: self.span.value(coordinates)}
+        if not self.inner.ranges:
+            return self.limits(rows, held), {}
+        starts = _INNER_STARTS if len(self.inner.ranges) == 1 else None
+        members = HeldLimits(self.limits, rows, held)
+        problem = Problem({}, members, searches(self.inner.ranges, []), self.sign, starts)
+        pool = problem.solve(np.arange(len(rows)))
+        order = np.lexsort((pool.value, pool.row))
+        first = order[np.unique(pool.row[order], return_index=True)[1]]
+        values = np.full(len(rows), np.nan)
+        values[pool.row[first]] = self.sign * pool.value[first]
+        columns = {name: np.full(len(rows), np.nan) for name in pool.columns}
+        for name, column in pool.columns.items():
+            columns[name][pool.row[first]] = column[first]
+        return values, columns
+
+
+@dataclass
+class Scan:
+    """A profile at points of its field: (R, M) coordinates in increasing order and values, extrema among them."""
+
+    coordinates: Floats
+    values: Floats
+
+    def extreme(self, row: int, largest: bool) -> tuple[float, float]:
+        """Return the smallest or largest value of a row, and the coordinate where it is."""
+        values = self.values[row]
+        place = int(np.nanargmax(values) if largest else np.nanargmin(values))
+        return float(values[place]), float(self.coordinates[row, place])
+
+
+def scan_profile(profile: Profile, count: int) -> Scan:
+    """Return a profile at evenly spaced coordinates, and at its local extrema between them."""
+    size = profile.limits.size
+    low, high = profile.span.ends
+    line = np.linspace(low, high, count)
+    rows = np.repeat(np.arange(size), count)
+    values = profile(np.tile(line, size), rows).reshape(size, count)
+    owner, place, turn = _turning_points(values)
+    coordinates = np.tile(line, (size, 1))
+    if not len(owner):
+        return Scan(coordinates, values)
+    found = minimise_each(
+        lambda x, index: turn[index] * profile(x[:, 0], owner[index]),
+        line[place][:, None], np.array([line[1] - line[0]]), np.array([low]), np.array([high]),
+    )  # fmt: skip
+    most = int(np.bincount(owner).max())
+    extra = np.full((2, size, most), np.nan)
+    filled = np.zeros(size, dtype=np.intp)
+    for member, row in enumerate(owner):
+        extra[:, row, filled[row]] = found.x[member, 0], turn[member] * found.value[member]
+        filled[row] += 1
+    coordinates = np.concatenate([coordinates, extra[0]], axis=1)
+    order = np.argsort(coordinates, axis=1)
+    values = np.concatenate([values, extra[1]], axis=1)
+    return Scan(np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1))
+
+
+def _turning_points(values: Floats) -> tuple[Indices, Indices, Floats]:
+    """Return (row, position, 1 or -1) of the strict local minima and maxima inside rows of values."""
+    middle, left, right = values[:, 1:-1], values[:, :-2], values[:, 2:]
+    parts = []
+    for turn in (1.0, -1.0):
+        row, position = np.nonzero((turn * middle < turn * left) & (turn * middle < turn * right))
+        parts.append((row, position + 1, np.full(len(row), turn)))
+    rows, positions, turns = (np.concatenate(column) for column in zip(*parts))
+    return rows, positions, turns
+
+
+@dataclass
+class Crossings:
+    """Crossings of R rows and T targets, C of them at most.
+
+    Attributes
+    ----------
+    values : (R, T, C) the field; NaN beyond the last.
+    direction : (R, T, C) "falls", "rises", "jumps down", "jumps up", empty beyond the last.
+    fields : optimised field -> (R, T, C).
+    """
+
+    values: Floats
+    direction: Strings
+    fields: dict[str, Floats]
+
+
+def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> Crossings:
+    """Solve every change of sign of a scan minus a target, in lockstep."""
+    row, target, low, high, at_low, at_high = _brackets(scan, targets)
+    roots, left = bracketed_roots(
+        lambda x, index: profile(x, row[index]) - targets[target[index]], low, high, (at_low, at_high)
+    )
+    fields = profile.at(roots, row)[1] if len(roots) and profile.inner.ranges else {}
+    shape = (len(scan.values), len(targets))
+    rank = _ranks(row * len(targets) + target)
+    most = max(int(rank.max(initial=0)) + 1, 1)
+    values, direction = np.full((*shape, most), np.nan), np.full((*shape, most), "", dtype="<U10")
+    columns = {name: np.full((*shape, most), np.nan) for name in fields}
+    place = (row, target, rank)
+    values[place] = np.where(np.isnan(roots), np.nan, profile.span.value(roots))
+    jumps = np.abs(left) > _JUMP * np.abs(at_high - at_low)
+    words = np.where(at_high < at_low, np.where(jumps, "jumps down", "falls"), np.where(jumps, "jumps up", "rises"))
+    direction[place] = np.where(np.isnan(roots), "", words)
+    for name, column in fields.items():
+        columns[name][place] = column
+    return Crossings(values, direction, columns)
+
+
+def _brackets(scan: Scan, targets: Floats) -> tuple[Array, ...]:
+    """Return (row, target, both coordinates, both values minus the target) of neighbours with different signs."""
+    rows: list[tuple[int, int, float, float, float, float]] = []
+    for row, (coordinates, values) in enumerate(zip(scan.coordinates, scan.values)):
+        there = np.isfinite(values)
+        x, y = coordinates[there], values[there]
+        for number, target in enumerate(targets):
+            gap = y - target
+            for i in np.flatnonzero((gap[1:] > 0) != (gap[:-1] > 0)):
+                rows.append((row, number, x[i], x[i + 1], gap[i], gap[i + 1]))
+    columns = np.array(rows).reshape(-1, 6).T
+    return columns[0].astype(np.intp), columns[1].astype(np.intp), *columns[2:]
+
+
+def _ranks(keys: Indices) -> Indices:
+    """Return which of the entries with the same key each one is, counted from 0."""
+    seen: dict[int, int] = {}
+    ranks = np.empty(len(keys), dtype=np.intp)
+    for index, key in enumerate(keys.tolist()):
+        ranks[index] = seen[key] = seen.get(key, -1) + 1
+    return ranks
+
+
+@dataclass
+class _Report:
+    """Makes the Dataset of crossings."""
+
+    request: Request
+    observable: Observable
+    profile: Profile
+    scan: Scan
+    crossings: Crossings
+    listed: Floats | None
+
+    def dataset(self, targets: Floats) -> DesignResult:
+        """Return the result."""
+        from giantstep.design.tables import DesignResult
+        from giantstep.result import about_field, provenance
+
+        grid, crossings, span = self.request.grid, self.crossings, self.profile.span
+        scenario = grid.scenario
+        dims = grid.dims if self.listed is None else (*grid.dims, self.observable.name)
+        shape = grid.shape if self.listed is None else (*grid.shape, len(targets))
+        count = np.sum(np.isfinite(crossings.values), axis=-1)
+        status = np.array([[self._status(r, t) for t in targets] for r in range(grid.size)], dtype=str)
+        solved = count > 0
+        status = np.where(solved, "", status)
+        wide = {span.name: crossings.values, "direction": crossings.direction, **crossings.fields}
+        about = {"direction": {"long_name": "what the observable does there as the field grows"}}
+        data: dict[str, Any] = {
+            name: ((*dims, "crossing"), values.reshape(*shape, -1), about.get(name) or about_field(scenario, name))
+            for name, values in wide.items()
+        }
+        narrow = {
+            "crossings": (count, "how often the value is reached"),
+            **self._extremes(),
+            "converged": (solved, "whether the value is reached"),
+            "status": (status, "how near one comes, where it is not"),
+        }
+        data.update({key: (dims, values.reshape(shape), {"long_name": text}) for key, (values, text) in narrow.items()})
+        coords: dict[str, Any] = {n: (d, values, about_field(scenario, n)) for n, (d, values) in grid.coords.items()}
+        coords["crossing"] = 1 + np.arange(crossings.values.shape[-1])
+        if self.listed is not None:
+            coords[self.observable.name] = targets
+        inner = f", at the best {self.profile.inner}" if self.profile.inner.ranges else ""
+        wanted = "" if self.listed is not None else f" = {targets[0]:g}"
+        headline = f"{span} at which {self.observable.text}{wanted} of {scenario.title.lower()}{inner}"
+        settings = {"solve_for": str(span), "reach": {self.observable.text: targets.tolist()}, **self.request.shown()}
+        extra = {"headline": headline, "shown": [*wide], "observable": self.observable.text}
+        attrs = provenance(scenario, self.request.what, "crossing", settings, extra)
+        return DesignResult(data, coords, attrs)
+
+    def _extremes(self) -> dict[str, tuple[Array, str]]:
+        """Return the smallest and the largest value seen, at every row and target."""
+        found = np.full((4, len(self.scan.values)), np.nan)
+        for row, values in enumerate(self.scan.values):
+            if np.isfinite(values).any():
+                for start, largest in ((0, False), (2, True)):
+                    value, coordinate = self.scan.extreme(row, largest)
+                    found[start : start + 2, row] = value, self.profile.span.value(np.array(coordinate))
+        names = ("smallest", "smallest_at", "largest", "largest_at")
+        observed, field = self.observable.text, self.profile.span.name
+        texts = (f"smallest {observed} seen", f"{field} there", f"largest {observed} seen", f"{field} there")
+        repeated = np.repeat(found[:, :, None], self.crossings.values.shape[1], axis=2)
+        return {name: (values, text) for name, values, text in zip(names, repeated, texts)}
+
+    def _status(self, row: int, target: float) -> str:
+        values = self.scan.values[row]
+        if not np.isfinite(values).any():
+            return self.profile.limits.failure(row)
+        largest = target > np.nanmax(values)
+        value, coordinate = self.scan.extreme(row, largest)
+        where = float(self.profile.span.value(np.array(coordinate)))
+        word = "largest" if largest else "smallest"
+        return f"not reached; {word} {value:.6g} at {self.profile.span.name} = {where:.6g}"
