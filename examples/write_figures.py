@@ -2,8 +2,8 @@
 
     python examples/write_figures.py
 
-A recipe is rehearsed with verbs that write down what they are asked; the first study of its largest panel becomes the
-file, with at most 15 values of a grid. A figure of a real dataset has no file: its arrays do not belong into one.
+The first study of the largest panel that a recipe declares becomes the file, with at most 15 values of a grid. A figure
+of a real dataset has no file: its arrays do not belong into one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def example(recipe: Recipe) -> str | None:
     preset = figure_preset(recipe)
     first = preset["studies"][0] if preset["studies"] else None
     if first is None or any(name in json.dumps(first) for name in preset.get("arrays", ())):
-        return None  # what later panels study does not matter: how many of them a rehearsal meets depends on its speed
+        return None
     study = Study(**study_fields(with_infinity(first), recipe.name))
     study = replace(study, grid={name: thinned(values) for name, values in study.grid.items()})
     experiment = {**study.experiment, "trials": min(study.experiment.get("trials", 10), 20)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from giantstep.errors import GiantstepError
+from giantstep.errors import GiantstepError, InputError
 from giantstep.family import Engine, Question, Variable
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
@@ -227,6 +227,16 @@ def provenance(
     }
     attrs.update({name: _attribute(value) for name, value in extra.items()})
     return attrs
+
+
+def question_of(attrs: Mapping[Any, Any]) -> Question | None:
+    """Return the question that a result with these attributes answers, where it says so and the family is known."""
+    from giantstep.families import family_class
+
+    try:
+        return family_class(str(attrs["family"])).questions[str(attrs["what"])]
+    except (InputError, KeyError):
+        return None
 
 
 def _attribute(value: Any) -> str | int | float:

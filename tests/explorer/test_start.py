@@ -20,7 +20,7 @@ from giantstep.errors import InputError
 from giantstep.explorer import presets, server
 from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.families import SHIPPED, family_class
-from giantstep.figures.recipes import Bench, Recipe
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 
 from .conftest import SCENARIO, study
 
@@ -65,54 +65,57 @@ def test_the_command_serves_and_ends() -> None:
 # -- presets -------------------------------------------------------------------------------------------------------
 
 
-def recipe(make: Any) -> Recipe:
-    return Recipe("name", "Title", "mei2022generalization", "what", "with", 1, 1, make)
+def preset_of(studies: Any) -> dict[str, Any]:
+    def draw(results: Results) -> Any:
+        raise AssertionError("a preset draws nothing")
+
+    return presets.figure_preset(Recipe("name", "Title", "what", studies, draw, paper="mei2022generalization"))
 
 
 def base() -> gs.OneStep:
     return gs.OneStep(**{name: value for name, value in SCENARIO.items() if name != "family"})
 
 
-def test_a_preset_is_what_its_recipe_asks_for() -> None:
-    def make(bench: Bench) -> Any:
-        grid = {"ridge": np.array([0.1, 0.2])}
-        bench.compare("a", base(), grid, meaning="", judged=("test_error",), dim=100, trials=3, seed=1)
-        fine = bench.predict("b", base(), {"ridge": np.linspace(0.1, 0.2, 9)})
-        assert fine["test_error"].shape == (9,)  # ones, of the right shape
-        bench.predict("c", base(), {"ridge": np.linspace(0.1, 0.2, 9)}, theory="isotropic")
-        raise RuntimeError("a recipe that cannot draw ones")
+def test_a_preset_is_what_its_recipe_declares() -> None:
+    def declared(size: Size) -> Studies:
+        few, fine = {"ridge": np.array([0.1, 0.2])}, {"ridge": np.linspace(0.1, 0.2, 9)}
+        return {
+            "a": comparison(base(), few, judged=("test_error",), dim=size(100, 300), trials=3, seed=1),
+            "b": limit(base(), fine),
+            "c": limit(base(), fine, theory="isotropic"),
+        }
 
-    preset = presets.figure_preset(recipe(make))
+    preset = preset_of(declared)
     assert preset["family"] == "one-step" and "error" not in preset
+    assert "d = 300; 3 trials; seed 1." in preset["parameters"]
     first, second = preset["studies"]
     assert first["grid"]["ridge"]["num"] == 9 and first["experiment"] == {"dim": 100, "trials": 3, "seed": 1}
     assert second["limit"] == {"theory": "isotropic"}
-    assert float(gs.predict(base())["test_error"]) != 1.0  # the verbs compute again
 
 
 def test_fields_that_vary_together_become_studies_of_their_own() -> None:
-    def make(bench: Bench) -> Any:
+    def declared(size: Size) -> Studies:
         together = {
             name: xarray.DataArray(values, dims="case")
             for name, values in {"ridge": [0.1, 0.2, 0.3], "noise": [0.0, 1.0, 2.0]}.items()
         }
-        bench.predict("a", base(), together)
+        return {"a": limit(base(), together)}
 
-    studies = presets.figure_preset(recipe(make))["studies"]
+    studies = preset_of(declared)["studies"]
     assert [(one["scenario"]["ridge"], one["scenario"]["noise"]) for one in studies] == [(0.1, 0), (0.2, 1), (0.3, 2)]
 
 
-def broken(bench: Bench) -> Any:
+def broken(size: Size) -> Studies:
     raise KeyError("lost")
 
 
-def silent(bench: Bench) -> Any:
-    return None
+def silent(size: Size) -> Studies:
+    return {}
 
 
-@pytest.mark.parametrize(("make", "words"), [(broken, "lost"), (silent, "no study")])
-def test_a_broken_recipe_says_why(make: Any, words: str) -> None:
-    preset = presets.figure_preset(recipe(make))
+@pytest.mark.parametrize(("declared", "words"), [(broken, "lost"), (silent, "no study")])
+def test_a_broken_recipe_says_why(declared: Any, words: str) -> None:
+    preset = preset_of(declared)
     assert words in preset["error"] and preset["studies"] == []
 
 

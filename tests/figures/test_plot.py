@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import matplotlib
 import numpy as np
 import pytest
@@ -11,11 +14,14 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.image import imread
 from matplotlib.patches import StepPatch
 
+from giantstep import figures
 from giantstep.errors import InputError
+from giantstep.families import SHIPPED, family_class
 from giantstep.figures.labels import mathtext, value_label
 from giantstep.figures.layout import Reading
 from giantstep.figures.plot import plot, save_figure
 from giantstep.figures.style import PALETTE, colours, is_geometric, new_figure
+from giantstep.references import BIBTEX
 
 
 def error_bars(axes):
@@ -263,3 +269,16 @@ def test_small_helpers():
     assert colours(3) == list(PALETTE[:3])
     assert len(colours(12)) == 12
     assert Reading(toys.comparison()).names() == ["test_error", "null_error"]
+
+
+@pytest.mark.parametrize("path", sorted(Path(figures.__path__[0]).glob("*.py")), ids=lambda path: path.stem)
+def test_drawing_names_no_family_and_no_paper(path):
+    folders = {name.replace("-", "_") for name in SHIPPED}
+    forbidden = {*SHIPPED, *folders, *(family_class(name).__name__ for name in SHIPPED), *BIBTEX}
+    assert path.stem not in folders
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert not (node.module or "").startswith(("giantstep.families", "giantstep.papers"))
+            assert not forbidden & {name.name for name in node.names}
+        elif isinstance(node, ast.Constant):
+            assert node.value not in forbidden

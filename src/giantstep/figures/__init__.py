@@ -1,1 +1,1 @@
-"""Figures: `giantstep.plot` for any result, and the recipes of published figures."""
+"""Drawing: `giantstep.plot` for any result, and the parts that published figures share."""

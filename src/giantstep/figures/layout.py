@@ -14,7 +14,7 @@ from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import InputError, nearest
 from giantstep.family import Question
 from giantstep.figures.labels import short_symbol, value_label
-from giantstep.result import DIAGNOSTICS
+from giantstep.result import DIAGNOSTICS, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -106,15 +106,7 @@ class Reading:
 
     def question(self) -> Question | None:
         """Return the question the result answers, where the result knows it."""
-        family, what = self.attrs.get("family"), self.attrs.get("what")
-        if not family or not what:
-            return None
-        from giantstep.families import family_class
-
-        try:
-            return family_class(str(family)).questions[str(what)]
-        except (InputError, KeyError):
-            return None
+        return question_of(self.attrs)
 
     def dimension(self, name: str) -> Dimension:
         """Return what is declared of a dimension, by the question where the result knows it."""

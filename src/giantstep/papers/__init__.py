@@ -13,17 +13,15 @@ if TYPE_CHECKING:
 
 def recipes() -> dict[str, Recipe]:
     """Return every recipe by its name, paper by paper; the name of a module is the key of its paper."""
-    from giantstep.figures.recipes import recipes as undeclared
     from giantstep.references import BIBTEX
 
     modules = {module.name for module in pkgutil.iter_modules(__path__)}
-    declared = {
+    return {
         recipe.name: replace(recipe, paper=paper)
         for paper in BIBTEX
         if paper in modules
         for recipe in importlib.import_module(f"{__name__}.{paper}").RECIPES
     }
-    return {**declared, **undeclared()}
 
 
 def list_figures() -> list[Recipe]:

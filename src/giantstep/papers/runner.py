@@ -59,12 +59,7 @@ def reproduce(
         close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
         hint = f" (did you mean `{close[0]}`?)" if close else ""
         raise InputError(f"There is no figure `{name}`{hint}; there are {', '.join(known)}.")
-    recipe = known[name]
-    if not isinstance(recipe, Recipe):
-        from giantstep.figures.recipes import make
-
-        return make(recipe, out, quick=quick, device=device, progress=progress)
-    return rebuild(recipe, out, Size(quick, device), progress=progress, store=store)
+    return rebuild(known[name], out, Size(quick, device), progress=progress, store=store)
 
 
 def rebuild(
