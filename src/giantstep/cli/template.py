@@ -65,15 +65,15 @@ def _questions(about: dict[str, Any]) -> Iterator[str]:
 
 
 def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
-    plain = [field for field in about["fields"] if not isinstance(example[field["name"]], dict)]
-    tables = [field for field in about["fields"] if isinstance(example[field["name"]], dict)]
+    plain = [field for field in about["fields"] if not isinstance(example.get(field["name"]), dict)]
+    tables = [field for field in about["fields"] if isinstance(example.get(field["name"]), dict)]
     for field in plain:
-        if example[field["name"]] is None:
+        if example.get(field["name"]) is None:
             yield f"# left out here: {_said(field)}"
             for choice in field.get("choices", []):
                 yield from _block(field, choice, {}, "# ")
             continue
-        yield _line(field["name"], example[field["name"]], _said(field))
+        yield _line(field["name"], example.get(field["name"]), _said(field))
         for choice in field.get("choices", []):
             if "value" not in choice:
                 yield from _block(field, choice, {}, "# ")
@@ -84,7 +84,7 @@ def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
         )
     yield ""
     for field in tables:
-        value = example[field["name"]]
+        value = example.get(field["name"])
         yield f"# {_said(field)}"
         for choice in sorted(field["choices"], key=lambda choice: not _is_chosen(choice, value)):
             if "value" not in choice:
@@ -139,7 +139,7 @@ def _line(name: str, value: Any, said: str = "") -> str:
 
 
 def _tail(about: dict[str, Any], example: dict[str, Any]) -> str:
-    numbers = [field["name"] for field in about["fields"] if isinstance(example[field["name"]], float | int)]
+    numbers = [field["name"] for field in about["fields"] if isinstance(example.get(field["name"]), float | int)]
     field = next(iter([name for name in about["shared_fields"] if name in numbers] or numbers))
     value = float(example[field]) or 1.0
     theory, *others = about["theories"]
