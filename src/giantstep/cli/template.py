@@ -84,7 +84,7 @@ def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
         )
     yield ""
     for field in tables:
-        value = example.get(field["name"])
+        value = example[field["name"]]
         yield f"# {_said(field)}"
         for choice in sorted(field["choices"], key=lambda choice: not _is_chosen(choice, value)):
             if "value" not in choice:

@@ -13,18 +13,7 @@ import numpy as np
 from giantstep import OnlineSGD
 from giantstep.families.online_sgd.escape import linear_theory
 from giantstep.figures.panels import compared, engines, key, letters, level, limit_line
-from giantstep.figures.style import (
-    BLUE,
-    DASHED,
-    GREEN,
-    GREY,
-    MARKERS,
-    ORANGE,
-    PALETTE,
-    PURPLE,
-    VERMILION,
-    new_figure,
-)
+from giantstep.figures.style import BLUE, DASHED, GREEN, GREY, MARKERS, ORANGE, PALETTE, PURPLE, VERMILION, new_figure
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 

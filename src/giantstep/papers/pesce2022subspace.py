@@ -11,18 +11,7 @@ import xarray
 from giantstep import SubspaceClustering
 from giantstep.families.subspace_clustering.curve import snr_at_overlap
 from giantstep.figures.panels import compared, engines, experiment_points, key, letters, limit_line, vertical
-from giantstep.figures.style import (
-    BLACK,
-    BLUE,
-    DASHED,
-    DOTTED,
-    GREEN,
-    GREY,
-    MARKERS,
-    PURPLE,
-    VERMILION,
-    new_figure,
-)
+from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, MARKERS, PURPLE, VERMILION, new_figure
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 

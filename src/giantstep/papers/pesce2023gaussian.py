@@ -12,19 +12,7 @@ import xarray
 from giantstep import MixtureGLM
 from giantstep.errors import InputError
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line, vertical
-from giantstep.figures.style import (
-    BLACK,
-    BLUE,
-    DASHED,
-    DOTTED,
-    GREEN,
-    GREY,
-    MARKERS,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    new_figure,
-)
+from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
@@ -45,9 +33,9 @@ def measured(dim: int) -> str:
 # -- ridgeless least squares: universality of the training loss ---------------------------------------------
 
 POPULATIONS: dict[str, tuple[str, float, str, str, dict[str, Any]]] = {
-    "gaussian": (r"one Gaussian, identity, $\Delta = 0.3$", 0.3, BLUE, MARKERS[0], {}),
-    "noisy": (r"one Gaussian, identity, $\Delta = 3$", 3.0, PURPLE, MARKERS[3], {}),
-    "mixture": (r"two covariances, $0.2\,I$ and $1.8\,I$, $\Delta = 0.3$", 0.3, VERMILION, MARKERS[1], TWO_SCALES),
+    "gaussian": (r"one Gaussian, identity, $\Delta = 0.3$", 0.3, BLUE, "o", {}),
+    "noisy": (r"one Gaussian, identity, $\Delta = 3$", 3.0, PURPLE, "^", {}),
+    "mixture": (r"two covariances, $0.2\,I$ and $1.8\,I$, $\Delta = 0.3$", 0.3, VERMILION, "s", TWO_SCALES),
 }
 FEW, MANY = [0.35, 0.55, 0.75], [1.3, 1.6, 2.0, 2.5, 3.0, 4.0]
 WIDTH, DIGIT_NOISE = 300, 0.3
@@ -142,8 +130,8 @@ def _draw_ridgeless(results: Results) -> Figure:
         keys.append(key(colour, marker, text))
     for panel, rows in zip(axes, _digit_errors(results)):
         error = np.std(rows, axis=0, ddof=1) / np.sqrt(len(rows))
-        error_points(panel, MANY, np.mean(rows, axis=0), error, GREEN, MARKERS[2])
-    keys.append(key(GREEN, MARKERS[2], f"erf features of digits, $d = {WIDTH}$", linestyle="none"))
+        error_points(panel, MANY, np.mean(rows, axis=0), error, GREEN, "D")
+    keys.append(key(GREEN, "D", f"erf features of digits, $d = {WIDTH}$", linestyle="none"))
     fine = np.linspace(1.0, 4.0, 200)
     limit_line(axes[0], fine, 1 - 1 / fine, BLACK, linewidth=1.2)
     limit_line(axes[0], [0.3, 1.0], [0.0, 0.0], BLACK, linewidth=1.2)
@@ -172,7 +160,7 @@ def _ridgeless_checks(results: Results) -> Iterator[Check]:
 
 THRESHOLDS = {0.3: 3.8635316, 3.0: 2.2548679}
 """alpha_c by noise, mixture_glm section 5."""
-NOISES = ((0.3, BLUE, MARKERS[0]), (3.0, VERMILION, MARKERS[1]))
+NOISES = ((0.3, BLUE, "o"), (3.0, VERMILION, "s"))
 
 
 def _sides(noise: float) -> tuple[MixtureGLM, MixtureGLM]:
@@ -340,11 +328,11 @@ def _correlated_checks(results: Results) -> Iterator[Check]:
 
 UNEQUAL: dict[str, tuple[dict[str, Any], str, str, int, str]] = {
     "ridge": (
-        {"labels": "linear", "noise": 0.1, "loss": "square"}, BLUE, MARKERS[0], 2,
+        {"labels": "linear", "noise": 0.1, "loss": "square"}, BLUE, "o", 2,
         r"ridge, linear labels, $\Delta = 0.1$",
     ),
-    "logistic": ({"labels": "sign", "loss": "logistic"}, VERMILION, MARKERS[1], 1, "logistic, sign labels"),
-    "hinge": ({"labels": "sign", "loss": "hinge"}, GREEN, MARKERS[2], 1, "hinge, sign labels"),
+    "logistic": ({"labels": "sign", "loss": "logistic"}, VERMILION, "s", 1, "logistic, sign labels"),
+    "hinge": ({"labels": "sign", "loss": "hinge"}, GREEN, "D", 1, "hinge, sign labels"),
 }  # fmt: skip
 """Fields, look, panel of the test error, and words of the legend."""
 
@@ -400,8 +388,8 @@ def _draw_unequal(results: Results) -> Figure:
 
 # -- digits --------------------------------------------------------------------------------------------------
 
-RIDGES = ((1.0, BLUE, MARKERS[0]), (0.1, VERMILION, MARKERS[1]))
-MARGINS = (("logistic", PURPLE, MARKERS[3]), ("hinge", ORANGE, MARKERS[4]))
+RIDGES = ((1.0, BLUE, "o"), (0.1, VERMILION, "s"))
+MARGINS = (("logistic", PURPLE, "^"), ("hinge", ORANGE, "v"))
 PREDICTIONS = {
     "gcv": ("-", "cross-validation carried over"),
     "plug-in": (DOTTED, "covariate model, debiased"),
