@@ -34,6 +34,7 @@ from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load
 from giantstep.files import save as save
 from giantstep.forecast import forecast as forecast
+from giantstep.forecast.features import features as features
 from giantstep.gaussian import Function as Function
 from giantstep.gaussian import Target as Target
 from giantstep.learnability.exponents import exponents as exponents

@@ -1,9 +1,10 @@
-"""A user's table: read from CSV, NPZ or Parquet, split into inputs and one column of labels."""
+"""A user's table: read from CSV, NPZ, NPY or Parquet, split into inputs and one column of labels."""
 
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """Inputs (a pandas frame or an array) and labels of the same rows."""
+    """Inputs (a pandas frame or an array) and labels of the same rows; `others` are further columns by name."""
 
     inputs: Any
     labels: Any
+    others: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_labelled(path: str | Path, label: str) -> LabelledTable:
+def read_labelled(path: str | Path, label: str, others: Sequence[str] = ()) -> LabelledTable:
     """Read a table and split off the column `label`.
 
     Parameters
@@ -28,6 +30,7 @@ def read_labelled(path: str | Path, label: str) -> LabelledTable:
     path : a file that ends in .csv, .tsv (a first line of names), .parquet (where pandas can read it), or .npz with an
         array of labels and one array of inputs, rows = samples.
     label : name of the column (.npz: of the array) that holds the labels.
+    others : names of columns that are no inputs either.
     """
     path = Path(path)
     ending = path.suffix.lower()
@@ -35,12 +38,32 @@ def read_labelled(path: str | Path, label: str) -> LabelledTable:
         raise InputError(f"Data are read from {', '.join(ENDINGS)} files, but the file is called {path.name!r}.")
     if not path.is_file():
         raise InputError(f"There is no file {str(path)!r}.")
-    return _from_npz(path, label) if ending == ".npz" else _from_table(path, ending, label)
+    return _from_npz(path, label, others) if ending == ".npz" else _from_table(path, ending, label, others)
 
 
-def _from_table(path: Path, ending: str, label: str) -> LabelledTable:
+def read_npy(path: str | Path, labels: str | Path) -> LabelledTable:
+    """Read inputs from one .npy file, as a memory map, and labels from another."""
+    import numpy as np
+
+    arrays = []
+    for file, mode in ((Path(path), "r"), (Path(labels), None)):
+        if file.suffix.lower() != ".npy":
+            raise InputError(f"Labels of .npy features come from another .npy file, but it is called {file.name!r}.")
+        if not file.is_file():
+            raise InputError(f"There is no file {str(file)!r}.")
+        try:
+            arrays.append(np.load(file, mmap_mode=mode, allow_pickle=False))  # type: ignore[arg-type]
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{file.name} is not an .npy file of numbers or texts: {_first_line(error)}.") from None
+    return LabelledTable(arrays[0], arrays[1])
+
+
+def _from_table(path: Path, ending: str, label: str, others: Sequence[str]) -> LabelledTable:
     frame = read_parquet(path) if ending == ".parquet" else _text(path, "," if ending == ".csv" else "\t")
     names = [str(name) for name in frame.columns]
+    for other in others:
+        if other not in names or other == label:
+            raise InputError(f"There is no further column `{other}` in {path.name}{nearest(other, names)}.")
     if label not in names:
         about = "" if len(names) > 1 or ";" not in names[0] else " (separated by semicolons? commas are needed)"
         raise InputError(
@@ -54,7 +77,7 @@ def _from_table(path: Path, ending: str, label: str) -> LabelledTable:
     if not len(frame):
         raise InputError(f"{path.name} has no rows below its line of names.")
     frame.columns = names
-    return LabelledTable(frame.drop(columns=label), frame[label])
+    return LabelledTable(frame.drop(columns=[label, *others]), frame[label], {name: frame[name] for name in others})
 
 
 def _text(path: Path, separator: str) -> Any:
@@ -91,7 +114,7 @@ def read_parquet(path: Path) -> Any:
         raise InputError(f"{path.name} cannot be read as Parquet: {_first_line(error)}.") from None
 
 
-def _from_npz(path: Path, label: str) -> LabelledTable:
+def _from_npz(path: Path, label: str, others: Sequence[str]) -> LabelledTable:
     import numpy as np
 
     try:
@@ -101,12 +124,13 @@ def _from_npz(path: Path, label: str) -> LabelledTable:
         raise InputError(f"{path.name} cannot be read: {_first_line(error)}.") from None
     except (ValueError, AttributeError, EOFError, zipfile.BadZipFile):
         raise InputError(f"{path.name} is not an .npz file of arrays of numbers or texts.") from None
-    if label not in arrays:
-        raise InputError(f"There is no array `{label}` in {path.name}; it has {_few(list(arrays))}.")
-    tables = [name for name, array in arrays.items() if name != label and array.ndim == 2]
+    for name in (label, *others):
+        if name not in arrays:
+            raise InputError(f"There is no array `{name}` in {path.name}; it has {_few(list(arrays))}.")
+    tables = [name for name, array in arrays.items() if name not in (label, *others) and array.ndim == 2]
     if len(tables) != 1:
         raise InputError(f"{path.name} must hold one table of inputs beside `{label}`, but has {len(tables)}.")
-    return LabelledTable(arrays[tables[0]], arrays[label])
+    return LabelledTable(arrays[tables[0]], arrays[label], {name: arrays[name] for name in others})
 
 
 def _few(names: list[str]) -> str:

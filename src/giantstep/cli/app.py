@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import explore, exponents, inform, place, store, sweep, verbs
+from giantstep.cli import explore, exponents, forecast, inform, place, store, sweep, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -76,6 +76,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     verbs.simulate,
     verbs.compare,
     sweep.sweep,
+    forecast.forecast,
     place.place,
     exponents.exponents,
     exponents.learnable,

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from giantstep.study import Study
 
 
+FORECAST = (
+    "This takes the inputs as Gaussian mixtures. For features as they are (of a network, any table), many classes and "
+    "error bars: giantstep forecast --data."
+)
+"""Said below the prediction of a table."""
+
+
 def open_study(study: Path | None, table: Table) -> Study:
     """Return the study of a file, or of a table: its learning curve unless a grid says otherwise."""
     from giantstep.study import Study

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 40
 """Rows shown; the middle of a longer table is left out, and said so."""
-_FORMATS = {"std err": ".2g", "z": ".2f"}
+_FORMATS = {"std err": ".2g", "se_total": ".2g", "z": ".2f"}
 
 Row = list[tuple[str, Any]]
 """Head of each column and the value in it."""
@@ -47,6 +47,13 @@ def print_result(result: xarray.Dataset) -> None:
     if shown:
         long = long_dimensions(result[shown[0]].dims)
         _print(screen, [row for _, row in _rows(result, [*grid, *long], shown)])
+
+
+def print_rows(title: str, rows: Sequence[Row]) -> None:
+    """Print a title and rows of equal length."""
+    screen = _console()
+    screen.print(title, soft_wrap=True)
+    _print(screen, rows)
 
 
 def _console() -> Console:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from giantstep.cli.data import open_study
+from giantstep.cli.data import FORECAST, open_study
 from giantstep.cli.edit import edit_study
 from giantstep.cli.options import Changes, Check, Experiment, Limit, Output, StudyFile, Table, Theory, Trials
 from giantstep.cli.outputs import check_outputs, write_outputs
@@ -22,7 +22,8 @@ Study = Annotated[Path | None, StudyFile]
 def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Study = None) -> None:
     """Answer a study with its limit of infinite dimension."""
     check_outputs(output)
-    hand_over(edit_study(open_study(study, table), "predict", changes, limit).predict(), output)
+    closing = "" if table.data is None else FORECAST
+    hand_over(edit_study(open_study(study, table), "predict", changes, limit).predict(), output, closing)
 
 
 def simulate(changes: Changes, experiment: Trials, output: Output, table: Table, study: Study = None) -> None:

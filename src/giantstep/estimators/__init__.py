@@ -1,6 +1,8 @@
 """Estimators for real data: what the theory says is possible, done; scikit-learn's habits and names.
 
-`AMPClustering` and its rivals need scikit-learn (``pip install giantstep[estimators]``); `place` does not.
+`ForecastRidge` and `ForecastRidgeClassifier` know how much more data would help them; `AMPClustering` finds clusters
+that few features tell apart. They and the rivals need scikit-learn (``pip install giantstep[estimators]``), which
+`place` does not.
 
 >>> import numpy as np
 >>> from giantstep.estimators import AMPClustering
@@ -18,12 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from giantstep.estimators.amp_clustering import AMPClustering
+    from giantstep.estimators.forecast_ridge import ForecastRidge, ForecastRidgeClassifier
     from giantstep.estimators.placing import Placement, place
     from giantstep.families.subspace_clustering.rivals import rival_labels
 
-__all__ = ["AMPClustering", "Placement", "place", "rival_labels"]
+__all__ = ["AMPClustering", "ForecastRidge", "ForecastRidgeClassifier", "Placement", "place", "rival_labels"]
 _MODULES = {
     "AMPClustering": "giantstep.estimators.amp_clustering",
+    "ForecastRidge": "giantstep.estimators.forecast_ridge",
+    "ForecastRidgeClassifier": "giantstep.estimators.forecast_ridge",
     "rival_labels": "giantstep.families.subspace_clustering.rivals",
 }
 
@@ -32,7 +37,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'giantstep.estimators' has no attribute {name!r}")
     try:
-        if name == "AMPClustering":
+        if name in ("AMPClustering", "ForecastRidge", "ForecastRidgeClassifier"):
             importlib.import_module("sklearn")
         return getattr(importlib.import_module(_MODULES.get(name, "giantstep.estimators.placing")), name)
     except ModuleNotFoundError:

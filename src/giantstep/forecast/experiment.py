@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.forecast.fitting import solve_gram, solve_rows
 from giantstep.forecast.preparation import PARTS, Prepared
 from giantstep.forecast.settings import Settings
 from giantstep.forecast.statistics import Moments, Sums
-from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.seeds import Draws
 from giantstep.types import DeviceArray, Floats, Integers
 
-_EPS = float(np.finfo(np.float64).eps)
 MOST_TRAINED = 0.75
 """Share of the rows up to which the experiment trains; the others test."""
 MORE_TRIALS = 4
@@ -86,12 +85,7 @@ class Subsets:
         features, outputs = take(train), xp.asarray(labels.values[train])
         mean, intercept = xp.mean(features, axis=0), xp.mean(outputs, axis=0)
         features, outputs = features - mean, outputs - intercept
-        if len(train) > features.shape[1]:
-            gram = xp.zeros((features.shape[1],) * 2, order="F")
-            add_gram(gram, features, xp)
-            solutions, train_square = _ridge_solutions(gram, features.T @ outputs, xp.sum(outputs**2), self.ridges, xp)
-        else:
-            solutions, train_square = _kernel_solutions(features, outputs, self.ridges, xp)
+        solutions, train_square = solve_rows(features, outputs, self.ridges, xp)
         fitted = (take(test) - mean) @ solutions.reshape(len(solutions), -1)
         fitted = fitted.reshape(len(test), len(self.ridges), -1) + intercept
         square = xp.sum((fitted - xp.asarray(labels.values[test])[:, None]) ** 2, axis=2)
@@ -108,36 +102,6 @@ def misclassified(fitted: Floats, classes: Integers | None, rows: Integers) -> F
         return np.full(fitted.shape[1], np.nan)
     guessed = (fitted[:, :, 0] > 0).astype(np.int64) if fitted.shape[2] == 1 else np.argmax(fitted, axis=2)
     return np.mean(guessed != classes[rows][:, None], axis=0)
-
-
-def _ridge_solutions(
-    gram: DeviceArray, cross: DeviceArray, label_square: Any, ridges: Floats, xp: Any
-) -> tuple[DeviceArray, Floats]:
-    """Return coefficients (p, ridges, R) of all ridges from one eigendecomposition, and the squared training errors."""
-    values, vectors = eigenvectors(gram, xp)
-    signal = vectors.T @ cross
-    kept = values > 4 * len(values) * _EPS * values[-1]
-    inverse = xp.where(kept[:, None], 1 / xp.where(kept[:, None], values[:, None] + xp.asarray(ridges), 1.0), 0.0)
-    solutions = (vectors @ (inverse[:, :, None] * signal[:, None, :]).reshape(len(values), -1)).reshape(
-        len(values), len(ridges), -1
-    )
-    strength = xp.sum(signal**2, axis=1)[:, None] * inverse
-    explained = xp.sum(strength * (2 - values[:, None] * inverse), axis=0)
-    return solutions, np.maximum(to_numpy(label_square - explained), 0.0)
-
-
-def _kernel_solutions(
-    features: DeviceArray, outputs: DeviceArray, ridges: Floats, xp: Any
-) -> tuple[DeviceArray, Floats]:
-    """Return the same through the kernel of few rows."""
-    values, vectors = eigenvectors(outer_gram(features, xp), xp)
-    signal = vectors.T @ outputs
-    kept = values > 4 * features.shape[1] * _EPS * values[-1]
-    inverse = xp.where(kept[:, None], 1 / xp.where(kept[:, None], values[:, None] + xp.asarray(ridges), 1.0), 0.0)
-    dual = vectors @ (inverse[:, :, None] * signal[:, None, :]).reshape(len(values), -1)
-    solutions = (features.T @ dual).reshape(features.shape[1], len(ridges), -1)
-    residual = 1 - values[:, None] * inverse
-    return solutions, to_numpy(xp.sum(xp.sum(signal**2, axis=1)[:, None] * residual**2, axis=0))
 
 
 @dataclass(frozen=True)
@@ -165,7 +129,7 @@ class Parts:
         prepared, xp = self.prepared, self.prepared.xp
         train = self._sum([part for number, part in enumerate(prepared.parts) if number in inside]).moments(xp)
         rest = self._sum([part for number, part in enumerate(prepared.parts) if number not in inside])
-        solutions, train_square = _ridge_solutions(
+        solutions, train_square = solve_gram(
             _whole(train.gram, xp), train.cross, float(np.trace(train.label_square)), self.ridges, xp
         )
         return {

@@ -39,8 +39,8 @@ def open_features(features: Any) -> Source:
     ----------
     features : (N, p) array, frame or memory map (anything with a shape that can be sliced), or an iterable of blocks.
     """
-    if hasattr(features, "to_numpy"):
-        features = features.to_numpy()
+    if hasattr(features, "columns") and hasattr(features, "dtypes"):
+        features = _frame_numbers(features)
     if hasattr(features, "toarray"):
         raise InputError("The features are a sparse matrix; give a dense one, or blocks of dense rows.")
     if isinstance(features, list | tuple) and not _is_list_of_blocks(features):
@@ -56,6 +56,14 @@ def open_features(features: Any) -> Source:
             raise InputError("The features have no blocks, so no rows.")
         return Source(lambda: chain([first], blocks), check_block(first, None).shape[1], None)
     raise InputError(f"Features are an array or an iterable of blocks of rows, not a {type(features).__name__}.")
+
+
+def _frame_numbers(frame: Any) -> Array:
+    """Return the numbers of a pandas frame; a column that has others is named."""
+    for name, kind in zip(frame.columns, frame.dtypes):
+        if getattr(kind, "kind", "O") not in "biuf":
+            raise InputError(f"Column `{name}` of the features holds text or other objects; leave it out or code it.")
+    return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def check_block(block: Any, columns: int | None) -> Array:

@@ -1,0 +1,133 @@
+"""The command ``forecast``: the learning curve of given features."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from giantstep.cli.options import Output
+from giantstep.errors import InputError
+
+if TYPE_CHECKING:
+    from giantstep.datafile import LabelledTable
+    from giantstep.forecast.table import Forecast
+
+SHOWN = ("error", "mse")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of the features."""
+
+    samples: Annotated[
+        str | None, Option(metavar="SIZES", help="Sample sizes: 100:10000:12 (evenly in log) or a list with commas.")
+    ] = None
+    ridge: Annotated[
+        str | None, Option(metavar="RIDGES", help="Penalties: 0.1:1000:9 (evenly in log) or a list with commas.")
+    ] = None
+    task: Annotated[str, Option(help="regression, classes or auto.")] = "auto"
+    trials: Annotated[int, Option(help="Real fits at every size; 0: no experiment.")] = 8
+    rows: Annotated[int, Option(help="Rows that leave-one-out looks at where there are more.")] = 4000
+    seed: Annotated[int, Option(help="Any whole number from 0 on.")] = 0
+    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu"
+
+
+def forecast(
+    data: Annotated[
+        Path, Option(metavar="FILE", help="Features and labels: .csv, .tsv, .npz, .parquet, or features alone: .npy.")
+    ],
+    label: Annotated[
+        str, Option(metavar="COLUMN", help="Column (array of an .npz) that holds the labels; with .npy: a file .npy.")
+    ],
+    asked: Asked,
+    output: Output,
+    groups: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column of groups whose rows stay together in the experiment.")
+    ] = None,
+) -> None:
+    """Forecast how the error of a ridge read-out of given features falls with more samples.
+
+    For features as they are, of any law (a network's penultimate layer, a raw table). `giantstep predict --data` is for
+    raw inputs taken as Gaussian mixtures, with other losses and exact limits.
+    """
+    from giantstep.cli.outputs import check_outputs
+    from giantstep.forecast import forecast as ask
+
+    check_outputs(output)
+    table, grouping = _read(data, label, groups)
+    settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
+    result = ask(table.inputs, table.labels, groups=grouping, **settings)
+    _hand_over(result, output)
+
+
+def _read(data: Path, label: str, groups: str | None) -> tuple[LabelledTable, Any]:
+    """Return features with labels, and the groups of the rows."""
+    from giantstep.datafile import read_labelled, read_npy
+
+    if data.suffix.lower() == ".npy":
+        if groups is not None:
+            raise InputError("--groups names a column, which .npy features do not have; use .csv, .npz or .parquet.")
+        return read_npy(data, label), None
+    others = () if groups is None else (groups,)
+    table = read_labelled(data, label, others)
+    return table, None if groups is None else table.others[groups]
+
+
+def _sizes(name: str, text: str | None) -> Any:
+    """Return numbers from a list with commas or start:stop:num, which is even in log unless it says otherwise."""
+    from giantstep.cli.values import many
+
+    if text is None:
+        return None
+    values = many(name, text + ":log" if text.count(":") == 2 else text)
+    if name != "samples" or ":" not in text:
+        return values
+    import numpy as np
+
+    return np.unique(np.round(np.asarray(values)).astype(np.int64))
+
+
+def _hand_over(result: Forecast, output: Output) -> None:
+    """Write the files; print curve and statement, or everything as JSON."""
+    from giantstep.cli.outputs import write_outputs
+
+    files = write_outputs(result, output)
+    if output.json:
+        from giantstep.files import to_json
+
+        print(to_json(result, trust=json_module.loads(result.attrs["trust_numbers"])))
+    else:
+        if not files:
+            _print_curve(result)
+        print(result.attrs["trust"])
+    for path in files:
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def _print_curve(result: Forecast) -> None:
+    """Print the forecast at the best ridge of each sample size, with the experiment and the verdict."""
+    from giantstep.cli.tables import print_rows
+
+    attrs = result.attrs
+    names = [name for name in SHOWN if name in result]
+    about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
+    rows = []
+    for size in result["samples"].values:
+        point = result.sel(samples=size)
+        best = point[names[0]].sel(source="limit").fillna(float("inf")).argmin("ridge")
+        point = point.isel(ridge=int(best))
+        row: list[tuple[str, Any]] = [("samples", float(size)), ("best ridge", float(point["ridge"]))]
+        for name in names:
+            row += [(name, point[name].sel(source="limit").item())]
+            row += [("se_total", point[f"{name}_se_total"].sel(source="limit").item())]
+            if "experiment" in result["source"].values:
+                row += [("experiment", point[name].sel(source="experiment").item())]
+                row += [("std err", point[f"{name}_stderr"].sel(source="experiment").item())]
+        rows.append([*row, ("verdict", str(point["verdict"].item()))])
+    print_rows(f"{attrs['title']}: {about}; at the best ridge of each size", rows)
+    print("For raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n")

@@ -1,0 +1,201 @@
+"""Features of a model: what its last linear layer sees, or any layer asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from giantstep.checks import check_whole
+from giantstep.errors import InputError, nearest
+from giantstep.types import Array
+
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "identity": lambda z: z,
+    "relu": lambda z: np.maximum(z, 0.0),
+    "tanh": np.tanh,
+    "logistic": lambda z: 0.5 * (1 + np.tanh(0.5 * z)),
+}
+
+
+def features(model: Any, X: Any, layer: str | int | None = None, batch: int = 1024) -> Array:
+    """Return the features (N, p) that a trained model makes of inputs, for `giantstep.forecast`.
+
+    Give rows that did not train the model: on its own training rows every forecast is too good.
+
+    Parameters
+    ----------
+    model : a PyTorch module; a scikit-learn pipeline, transformer, MLPClassifier or MLPRegressor; or any callable.
+    X : inputs, rows = samples.
+    layer : PyTorch: the name of a module, whose output is taken (the input of the last ``Linear`` if left out); the
+        network is put into evaluation mode for it and back again. Pipeline: the name of the last step to apply (all
+        but the final predictor if left out; of a final MLP its last hidden layer). MLP: the number of the hidden
+        layer, from 1.
+    batch : rows that go through the model at a time.
+
+    Returns
+    -------
+    (N, p) array; what a layer has beyond rows is flattened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import giantstep as gs
+    >>> weights = np.random.default_rng(0).standard_normal((5, 40))
+    >>> gs.features(lambda X: np.maximum(X @ weights, 0), np.ones((7, 5))).shape
+    (7, 40)
+    """
+    rows = check_whole("batch", batch, "a whole number at least 1", 1)
+    if _is_torch(model):
+        return _torch_features(model, X, layer, rows)
+    apply = _reader(model, layer)
+    return _in_batches(apply, X, rows)
+
+
+def _in_batches(apply: Callable[[Any], Any], X: Any, rows: int) -> Array:
+    count = X.shape[0] if hasattr(X, "shape") else len(X)
+    if not count:
+        raise InputError("There are no inputs to make features of.")
+    pieces = []
+    for start in range(0, count, rows):
+        stop = min(start + rows, count)
+        piece = np.asarray(_dense(apply(X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop])))
+        if piece.ndim < 2 or len(piece) != stop - start:
+            raise InputError(
+                f"The model makes an array of shape {piece.shape} of {stop - start} rows; features must have rows and "
+                "columns."
+            )
+        pieces.append(piece.reshape(len(piece), -1))
+    return np.concatenate(pieces)
+
+
+def _dense(values: Any) -> Any:
+    return values.toarray() if hasattr(values, "toarray") else values
+
+
+# -- scikit-learn and callables ------------------------------------------------------------------------------------
+
+
+def _reader(model: Any, layer: str | int | None) -> Callable[[Any], Any]:
+    """Return the function from inputs to features."""
+    if hasattr(model, "steps") and hasattr(model, "named_steps"):
+        return _pipeline_reader(model, layer)
+    if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
+        return _mlp_reader(model, layer)
+    if layer is not None:
+        raise InputError(f"Field `layer` is for networks and pipelines, but the model is a {type(model).__name__}.")
+    if hasattr(model, "transform"):
+        reader: Callable[[Any], Any] = model.transform
+        return reader
+    if callable(model):
+        return lambda X: model(X)
+    raise InputError(
+        f"Features come from a PyTorch module, a scikit-learn transformer, pipeline or MLP, or a callable, not from a "
+        f"{type(model).__name__} (is it fitted?)."
+    )
+
+
+def _pipeline_reader(model: Any, layer: str | int | None) -> Callable[[Any], Any]:
+    names = [name for name, _ in model.steps]
+    if layer is not None:
+        if layer not in names:
+            raise InputError(
+                f"Field `layer` must be a step of the pipeline ({', '.join(names)}), but is {layer!r}"
+                f"{nearest(layer, names)}."
+            )
+        reader: Callable[[Any], Any] = model[: names.index(str(layer)) + 1].transform
+        return reader
+    last = model.steps[-1][1]
+    before: Callable[[Any], Any] = model[:-1].transform if len(names) > 1 else lambda X: X
+    if hasattr(last, "coefs_"):
+        hidden = _mlp_reader(last, None)
+        return lambda X: hidden(before(X))
+    if len(names) == 1:
+        return _reader(last, None)
+    return before
+
+
+def _mlp_reader(model: Any, layer: str | int | None) -> Callable[[Any], Array]:
+    """Return the function from inputs to a hidden layer of a scikit-learn perceptron."""
+    hidden = len(model.coefs_) - 1
+    number = hidden if layer is None else check_whole("layer", layer, f"a whole number from 1 to {hidden}", 1, hidden)
+    activation = _ACTIVATIONS[model.activation]
+
+    def read(X: Any) -> Array:
+        values = np.asarray(X, dtype=np.float64)
+        for weights, offset in zip(model.coefs_[:number], model.intercepts_[:number]):
+            values = activation(values @ weights + offset)
+        return values
+
+    return read
+
+
+# -- PyTorch, which is imported by whoever has such a model --------------------------------------------------------
+
+
+def _is_torch(model: Any) -> bool:
+    return any(kind.__module__.split(".")[0] == "torch" for kind in type(model).__mro__) and hasattr(model, "modules")
+
+
+def _torch_features(model: Any, X: Any, layer: str | int | None, rows: int) -> Array:
+    torch = sys.modules["torch"]
+    parameter = next(iter(model.parameters()), None)
+    taken: list[Any] = []
+    with _hook(model, layer, taken), _evaluating(model), torch.no_grad():
+
+        def apply(block: Any) -> Array:
+            taken.clear()
+            inputs = torch.as_tensor(block) if hasattr(block, "detach") else torch.as_tensor(np.asarray(block))
+            if parameter is not None:
+                kind = parameter.dtype if inputs.is_floating_point() else inputs.dtype
+                inputs = inputs.to(device=parameter.device, dtype=kind)
+            model(inputs)
+            if not taken:
+                raise InputError(f"The layer {layer!r} took no part in the network's answer.")
+            output = taken[-1][0] if isinstance(taken[-1], tuple) else taken[-1]
+            values: Array = output.detach().float().cpu().numpy()
+            return values.reshape(len(values), -1)
+
+        return _in_batches(apply, X, rows)
+
+
+@contextlib.contextmanager
+def _hook(model: Any, layer: str | int | None, taken: list[Any]) -> Iterator[None]:
+    """Take down what the layer puts out, or what the last linear layer sees."""
+    modules = dict(model.named_modules())
+    if layer is None:
+        linear = [module for module in modules.values() if type(module).__name__ == "Linear"]
+        if not linear:
+            raise InputError(f"The network has no Linear layer; give layer=, one of {_few(list(modules))}.")
+        handle = linear[-1].register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0]))
+    else:
+        if layer not in modules or layer == "":
+            raise InputError(
+                f"Field `layer` must be the name of a module ({_few(list(modules))}), but is {layer!r}"
+                f"{nearest(layer, list(modules))}."
+            )
+        handle = modules[str(layer)].register_forward_hook(lambda module, inputs, output: taken.append(output))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Put a network into evaluation mode, and every module of it back into its own mode."""
+    before = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+def _few(names: list[str]) -> str:
+    names = [name for name in names if name]
+    return ", ".join(names) if len(names) <= 8 else ", ".join(names[:8]) + f" and {len(names) - 8} more"
