@@ -34,6 +34,8 @@ from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
 MAX_STEPS, PROBE_STEPS = 300, 15
+NEARLY = 1e-9
+"""Mismatch from which one more Newton step, whose error is of the order of its square, ends at rounding."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class BatchBulk(Stacked):
     spread: Array  # (B, k): vs
     row_norm: Array  # (B, k): c_q, the squared norm of the bulk rows
 
-    chunk: ClassVar[int] = 16
+    chunk: ClassVar[int] = 48
     packed_only: ClassVar[bool] = True
     edge_margin: ClassVar[float] = 1e-3
     shared: ClassVar[tuple[str, ...]] = ("doubled",)
@@ -123,7 +125,7 @@ class BatchBulk(Stacked):
         patience = np.zeros(len(R), dtype=np.int64)
         active = np.arange(len(R))
         for _ in range(max_steps):
-            batch = self.take(active)
+            batch = self if len(active) == len(R) else self.take(active)
             pencil = Pencil.at(batch, gm[active], R[active], Vh1[active])
             mismatch_g = pencil.image - pencil.gm
             mismatch_R = R[active] * D[active] + 1 - pencil.N[:, q, q] - block_width[active]
@@ -143,8 +145,9 @@ class BatchBulk(Stacked):
             safe_gm[fine], safe_R[fine] = damped_gm[~worse], damped_R[~worse]
             patience[active] = np.where(worse, 8, np.maximum(patience[active] - 1, 0))
             last[active] = np.where(worse, np.inf, size)
-            active = active[~done]
-            gm[active], R[active] = next_gm[~done], next_R[~done]
+            moving = active[~done]
+            gm[moving], R[moving] = next_gm[~done], next_R[~done]
+            active = active[~done & ((size > NEARLY) | plain | worse)]
             if active.size == 0:
                 break
         return gm, R

@@ -225,9 +225,10 @@ def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Marg
 def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats, Floats, Floats]:
     """Return E g, E g^2, -E dg/domega and E dg/dnu given kappa, both labels together (B, N)."""
     V, shape = state.V.ravel(), state.V.shape
+    weights = np.broadcast_to(equations.features.weights, shape).ravel()
     g, g2, slope, along = (np.zeros(shape) for _ in range(4))
     for label in (1, -1):
-        moments = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES)
+        moments = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES, weights)
         g += label * moments.g.reshape(shape)
         g2 += moments.g2.reshape(shape)
         slope -= moments.slope.reshape(shape)

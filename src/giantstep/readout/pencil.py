@@ -33,6 +33,16 @@ def small_inverse(matrices: Array) -> Array:
         return solve_each(flat, np.broadcast_to(np.eye(size), flat.shape)).reshape(matrices.shape)
 
 
+def small_product(left: Array, right: Array) -> Array:
+    """Multiply stacks of small matrices; size 2 in closed form, for speed."""
+    if left.shape[-1] != 2:
+        product: Array = left @ right
+        return product
+    first = left[..., :, 0, None] * right[..., None, 0, :]
+    first += left[..., :, 1, None] * right[..., None, 1, :]
+    return first
+
+
 @dataclass
 class Pencil:
     """The matrices of (6.2) at given gm, R, Vh1; everything has a leading batch axis."""
@@ -59,7 +69,8 @@ class Pencil:
         z[:, :k, :k] = sign[:, :, None] * root[:, :, None] * Vh1 * root[:, None, :]
         eye = np.eye(size)
         z[:, range(k, size), range(k, size)] = 1.0
-        A = batch.ladder @ small_inverse(eye + (gm / batch.alpha0[:, None, None])[:, None] @ batch.ladder)
+        response = small_product((gm / batch.alpha0[:, None, None])[:, None], batch.ladder)
+        A = small_product(batch.ladder, small_inverse(eye + response))
         y = np.einsum("bj,bjmn->bmn", batch.weights[:, 0], A)
         y[:, range(k), range(k)] += 1.0
         N = small_inverse(eye + z @ y)
@@ -90,10 +101,9 @@ def _pair_operator(batch: BatchBulk, pencil: Pencil) -> Array:
 def _sandwich(left: Array, operator: Array, right: Array) -> Array:
     """Return the matrix of X -> left Op(X) right on flattened X."""
     count, size = left.shape[0], left.shape[1]
-    blocks = operator.reshape(count, size, size, size * size)
-    out = np.einsum("bia,bajx->bijx", left, blocks, optimize=True)
-    out = np.einsum("biax,baj->bijx", out, right, optimize=True)
-    return out.reshape(count, size * size, size * size)
+    both = left[:, :, None, :, None] * np.swapaxes(right, 1, 2)[:, None, :, None, :]
+    sandwich: Array = both.reshape(count, size * size, size * size) @ operator
+    return sandwich
 
 
 def linearise(batch: BatchBulk, pencil: Pencil, R: Array, D: Array) -> tuple[Array, Array]:

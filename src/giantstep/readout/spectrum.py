@@ -7,18 +7,19 @@ Resolvent and density at complex z; edges and the atom at 0 on the real axis; th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
 from giantstep.spectra import Panels, bulk_panels, march_to_edge
-from giantstep.types import Array, Booleans, Floats
+from giantstep.types import Array, Booleans, Floats, Integers
 
 RELATIVE_HEIGHT = 1e-7
 """Im z/x at which the density is read; outside the bulk it leaves a density of about this size."""
-COARSE = 24
+COARSE = 8
+"""Values of z that are continued from large imaginary parts; the others start from their neighbours."""
 ROUGH = 1e-5
 """Mass that a panel of the density may misplace before it is halved."""
 MAX_REFINEMENTS = 16
@@ -35,6 +36,8 @@ class Spectrum:
     equations: Equations
     bounded: bool = True
     """Whether the bulk has an upper edge: the slope of the activation, and what the step saw, are bounded."""
+    _near_axis: FirstOrder | None = None
+    """Solutions just above the real axis so far."""
 
     @property
     def ratio(self) -> float:
@@ -65,22 +68,19 @@ class Spectrum:
     # -- complex z -------------------------------------------------------------------------------------------------
 
     def solve(self, z: Array) -> FirstOrder:
-        """Solve at complex z (Im z > 0) on the branch with Im R_q > 0: a few by continuation, the others from these."""
-        order = np.argsort(z.real)
-        coarse = order[np.unique(np.linspace(0, len(z) - 1, min(len(z), COARSE)).astype(int))]
-        first = self._descend(z[coarse])
-        room = first.take(np.zeros(len(z), dtype=np.int64))
-        solved = dataclasses.replace(room, equations=self.at(-z, np.ones(len(z))))
-        solved.put(coarse, first)
-        known = np.zeros(len(z), dtype=bool)
-        known[coarse] = True
-        while not known.all():
-            positions = np.flatnonzero(known[order])
-            gaps = [(l + r) // 2 for l, r in zip(positions[:-1], positions[1:]) if r - l > 1]
-            fresh = order[gaps]
-            before = order[[positions[np.searchsorted(positions, gap) - 1] for gap in gaps]]
-            solved.put(fresh, self._from_neighbours(z[fresh], solved.take(before)))
-            known[fresh] = True
+        """Solve at complex z (Im z > 0) on the branch with Im R_q > 0."""
+        few = np.argsort(z.real)[np.unique(np.linspace(0, len(z) - 1, min(len(z), COARSE)).astype(int))]
+        return self._extend(self._descend(z[few]), z).take(np.arange(-len(z), 0))
+
+    def _extend(self, known: FirstOrder, z: Array) -> FirstOrder:
+        """Return the known solutions and after them those at z, each found from the nearest one so far."""
+        count = len(known.V)
+        at = np.concatenate([-known.equations.a, z])
+        solved = known.take(np.zeros(len(at), dtype=np.int64))
+        solved = dataclasses.replace(solved, equations=self.at(-at, np.ones(len(at))))
+        solved.put(np.arange(count), known)
+        for fresh, nearest in _bisect(np.log(np.abs(at)), np.arange(len(at)) < count):
+            solved.put(fresh, self._from_neighbours(at[fresh], solved.take(nearest)))
         return solved
 
     def _from_neighbours(self, z: Array, neighbours: FirstOrder) -> FirstOrder:
@@ -104,8 +104,12 @@ class Spectrum:
         return part
 
     def density(self, x: Array) -> tuple[Array, FirstOrder]:
-        """Return the density of the bulk at x > 0."""
-        first = self.solve(x * (1 + 1j * RELATIVE_HEIGHT))
+        """Return the density of the bulk at x > 0; later calls start from the solutions of earlier ones."""
+        z = x * (1 + 1j * RELATIVE_HEIGHT)
+        solved = self.solve(z) if self._near_axis is None else self._extend(self._near_axis, z)
+        sound = is_physical(solved)
+        self._near_axis = solved.take(np.flatnonzero(sound)) if sound.any() else None
+        first = solved.take(np.arange(-len(x), 0))
         density = np.maximum(0.0, self.stieltjes(first).imag / np.pi)
         return np.where(is_physical(first), density, np.nan), first
 
@@ -135,20 +139,32 @@ class Spectrum:
         step = -0.2 * start
         while (value := solver(start + step)) is not None and value > 0.5:
             start += step
-            step = -0.2 * start
+            step = -0.3 * start
         edge = march_to_edge(solver, start, step / 2)
         return np.nan if edge is None else edge
 
     def _end_by_density(self, top: float) -> float:
-        """Return the largest x with a density, to 1e-6, where a march on the real axis can go astray."""
-        x = top * np.geomspace(1e-4, 1, 81)
-        for _ in range(6):
+        """Return the largest x with a density, where a march on the real axis can go astray.
+
+        The end is enclosed, then the zero of density^2, a smooth function of x below it, is extrapolated.
+        """
+        from scipy.interpolate import BarycentricInterpolator
+
+        x = top * np.geomspace(1e-4, 1, 41)
+        while True:
             density, _ = self.density(x)
             lit = np.flatnonzero(np.nan_to_num(density) * x > DARK)
             if not lit.size or lit[-1] == len(x) - 1:
                 return float(np.nan)
-            x = np.linspace(x[lit[-1]], x[lit[-1] + 1], 17)
-        return float(x[-1])
+            inside, outside = x[lit[-1]], x[lit[-1] + 1]
+            if outside - inside < 1e-4 * outside:
+                break
+            x = np.linspace(inside, outside, 9)
+        x = inside * (1 - np.array([16.0, 12.0, 8.0, 4.0, 2.0]) * 1e-4)
+        density, _ = self.density(x)
+        square = density**2
+        end = float(BarycentricInterpolator(square, x)(0.0)) if (np.diff(square) < 0).all() else np.nan
+        return end if abs(end - inside) < 2 * (outside - inside) else float(outside)
 
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
@@ -160,10 +176,11 @@ class Spectrum:
             start = 0.0
         else:
             solver = RealSolver(self, lambda z: (-z, 1.0), sign=1)
-            start = -scale
+            start = -1e-3 * scale
+            solver(-scale)
         if solver(start) is None:
             return np.nan
-        edge = march_to_edge(solver, start, 0.02 * scale)
+        edge = march_to_edge(solver, start, 1e-3 * scale)
         if edge is None or edge < 1e-8 * scale:
             return 0.0
         return edge
@@ -197,6 +214,23 @@ class Spectrum:
 def is_physical(first: FirstOrder) -> Booleans:
     """Tell which complex solutions converged on the branch with Im R_q > 0."""
     return (first.residual < 1e-8) & np.all(first.response.R.imag > 0, axis=1)
+
+
+def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers]]:
+    """Yield (which entries come next, the nearest one that is done) until all are done: the middle of every gap."""
+    order, done = np.argsort(position, kind="stable"), done.copy()
+    while not done.all():
+        flags = done[order]
+        todo = np.flatnonzero(~flags)
+        runs = np.split(todo, np.flatnonzero(np.diff(todo) > 1) + 1)
+        fresh = np.array([run[len(run) // 2] for run in runs])
+        ends = np.array([[run[0] - 1, run[-1] + 1] for run in runs])
+        ends = np.where(ends < 0, ends[:, ::-1], ends)
+        ends = np.where(ends >= len(order), ends[:, ::-1], ends)
+        distance = np.abs(position[order[ends]] - position[order[fresh]][:, None])
+        nearest = ends[np.arange(len(ends)), np.argmin(distance, axis=1)]
+        yield order[fresh], order[nearest]
+        done[order[fresh]] = True
 
 
 class RealSolver:

@@ -25,6 +25,9 @@ class BinaryLabels(Protocol):
     def width(self, variance: Floats) -> Floats:
         """Return the range of the mean over which P(y = 1) changes."""
 
+    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
+        """Return the step in xi of the trapezoidal rule that is exact to rounding for M = tau + slope xi."""
+
 
 class SignLabels:
     """sign(nu), turned with probability `flip`; noise inside the sign adds to the variance of nu."""
@@ -39,6 +42,11 @@ class SignLabels:
         """Return sqrt(v)."""
         return np.sqrt(variance)
 
+    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
+        """Return 0.73/sqrt(1 + slope^2/v): the rule with step h is wrong by exp(-2 pi^2/(h^2 (1 + slope^2/v)))."""
+        total = variance + slope**2
+        return np.asarray(0.73 * np.sqrt(np.divide(variance, total, out=np.ones_like(total), where=slope != 0)))
+
 
 class LogitLabels:
     """P(1) = 1/(1 + e^-nu), turned with probability `flip`."""
@@ -51,6 +59,10 @@ class LogitLabels:
         """Return about the larger of 1 and sqrt(v)."""
         return np.sqrt(variance + 1.0)
 
+    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
+        """Return 1/2 over max(1, |slope|): the poles of the sigmoid are at distance pi."""
+        return np.asarray(0.5 / np.maximum(np.abs(slope), 1.0))
+
 
 class GivenLabels:
     """Labels whose chances are given in place of the mean of a teacher field, turned with probability `flip`."""
@@ -60,6 +72,10 @@ class GivenLabels:
         return _with_flips(mean, np.zeros(mean.shape), flip)
 
     def width(self, variance: Floats) -> Floats:
+        """Return infinity: nothing changes."""
+        return np.full(np.shape(variance), np.inf)
+
+    def resolving_step(self, slope: Floats, variance: Floats) -> Floats:
         """Return infinity: nothing changes."""
         return np.full(np.shape(variance), np.inf)
 

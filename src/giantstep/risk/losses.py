@@ -60,6 +60,10 @@ class Loss(ABC):
         """Return the s above which a sample does not pull (infinity where all do)."""
         return np.full(np.shape(V), np.inf)
 
+    def resolving_step(self, scale: Floats) -> Floats:
+        """Return the step in xi of the trapezoidal rule that is exact to rounding for s = mean + scale xi; 0: none."""
+        return np.zeros(np.shape(scale))
+
     def at(self, row: Indices) -> Loss:
         """Return the loss for nodes of the given rows, where its parameters are one number per row."""
         return self
@@ -69,14 +73,16 @@ class Logistic(Loss):
     """log(1 + e^-u)."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
-        """Return u with u - s = V/(1 + e^u), by Newton from a side where it converges monotonically."""
+        """Return u with u - s = V/(1 + e^u), by Halley's iteration, whose error is cubed at every step."""
         s, V = np.broadcast_arrays(s, V)
         u = np.where(s + 0.5 * V > 0, np.maximum(s, 0.0), np.minimum(0.0, s + V))
         for _ in range(40):
             g = expit(-u)
-            step = (u - s - V * g) / (1 + V * g * (1 - g))
+            mismatch, p = u - s - V * g, V * g * (1 - g)
+            slope = 1 + p
+            step = mismatch * slope / (slope**2 + 0.5 * mismatch * p * (1 - 2 * g))
             u = u - step
-            if np.all(np.abs(step) <= 1e-15 * (1 + np.abs(u))):
+            if np.all(np.abs(step) <= 1e-6 * (1 + np.abs(u))):
                 break
         g = expit(-u)
         p = g * expit(u)
@@ -101,6 +107,14 @@ class Logistic(Loss):
     def turning_point(self, V: Floats) -> Floats:
         """Return -V/2."""
         return -0.5 * V
+
+    def resolving_step(self, scale: Floats) -> Floats:
+        """Return h with pi^2/(2 scale^2) - 2 pi^2/(h scale) = -33, at most 1/2: the rule is wrong by e^-33.
+
+        The proximal map branches where 1 + V loss'' = 0, which is at Im s = +-pi for every V.
+        """
+        wide = np.maximum(scale, 0.25)  # below, the normal density alone says what the step must be
+        return np.minimum(0.5, 2 * np.pi**2 * wide / (33 * wide**2 + 0.5 * np.pi**2))
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u - V/(1 + e^u) and its derivative."""

@@ -67,6 +67,37 @@ def test_order_parameters():
     np.testing.assert_allclose(result.psi, [0.23292374, 0.14259541], atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("activation", "rate", "batch", "limit", "at_400"),
+    [
+        ("tanh(1.5*z + 1)", 2.0, 2.0, (0.2646771, 1.963539, 2.673655), (0.26483, 1.97689)),
+        ("selu", 1.5, 1.0, (0.2283235, 2.025479, 1.229224), (0.22837, 2.02797)),
+    ],
+)
+def test_logistic_read_out(activation, rate, batch, limit, at_400):
+    """The table of 17.7, in the limit and at d = 400; the isotropic map is off in the third digit."""
+    scenario = gs.OneStep(
+        activation=activation,
+        target="sign(z)",
+        loss="logistic",
+        second_layer=gs.Vocabulary([1]),
+        width_per_dim=1.2,
+        samples_per_dim=1.5,
+        ridge=0.1,
+        step=gs.MaximalStep(rate=rate, batch_per_dim=batch),
+    )
+    result = gs.predict(scenario)
+    assert result.attrs["theory"] == "exact"
+    assert float(result.test_error) == pytest.approx(limit[0], abs=5e-8)
+    assert float(result.norm) == pytest.approx(limit[1], abs=5e-7)
+    assert float(result.theta[0]) == pytest.approx(limit[2], abs=5e-7)
+    finite = gs.predict(scenario, dim=400)
+    assert float(finite.test_error) == pytest.approx(at_400[0], abs=5e-6)
+    assert float(finite.norm) == pytest.approx(at_400[1], abs=5e-6)
+    isotropic = gs.predict(scenario, theory="isotropic")
+    assert abs(float(isotropic.test_error) - limit[0]) > 5e-4
+
+
 def test_without_a_second_coefficient_and_without_parity():
     """tanh + 0.05 He_4 has c2 = 0 and no parity: the small pencil, 17.9."""
     result = gs.predict(network("tanh(z) + 0.05*(z**4 - 6*z**2 + 3)", "tanh(z)", [1], [1], 1, 2, 0.05))

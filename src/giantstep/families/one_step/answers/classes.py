@@ -25,7 +25,8 @@ def answer_classes(scenario: OneStep, settings: Mapping[str, Any], points: Point
     gatherer = Gatherer(len(points["ridge"]))
     for group in group_points(scenario, points, models, KERNEL_NODES_PER_PANEL):
         numbers, ones = group.points, np.ones(len(group.index))
-        equations = Equations(group.features, group.ratio, numbers["width_per_dim"], numbers["ridge"], ones)
+        width, ridge = numbers["width_per_dim"], numbers["ridge"]
+        equations = Equations(group.features, group.ratio, width, ridge, ones, group.model.bulk)
         classifier = classify(equations, scenario.loss, numbers["flip"], 1 / numbers["dim"])
         values = shared_values(classifier, classifier.V1, classifier.V2, group.row_scale)
         values |= {"null_error": 0.5 * ones, "affine_error": np.nan * ones}

@@ -149,8 +149,6 @@ def _outside_exact_batch(scenario: OneStep) -> str:
         return 'the exact one is not verified for rows="gaussian"'
     if scenario.blocks > PACKED_BLOCKS:
         return f"the exact one is built for at most {PACKED_BLOCKS} blocks"
-    if scenario.loss != "square":
-        return "the exact one is built for the square loss"
     return ""
 
 
