@@ -31,7 +31,9 @@ def march_to_edge(
         return None
     z, step = start, first_step
     near: list[tuple[float, float]] = [(z, value)]
-    estimate = barrier = None
+    estimate: float | None = None
+    last: float | None = None
+    barrier: float | None = None
     for _ in range(max_solves):
         if barrier is not None and abs(step) > 0.5 * abs(barrier - z):
             step = 0.5 * (barrier - z)
