@@ -212,8 +212,12 @@ class Spectrum:
 
 
 def is_physical(first: FirstOrder) -> Booleans:
-    """Tell which complex solutions converged on the branch with Im R_q > 0."""
-    return (first.residual < 1e-8) & np.all(first.response.R.imag > 0, axis=1)
+    """Tell which complex solutions converged on the branch with Im R_q > 0 and Im V(kappa) >= 0.
+
+    From a neighbour outside the bulk Newton can reach a solution inside whose V is negative at some kappa.
+    """
+    upward = np.all(first.V.imag >= -1e-12 * np.abs(first.V), axis=1)
+    return (first.residual < 1e-8) & np.all(first.response.R.imag > 0, axis=1) & upward
 
 
 def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers]]:
