@@ -9,6 +9,7 @@ from giantstep.errors import InputError as InputError
 from giantstep.estimators.placing import place as place
 from giantstep.families import families as families
 from giantstep.families.batch_reuse.scenario import BatchReuse as BatchReuse
+from giantstep.families.bayes_limit.scenario import BayesLimit as BayesLimit
 from giantstep.families.few_steps.scenario import FewSteps as FewSteps
 from giantstep.families.few_steps.scenario import InputBlocks as InputBlocks
 from giantstep.families.few_steps.scenario import InputCovariance as InputCovariance

@@ -1,0 +1,272 @@
+"""The curve alpha(q) of fixed points of one order parameter, and everything that follows from it.
+
+alpha(q) = q/((1 - q) I(q)), bayes_multi_index (5): a fixed point is stable where the curve rises, the free entropy has
+slope r I (alpha - alpha(q))/2. No state evolution is iterated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from giantstep.types import Floats
+
+ABSENT = 1e-7
+"""E m1^2 and rho below this count as zero."""
+_FIRST, _SPACING = -7.0, 0.4
+_FARTHEST = 34.0
+_TOLERANCE = 1e-12
+_SHALLOW = 0.12
+"""Slope of log alpha in logit q below which the curve is looked at more closely: a loop may hide there."""
+_SAME = 1e-9
+
+
+class ScalarChannel(Protocol):
+    """A channel with one order parameter: M = q I in `directions` dimensions."""
+
+    @property
+    def directions(self) -> int:
+        """Number of equivalent directions r."""
+
+    @property
+    def continuous_mass(self) -> float:
+        """P_c of an exact channel: q = 1 is stable above alpha = r/P_c; 0 where it never is."""
+
+    @property
+    def last(self) -> float:
+        """How far in logit q the curve is tabulated at once; further out where a point asks for it."""
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q), per direction, and Psi(q)."""
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 and rho."""
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error, and the best fraction of wrong labels (NaN where there are none)."""
+
+
+class Turn(NamedTuple):
+    """A local extremum of alpha(q)."""
+
+    q: float
+    alpha: float
+    is_maximum: bool
+
+
+class Jump(NamedTuple):
+    """A first-order transition: alpha and q where the upper branch is born, of equal free entropy, where AMP jumps."""
+
+    alpha_dyn: float
+    q_dyn: float
+    alpha_it: float
+    q_low: float
+    q_high: float
+    alpha_amp: float
+    q_amp: float
+
+
+@dataclass(eq=False)
+class Curve:
+    """The curve of one channel, tabulated in t = logit q and followed further out where a point asks for it."""
+
+    channel: ScalarChannel
+    _values: dict[float, tuple[float, float]] = field(default_factory=dict)
+
+    def at(self, t: float) -> tuple[float, float]:
+        """Return log alpha and Psi at q = expit(t); what was asked for is kept."""
+        if t not in self._values:
+            information, psi = self.channel.information(float(expit(t)))
+            self._values[t] = (t - math.log(max(information, 1e-300)), psi)  # q/(1 - q) = exp(t)
+        return self._values[t]
+
+    def alpha(self, q: float) -> float:
+        """Return alpha(q)."""
+        return math.exp(self.at(math.log(q) - math.log1p(-q))[0])
+
+    @cached_property
+    def full(self) -> float:
+        """Where q = 1 becomes stable: r/P_c of an exact channel, else infinity."""
+        mass = self.channel.continuous_mass
+        return self.channel.directions / mass if mass > 0 else math.inf
+
+    @cached_property
+    def weak(self) -> float:
+        """Where q leaves zero: 0 (trivial directions), 1/rho, or infinity (generative exponent three or more)."""
+        first, second = self.channel.onset()
+        if first > ABSENT:
+            return 0.0
+        return 1 / second if second > ABSENT else math.inf
+
+    @cached_property
+    def _table(self) -> tuple[Floats, CubicSpline]:
+        t = np.arange(_FIRST, self.channel.last + 0.5 * _SPACING, _SPACING)
+        spline = CubicSpline(t, [self.at(float(x))[0] for x in t])
+        for _ in range(2):
+            fine = np.linspace(t[0], t[-1], 8 * len(t))
+            slope = spline(fine, 1)
+            lowest = np.flatnonzero((slope[1:-1] < slope[:-2]) & (slope[1:-1] <= slope[2:])) + 1
+            centres = fine[lowest[(np.abs(slope[lowest]) < _SHALLOW) & (fine[lowest] > -3)]]
+            if not len(centres):
+                break
+            more = (centres[:, None] + np.array([-0.6, -0.3, 0.0, 0.3, 0.6]) * _SPACING).ravel()
+            t = np.unique(np.concatenate([t, more[(more > t[0]) & (more < t[-1])]]))
+            t = t[np.concatenate([[True], np.diff(t) > 1e-3])]
+            spline = CubicSpline(t, [self.at(float(x))[0] for x in t])
+        return t, spline
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """The extrema of alpha(q), in the order of q."""
+        t, spline = self._table
+        roots = [float(root) for root in spline.derivative().roots(extrapolate=False)]
+        kept = [root for root in roots if t[0] < root < t[-1] and not self._is_flat(root)]
+        return tuple(self._refine(root) for root in kept)
+
+    def _is_flat(self, t: float) -> bool:
+        """Tell whether the curve does not turn at a root of the spline's slope but is constant up to rounding."""
+        around = [self.at(t + shift)[0] for shift in (-0.5, 0.0, 0.5)]
+        return max(around) - min(around) < _SAME
+
+    def _refine(self, t: float) -> Turn:
+        """Return the extremum near t by a polynomial of degree 8 through true values around it."""
+        for width in (0.25, 0.1):
+            nodes = np.cos(np.pi * (np.arange(9) + 0.5) / 9)
+            values = [self.at(t + width * float(x))[0] for x in nodes]
+            fit = np.polynomial.Chebyshev.fit(nodes, values, 8, domain=[-1, 1])
+            roots = fit.deriv().roots()
+            real = roots.real[np.abs(roots.imag) < 1e-9]
+            if not len(real):
+                break
+            nearest = float(real[np.argmin(np.abs(real))])
+            if abs(nearest) > 3:
+                break
+            curvature = float(fit.deriv(2)(nearest))
+            t += width * nearest
+        return Turn(float(expit(t)), math.exp(self.at(t)[0]), curvature < 0)
+
+    # -- branches ---------------------------------------------------------------------------------
+
+    def fixed_points(self, alpha: float) -> list[float]:
+        """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
+        wanted = math.log(alpha)
+        t, spline = self._table
+        edges = [float(t[0]), *(math.log(turn.q) - math.log1p(-turn.q) for turn in self.turns), float(t[-1])]
+        roots = []
+        if self.weak < alpha < math.exp(self.at(edges[0])[0]):
+            low = edges[0] - 2.0
+            while self.at(low)[0] >= wanted and low > -_FARTHEST:
+                low -= 4.0
+            roots.append(self._bracketed(wanted, low, edges[0]) if self.at(low)[0] < wanted else low)
+        for low, high in zip(edges, edges[1:]):
+            ends = self.at(low)[0] - wanted, self.at(high)[0] - wanted
+            if ends[0] * ends[1] < 0 or (ends[1] == 0 and high == edges[-1]):
+                roots.append(self._polished(wanted, low, high, spline))
+        low = edges[-1]
+        while self.at(low)[0] < wanted and low < _FARTHEST and alpha < self.full:
+            high = min(low + 1.5, _FARTHEST)
+            if self.at(high)[0] >= wanted:
+                roots.append(self._bracketed(wanted, low, high))
+            low = high
+        return [float(expit(root)) for root in roots]
+
+    def _bracketed(self, wanted: float, low: float, high: float) -> float:
+        return float(brentq(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14))
+
+    def _polished(self, wanted: float, low: float, high: float, spline: CubicSpline) -> float:
+        """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
+        if (spline(low) - wanted) * (spline(high) - wanted) < 0:
+            t = float(brentq(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13))
+            slope = float(spline(t, 1))
+            for _ in range(4):
+                left = self.at(t)[0] - wanted
+                if abs(left) < _TOLERANCE:
+                    return t
+                if slope == 0 or not low <= t - left / slope <= high:
+                    break
+                moved = t - left / slope
+                slope = (self.at(moved)[0] - wanted - left) / (moved - t) if abs(moved - t) > 1e-7 else slope
+                t = moved
+            if abs(self.at(t)[0] - wanted) < 1e-11:
+                return t
+        return self._bracketed(wanted, low, high)
+
+    def stable(self, alpha: float) -> list[float]:
+        """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""
+        start = [0.0] if alpha <= self.weak and self.weak > 0 else []
+        rising = []
+        for q in self.fixed_points(alpha):
+            t = math.log(q) - math.log1p(-q)
+            if self.at(t + 1e-3)[0] > self.at(t - 1e-3)[0]:
+                rising.append(q)
+        return [*start, *rising, *([1.0] if alpha > self.full else [])]
+
+    def entropy(self, q: float, alpha: float) -> float:
+        """Return the free entropy phi per dimension, bayes_multi_index (4)."""
+        if q >= 1:
+            return math.inf
+        r = self.channel.directions
+        if q <= 0:
+            return alpha * self._psi_at_zero
+        return 0.5 * r * (q + math.log1p(-q)) + alpha * self.at(math.log(q) - math.log1p(-q))[1]
+
+    @cached_property
+    def _psi_at_zero(self) -> float:
+        """Psi(0) from dPsi/dq = r I/2 at a tiny q."""
+        q = 1e-6
+        information, psi = self.channel.information(q)
+        return psi - 0.25 * self.channel.directions * information * q * (1 if self.weak > 0 else 2)
+
+    def branches(self, alpha: float) -> tuple[float, float, float]:
+        """Return q of the uninformed, the informed and the Bayes-optimal branch."""
+        stable = self.stable(alpha)
+        if not stable:
+            return math.nan, math.nan, math.nan
+        best = max(stable, key=lambda q: self.entropy(q, alpha))
+        return stable[0], stable[-1], best
+
+    # -- thresholds -------------------------------------------------------------------------------
+
+    @cached_property
+    def jump(self) -> Jump | None:
+        """The last first-order transition at finite noise (or of labels); None where the curve only rises."""
+        minima = [turn for turn in self.turns if not turn.is_maximum]
+        if not minima:
+            return None
+        born = minima[-1]
+        before = [turn for turn in self.turns if turn.is_maximum and turn.q < born.q]
+        top = max(before, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
+        if self.weak > top.alpha:
+            top = Turn(0.0, self.weak, True)
+
+        def gain(alpha: float) -> float:
+            stable = self.stable(alpha)
+            return self.entropy(stable[-1], alpha) - self.entropy(stable[0], alpha)
+
+        low, high = (
+            born.alpha * (1 + 1e-9),
+            top.alpha * (1 - 1e-9) if math.isfinite(top.alpha) else self._far_gain(gain),
+        )
+        equal = float(brentq(gain, low, high, xtol=1e-12)) if gain(low) < 0 < gain(high) else math.nan
+        ends = self.stable(equal) if math.isfinite(equal) else [math.nan]
+        return Jump(born.alpha, born.q, equal, ends[0], ends[-1], top.alpha, top.q)
+
+    def _far_gain(self, gain: object) -> float:
+        alpha = 2 * max(turn.alpha for turn in self.turns)
+        while callable(gain) and gain(alpha) < 0 and alpha < 1e6:
+            alpha *= 2
+        return alpha
+
+    @cached_property
+    def spinodal(self) -> tuple[float, float]:
+        """(alpha, q) of the largest maximum of the curve before its end; (weak, 0) where there is none."""
+        maxima = [turn for turn in self.turns if turn.is_maximum]
+        top = max(maxima, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
+        return (top.alpha, top.q) if top.alpha > self.weak else (self.weak, 0.0)

@@ -1,0 +1,81 @@
+"""Generalised approximate message passing for a known channel and Gaussian weights, bayes_multi_index section 6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from giantstep.families.bayes_limit.responses import Response
+from giantstep.lab import to_numpy
+from giantstep.lab.algebra import multiply
+from giantstep.types import DeviceArray, Floats
+
+RECOVERED = 1e-10
+"""Largest posterior variance at which the directions count as known exactly."""
+LOST = 0.3
+"""Difference between |What|^2/d and what V says of it above which an estimate contradicts itself."""
+SETTLED = 1e-5
+"""Root mean square change of the estimate in a sweep below which GAMP stands still."""
+
+
+@dataclass
+class Estimate:
+    """Where message passing is: posterior means (d, r), covariance of each row of W (r, r), and its last g (n, r)."""
+
+    means: DeviceArray
+    V: Floats
+    g: DeviceArray
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Data that message passing works on.
+
+    Attributes
+    ----------
+    blocks : yields (rows, X) with X (rows, d) of entries N(0, 1/d), the same in every call.
+    """
+
+    count: int
+    dim: int
+    blocks: Callable[[], Iterator[tuple[slice, DeviceArray]]]
+    response: Response
+    xp: ModuleType
+
+
+def sweep(samples: Samples, state: Estimate) -> Estimate:
+    """Return the estimate after one sweep; A = -sum dg/domega/d, symmetric, its negative eigenvalues set to zero."""
+    xp, (d, r) = samples.xp, state.means.shape
+    V = xp.asarray(state.V)
+    g, field = xp.empty((samples.count, r)), xp.zeros((d, r))
+    A = np.zeros((r, r))
+    for rows, X in samples.blocks():
+        omega = multiply(X, state.means, xp) - state.g[rows] @ V
+        g[rows], curvature = samples.response.moments(rows, omega, state.V)
+        A += curvature / d
+        field += multiply(X.T, xp.ascontiguousarray(g[rows]), xp)
+    sizes, vectors = np.linalg.eigh(0.5 * (A + A.T))
+    A = (vectors * np.maximum(sizes, 0.0)) @ vectors.T
+    V_new = np.linalg.inv(np.eye(r) + A)
+    means = (field + state.means @ xp.asarray(A)) @ xp.asarray(V_new)
+    return Estimate(xp.ascontiguousarray(means), V_new, g)
+
+
+def is_recovered(state: Estimate) -> bool:
+    """Tell whether the directions are known up to rounding."""
+    return bool(np.linalg.eigvalsh(state.V)[-1] < RECOVERED)
+
+
+def change(new: Estimate, old: Estimate) -> float:
+    """Return the root mean square change of the means."""
+    difference = to_numpy(new.means - old.means)
+    return float(np.sqrt(np.mean(difference**2)))
+
+
+def mismatch(state: Estimate) -> float:
+    """Return the largest entry of |What^T What/d + V - 1|, which vanishes for a posterior mean as d grows."""
+    means = to_numpy(state.means)
+    return float(np.abs(means.T @ means / len(means) + state.V - np.eye(len(state.V))).max())

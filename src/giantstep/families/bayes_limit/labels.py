@@ -1,0 +1,122 @@
+"""One direction, finitely many labels: the channel in closed form, bayes_multi_index (6), (11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtr
+
+from giantstep.families.bayes_limit.line import Interval
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.types import DeviceArray, Floats
+
+_CUT = 9.0
+_OFFSETS = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
+_NODES = 20
+_TINY = 1e-290
+
+
+def interval_probabilities(
+    intervals: Sequence[Interval], values: Sequence[float], omega: Floats, V: float
+) -> tuple[Floats, Floats]:
+    """Return P(z in the intervals of each value | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
+    s = np.sqrt(V)
+    P, slope = np.zeros((2, len(values), len(omega)))
+    for low, high, value in intervals:
+        row = int(np.argmin(np.abs(np.asarray(values) - value)))
+        a, b = (low - omega) / s, (high - omega) / s
+        swap = a > 0  # the difference of two numbers near one would cancel
+        P[row] += ndtr(np.where(swap, -a, b)) - ndtr(np.where(swap, -b, a))
+        slope[row] += (normal_density(a) - normal_density(b)) / s
+    return P, slope
+
+
+def label_panels(intervals: Sequence[Interval], q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
+    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
+    s, cut = np.sqrt(1 - q), _CUT * np.sqrt(q)
+    ends = np.array(sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)}))
+    around = (ends[:, None] + s * np.concatenate([-_OFFSETS, _OFFSETS])).ravel()
+    plain = np.linspace(-cut, cut, max(2, int(np.ceil(2 * cut / min(0.5, 0.75 * np.sqrt(q)))) + 1))
+    edges = np.unique(np.concatenate([plain, around[np.abs(around) < cut], np.asarray(extra, dtype=float)]))
+    omega, weights = gauss_legendre_panels(edges, _NODES)
+    return omega, weights * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
+
+
+def noisy_labels(P: DeviceArray, slope: DeviceArray, flip: float) -> tuple[DeviceArray, DeviceArray]:
+    """Return Z_l and its derivative where a label is replaced by another one with probability `flip`."""
+    others = flip / max(len(P) - 1, 1)
+    return (1 - flip) * P + others * (1 - P), (1 - flip - others) * slope
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of intervals of one variable, flipped with probability `flip`."""
+
+    intervals: tuple[Interval, ...]
+    flip: float
+
+    directions = 1
+    last = 9.0
+    continuous_mass = 0.0
+    """Probability that y is not an atom of an exact channel: there is no full recovery."""
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The different labels, in increasing order."""
+        kept: list[float] = []
+        for value in sorted(piece.value for piece in self.intervals):
+            if not kept or value - kept[-1] > 1e-9:
+                kept.append(value)
+        return tuple(kept)
+
+    def law(self, omega: Floats, V: float) -> tuple[Floats, Floats]:
+        """Return Z_l(omega) and dZ_l/domega, (K, N) each."""
+        return noisy_labels(*interval_probabilities(self.intervals, self.values, omega, V), self.flip)
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) and Psi(q), bayes_multi_index (2)."""
+        omega, weights = label_panels(self.intervals, q)
+        Z, slope = self.law(omega, 1 - q)
+        Z = np.maximum(Z, _TINY)
+        return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 and rho = E (E[z^2 - 1|y])^2, bayes_multi_index (12)."""
+        P, first, second = np.zeros((3, len(self.values), 1))
+        for low, high, value in self.intervals:
+            row = int(np.argmin(np.abs(np.asarray(self.values) - value)))
+            ends = np.array([low, high])
+            inside = np.where(np.isfinite(ends), ends, 0.0)
+            P[row] += float(np.diff(ndtr(ends))[0])
+            first[row] -= float(np.diff(normal_density(ends))[0])
+            second[row] -= float(np.diff(inside * normal_density(ends))[0])
+        Z, first = noisy_labels(P, first, self.flip)
+        second = noisy_labels(P, second, self.flip)[1]
+        return float((first**2 / Z).sum()), float((second**2 / Z).sum())
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error and the best fraction of wrong labels, bayes_multi_index (11)."""
+        V, values = 1 - q, np.asarray(self.values)
+        if q <= 0:
+            Z = self.law(np.zeros(1), 1.0)[0][:, 0]
+            return float(values**2 @ Z - (values @ Z) ** 2), float(1 - Z.max())
+        turns = self._decision_boundaries(q)
+        omega, weights = label_panels(self.intervals, q, turns)
+        Z, _ = self.law(omega, V)
+        mean = values @ Z
+        return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
+
+    def _decision_boundaries(self, q: float) -> list[float]:
+        """Return the omega at which another label becomes the likeliest."""
+        omega, _ = label_panels(self.intervals, q)
+        best = self.law(omega, 1 - q)[0].argmax(axis=0)
+        turns = np.flatnonzero(best[1:] != best[:-1])
+        left, right, first = omega[turns], omega[turns + 1], best[turns]
+        for _ in range(50):
+            middle = 0.5 * (left + right)
+            same = self.law(middle, 1 - q)[0].argmax(axis=0) == first
+            left, right = np.where(same, middle, left), np.where(same, right, middle)
+        return (0.5 * (left + right)).tolist()

@@ -1,0 +1,152 @@
+"""The limit: branches of state evolution, their errors and free entropies, thresholds, the curve of fixed points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.checks import check_number
+from giantstep.errors import bad_field
+from giantstep.families.bayes_limit.problem import Problem, problem_of
+from giantstep.families.bayes_limit.reading import read_target
+from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
+from giantstep.family import Answer
+from giantstep.types import Array, Floats, Points
+
+_SAME = 1e-7
+"""Difference of overlaps below which two branches are one."""
+_START = 0.05
+"""Overlap at which a trajectory starts if none is given."""
+
+
+def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the overlap of a start or of a curve, and say which branch and which times the experiment answers with."""
+    settings = dict(settings)
+    if what == "errors":
+        settings["overlap"] = check_number("overlap", settings["overlap"], "above 0 and below 1", lambda q: 0 < q < 1)
+        settings["branch"] = ["informed" if settings["start"] == "seed" else "uninformed"]
+        if settings["start"] == "spectral" and read_target(scenario.target).rank > 1:
+            raise bad_field("start", "spectral", '"random" or "seed" for targets of several directions')
+    if what == "trajectory":
+        settings["time"] = np.arange(settings["steps"] + 1)
+        settings["overlap"] = starting_overlap(settings["overlap"], scenario)
+    if what == "branches":
+        given = settings["overlap"]
+        overlap = np.linspace(0.01, 0.99, 99) if given is None else np.atleast_1d(np.asarray(given, dtype=float))
+        if np.any((overlap <= 0) | (overlap >= 1)):
+            raise bad_field("overlap", overlap.tolist(), "above 0 and below 1")
+        settings["overlap"] = overlap
+    return settings
+
+
+def starting_overlap(given: Any, scenario: BayesLimit) -> Floats:
+    """Return the overlap matrix (r, r) of a start, in the coordinates of the target's subspace."""
+    reading, k = read_target(scenario.target), scenario.target.directions
+    entries = np.atleast_1d(np.asarray(_START if given is None else given, dtype=float))
+    if entries.size == 1:
+        M = float(entries[0]) * np.eye(k)
+    elif entries.size == k:
+        M = np.diag(entries)
+    elif entries.size == k * k:
+        M = entries.reshape(k, k)
+    else:
+        raise bad_field("overlap", entries.tolist(), f"one number, {k} or {k * k} of them (row by row)")
+    sizes = np.linalg.eigvalsh(0.5 * (M + M.T))
+    if not np.allclose(M, M.T) or sizes.min() < 0 or sizes.max() >= 1:
+        raise bad_field("overlap", entries.tolist(), "a symmetric matrix with eigenvalues from 0 to below 1")
+    return reading.basis @ M @ reading.basis.T
+
+
+def limit(scenario: BayesLimit, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+    """Answer all points; those with the same noise and flips share one curve."""
+    size = len(points["samples_per_dim"])
+    answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
+    for index in range(size):
+        problem = problem_of(scenario.target, float(points["noise"][index]), float(points["flip"][index]))
+        row, answer.status[index] = _ANSWERS[what](problem, float(points["samples_per_dim"][index]), settings)
+        for name, value in row.items():
+            kind = object if isinstance(value, str) else np.float64
+            answer.values.setdefault(name, np.full((size, *np.shape(value)), "" if kind is object else np.nan, kind))
+            answer.values[name][index] = value
+    answer.status = answer.status.astype(str)
+    answer.coords = _coords(what, settings)
+    return answer
+
+
+def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
+    if what == "errors":
+        return {"branch": np.array(BRANCHES)}
+    name = {"trajectory": "time", "branches": "overlap"}.get(what)
+    return {name: settings[name]} if name else {}
+
+
+def _rows(problem: Problem, matrices: Floats) -> dict[str, Any]:
+    """Return overlaps and errors at matrices (N, r, r) of the subspace, in the coordinates of the target."""
+    basis, r = problem.reading.basis, problem.reading.rank
+    errors = np.array([problem.errors(M) for M in matrices])
+    whole = np.einsum("ai,nab,bj->nij", basis, matrices, basis)
+    return {"q": np.trace(matrices, axis1=1, axis2=2) / r, "M": whole, "mse": errors[:, 0], "error": errors[:, 1]}
+
+
+def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    solution = problem.solve(alpha)
+    if solution.status:
+        M = np.full_like(solution.M, np.nan)
+        missing = np.full(len(BRANCHES), np.nan)
+        k = problem.reading.basis.shape[1]
+        empty = {"q": missing, "M": np.full((len(M), k, k), np.nan), "mse": missing, "error": missing}
+        return {**empty, "phi": missing, "phase": ""}, solution.status
+    row = _rows(problem, solution.M)
+    return {**row, "phi": solution.phi, "phase": _phase(row["q"])}, ""
+
+
+def _phase(q: Floats) -> str:
+    if q[2] <= 0:
+        return PHASES[0]
+    return PHASES[1] if q[0] < q[2] - _SAME else PHASES[2]
+
+
+def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    path = [settings["overlap"]]
+    for _ in settings["time"][1:]:
+        path.append(problem.step(path[-1], alpha))
+    return _rows(problem, np.array(path)), ""
+
+
+def _thresholds(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    table = problem.thresholds()._asdict()
+    status, basis = table.pop("status"), problem.reading.basis
+    r, k = basis.shape
+    vector = np.eye(k)
+    vector[:r] = table["vector"] @ basis
+    if r < k:  # what the target does not depend on is never learnt
+        vector[r:] = np.linalg.svd(vector[:r])[2][r:]
+    table["vector"] = vector
+    table["alpha_direction"] = np.concatenate([table["alpha_direction"], np.full(k - r, np.inf)])
+    return table, str(status)
+
+
+def _branches(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    q = settings["overlap"]
+    if problem.curve is None:
+        empty = dict.fromkeys(("alpha", "phi", "stable"), np.full(len(q), np.nan))
+        return empty, "no single overlap describes the fixed points of this target: ask for errors or thresholds"
+    curve = problem.curve
+    turns = np.array([turn.q for turn in curve.turns])
+    first = curve.turns[0].is_maximum if curve.turns else curve.alpha(float(q[-1])) >= curve.alpha(float(q[0]))
+    rising = (np.searchsorted(turns, q) % 2 == 0) == first
+    return {
+        "alpha": np.array([curve.alpha(float(x)) for x in q]),
+        "phi": np.array([curve.entropy(float(x), alpha) for x in q]),
+        "stable": rising.astype(float),
+    }, ""
+
+
+_ANSWERS: dict[str, Callable[[Problem, float, Mapping[str, Any]], tuple[dict[str, Any], str]]] = {
+    "errors": _errors,
+    "trajectory": _trajectory,
+    "thresholds": _thresholds,
+    "branches": _branches,
+}

@@ -1,0 +1,165 @@
+"""A target of one variable: where it breaks, its monotone and flat pieces, its preimages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.gaussian import Function, Target
+from giantstep.gaussian.quadrature import trapezoid_rule
+from giantstep.types import Booleans, Floats
+
+REACH = 8.5
+"""Standard deviations of z beyond which nothing is integrated."""
+MOST_PIECES = 64
+_BEYOND = 12.0
+_SCAN = 1 / 400
+_INSIDE, _ROUNDING = 1e-12, 1e-15
+"""Distances from a break at which the limits of a function are read, and from an end at which a piece begins."""
+
+
+class Interval(NamedTuple):
+    """A piece of the line on which the target is constant."""
+
+    low: float
+    high: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """A function g of one Gaussian variable."""
+
+    target: Target
+    kinks: tuple[float, ...]
+    """Where it is not smooth, in increasing order."""
+
+    @cached_property
+    def function(self) -> Function:
+        """The same as a `Function`, which knows its moments E g(A + s u)."""
+        if self.target.expression is not None:
+            text = re.sub(r"\bz1\b", "z", self.target.expression)
+            return Function(text, kinks=self.kinks, name=self.target.name)
+        return Function(lambda z: self.target(z[..., None]), kinks=self.kinks, name=self.target.name)
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return g(z)."""
+        return np.asarray(self.target(np.asarray(z)[..., None]), dtype=float)
+
+    def slope(self, z: Floats) -> Floats:
+        """Return g'(z) of the smooth part; of a callable by central differences."""
+        if self.target.expression is not None:
+            return np.asarray(self.target.gradient(np.asarray(z)[..., None]), dtype=float)[..., 0]
+        step = 1e-5
+        return (self(z - 2 * step) - 8 * self(z - step) + 8 * self(z + step) - self(z + 2 * step)) / (12 * step)
+
+    @cached_property
+    def flat(self) -> tuple[Interval, ...]:
+        """The pieces between kinks on which it is constant, from -inf to inf; neighbours of one value are joined."""
+        inner = [kink for kink in self.kinks if abs(kink) < _BEYOND]
+        ends = [-_BEYOND, *inner, _BEYOND]
+        flat: list[Interval] = []
+        for low, high in zip(ends, ends[1:]):
+            values = self(low + (high - low) * np.linspace(0.01, 0.99, 21))
+            if np.ptp(values) <= 1e-12 * (1 + np.abs(values).max()):
+                piece = Interval(-np.inf if low == -_BEYOND else low, np.inf if high == _BEYOND else high, values[10])
+                if flat and flat[-1].high == low and abs(flat[-1].value - piece.value) < 1e-9:
+                    piece = Interval(flat.pop().low, piece.high, piece.value)
+                flat.append(piece)
+        return tuple(flat)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether it takes finitely many values."""
+        covered = [piece for piece in self.flat if piece.low < _BEYOND]
+        whole = bool(covered) and covered[0].low == -np.inf and covered[-1].high == np.inf
+        return whole and all(first.high == second.low for first, second in zip(covered, covered[1:]))
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[float, float], ...]:
+        """The intervals inside (-12, 12) on which it is strictly monotone, between kinks and critical points."""
+        ends = sorted({-_BEYOND, *(kink for kink in self.kinks if abs(kink) < _BEYOND), _BEYOND})
+        pieces: list[tuple[float, float]] = []
+        for low, high in zip(ends, ends[1:]):
+            if any(piece.low <= low and high <= piece.high for piece in self.flat):
+                continue
+            turns = self._critical_points(low, high)
+            inner = [low, *turns, high]
+            pieces += list(zip(inner, inner[1:]))
+        if len(pieces) > MOST_PIECES:
+            raise InputError(
+                f"The target {self.target.name} has {len(pieces)} monotone pieces; at most {MOST_PIECES} are allowed "
+                "without noise (give it some noise)."
+            )
+        return tuple(pieces)
+
+    def _critical_points(self, low: float, high: float) -> list[float]:
+        """Return where the slope changes its sign strictly inside an interval."""
+        count = max(9, int((high - low) / _SCAN))
+        z = low + (high - low) * (np.arange(count) + 0.5) / count
+        sign = np.sign(self.slope(z))
+        known = np.flatnonzero(sign)  # an exact zero, or underflow far outside, has no sign of its own
+        turns = np.flatnonzero(sign[known[1:]] != sign[known[:-1]])
+        left, right, first = z[known[turns]], z[known[turns + 1]], sign[known[turns]]
+        for _ in range(60):
+            middle = 0.5 * (left + right)
+            same = np.sign(self.slope(middle)) == first
+            left, right = np.where(same, middle, left), np.where(same, right, middle)
+        return (0.5 * (left + right)).tolist()
+
+    @cached_property
+    def critical_points(self) -> tuple[float, ...]:
+        """Ends of monotone pieces at which the slope vanishes."""
+        ends = {end for piece in self.pieces for end in piece if abs(end) < _BEYOND}
+        return tuple(sorted(ends - set(self.kinks)))
+
+    @cached_property
+    def breaks(self) -> tuple[float, ...]:
+        """Ends of the pieces, and the preimages of the values there: where the law of y is singular."""
+        ends = sorted({end for piece in self.pieces for end in piece if abs(end) < _BEYOND})
+        if not ends:
+            return ()
+        values = self(np.concatenate([np.array(ends) - _INSIDE, np.array(ends) + _INSIDE]))
+        images = self.preimages(values)
+        return tuple(_apart([*ends, *images[np.isfinite(images)].tolist()]))
+
+    def preimages(self, y: Floats) -> Floats:
+        """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""
+        found = np.full((len(y), len(self.pieces)), np.nan)
+        for number, (low, high) in enumerate(self.pieces):
+            ends = self(np.array([low + _ROUNDING * max(1.0, abs(low)), high - _ROUNDING * max(1.0, abs(high))]))
+            rising = ends[1] > ends[0]
+            inside: Booleans = (y >= ends.min()) & (y <= ends.max())
+            wanted = y[inside]
+            left, right = np.full(len(wanted), low), np.full(len(wanted), high)
+            for _ in range(64):
+                middle = 0.5 * (left + right)
+                up = (self(middle) < wanted) == rising
+                left, right = np.where(up, middle, left), np.where(up, right, middle)
+            found[inside, number] = 0.5 * (left + right)
+        return found
+
+    def mean_square(self, q: float) -> float:
+        """Return E ghat^2, ghat(omega) = E g(omega + sqrt(1 - q) u), bayes_multi_index (10)."""
+        xi, weights = trapezoid_rule(0.3 * min(1.0, float(np.sqrt((1 - q) / max(q, 1e-12)))), REACH)
+        ghat = self.function.moments(np.sqrt(q) * xi, np.sqrt(1 - q)).mean
+        return float(weights @ np.square(ghat))
+
+    @cached_property
+    def second_moment(self) -> float:
+        """E g^2."""
+        return float(self.function.second_moment(0.0, 1.0))
+
+
+def _apart(points: list[float]) -> list[float]:
+    """Return the points in increasing order, without those that only rounding tells apart."""
+    kept: list[float] = []
+    for point in sorted(points):
+        if abs(point) < REACH and (not kept or point - kept[-1] > 1e-9):
+            kept.append(point)
+    return kept

@@ -1,0 +1,123 @@
+"""One direction with Gaussian noise: the channel by matrix products, bayes_multi_index section 5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.families.bayes_limit.line import REACH, Line
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.types import Floats, Indices
+
+_NODES = 12
+_Y_STEP, _Y_BLOCK, _Y_REACH = 0.4, 48, 8.0
+_OMEGA_BLOCK = 8.0
+"""Width of a block of omega, in units of sqrt(1 - q)."""
+_VISIBLE = 7.6
+"""Standard deviations of z whose images y are integrated over."""
+_TINY = 1e-290
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """y = g(z) + sqrt(noise) N(0, 1)."""
+
+    line: Line
+    noise: float
+
+    directions = 1
+    continuous_mass = 0.0
+
+    @property
+    def last(self) -> float:
+        """How far in logit q the curve is tabulated at once: q = 1 - noise/12."""
+        return float(np.clip(2.5 - np.log(self.noise), 5.5, 14.0))
+
+    @cached_property
+    def _steepness(self) -> tuple[Floats, Floats]:
+        z = np.linspace(-REACH, REACH, 3401)
+        slope = np.abs(self.line.slope(z))
+        around = np.maximum(slope, np.maximum(np.roll(slope, 1), np.roll(slope, -1)))
+        return z, np.where(np.isfinite(around), around, 0.0)
+
+    def z_rule(self, V: float) -> tuple[Floats, Floats]:
+        """Return nodes and weights dz: panels of at most min(1, 2.5 sqrt(V), 3 sqrt(noise)/|g'|), broken at kinks."""
+        z, slope = self._steepness
+        width = np.minimum(min(1.0, 2.5 * np.sqrt(V)), 3 * np.sqrt(self.noise) / np.maximum(slope, 1e-12))
+        grown = np.concatenate([[0.0], np.cumsum(0.5 * (1 / width[1:] + 1 / width[:-1]) * np.diff(z))])
+        stops = np.array([-REACH, *(kink for kink in self.line.kinks if abs(kink) < REACH), REACH])
+        at = np.interp(stops, z, grown)
+        edges = [
+            np.interp(np.linspace(low, high, max(1, int(np.ceil(high - low))) + 1), grown, z)
+            for low, high in zip(at, at[1:])
+        ]
+        for piece, low, high in zip(edges, stops, stops[1:]):
+            piece[0], piece[-1] = low, high
+        return gauss_legendre_panels(np.unique(np.concatenate(edges)), _NODES)
+
+    @cached_property
+    def y_nodes(self) -> Floats:
+        """Equally spaced y over what is visible of g and its noise."""
+        z = np.concatenate([np.linspace(-_VISIBLE, _VISIBLE, 3001), np.asarray(self.line.kinks)])
+        seen = self.line(z[np.abs(z) <= _VISIBLE])
+        margin, step = _Y_REACH * np.sqrt(self.noise), _Y_STEP * np.sqrt(self.noise)
+        nodes: Floats = np.arange(seen.min() - margin, seen.max() + margin + step, step)
+        return nodes
+
+    def likelihood(self, y: Floats, g: Floats) -> Floats:
+        """Return N(y; g, noise) for all pairs."""
+        s = np.sqrt(self.noise)
+        return normal_density((y[:, None] - g) / s) / s
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
+        V, step = 1 - q, 0.12 * np.sqrt(min(q, 1 - q))
+        count, s = int(np.ceil(REACH * np.sqrt(q) / step)), np.sqrt(V)
+        omega = step * np.arange(-count, count + 1)
+        z, weights = self.z_rule(V)
+        g = self.line(z)
+        size = max(64, int(_OMEGA_BLOCK * s / step))
+        information = psi = 0.0
+        for start in range(0, len(omega), size):
+            own = omega[start : start + size]
+            low, high = np.searchsorted(z, [own[0] - 8.6 * s, own[-1] + 8.6 * s])
+            if low == high:
+                continue
+            away = (z[low:high] - own[:, None]) / s
+            K = normal_density(away) * (weights[low:high] / s)
+            density = step * normal_density(own / np.sqrt(q)) / np.sqrt(q)
+            for L, near, dy in self._likelihoods(g[low:high]):
+                Z = np.maximum(K[:, near] @ L, _TINY)
+                score = ((away * K)[:, near] @ L) / (s * Z)
+                measure = dy * density[:, None] * Z
+                information += float((measure * score**2).sum())
+                psi += float((measure * np.log(Z)).sum())
+        return information, psi
+
+    def _likelihoods(self, g: Floats) -> Iterator[tuple[Floats, Indices, float]]:
+        """Yield (L, near, dy) block by block in y: L (z, y) at the z whose g is near enough to be seen."""
+        margin, step = 8.6 * np.sqrt(self.noise), _Y_STEP * np.sqrt(self.noise)
+        first, last = np.searchsorted(self.y_nodes, [g.min() - margin, g.max() + margin])
+        for start in range(first, last, _Y_BLOCK):
+            y = self.y_nodes[start : min(start + _Y_BLOCK, last)]
+            near: Indices = np.flatnonzero((g > y[0] - margin) & (g < y[-1] + margin))
+            if len(near):
+                yield self.likelihood(y, g[near]).T, near, step
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 and rho, bayes_multi_index (12)."""
+        z, weights = self.z_rule(1.0)
+        density = weights * normal_density(z)
+        m1 = rho = 0.0
+        for L, near, dy in self._likelihoods(self.line(z)):
+            P = np.maximum(density[near] @ L, _TINY)
+            m1 += dy * float((((density * z)[near] @ L) ** 2 / P).sum())
+            rho += dy * float((((density * (z**2 - 1))[near] @ L) ** 2 / P).sum())
+        return m1, rho
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error; there are no labels."""
+        return self.noise + max(0.0, self.line.second_moment - self.line.mean_square(q)), np.nan

@@ -1,0 +1,133 @@
+"""A problem is a target with its noise: what its branches, steps of state evolution, errors and thresholds are."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.bayes_limit.curve import Curve, ScalarChannel
+from giantstep.families.bayes_limit.exact import Exact
+from giantstep.families.bayes_limit.labels import Labels
+from giantstep.families.bayes_limit.noisy import Noisy
+from giantstep.families.bayes_limit.reading import Reading, read_target
+from giantstep.gaussian import Target
+from giantstep.types import Floats
+
+
+class Solution(NamedTuple):
+    """The branches of one point: uninformed, informed, bayes."""
+
+    M: Floats
+    """(3, r, r), in the coordinates of the subspace."""
+    phi: Floats
+    residual: float = 0.0
+    status: str = ""
+
+
+class Thresholds(NamedTuple):
+    """Samples per dimension of every transition."""
+
+    alpha_weak: float
+    alpha_dyn: float
+    alpha_it: float
+    alpha_amp: float
+    alpha_full: float
+    q_dyn: float
+    q_it: float
+    q_amp: float
+    alpha_direction: Floats
+    """(r,) of the orthonormal rows of `vector`."""
+    vector: Floats
+    transition: str
+    status: str = ""
+
+
+class Problem(Protocol):
+    """What the limit asks of a problem; matrices are in the coordinates of the target's subspace."""
+
+    reading: Reading
+
+    def solve(self, alpha: float) -> Solution:
+        """Return the branches."""
+
+    def step(self, M: Floats, alpha: float) -> Floats:
+        """Return one step of state evolution, bayes_multi_index (3)."""
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return the best square error and the best fraction of wrong labels (NaN where there are none)."""
+
+    def thresholds(self) -> Thresholds:
+        """Return the thresholds."""
+
+    @property
+    def curve(self) -> Curve | None:
+        """The curve alpha(q) where one overlap describes all fixed points."""
+
+
+class OneOverlap:
+    """A problem whose fixed points are M = q I: one direction, or directions that a symmetry makes equivalent."""
+
+    def __init__(self, reading: Reading, channel: ScalarChannel) -> None:
+        self.reading, self.channel = reading, channel
+        self.curve = Curve(channel)
+
+    def solve(self, alpha: float) -> Solution:
+        """Return the branches read off the curve."""
+        branches = self.curve.branches(alpha)
+        phi = np.array([self.curve.entropy(q, alpha) for q in branches])
+        M = np.array([q * np.eye(self.reading.rank) for q in branches])
+        return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
+
+    def step(self, M: Floats, alpha: float) -> Floats:
+        """Return one step of state evolution."""
+        q = float(np.trace(M)) / self.reading.rank
+        if q >= 1:
+            return np.eye(self.reading.rank)
+        precision = alpha * (self.channel.information(max(q, 1e-14))[0])
+        return precision / (1 + precision) * np.eye(self.reading.rank)
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return the best errors."""
+        return self.channel.errors(float(np.trace(M)) / self.reading.rank)
+
+    def thresholds(self) -> Thresholds:
+        """Return the thresholds read off the curve."""
+        curve, r = self.curve, self.reading.rank
+        weak, full = curve.weak, curve.full
+        known = np.full(r, weak), np.eye(r)
+        if math.isfinite(full):
+            alpha, q = curve.spinodal
+            jumps = math.isinf(alpha) or alpha > full * (1 + 1e-7)
+            top, q_top = (alpha, q) if jumps else (full, 1.0)
+            return Thresholds(weak, full, full, top, top, 1.0, 1.0, q_top, *known, _NAMES[jumps])
+        jump = curve.jump
+        if jump is None:
+            return Thresholds(weak, weak, weak, weak, math.inf, 0.0, 0.0, 0.0, *known, _NAMES[False])
+        status = "" if math.isfinite(jump.alpha_it) else "the free entropies of the two branches do not cross"
+        return Thresholds(
+            weak, jump.alpha_dyn, jump.alpha_it, jump.alpha_amp, math.inf, jump.q_dyn, jump.q_high, jump.q_amp,
+            *known, _NAMES[True], status,
+        )  # fmt: skip
+
+
+_NAMES = {True: "first-order", False: "continuous"}
+
+
+def line_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel:
+    """Return the channel of one direction."""
+    if noise > 0:
+        return Noisy(reading.line, noise)
+    return Labels(reading.line.flat, flip) if reading.line.is_discrete else Exact(reading.line)
+
+
+@lru_cache(maxsize=256)
+def problem_of(target: Target, noise: float, flip: float) -> Problem:
+    """Return the problem of a target; what it tabulates is kept."""
+    reading = read_target(target)
+    if reading.rank == 1:
+        return OneOverlap(reading, line_channel(reading, noise, flip))
+    raise InputError(f"The target {target.name} has {reading.rank} directions; one is answered so far.")

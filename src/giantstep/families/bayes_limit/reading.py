@@ -1,0 +1,128 @@
+"""What a target is: the subspace it depends on, its labels, the symmetries that leave it as it is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.bayes_limit.line import Line
+from giantstep.gaussian import Plane, Target
+from giantstep.learnability.prepared import PROBE, relevant
+from giantstep.types import Floats
+
+MOST_LABELS = 16
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A target on the subspace it depends on: `inner` is a function of the coordinates along the rows of `basis`."""
+
+    target: Target
+    basis: Floats
+    inner: Target
+    planes: tuple[Plane, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of directions it depends on."""
+        return len(self.basis)
+
+    @cached_property
+    def line(self) -> Line:
+        """The target of one variable."""
+        return Line(self.inner, tuple(sorted({-plane.offset / plane.normal[0] for plane in self.planes})))
+
+    @cached_property
+    def labels(self) -> tuple[float, ...] | None:
+        """Its values in increasing order where there are few, else None."""
+        if self.rank == 1:
+            return tuple(sorted({piece.value for piece in self.line.flat})) if self.line.is_discrete else None
+        probe = np.random.default_rng(11).standard_normal((4096, self.rank))
+        values = np.unique(np.round(np.asarray(self.inner(probe), dtype=float), 9))
+        return tuple(values.tolist()) if len(values) <= MOST_LABELS else None
+
+    @cached_property
+    def product_scale(self) -> float | None:
+        """The factor c where the target is c z1 z2, else None."""
+        if self.rank != 2:
+            return None
+        z = PROBE[:, :2]
+        values = np.asarray(self.inner(z), dtype=float)
+        scale = float(np.mean(values * z[:, 0] * z[:, 1]) / np.mean((z[:, 0] * z[:, 1]) ** 2))
+        return scale if np.allclose(values, scale * z[:, 0] * z[:, 1], atol=_SAME) else None
+
+    @cached_property
+    def is_parity(self) -> bool:
+        """Whether it is the product of the signs of its variables, up to two values."""
+        if self.labels is None or len(self.labels) != 2:
+            return False
+        z = PROBE[:, : self.rank]
+        high = np.asarray(self.inner(z), dtype=float) > np.mean(self.labels)
+        same = high == (np.prod(z, axis=1) > 0)
+        return bool(same.all() or not same.any())
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether no channel without noise is known."""
+        return self.rank > 1 and self.labels is None and self.product_scale is None
+
+    @cached_property
+    def symmetries(self) -> tuple[Floats, ...]:
+        """Signed permutations S (r, r) of its variables with g(S z) = g(z), the identity first."""
+        z = PROBE[:, : self.rank]
+        values = np.asarray(self.inner(z), dtype=float)
+        size = 1 + np.abs(values).max()
+        kept = [
+            S for S in _signed_permutations(self.rank) if np.max(np.abs(self.inner(z @ S.T) - values)) < 1e-9 * size
+        ]
+        return tuple(kept)
+
+
+def _signed_permutations(rank: int) -> Iterator[Floats]:
+    for order in itertools.permutations(range(rank)):
+        for signs in itertools.product((1.0, -1.0), repeat=rank):
+            yield np.eye(rank)[list(order)] * np.array(signs)[:, None]
+
+
+@lru_cache(maxsize=128)
+def read_target(target: Target) -> Reading:
+    """Find the subspace a target depends on; refuse what is constant, not finite or rough on unknown sets."""
+    probe = PROBE[:, : target.directions]
+    with np.errstate(all="ignore"):
+        values = np.asarray(target(probe), dtype=float)
+    if not np.all(np.isfinite(values)):
+        raise InputError(f"The target {target.name} must be finite, but is not at some points.")
+    if np.ptp(values) <= 1e-14 * np.abs(values).max():
+        raise InputError(f"The target {target.name} must not be constant.")
+    if target.directions == 1 and target.expression is None:
+        _check_smooth(target)
+    if target.expression is not None and not target.all_planes:
+        raise InputError(
+            f"The target {target.name} has kinks or jumps that lie on no planes; the best possible error is known "
+            "where all of them do."
+        )
+    basis, inner, planes, _ = relevant(target)
+    return Reading(target, basis, inner, tuple(planes))
+
+
+def _check_smooth(target: Target) -> None:
+    """Refuse a callable of one variable with kinks or jumps that were not declared: its slope changes at once there."""
+    kinks = np.array([-plane.offset / plane.normal[0] for plane in target.planes])
+    largest = []
+    for step in (1e-2, 1e-3):
+        z = np.arange(-7.0, 7.0, step) + 0.37 * step
+        y = np.asarray(target(z[:, None]), dtype=float)
+        bend = np.abs(y[2:] - 2 * y[1:-1] + y[:-2]) / step
+        near = (np.abs(z[1:-1, None] - kinks) < 2 * step).any(axis=1)
+        largest.append(float(bend[~near].max(initial=0.0)))
+    if largest[1] > 1e-6 and largest[1] > 0.3 * largest[0]:
+        raise InputError(
+            f"The target {target.name} has kinks or jumps that are not declared; declare them with "
+            "`gs.Target(f, kinks=...)`."
+        )
