@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import ClassVar
 
 from giantstep.family import Question, Variable
@@ -14,11 +15,11 @@ class Skeleton(Scenario):
 
     family: ClassVar[str] = "skeleton"
     title: ClassVar[str] = "Ridge regression on isotropic data"
-    update_rule: ClassVar[str] = (
-        "data   x ~ N(0, I_d),  y = <w*, x> + sqrt(noise) N(0, 1),  |w*| = 1\n"
-        "fit    w = argmin sum_mu (y_mu - <w, x_mu>)^2 + ridge * d * |w|^2  on n samples\n"
-        "limit  d -> inf with n/d = samples_per_dim fixed"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data   x ~ N(0, I_d),  y = <w*, x> + sqrt(noise) N(0, 1),  |w*| = 1
+        fit    w = argmin sum_mu (y_mu - <w, x_mu>)^2 + ridge * d * |w|^2  on n samples
+        limit  d -> inf with n/d = samples_per_dim fixed
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "errors": Question(
             "error of the estimated weights",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -86,17 +87,17 @@ class BatchReuse(Scenario):
 
     family: ClassVar[str] = "batch-reuse"
     title: ClassVar[str] = "Batch reuse: gradient descent on the same samples"
-    update_rule: ClassVar[str] = (
-        "data    x ~ N(0, I_d),  y = g(h*) + sqrt(noise) N(0,1),  h*_r = <w*_r, x>/sqrt(d),  |w*_r|^2 = d, orthogonal\n"
-        "net     f(h) = sum_j a_j sigma(h_j),  h_j = <w_j, x>/sqrt(d),  p = len(second_layer) neurons\n"
-        "step    W <- (1 - rate decay) W - (rate/sqrt(d)) sum_mu F(h_mu, y_mu) x_mu^T     (a sum, not a mean)\n"
-        '        loss = "square": F_j = (f - y) a_j sigma\'(h_j);  "correlation": F_j = -y a_j sigma\'(h_j)\n'
-        "        momentum: V <- momentum V + gradient + decay W,  W <- W - rate V;  a <- a - second_layer_rate dl/da\n"
-        '        constraint = "spherical": rows brought back to |w_j|^2 = d after every step\n'
-        'data    "reused": the same n = samples_per_dim d samples at every step;  "fresh": n new ones\n'
-        '        "cycle": groups of n/batches in turn;  "replacement": each sample with probability 1/batches\n'
-        "limit   d -> inf with samples_per_dim and steps fixed;  M = W W*^T/d,  Q = W W^T/d"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data    x ~ N(0, I_d),  y = g(h*) + sqrt(noise) N(0,1),  h*_r = <w*_r, x>/sqrt(d),  |w*_r|^2 = d, orthogonal
+        net     f(h) = sum_j a_j sigma(h_j),  h_j = <w_j, x>/sqrt(d),  p = len(second_layer) neurons
+        step    W <- (1 - rate decay) W - (rate/sqrt(d)) sum_mu F(h_mu, y_mu) x_mu^T     (a sum, not a mean)
+                loss = "square": F_j = (f - y) a_j sigma'(h_j);  "correlation": F_j = -y a_j sigma'(h_j)
+                momentum: V <- momentum V + gradient + decay W,  W <- W - rate V;  a <- a - second_layer_rate dl/da
+                constraint = "spherical": rows brought back to |w_j|^2 = d after every step
+        data    "reused": the same n = samples_per_dim d samples at every step;  "fresh": n new ones
+                "cycle": groups of n/batches in turn;  "replacement": each sample with probability 1/batches
+        limit   d -> inf with samples_per_dim and steps fixed;  M = W W*^T/d,  Q = W W^T/d
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "trajectory": Question(
             "overlaps, weight Gram matrix and losses after every step",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -83,13 +84,13 @@ class GiantSteps(Scenario):
 
     family: ClassVar[str] = "giant-steps"
     title: ClassVar[str] = "Giant steps: a few gradient steps on large batches"
-    update_rule: ClassVar[str] = (
-        "data    x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* has k orthonormal rows\n"
-        "start   rows of W: N(0, I/d),  f(x) = (1/p) sum_j a_j s(w_j.x),  a fixed (`second_layer`), p = width\n"
-        "step    w_j <- w_j + rate a_j (1/n) sum (y - f(x)) s'(w_j.x) x,  n = batch_per_dim d^batch_exponent samples\n"
-        "        (gradient of sum (y - f)^2/(2n), learning rate gamma = rate p)\n"
-        "limit   d -> inf; with batch_exponent > 1 every step is on the population"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data    x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* has k orthonormal rows
+        start   rows of W: N(0, I/d),  f(x) = (1/p) sum_j a_j s(w_j.x),  a fixed (`second_layer`), p = width
+        step    w_j <- w_j + rate a_j (1/n) sum (y - f(x)) s'(w_j.x) x,  n = batch_per_dim d^batch_exponent samples
+                (gradient of sum (y - f)^2/(2n), learning rate gamma = rate p)
+        limit   d -> inf; with batch_exponent > 1 every step is on the population
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "steps": Question("overlaps, cosines and norms after every step", _STEPS, plot=("cosine", "gradient_cosine")),
         "neurons": Question("cosines of every single neuron, block after block", _NEURONS, plot=("cosine",)),

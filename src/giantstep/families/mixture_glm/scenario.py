@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -210,18 +211,18 @@ class MixtureGLM(Scenario):
 
     family: ClassVar[str] = "mixture-glm"
     title: ClassVar[str] = "Convex learning on Gaussian mixtures"
-    update_rule: ClassVar[str] = (
-        "data     cluster c with probability weights[c];  x ~ N(mu_c, Sigma_c) in R^d,  |mu_c| = O(1)\n"
-        "teacher  nu = <theta0,x>/sqrt(d),  |theta0|^2/d = teacher_norm,  <mu_c,theta0>/sqrt(d) = teacher_means[c]\n"
-        "labels   linear nu, phase |nu|, square nu^2, any f(nu), each + sqrt(noise) N(0,1)\n"
-        "         sign(nu + sqrt(noise) N(0,1));  logit P(y=1) = 1/(1 + e^-nu);  cluster y = cluster_labels[c]\n"
-        "         random: a fair coin;  labels 1, -1 are then turned with probability flip\n"
-        "fit      (w,b) = argmin sum_i loss_weights[c_i] loss(y_i, <w,x_i>/sqrt(d) + b) + ridge/2 |w|^2 + l1 |w|_1\n"
-        "         square (y-z)^2/2;  logistic log(1+e^-yz);  hinge (1-yz)_+\n"
-        "         huber: (y-z)^2/2 up to |y-z| = huber_threshold, then its tangent\n"
-        "         interpolate: least |w| with z = y;  maxmargin: least |w| with yz >= 1 (both: the limit ridge -> 0)\n"
-        "limit    d -> inf with n/d = samples_per_dim fixed"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data     cluster c with probability weights[c];  x ~ N(mu_c, Sigma_c) in R^d,  |mu_c| = O(1)
+        teacher  nu = <theta0,x>/sqrt(d),  |theta0|^2/d = teacher_norm,  <mu_c,theta0>/sqrt(d) = teacher_means[c]
+        labels   linear nu, phase |nu|, square nu^2, any f(nu), each + sqrt(noise) N(0,1)
+                 sign(nu + sqrt(noise) N(0,1));  logit P(y=1) = 1/(1 + e^-nu);  cluster y = cluster_labels[c]
+                 random: a fair coin;  labels 1, -1 are then turned with probability flip
+        fit      (w,b) = argmin sum_i loss_weights[c_i] loss(y_i, <w,x_i>/sqrt(d) + b) + ridge/2 |w|^2 + l1 |w|_1
+                 square (y-z)^2/2;  logistic log(1+e^-yz);  hinge (1-yz)_+
+                 huber: (y-z)^2/2 up to |y-z| = huber_threshold, then its tangent
+                 interpolate: least |w| with z = y;  maxmargin: least |w| with yz >= 1 (both: the limit ridge -> 0)
+        limit    d -> inf with n/d = samples_per_dim fixed
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "errors": Question(
             "training and test errors, losses and order parameters",

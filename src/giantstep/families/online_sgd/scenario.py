@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -148,18 +149,18 @@ class OnlineSGD(Scenario):
 
     family: ClassVar[str] = "online-sgd"
     title: ClassVar[str] = "One-pass SGD of a two-layer network"
-    update_rule: ClassVar[str] = (
-        "data      x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* W*^T = target_gram (identity)\n"
-        "network   f(x) = (1/p) sum_j a_j s(l_j),  l_j = <w_j,x>,  loss (y - f)^2/2\n"
-        "update    w_j <- w_j + (rate/p) a_j (1/n_b) sum_b F_j(l^b, y^b) x^b,  n_b = batch_size fresh samples\n"
-        "squared   F = s'(l)(y - f(l))          correlation  F = s'(l) y\n"
-        "extragradient, sam   F = s'(l~)(y - f(l~)),  l~_j = l_j + inner_rate S a_j s'(l_j)(y - f(l)),  S = |x|^2/d;\n"
-        "                     inner step per sample; sam has inner_rate < 0\n"
-        "two-step  F = F1 + F2 on one sample, F2 after the first step, inner rate (rate/p) d; needs batch_size = 1\n"
-        "exponential  F = exp(min(-y f, 2)) y s'(l)\n"
-        "projected    w_j <- w_j/|w_j| after the update;  spherical: x - l_j w_j for x in row j, then the same\n"
-        "limit     d -> inf at p, k fixed; the map keeps the terms of order d/n_b and 1/n_b exactly"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data      x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* W*^T = target_gram (identity)
+        network   f(x) = (1/p) sum_j a_j s(l_j),  l_j = <w_j,x>,  loss (y - f)^2/2
+        update    w_j <- w_j + (rate/p) a_j (1/n_b) sum_b F_j(l^b, y^b) x^b,  n_b = batch_size fresh samples
+        squared   F = s'(l)(y - f(l))          correlation  F = s'(l) y
+        extragradient, sam   F = s'(l~)(y - f(l~)),  l~_j = l_j + inner_rate S a_j s'(l_j)(y - f(l)),  S = |x|^2/d;
+                             inner step per sample; sam has inner_rate < 0
+        two-step  F = F1 + F2 on one sample, F2 after the first step, inner rate (rate/p) d; needs batch_size = 1
+        exponential  F = exp(min(-y f, 2)) y s'(l)
+        projected    w_j <- w_j/|w_j| after the update;  spherical: x - l_j w_j for x in row j, then the same
+        limit     d -> inf at p, k fixed; the map keeps the terms of order d/n_b and 1/n_b exactly
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "trajectory": Question(
             "overlaps, cosines and error along the run",

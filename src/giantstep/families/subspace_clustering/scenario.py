@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -96,15 +97,15 @@ class SubspaceClustering(Scenario):
 
     family: ClassVar[str] = "subspace-clustering"
     title: ClassVar[str] = "Subspace clustering: Gaussian mixture with sparse means"
-    update_rule: ClassVar[str] = (
-        "data    X = sqrt(snr/(sparsity d)) U V^T + Z,  X is n x d,  Z iid N(0,1)\n"
-        "        rows of U: e_c - weights, c one of k = clusters;  rows of V: N(0, I_k) with prob. sparsity, else 0\n"
-        '        mean = "informative": rows of U are e_c, the mean of the data tells which features are active\n'
-        "AMP     V <- posterior mean of V given X^T U,  U <- posterior mean of U given X V, with Onsager terms\n"
-        "        p = k - 1 coordinates of the assignments, two products with X per sweep\n"
-        "limit   d -> inf with n/d = samples_per_dim fixed:  b = alpha snr m_u/(rho k),  m_v = m_v(b)\n"
-        "        a = snr m_v,  m_u = m_u(a);  the branch of largest free entropy phi is Bayes-optimal"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data    X = sqrt(snr/(sparsity d)) U V^T + Z,  X is n x d,  Z iid N(0,1)
+                rows of U: e_c - weights, c one of k = clusters;  rows of V: N(0, I_k) with prob. sparsity, else 0
+                mean = "informative": rows of U are e_c, the mean of the data tells which features are active
+        AMP     V <- posterior mean of V given X^T U,  U <- posterior mean of U given X V, with Onsager terms
+                p = k - 1 coordinates of the assignments, two products with X per sweep
+        limit   d -> inf with n/d = samples_per_dim fixed:  b = alpha snr m_u/(rho k),  m_v = m_v(b)
+                a = snr m_v,  m_u = m_u(a);  the branch of largest free entropy phi is Bayes-optimal
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "overlaps": Question(
             "overlaps, errors and free entropy of AMP, of the informed branch and of the Bayes-optimal one; the phase",
