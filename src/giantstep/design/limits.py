@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class Limits:
 
     def __init__(self, request: Request, observable: Observable) -> None:
         self.request, self.observable = request, observable
-        self.settings = request.for_engine("limit", request.prepare())
+        self._prepared = request.prepare()
         self.size = request.grid.size
         self._batches = list(request.grid.batches())
         self._owner = np.empty(self.size, dtype=np.intp)
@@ -78,19 +78,27 @@ class Limits:
             places = self._position[rows[mine]]
             points = {name: column[places] for name, column in batch.points.items()}
             points.update({name: np.asarray(column, dtype=np.float64)[mine] for name, column in changes.items()})
-            values[mine] = self._answer(batch.scenario, points, rows[mine])
+            values[mine] = self._answer(batch.scenario, points, rows[mine], list(changes))
         np.add.at(self.asked, rows, 1)
         np.add.at(self.failed, rows[np.isnan(values)], 1)
         return values
 
-    def _answer(self, scenario: Scenario, points: Points, rows: Indices) -> Floats:
+    def _settings(self, scenario: Scenario, points: Points, changed: Sequence[str]) -> dict[str, Any]:
+        """Return the settings of the limit; where counts change (of steps, say) what they prepare changes, too."""
+        prepared, fields = self._prepared, scenario.numeric_fields()
+        if any(fields[name][1].annotation is int for name in changed):
+            prepared = scenario.prepare(points, self.request.what, prepared)
+        return self.request.for_engine("limit", prepared)
+
+    def _answer(self, scenario: Scenario, points: Points, rows: Indices, changed: Sequence[str]) -> Floats:
         values = np.full(len(rows), np.nan)
         good = self._allowed(scenario, points, rows)
         if not good.any():
             return values
         kept = {name: column[good] for name, column in points.items()}
-        answer = scenario.limit(kept, self.request.what, self.settings)
-        values[good] = self.observable.pick(answer, self.settings)
+        settings = self._settings(scenario, kept, changed)
+        answer = scenario.limit(kept, self.request.what, settings)
+        values[good] = self.observable.pick(answer, settings)
         for row, reason in zip(rows[good], np.asarray(answer.status)):
             if reason:
                 self.reasons.setdefault(int(row), str(reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -101,6 +102,8 @@ class Reading:
         return wanted
 
     def _by_default(self) -> tuple[str, ...]:
+        if "plot" in self.attrs:
+            return tuple(json.loads(str(self.attrs["plot"])))
         question = self.question()
         return () if question is None else question.plot
 

@@ -62,7 +62,7 @@ def plot(
     target = None if path is None else checked_path(path)
     reading = Reading(result)
     question = reading.question()
-    own = question.figure if question is not None else str(result.attrs.get("figure", ""))
+    own = str(result.attrs.get("figure", "" if question is None else question.figure))
     if own and variables is None and x is None and axes is None:
         with style():
             figure = _own_figure(own)(result)
@@ -84,8 +84,10 @@ def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
     """Return the function that draws a figure which questions ask for by name."""
     from giantstep.figures.learning_curve import draw_learning_curve
     from giantstep.figures.phase_diagram import draw_phase_diagram
+    from giantstep.figures.tornado import draw_tornado
 
-    return {"phase-diagram": draw_phase_diagram, "forecast": draw_learning_curve}[name]
+    drawings = {"phase-diagram": draw_phase_diagram, "forecast": draw_learning_curve, "tornado": draw_tornado}
+    return drawings[name]
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:

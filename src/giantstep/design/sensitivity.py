@@ -1,0 +1,234 @@
+"""`sensitivity`: how an observable of the limit changes with each field, at every point of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic.fields import FieldInfo
+
+from giantstep.design.limits import Limits, request_limit
+from giantstep.design.observable import Observable, read_observable
+from giantstep.errors import bad_field
+from giantstep.request import Request
+from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names
+from giantstep.solve.derivatives import WIDTHS, extrapolate
+from giantstep.types import Booleans, Floats
+
+if TYPE_CHECKING:
+    from giantstep.design.tables import DesignResult
+_ROUNDING = 4 * np.finfo(float).eps / WIDTHS[-1]
+"""Rounding of the observable over the smallest step: no extrapolation knows better."""
+
+
+def sensitivity(
+    scenario: Scenario,
+    grid: Mapping[str, Any] | None = None,
+    /,
+    *,
+    of: str | None = None,
+    to: str | Sequence[str] | None = None,
+    **fields: Any,
+) -> DesignResult:
+    """Return the derivatives of an observable of the limit with respect to fields: which of them matters here.
+
+    Differences over steps from 10% of a field down to 0.3% are extrapolated to zero; how the extrapolations differ
+    measures their error. At the end of a field's range the differences are one-sided. A whole number has the change per
+    unit in place of a derivative, and no error; an infinite one has none.
+
+    Parameters
+    ----------
+    scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``, ``tolerance``, ``seed``).
+    of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
+    to : numeric fields; all that are finite if left out.
+
+    Returns
+    -------
+    xarray.Dataset
+        With the dimension ``field``, what matters most first: ``elasticity`` d log E/d log field (percent per percent),
+        ``derivative`` dE/dfield, their errors ``*_error``, and the field itself, ``at``. Printing it gives a table,
+        `plot` of a single point a bar chart.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(labels="linear", noise=0.3, ridge=0.3, samples_per_dim=1.5)  # ridge is at its best
+    >>> result = gs.sensitivity(s, of="test_mse", to=["ridge", "samples_per_dim", "noise"])
+    >>> result.field.values.tolist(), abs(float(result.elasticity.sel(field="ridge"))) < 1e-9
+    (['noise', 'samples_per_dim', 'ridge'], True)
+    """
+    request = request_limit(scenario, grid, fields)
+    observable = read_observable("of", of, request.question)
+    names = _field_names(request.grid.scenario, to)
+    limits = Limits(request, observable)
+    rows = np.arange(limits.size)
+    value = limits(rows, {})
+    declarations = {name: info for name, (_, info) in request.grid.scenario.numeric_fields().items()}
+    stencils = {name: _stencil(limits.field(name, rows), declarations[name]) for name in names}
+    _evaluate(limits, stencils)
+    slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
+    return _dataset(request, observable, limits, value, slopes, list(stencils.values()))
+
+
+def _field_names(scenario: Scenario, to: str | Sequence[str] | None) -> list[str]:
+    known = scenario.numeric_fields()
+    if to is None:
+        return [name for name, (value, _) in known.items() if np.isfinite(value)]
+    names = list(dotted_names(dict.fromkeys([to] if isinstance(to, str) else to)))
+    if not names:
+        raise bad_field("to", to, "at least one numeric field")
+    for name in names:
+        check_field_name(scenario, name)
+        if name not in known:
+            raise bad_field("to", name, f"numeric fields ({', '.join(known)})")
+    return names
+
+
+@dataclass
+class Stencil:
+    """The points around one field, at R rows.
+
+    Attributes
+    ----------
+    at : (R,) the field.
+    points : (R, P) where the observable is wanted; NaN where it is not.
+    is_whole : whether it counts.
+    is_relative : (R,) whether the steps are those of log(field).
+    values : (R, P) the observable there.
+    """
+
+    at: Floats
+    points: Floats
+    is_whole: bool
+    is_relative: Booleans
+    values: Floats
+
+    def slope(self, value: Floats) -> tuple[Floats, Floats]:
+        """Return the derivative with respect to the field, and its error, given the observable at the rows."""
+        count = self.points.shape[1] // 2
+        up, down = self.values[:, :count], self.values[:, count:]
+        central, forward, backward = up - down, up - value[:, None], value[:, None] - down
+        if self.is_whole:
+            change = _first_number(central[:, 0] / 2, forward[:, 0], backward[:, 0])
+            return change, np.full(len(change), np.nan)
+        ways = ((central / (2 * WIDTHS), 2), (forward / WIDTHS, 1), (backward / WIDTHS, 1))
+        slopes, errors = zip(*(extrapolate(differences, order) for differences, order in ways))
+        error = _first_number(*(np.where(np.isnan(slope), np.nan, e) for slope, e in zip(slopes, errors)))
+        slope = _first_number(*slopes)
+        error = error + _ROUNDING * np.abs(value)
+        scale = np.where(self.is_relative, self.at, 1.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return slope / scale, error / np.abs(scale)
+
+
+def _first_number(*columns: Floats) -> Floats:
+    """Return the first of some columns that is a number, entry by entry: both sides before one."""
+    result = columns[-1]
+    for column in reversed(columns[:-1]):
+        result = np.where(np.isnan(column), result, column)
+    return result
+
+
+def _stencil(at: Floats, info: FieldInfo) -> Stencil:
+    """Choose the points around a field: both ways where its bounds allow, else the way they allow."""
+    is_whole = info.annotation is int
+    is_relative = (at != 0) & np.isfinite(at) & (not is_whole)
+    steps = np.ones(1) if is_whole else WIDTHS
+    with np.errstate(invalid="ignore"):
+        scale = at[:, None]
+        up = np.where(is_relative[:, None], scale * np.exp(steps), scale + steps)
+        down = np.where(is_relative[:, None], scale * np.exp(-steps), scale - steps)
+    up, down = (np.where(_allowed(points, info), points, np.nan) for points in (up, down))
+    points = np.concatenate([up, down], axis=1)
+    return Stencil(at, points, is_whole, is_relative, np.full(points.shape, np.nan))
+
+
+def _allowed(values: Floats, info: FieldInfo) -> Booleans:
+    good = np.isfinite(values)
+    for bound, limit in bounds_of(info):
+        good &= bound.holds(values, limit)
+    return good
+
+
+def _evaluate(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
+    """Fill the values of all stencils in one batch."""
+    wanted = {name: np.nonzero(np.isfinite(stencil.points)) for name, stencil in stencils.items()}
+    rows = np.concatenate([index[0] for index in wanted.values()])
+    owner = np.repeat(np.arange(len(wanted)), [len(index[0]) for index in wanted.values()])
+    changes = {}
+    for number, (name, index) in enumerate(wanted.items()):
+        column = limits.field(name, rows)
+        column[owner == number] = stencils[name].points[index]
+        changes[name] = column
+    values = limits(rows, changes)
+    for number, (name, index) in enumerate(wanted.items()):
+        stencils[name].values[index] = values[owner == number]
+
+
+def _dataset(
+    request: Request,
+    observable: Observable,
+    limits: Limits,
+    value: Floats,
+    slopes: Mapping[str, tuple[Floats, Floats]],
+    stencils: Sequence[Stencil],
+) -> DesignResult:
+    from giantstep.design.tables import DesignResult
+    from giantstep.result import about_field, provenance
+
+    grid, scenario = request.grid, request.grid.scenario
+    derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes.values()))
+    at = np.stack([stencil.at for stencil in stencils], axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = np.where(np.isinf(at), np.nan, at) / value[:, None]
+    wide = {
+        "elasticity": (factor * derivative, f"d log {observable.text}/d log field"),
+        "elasticity_error": (np.abs(factor) * error, "measured error of the elasticity"),
+        "derivative": (derivative, f"d {observable.text}/d field"),
+        "derivative_error": (error, "measured error of the derivative"),
+        "at": (at, "the field itself"),
+    }
+    largest = np.max(np.nan_to_num(np.abs(wide["elasticity"][0]), posinf=0), axis=0)
+    order = np.argsort(-largest, kind="stable")
+    variable = observable.variable
+    data: dict[str, Any] = {
+        name: ((*grid.dims, "field"), values[:, order].reshape(*grid.shape, -1), {"long_name": text})
+        for name, (values, text) in wide.items()
+    }
+    about = {"long_name": variable.meaning, "symbol": variable.symbol}
+    solved = np.isfinite(value)
+    status = np.array(["" if good else limits.failure(row) for row, good in enumerate(solved)], dtype=str)
+    remark = [_remark(limits, row, list(slopes), stencils, derivative[row]) for row in range(limits.size)]
+    narrow: dict[str, tuple[Any, dict[str, str]]] = {
+        observable.name: (value, about),
+        "converged": (solved, {"long_name": "whether the point was computed"}),
+        "status": (status, {"long_name": "why not, where it was not"}),
+        "remark": (np.array(remark, dtype=str), {"long_name": "fields without a derivative"}),
+    }
+    data.update({name: (grid.dims, values.reshape(grid.shape), attrs) for name, (values, attrs) in narrow.items()})
+    coords: dict[str, Any] = {n: (dims, v, about_field(scenario, n)) for n, (dims, v) in grid.coords.items()}
+    coords["field"] = [list(slopes)[index] for index in order]
+    shown = [observable.name, *(["at", "derivative", "derivative_error"] if not grid.dims else []), "elasticity"]
+    extra = {
+        "headline": f"What {observable.text} of {scenario.title.lower()} depends on",
+        "shown": shown,
+        "observable": observable.text,
+        "plot": ["elasticity"],
+        **({} if grid.dims else {"figure": "tornado"}),
+    }
+    settings = {"of": observable.text, "to": ", ".join(slopes), **request.shown(), "tolerance": request.tolerance}
+    return DesignResult(data, coords, provenance(scenario, request.what, "sensitivity", settings, extra))
+
+
+def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats) -> str:
+    said = []
+    for name, stencil, slope in zip(names, stencils, derivative):
+        if np.isinf(stencil.at[row]):
+            said.append(f"{name} is infinite")
+        elif stencil.is_whole and np.isfinite(slope):
+            said.append(f"{name} counts: its change per unit")
+        elif np.isnan(slope):
+            said.append(f"{name}: {limits.reasons.get(row, 'no point beside it is allowed')}")
+    return "; ".join(said)

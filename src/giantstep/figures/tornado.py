@@ -1,0 +1,45 @@
+"""Bar charts of a sensitivity: which field matters most, and which way it pulls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from giantstep.figures.style import BLUE, GREY, VERMILION, new_figure
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+_MOST = 20
+"""Bars that are drawn; fields further down hardly matter."""
+
+
+def draw_tornado(result: xarray.Dataset) -> Figure:
+    """Draw the elasticities of one point as horizontal bars, the largest on top, with their measured errors."""
+    elasticity, error = result["elasticity"], result["elasticity_error"]
+    shown = np.flatnonzero(np.isfinite(elasticity.values))[:_MOST]
+    values, spread = elasticity.values[shown], np.nan_to_num(error.values[shown])
+    names = [str(name) for name in result["field"].values[shown]]
+    figure, (axes,) = new_figure(1, 1, width=6.2, height=1.3 + 0.3 * max(len(names), 1))
+    places = np.arange(len(names))
+    reach = float(np.max(np.abs(values), initial=1e-12))
+    bars = np.where(spread > 0.005 * reach, spread, np.nan)
+    axes.barh(places, values, xerr=bars, height=0.62, color=np.where(values > 0, VERMILION, BLUE).tolist(), ecolor=GREY)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    for place, value in zip(places, values):
+        side = 1 if value >= 0 else -1
+        axes.annotate(
+            f"{value:+.2g}" if value else "0",
+            (value, place), xytext=(4 * side, 0), textcoords="offset points", va="center",
+            ha="left" if side > 0 else "right", fontsize=8,
+        )  # fmt: skip
+    left, right = float(values.min(initial=0)), float(values.max(initial=0))
+    axes.set(yticks=places, xlim=(left - 0.2 * reach, right + 0.2 * reach))
+    axes.set_yticklabels(names)
+    axes.invert_yaxis()
+    observable = str(result.attrs["observable"])
+    axes.set_xlabel(f"percent that {observable} changes for one percent of the field")
+    axes.set_title(f"{observable} = {float(result[observable.partition('[')[0]]):.4g}")
+    return figure
