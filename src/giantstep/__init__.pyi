@@ -14,6 +14,7 @@ from giantstep.families.bayes_limit.scenario import BayesLimit as BayesLimit
 from giantstep.families.few_steps.scenario import FewSteps as FewSteps
 from giantstep.families.few_steps.scenario import InputBlocks as InputBlocks
 from giantstep.families.few_steps.scenario import InputCovariance as InputCovariance
+from giantstep.families.few_steps.scenario import InputRows as InputRows
 from giantstep.families.few_steps.scenario import PlantedShifts as PlantedShifts
 from giantstep.families.few_steps.scenario import PowerLaw as PowerLaw
 from giantstep.families.giant_steps.scenario import GiantSteps as GiantSteps

@@ -54,6 +54,10 @@ class Draws:
         self.chunk = chunk_rows(device)
         self._generators: dict[str, Any] = {}
 
+    def anew(self) -> Draws:
+        """Return draws that begin again: every stream from its first number."""
+        return Draws(self.seed, self.key, self.trial, self.device)
+
     def generator(self, stream: str) -> Any:
         """Return the generator of a stream (NumPy's or CuPy's), made at its first use."""
         if stream not in self._generators:

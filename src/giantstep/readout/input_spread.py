@@ -19,7 +19,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
 
 _PROBES = 24
 _RANK = 1e-13
@@ -33,8 +33,10 @@ class InputSpread:
 
     JU: Floats  # (k, R, C)
     Js: Floats  # (k, C)
-    diagonal: Floats  # (k, R): JU without it, in its last R columns, has a low rank
+    diagonal: Floats  # (k, R): JU without it, in the R columns from `first` on, has a low rank
+    first: int
     seen: Floats  # (R, m + L'), orthonormal columns
+    own: Floats  # (k, R): what each coordinate has of one more variable of its own, beside JU
 
     @cached_property
     def rows(self) -> Floats:
@@ -43,34 +45,44 @@ class InputSpread:
 
     @cached_property
     def gram(self) -> Floats:
-        """W_q W_q^T (k, m + L' + 1, m + L' + 1)."""
-        return self.rows @ np.swapaxes(self.rows, 1, 2)
+        """W_q W_q^T (k, m + L' + 1, m + L' + 1), own variables included."""
+        gram = self.rows @ np.swapaxes(self.rows, 1, 2)
+        gram[:, :-1, :-1] += self.seen.T @ (self.own[:, :, None] ** 2 * self.seen)
+        return gram
 
     @cached_property
     def pushed(self) -> Floats:
-        """JU_q W_q^T (k, R, m + L' + 1)."""
-        return self.JU @ np.swapaxes(self.rows, 1, 2)
+        """JU_q W_q^T (k, R, m + L' + 1), own variables included."""
+        pushed = self.JU @ np.swapaxes(self.rows, 1, 2)
+        pushed[:, :, :-1] += self.own[:, :, None] ** 2 * self.seen
+        return pushed
 
     @property
     def free(self) -> bool:
         """Whether t can make every v without a silent part: y_q moves while tau_q stands still."""
-        R = self.seen.shape[0]
-        own, theta = self.JU[:, :, -R:], self.JU[:, :, :-R]
-        standing = self.Js[:, :-R] - (self.Js[:, None, -R:] @ np.linalg.solve(own, theta))[:, 0]
+        columns = self._columns()
+        square, theta = self.JU[:, :, columns], np.delete(self.JU, columns, axis=2)
+        back = (self.Js[:, None, columns] @ np.linalg.solve(square, theta))[:, 0]
+        standing = np.delete(self.Js, columns, axis=1) - back
         size = np.linalg.norm(self.Js, axis=1)
         return bool(np.all(np.linalg.norm(standing, axis=1) > 1e-9 * np.where(size > 0, size, 1.0)))
 
+    def _columns(self) -> Integers:
+        """Return the columns in which JU has its diagonal."""
+        return self.first + np.arange(len(self.seen))
+
     @cached_property
     def low_rank(self) -> tuple[Floats, Floats]:
-        """F (k, R, 2f) and inverse E (k, 2f, 2f) of JU_q JU_q^T - diagonal^2 = F_q E_q F_q^T."""
-        parts = [_factor(self.JU[q], self.diagonal[q]) for q in range(len(self.JU))]
+        """F (k, R, 2f) and the inverse of E (k, 2f, 2f) of JU_q JU_q^T = diagonal^2 + F_q E_q F_q^T."""
+        columns = self._columns()
+        parts = [_factor(self.JU[q], self.diagonal[q], columns) for q in range(len(self.JU))]
         f = max(left.shape[1] for left, _ in parts)
         k, R = self.diagonal.shape
         F, inverse = np.zeros((k, R, 2 * f)), np.zeros((k, 2 * f, 2 * f))
         for q, (left, right) in enumerate(parts):  # E = [[Z Z^T, 1], [1, 0]]; idle columns of F cost nothing
             n = left.shape[1]
             F[q, :, :n] = left
-            F[q, :, f : f + n] = self.diagonal[q][:, None] * right[:, -R:].T
+            F[q, :, f : f + n] = self.diagonal[q][:, None] * right[:, columns].T
             inverse[q, :f, f:] = inverse[q, f:, :f] = np.eye(f)
             inverse[q, f : f + n, f : f + n] = -right @ right.T
         return F, inverse
@@ -83,7 +95,7 @@ class InputSpread:
             size = np.abs(np.einsum("bqq->b", Vh1))
             Vh1 = Vh1 + _FLOOR * size[:, None, None] * np.eye(k)
         F, inverse = self.low_rank
-        squares = R[:, None, :] * (self.diagonal**2).T  # (B, R, k)
+        squares = R[:, None, :] * (self.diagonal**2 + self.own**2).T  # (B, R, k)
         mixing = np.eye(k) + Vh1[:, None] * squares[:, :, None, :]
         wide = np.broadcast_to(Vh1[:, None], mixing.shape).reshape(-1, k, k)
         Y = solve_each(mixing.reshape(-1, k, k), wide).reshape(count, -1, k, k)  # in every coordinate
@@ -122,16 +134,17 @@ class InputSpread:
         silent = self.silenced(response, vector[..., None])[..., 0]
         t = np.einsum("qnx,bqn->bqx", self.rows, weights) - np.einsum("qcx,bqc->bqx", self.JU, silent, optimize=True)
         t = R[:, :, None] * t
-        tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True)
+        own = R[:, :, None] * self.own * (weights[:, :, :-1] @ self.seen.T - silent)
+        tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True) + self.own * own
         across = tau - np.einsum("cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True)
-        return np.sum(t**2, axis=2), across @ np.swapaxes(across, 1, 2)
+        return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), across @ np.swapaxes(across, 1, 2)
 
 
-def _factor(JU: Floats, diagonal: Floats) -> tuple[Floats, Floats]:
-    """Return A (R, f) and Z (f, C) with A Z = JU minus the diagonal in its last columns, f as small as it goes."""
+def _factor(JU: Floats, diagonal: Floats, columns: Integers) -> tuple[Floats, Floats]:
+    """Return A (R, f) and Z (f, C) with A Z = JU minus the diagonal in these columns, f as small as it goes."""
     R = len(JU)
     low = JU.copy()
-    low[:, -R:] -= np.diag(diagonal)
+    low[np.arange(R), columns] -= diagonal
     size = np.abs(JU).max()
     if R <= _PROBES:
         basis = np.eye(R)

@@ -74,6 +74,31 @@ def test_printed_alignments(name, gammas):
     np.testing.assert_allclose(seen, gammas, atol=5.1e-5)
 
 
+@pytest.mark.parametrize(
+    ("name", "batch", "expected"),
+    [("C", 1000, 0.160196), ("C", 20, 0.167611), ("E", 20, 1.210133), ("D", 5, 0.635099)],
+)
+def test_one_step_on_a_finite_batch(name, batch, expected):
+    """Section 7, d = 400."""
+    result = gs.predict(EVERY[name][0].replace(batch_per_dim=float(batch)), dim=400)
+    assert float(result.identity.max()) < 1e-12
+    assert float(result.test_error[1]) == pytest.approx(expected, abs=5.1e-7)
+
+
+def test_the_noise_of_a_batch_of_equal_blocks_is_isotropic():
+    scenario = EVERY["E"][0].replace(batch_per_dim=20.0)
+    equal = scenario.replace(inputs=gs.InputBlocks([1, 1], [0.5, 0.5], [0.3, 0.7]))
+    plain = scenario.replace(inputs=None)
+    for variable in ("test_error", "train_error", "norm"):
+        np.testing.assert_allclose(gs.predict(equal)[variable], gs.predict(plain)[variable], rtol=1e-12)
+
+
+def test_finite_batches_without_a_theory():
+    for fields in ({"precondition": 1.0}, {"steps": 2, "rate": 1.0}):
+        scenario = EVERY["C"][0].replace(batch_per_dim=20.0, **fields)
+        assert "one plain step on one direction only" in refused(lambda: gs.predict(scenario))  # noqa: B023
+
+
 def test_the_table_of_mixed_targets():
     """Section 10: error against the rate for targets in the leading, in both and in the trailing eigenspace."""
     rates = [0, 0.25, 0.5, 1, 2, 4, 8]

@@ -3,6 +3,8 @@
 Allowed beside chance: 2%, what structured_inputs section 12 saw of the corrections of order 1/d at d = 200.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,54 @@ def test_errors_of_networks(name):
     """Exact population gradient, plain and whitened, one and two steps, one and two directions."""
     report = gs.agreement(gs.compare(EVERY[name][0], dim=200, trials=8, seed=3))
     assert report.passes(allow=0.02), str(report)
+
+
+@pytest.mark.parametrize(("name", "batch"), [("C", 60.0), ("E", 20.0)])
+def test_real_batches(name, batch):
+    """Section 7: within 2% and chance; many samples for a large batch, few to see their noise."""
+    report = gs.agreement(gs.compare(EVERY[name][0].replace(batch_per_dim=batch), dim=160, trials=8, seed=6))
+    assert report.passes(allow=0.02), str(report)
+
+
+def test_gaussian_rows_of_a_table_are_gaussian_inputs():
+    """A table of Gaussian rows: its experiment beside the limit of its covariance; target given in the columns."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((16_000, 80)) * np.sqrt(np.repeat([2.5, 0.5], [20, 60]))
+    target = np.zeros(80)
+    target[[0, 20]] = np.sqrt([0.5 / 2.5, 0.5 / 0.5])
+    scenario = EVERY["C"][0].replace(inputs=gs.InputRows(X, target), batch_per_dim=100.0, samples_per_dim=2.0)
+    both = gs.compare(scenario, trials=12, seed=7, dim=80)
+    assert both.attrs["family"] == "few-steps"
+    report = gs.agreement(both)
+    assert report.passes(allow=0.03), str(report)  # d = 80 and the spread of 80 empirical eigenvalues
+    twin = gs.predict(scenario.replace(inputs=scenario.inputs.covariance()), dim=80)
+    np.testing.assert_allclose(twin.test_error, gs.predict(scenario, dim=80).test_error, rtol=1e-12)
+
+
+def test_rows_that_are_no_gaussians():
+    """Rows of very different lengths: the limit says that it is not theirs, and is far off."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3_000, 30)) * rng.exponential(size=(3_000, 1)) ** 2
+    scenario = EVERY["A"][0].replace(inputs=X, batch_per_dim=30.0)
+    assert "times the variance" in " ".join(warned(lambda: gs.predict(scenario)))
+    seen = gs.simulate(scenario, trials=3, seed=1)
+    assert abs(float(seen.test_error[1]) / float(gs.predict(scenario).test_error[1]) - 1) > 0.5
+
+
+def warned(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in caught]
+
+
+def test_too_few_rows_are_counted():
+    X = np.random.default_rng(4).standard_normal((300, 20))
+    scenario = EVERY["C"][0].replace(inputs=X, batch_per_dim=10.0)
+    with pytest.raises(gs.InputError, match="at least 330 rows: 230 for the steps and the fit, 100 for the test"):
+        gs.simulate(scenario, trials=1)
+    with pytest.raises(gs.InputError, match="finite where inputs are rows"):
+        gs.simulate(scenario.replace(batch_per_dim=np.inf), trials=1)
 
 
 def test_where_the_rows_go():

@@ -16,6 +16,7 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.few_steps.limit import count_outliers
 from giantstep.families.few_steps.population import hermite_tensor, population_gradient
+from giantstep.families.few_steps.row_draws import RowDraws
 from giantstep.families.few_steps.scenario import FewSteps
 from giantstep.families.few_steps.whitened import Whitened
 from giantstep.lab import Draws, chunk_rows, ridge_path, to_numpy
@@ -70,8 +71,11 @@ def trial(
     )
     path = []
     inputs = Whitened.of_scenario(scenario, float(points["precondition"][0]), dim)
+    if inputs.rows is not None:
+        draws = _row_draws(inputs.rows, points, dim, draws)
+        settings = {**settings, "test_samples": min(int(settings.get("test_samples", 1)), draws.left)}
     for time, network in enumerate(_trajectory(scenario, points, inputs, dim, blocks, draws)):
-        again = Draws(draws.seed, draws.key, draws.trial, draws.device)  # the same samples after every step
+        again = draws.anew()  # the same samples after every step
         trained = _Trained(
             network,
             blocks,
@@ -92,11 +96,21 @@ def trial(
     return answers
 
 
+def _row_draws(rows: Floats, points: Points, dim: int, draws: Draws) -> RowDraws:
+    """Return draws of the rows of a table: a batch for every step, the samples of the fit, and the rest."""
+    steps, batch = int(points["steps"][0]), float(points["batch_per_dim"][0]) * dim
+    if steps and np.isinf(batch):
+        raise bad_field("batch_per_dim", batch, "finite where inputs are rows of a table")
+    sizes = {f"batch{number}": round(batch) for number in range(steps)}
+    return RowDraws(draws, rows, {**sizes, "train": int(_samples(points, dim).max())})
+
+
 def memory(scenario: FewSteps, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes that a trial needs."""
     width, samples = _width(points, dim), _samples(points, dim)
+    table = 0 if scenario.inputs is None else getattr(getattr(scenario.inputs, "rows", None), "size", 0)
     chunk = chunk_rows(settings.get("device", "cpu"))
-    numbers = 4 * width * dim + stream_memory(width, dim, samples, chunk)
+    numbers = 2 * table + 4 * width * dim + stream_memory(width, dim, samples, chunk)
     if np.isfinite(points["batch_per_dim"][0]):
         numbers += 2 * chunk * width
     if what in ("errors", "along"):

@@ -14,6 +14,7 @@ from giantstep.families.few_steps.trajectory import (
     independent_spread,
     scale_of,
     split_directions,
+    theta_root,
 )
 from giantstep.readout import Equations, Features, InputBulk, solve_signal
 from giantstep.readout.bulk import Bulk, Response
@@ -85,10 +86,15 @@ def describe_bulk(network: Network, classes: Classes, leading: bool = False) -> 
         return IsotropicBulk()
     B = classes.B.T
     product = inputs.eigenvalues[:, None, None] * B[:, :, None] * B[:, None, :]
-    diagonal = np.sqrt(inputs.coordinate_eigenvalues) * classes.B[:, inputs.atoms]
+    diagonal = np.sqrt(inputs.coordinate_eigenvalues) * classes.past[-1][:, inputs.atoms]
     seen = np.concatenate(_basis(network, classes, leading), axis=1)
-    spread = InputSpread(*independent_spread(network, classes), diagonal, seen)
-    return InputBulk(product, inputs.masses, spread)
+    JU, Js = independent_spread(network, classes)
+    own = np.zeros_like(diagonal)
+    if classes.own is not None:  # every atom has a coordinate of the noise of the batch
+        diagonal = np.concatenate([diagonal, np.sqrt(inputs.eigenvalues) * classes.B], axis=1)
+        own = classes.own
+    first = theta_root(network, classes).shape[2]
+    return InputBulk(product, inputs.masses, InputSpread(JU, Js, diagonal, first, seen, own))
 
 
 def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float]:

@@ -13,7 +13,7 @@ from scipy.interpolate import CubicSpline
 from giantstep.errors import bad_field
 from giantstep.families.few_steps.features import describe_bulk, describe_features, floors
 from giantstep.families.few_steps.inputs import InputSpectrum
-from giantstep.families.few_steps.scenario import FewSteps
+from giantstep.families.few_steps.scenario import FewSteps, InputRows
 from giantstep.families.few_steps.trajectory import (
     Classes,
     Network,
@@ -35,6 +35,8 @@ INACCURATE = 1e-3
 IDENTITY = 1e-6
 WELL_DESCRIBED = 100.0
 """Samples per dimension of a batch from which its isotropic description is good to 0.5%."""
+MOST_EXCESS = 3.0
+"""Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for Gaussian ones."""
 LEAST_RANKS = (100.0, 20.0)
 """Effective ranks r_eff and r_4 of the inputs below which the limit is off: structured_inputs, section 8."""
 
@@ -68,6 +70,7 @@ def _abscissae(scenario: FewSteps, points: Points) -> Floats:
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
+    _check_batches(scenario, points)
     warnings = _batch_warnings(points, settings.get("theory")) + _rank_warnings(scenario, points)
     table = _Table(scenario, points, len(settings["time"]))
     for group in _groups(scenario, points):
@@ -175,6 +178,20 @@ class _Table:
         return Answer(self.values, self.status, self.residual, self.iterations)
 
 
+def _check_batches(scenario: FewSteps, points: Points) -> None:
+    """Refuse finite batches of inputs with a covariance that no theory describes."""
+    finite = np.isfinite(points["batch_per_dim"])
+    if scenario.inputs is None or not finite.any():
+        return
+    several = points["steps"] > 1
+    if np.any(several & finite) or scenario.target.directions > 1 or np.any(points["precondition"] * finite != 0):
+        raise bad_field(
+            "batch_per_dim",
+            float(points["batch_per_dim"][finite].min()),
+            "inf where inputs have a covariance (finite: one plain step on one direction only)",
+        )
+
+
 def _batch_warnings(points: Points, theory: Any) -> list[str]:
     finite = points["batch_per_dim"][np.isfinite(points["batch_per_dim"])]
     if not finite.size or theory == "isotropic":
@@ -196,11 +213,18 @@ def _rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
     dim = float(points["dim"].min())
     of_dim = scenario.inputs.rank_dim(dim)
     ranks = [of_dim * rank for rank in scenario.input_law(dim).effective_ranks()]
+    remarks = []
+    if isinstance(scenario.inputs, InputRows) and scenario.inputs.norm_excess() > MOST_EXCESS:
+        remarks = [
+            f"The squared lengths of the rows have {scenario.inputs.norm_excess():.3g} times the variance of Gaussian "
+            "inputs: the limit is that of Gaussian inputs, and may be far off."
+        ]
     if all(rank >= least for rank, least in zip(ranks, LEAST_RANKS)):
-        return []
+        return remarks
     return [
+        *remarks,
         f"The inputs have the effective ranks r_eff = {ranks[0]:.3g} and r_4 = {ranks[1]:.3g}: below 100 and 20 the "
-        "limit may be several percent off (see docs/structured_inputs)."
+        "limit may be several percent off (see docs/structured_inputs).",
     ]
 
 

@@ -14,6 +14,7 @@ from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.few_steps.input_parts import InputBlocks as InputBlocks
 from giantstep.families.few_steps.input_parts import InputCovariance as InputCovariance
+from giantstep.families.few_steps.input_parts import InputRows as InputRows
 from giantstep.families.few_steps.input_parts import Inputs, as_whitening
 from giantstep.families.few_steps.input_parts import PowerLaw as PowerLaw
 from giantstep.families.few_steps.inputs import InputLaw
@@ -213,7 +214,9 @@ class FewSteps(Scenario):
         "w0", "first layer at the start: |w_i| = 1, or w_i ~ N(0, I/d)", default="sphere"
     )
     inputs: Inputs | None = field(
-        "Sigma, w*", "covariance of the inputs and the target's place in it (isotropic if left out)", default=None
+        "Sigma, w*",
+        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
+        default=None,
     )
     precondition: Whitening = field(
         "c", 'steps are multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
@@ -259,17 +262,11 @@ class FewSteps(Scenario):
             raise bad_field("rows", "gaussian", '"sphere" where batch_per_dim is finite (no theory is known there)')
         if self.has_shifts and np.any(points["steps"] != 0):
             raise bad_field("steps", int(points["steps"].max()), "0 where shifts are planted")
-        if self.inputs is not None:
-            self._check_inputs(points, finite)
+        if self.inputs is not None and np.any(points["precondition"] > 0) and self.input_law().eigenvalues.min() == 0:
+            raise bad_field("precondition", float(points["precondition"].max()), "0 where an eigenvalue of inputs is 0")
         steps = points["steps"]
         if not isinstance(self.rate, float) and np.any(steps != len(self.rate)):
             raise bad_field("steps", int(steps.max()), f"{len(self.rate)}, as many as there are rates")
-
-    def _check_inputs(self, points: Points, finite: Any) -> None:
-        if np.any(finite):
-            raise bad_field("batch_per_dim", float(points["batch_per_dim"].min()), "inf where inputs have a covariance")
-        if np.any(points["precondition"] > 0) and self.input_law().eigenvalues.min() == 0:
-            raise bad_field("precondition", float(points["precondition"].max()), "0 where an eigenvalue of inputs is 0")
 
     def input_law(self, dim: float = math.inf) -> InputLaw:
         """Return the law of the inputs at a dimension (inf: the limit)."""

@@ -68,6 +68,7 @@ class Classes:
     Js: Floats  # (k, C)
     frame: Floats  # (r, R)
     past: tuple[Floats, ...] = field(default=())  # B at the times of the Theta columns
+    own: Floats | None = None  # (k, R): noise of a finite batch on inputs with a covariance, one variable for each c
 
     @property
     def count(self) -> int:
@@ -282,7 +283,36 @@ def _with_batch_noise(
     steepest = np.stack([derivative.second_moment(A[:, q], s[q]) for q in range(classes.count)])
     weighted = residual.given.weights * residual.power(network.noise) / network.batch_per_dim
     slopes = np.stack([d[1] for d in D])
-    return add_batch_noise(classes, e, (slopes * weighted) @ slopes.T, steepest @ weighted)
+    chi, total = (slopes * weighted) @ slopes.T, steepest @ weighted
+    if len(network.inputs.masses) > 1:
+        return add_coloured_noise(network, classes, e, chi, total)
+    return add_batch_noise(classes, e, chi, total)
+
+
+def add_coloured_noise(network: Network, classes: Classes, e: Floats, chi: Floats, total: Floats) -> Classes:
+    """Return classes after the first step on a finite batch of inputs with a covariance: structured_inputs (7.1)-(7.2).
+
+    The noise that all neurons share is a coordinate of every atom; what each neuron has for itself widens the bulk.
+    """
+    inputs, lam = network.inputs, network.inputs.eigenvalues
+    k, R, C = classes.JU.shape
+    K = len(lam)
+    shared = e * np.sqrt(np.diag(chi))  # at the first step all classes have the same slope: chi has rank one
+    tau = np.sqrt(np.maximum(e**2 * (total - np.diag(chi)), 0.0))[:, None]
+    old, s = classes.B, scale_of(network, classes)
+    B = np.sqrt(old**2 + tau**2 * lam)
+    scale = np.sqrt(inputs.average(lam * B**2))
+    JU, Js = np.zeros((k, R + K, C + K + 1)), np.zeros((k, C + K + 1))
+    JU[:, :R, :C] = classes.JU
+    JU[:, R + np.arange(K), C + np.arange(K)] = np.sqrt(lam) * B
+    Js[:, :C] = classes.Js * (s / scale)[:, None]
+    third, fourth = inputs.average(lam**3 * old**2), inputs.average(lam**4)
+    Js[:, -1] = np.sqrt(4 * tau[:, 0] ** 2 * third + 2 * tau[:, 0] ** 4 * fourth) / (2 * scale)
+    own = np.pad(tau * inputs.coordinate_eigenvalues, ((0, 0), (0, K)))
+    U = np.concatenate([classes.U, shared[:, None] * lam * np.sqrt(inputs.masses)], axis=1)
+    frame = np.pad(classes.frame, ((0, 0), (0, K)))
+    JB = np.zeros((k, K, C + K + 1))  # no step follows
+    return replace(classes, U=U, B=B, JU=JU, JB=JB, Js=Js, frame=frame, own=own)
 
 
 def add_batch_noise(classes: Classes, e: Floats, chi: Floats, total: Floats) -> Classes:

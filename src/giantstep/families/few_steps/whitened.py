@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.few_steps.scenario import FewSteps
+from giantstep.families.few_steps.scenario import FewSteps, InputRows
 from giantstep.types import DeviceArray, Floats, Indices
 
 
@@ -27,6 +27,7 @@ class Whitened:
     frame: Floats | None = None  # V (r, R)
     root: Floats | None = None  # sqrt(lambda) (d,)
     pull: Floats | None = None  # lambda F(lambda) (d,)
+    rows: Floats | None = None  # whitened rows of a table (N, d), in place of N(0, I)
 
     @classmethod
     def of_scenario(cls, scenario: FewSteps, whitening: float, dim: int) -> Whitened:
@@ -37,11 +38,20 @@ class Whitened:
         if own is not None and own != dim:
             raise bad_field("dim", dim, f"{own}, the dimension of the given covariance")
         law = scenario.input_law(dim)
+        if isinstance(scenario.inputs, InputRows):
+            return cls._of_rows(scenario.inputs, law.eigenvalues, whitening)
         spectrum, counts = law.spectrum(whitening), law.counts(dim)
         first = np.append(0, np.cumsum(counts))[spectrum.atoms]
         place = np.array([np.sum(spectrum.atoms[:c] == atom) for c, atom in enumerate(spectrum.atoms)], dtype=np.intp)
         pull = np.repeat(spectrum.eigenvalues * spectrum.factor, counts)
         return cls(first + place, spectrum.frame, np.repeat(np.sqrt(spectrum.eigenvalues), counts), pull)
+
+    @classmethod
+    def _of_rows(cls, inputs: InputRows, eigenvalues: Floats, whitening: float) -> Whitened:
+        """Return the rows of a table, whose target has signs that matter: every axis is one of its coordinates."""
+        axes = np.arange(len(eigenvalues))
+        pull = eigenvalues ** (1 - whitening)
+        return cls(axes, inputs.whitened_target(), np.sqrt(eigenvalues), pull, inputs.table().whitened())
 
     @property
     def coordinates(self) -> int:
