@@ -40,6 +40,8 @@ def test_memory_maps(table, tmp_path):
     assert isinstance(mapped, np.memmap)
     whole, streamed = (forecast(rows, labels) for rows in (features.astype(np.float32), mapped))
     np.testing.assert_allclose(streamed["mse"], whole["mse"], rtol=1e-8)
+    few = [forecast(rows, labels, rows=200) for rows in (features.astype(np.float32), mapped)]
+    np.testing.assert_allclose(few[1]["mse"], few[0]["mse"], rtol=1e-8)
 
 
 def test_some_of_the_rows_stand_for_all(table):

@@ -130,7 +130,7 @@ class Parts:
         train = self._sum([part for number, part in enumerate(prepared.parts) if number in inside]).moments(xp)
         rest = self._sum([part for number, part in enumerate(prepared.parts) if number not in inside])
         solutions, train_square = solve_gram(
-            _whole(train.gram, xp), train.cross, float(np.trace(train.label_square)), self.ridges, xp
+            train.gram, train.cross, float(np.trace(train.label_square)), self.ridges, xp
         )
         return {
             "mse": _test_error(solutions, train, rest, xp),

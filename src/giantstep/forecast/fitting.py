@@ -10,8 +10,9 @@ import numpy as np
 from giantstep.forecast.curve import forecast_curve
 from giantstep.forecast.decomposition import centred_kernel, decompose_gram, decompose_kernel, sample_rows
 from giantstep.forecast.rowwise import sum_rows
-from giantstep.lab.algebra import add_gram, eigenvectors, outer_gram
+from giantstep.lab.algebra import add_gram, cholesky, eigenvectors, outer_gram, solve_triangular
 from giantstep.lab.devices import to_numpy
+from giantstep.lab.ridge import EIGEN_PENALTIES
 from giantstep.types import DeviceArray, Floats
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -59,17 +60,36 @@ def solve_rows(
 def solve_gram(
     gram: DeviceArray, cross: DeviceArray, label_square: Any, ridges: Floats, xp: Any
 ) -> tuple[DeviceArray, Floats]:
-    """Return coefficients (p, ridges, R) of all ridges from one eigendecomposition, and the squared training errors."""
-    values, vectors = eigenvectors(gram, xp)
-    signal = vectors.T @ cross
-    kept = values > 4 * len(values) * _EPS * values[-1]
-    inverse = xp.where(kept[:, None], 1 / xp.where(kept[:, None], values[:, None] + xp.asarray(ridges), 1.0), 0.0)
-    solutions = (vectors @ (inverse[:, :, None] * signal[:, None, :]).reshape(len(values), -1)).reshape(
-        len(values), len(ridges), -1
+    """Return coefficients (p, ridges, R) from X^T X and X^T Y, and the squared training errors (ridges,).
+
+    Few ridges take a Cholesky factor each, many or a singular matrix one eigendecomposition. Only the lower triangle of
+    the Gram matrix is read.
+    """
+    solutions = _solve_by_factors(gram, cross, ridges, xp) if len(ridges) <= EIGEN_PENALTIES else None
+    if solutions is None:
+        values, vectors = eigenvectors(gram, xp)
+        signal = vectors.T @ cross
+        kept = values > 4 * len(values) * _EPS * values[-1]
+        shifted = xp.where(kept[:, None], values[:, None] + xp.asarray(ridges), 1.0)
+        inverse = xp.where(kept[:, None], 1 / shifted, 0.0)
+        flat = vectors @ (inverse[:, :, None] * signal[:, None, :]).reshape(len(values), -1)
+        solutions = flat.reshape(len(values), len(ridges), -1)
+    # |y - Xw|^2 = |y|^2 - w X^T y - ridge |w|^2 at the solution
+    explained = xp.sum(solutions * cross[:, None, :], axis=(0, 2)) + xp.asarray(ridges) * xp.sum(
+        solutions**2, axis=(0, 2)
     )
-    strength = xp.sum(signal**2, axis=1)[:, None] * inverse
-    explained = xp.sum(strength * (2 - values[:, None] * inverse), axis=0)
     return solutions, np.maximum(to_numpy(label_square - explained), 0.0)
+
+
+def _solve_by_factors(gram: DeviceArray, cross: DeviceArray, ridges: Floats, xp: Any) -> DeviceArray | None:
+    solutions = xp.empty((len(gram), len(ridges), cross.shape[1]))
+    for number, ridge in enumerate(ridges):
+        factor = cholesky(gram, float(ridge), xp)
+        if factor is None:
+            return None
+        half = solve_triangular(factor, cross, False, xp)
+        solutions[:, number] = solve_triangular(factor, half, True, xp)
+    return solutions
 
 
 def _solve_kernel(features: DeviceArray, outputs: DeviceArray, ridges: Floats, xp: Any) -> tuple[DeviceArray, Floats]:

@@ -65,7 +65,7 @@ class Sums:
     def moments(self, xp: ModuleType) -> Moments:
         """Return the moments of the rows around their means; only the lower triangle of the Gram matrix is sure."""
         mean, label_mean = self.feature_sum / self.count, self.label_sum / self.count
-        gram = self.gram - self.count * mean[:, None] * mean
+        gram = self.gram - self.count * (mean[:, None] * mean).T  # both in Fortran's order
         cross = self.cross - self.count * mean[:, None] * xp.asarray(label_mean)
         square = self.label_square - self.count * np.outer(label_mean, label_mean)
         return Moments(gram, cross, square, mean, label_mean, self.count)

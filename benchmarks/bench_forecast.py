@@ -1,0 +1,301 @@
+"""Learning curves of given features: `gs.forecast` against scikit-learn, on many rows, and how often "good" was wrong.
+
+Run ``python benchmarks/bench_forecast.py [speed] [large] [calibration]`` (all three if none is named).
+
+speed: digits, 500 random ReLU features, ten outputs, 12 sizes times 8 ridges. scikit-learn's `learning_curve` with 10
+splits, and the forecast, both against fits to 30 random subsets a size. Goal: 15 times faster.
+large: 60,000 rows of 2048 features in a memory map of single precision: time and peak memory. Goals: 15 s, 1.5 GiB.
+calibration: data made at run time, most of which forecast section 14 does not have: universes of N rows of one law, the
+truth from fits to fresh rows. Prints the error of the mean forecast, how often single forecasts are within two total
+standard errors, the verdicts, and how often a verdict "good" went with a method error above 5 and 10 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import giantstep as gs
+from giantstep.forecast.fitting import fit_ridges
+from giantstep.types import Array, Floats
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the CPU time of a call, and its answer."""
+    start = time.process_time()
+    answer = call()
+    return time.process_time() - start, answer
+
+
+# -- speed ---------------------------------------------------------------------------------------------------------
+
+
+def digits_features() -> tuple[Floats, Array]:
+    from sklearn.datasets import load_digits
+
+    pixels, digit = load_digits(return_X_y=True)
+    pixels = (pixels - pixels.mean(axis=0)) / pixels.std()
+    weights = np.random.default_rng(0).standard_normal((64, 500)) / 8
+    return np.maximum(pixels @ weights, 0.0), digit
+
+
+def subset_errors(features: Floats, labels: Floats, size: int, ridges: Floats, subsets: int) -> Floats:
+    """Return the mean squared test errors of fits to random subsets, (subsets, ridges)."""
+    errors = []
+    for trial in range(subsets):
+        order = np.random.default_rng([size, trial]).permutation(len(features))
+        train, test = order[:size], order[size:]
+        weights, offset = fit_ridges(features[train], labels[train], ridges)
+        fitted = np.tensordot(features[test], weights, axes=1) + offset
+        errors.append(np.mean(np.sum((fitted - labels[test][:, None]) ** 2, axis=2), axis=0))
+    return np.array(errors)
+
+
+def speed() -> None:
+    from sklearn.linear_model import Ridge
+    from sklearn.model_selection import ShuffleSplit, learning_curve
+
+    features, digit = digits_features()
+    labels = np.eye(10)[digit]
+    sizes = np.unique(np.geomspace(60, 1600, 12).astype(int))
+    ridges = np.geomspace(0.1, 100, 8)
+    grid = {"samples": sizes, "ridge": ridges, "trials": 0}
+    gs.forecast(features[:100], labels[:100], task="regression", samples=[50], trials=0)  # imports are not counted
+    own, table = timed(lambda: gs.forecast(features, labels, task="regression", **grid))
+    with_errors, _ = timed(lambda: gs.forecast(features, digit, **grid))
+    with_trials, _ = timed(lambda: gs.forecast(features, digit, samples=sizes, ridge=ridges))
+
+    def usual() -> Floats:
+        columns = []
+        for ridge in ridges:
+            cv = ShuffleSplit(10, train_size=int(sizes[-1]), random_state=0)
+            _, _, scores = learning_curve(
+                Ridge(alpha=ridge), features, labels, train_sizes=sizes, cv=cv, scoring="neg_mean_squared_error"
+            )
+            columns.append(-10 * scores.mean(axis=1))
+        return np.stack(columns, axis=1)
+
+    theirs, curve = timed(usual)
+    print(
+        f"speed: digits, 500 ReLU features, ten outputs, {table['mse'].size} points; errors against 30 subsets a size"
+    )
+    truth = np.stack([subset_errors(features, labels, int(size), ridges, 30).mean(axis=0) for size in sizes])
+    rows = (
+        ("gs.forecast, squared errors with error bars", own, table["mse"].values[0]),
+        ("  without rows: (4) of the same table", math.nan, table["gcv"].values),
+        ("sklearn learning_curve, 10 splits", theirs, curve),
+    )
+    for name, seconds, values in rows:
+        error = np.abs(values / truth - 1)
+        took = "" if math.isnan(seconds) else f"{seconds:6.2f} s"
+        print(f"  {name:46s}{took:>9s}  median {np.median(error):.1%}, 95 % {np.quantile(error, 0.95):.1%}")
+    print(f"  gs.forecast with the misclassified share       {with_errors:6.2f} s")
+    print(f"  gs.forecast with that and 8 trials at each n   {with_trials:6.2f} s")
+    print(f"  ratio to learning_curve {theirs / own:.0f} (goal 15)")
+
+
+# -- many rows -----------------------------------------------------------------------------------------------------
+
+
+def make_large(folder: Path, rows: int, columns: int) -> None:
+    """Write ReLU features of Gaussian inputs, and ten classes, block by block."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((40, columns)).astype(np.float32) / 6
+    teacher = rng.standard_normal((40, 10)).astype(np.float32)
+    features = np.lib.format.open_memmap(folder / "x.npy", mode="w+", dtype=np.float32, shape=(rows, columns))
+    classes = np.empty(rows, dtype=np.int64)
+    for start in range(0, rows, 4096):
+        inputs = rng.standard_normal((min(4096, rows - start), 40), dtype=np.float32)
+        features[start : start + 4096] = np.maximum(inputs @ weights, 0)
+        classes[start : start + 4096] = np.argmax(inputs @ teacher + rng.standard_normal((len(inputs), 10)), axis=1)
+    features.flush()
+    np.save(folder / "y.npy", classes)
+
+
+def run_large(folder: Path, trials: int, device: str) -> None:
+    """Forecast the stored features; print wall time and peak memory of this process."""
+    features, classes = np.load(folder / "x.npy", mmap_mode="r"), np.load(folder / "y.npy")
+    if device != "cpu":  # the first call of a GPU loads its libraries
+        gs.forecast(np.asarray(features[:3000]), classes[:3000], trials=0, device=device, ridge=[1.0], samples=[1000])
+    start = time.perf_counter()
+    table = gs.forecast(features, classes, trials=trials, device=device)
+    took = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    verdict = table.attrs["trust"].partition(":")[0]
+    print(f"  {device}, {trials} trials: {took:6.1f} s, peak memory {peak:.2f} GiB; {verdict}", flush=True)
+
+
+def large(rows: int = 60000, columns: int = 2048, device: str = "cpu") -> None:
+    print(f"large: {rows} rows, {columns} features in a memory map (single precision), ten classes, 108 points")
+    with tempfile.TemporaryDirectory() as folder:
+        make_large(Path(folder), rows, columns)
+        for trials in (0, 8):
+            code = f"import bench_forecast as b; b.run_large(b.Path({folder!r}), {trials}, {device!r})"
+            subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, check=True)
+
+
+# -- calibration ---------------------------------------------------------------------------------------------------
+
+Law = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
+
+
+def relu_of(inputs: int, width: int, target: Callable[[Floats], Floats], noise: float) -> Law:
+    weights = np.random.default_rng(1).standard_normal((inputs, width)) / math.sqrt(inputs)
+
+    def draw(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+        x = rng.standard_normal((rows, inputs))
+        return np.maximum(x @ weights, 0), target(x) + noise * rng.standard_normal(rows)
+
+    return draw
+
+
+def heavy_columns(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+    x = np.clip(rng.standard_t(3, (rows, 80)), -30, 30)
+    return x, x @ np.arange(1, 81.0) ** -0.7 + rng.standard_normal(rows)
+
+
+def growing_noise(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+    x = rng.standard_normal((rows, 60))
+    return x, x[:, 0] + x[:, 1] + (0.3 + np.abs(x[:, 2])) * rng.standard_normal(rows)
+
+
+def two_moods(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+    """Return rows of two kinds, a tenth of them four times as long: uneven leverages."""
+    x = rng.standard_normal((rows, 100)) * np.where(rng.random(rows) < 0.1, 4.0, 1.0)[:, None]
+    return x, x @ np.arange(1, 101.0) ** -1.0 + rng.standard_normal(rows)
+
+
+def counts(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+    rate = np.exp(rng.standard_normal((rows, 5)) @ np.random.default_rng(2).standard_normal((5, 120)) / 3)
+    words = np.log1p(rng.poisson(rate))
+    return words, words[:, :10].sum(axis=1) / 4 + rng.standard_normal(rows)
+
+
+def images(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+    """Return smooth random fields on a 12 x 12 grid; the label is their energy in one corner."""
+    k = np.hypot(*np.meshgrid(np.fft.fftfreq(12), np.fft.fftfreq(12)))
+    field = np.fft.ifft2(np.fft.fft2(rng.standard_normal((rows, 12, 12))) / (0.1 + k)).real
+    return field.reshape(rows, -1), np.log(np.mean(field[:, :5, :5] ** 2, axis=(1, 2))) + 0.3 * rng.standard_normal(
+        rows
+    )
+
+
+def mixture(rng: np.random.Generator, rows: int) -> tuple[Floats, Floats]:
+    kind = rng.integers(0, 6, rows)
+    centres = np.random.default_rng(3).standard_normal((6, 70)) * 0.5
+    x = centres[kind] + rng.standard_normal((rows, 70))
+    return x, np.sin(2.0 * kind) + 0.3 * x[:, 0] + 0.3 * rng.standard_normal(rows)
+
+
+LAWS: dict[str, tuple[Law, int]] = {
+    "ReLU features of a product": (relu_of(12, 200, lambda x: x[:, 0] * x[:, 1], 0.3), 300),
+    "ReLU features, p > N": (relu_of(20, 500, lambda x: np.tanh(x[:, 0]) + x[:, 1] ** 2, 0.5), 250),
+    "ReLU features of a step": (relu_of(8, 100, lambda x: np.sign(x[:, 0] - 0.5), 0.2), 400),
+    "columns t_3": (heavy_columns, 300),
+    "noise that grows": (growing_noise, 240),
+    "a tenth of the rows long": (two_moods, 300),
+    "log counts": (counts, 300),
+    "smooth images": (images, 300),
+    "six clusters": (mixture, 280),
+}
+
+
+def ridges_for(features: Floats) -> Floats:
+    """Return ridges at which 95, 75 and 40 % of min(N, p) degrees of freedom are used."""
+    squares = np.linalg.svd(features - features.mean(axis=0), compute_uv=False) ** 2
+    smaller = min(features.shape)
+    grid = np.geomspace(1e-6, 1e3, 400) * squares.mean()
+    used = np.array([np.sum(squares / (squares + ridge)) for ridge in grid]) / smaller
+    return np.sort([grid[np.argmin(np.abs(used - share))] for share in (0.95, 0.75, 0.4)])
+
+
+def truth_of(law: Law, sizes: list[int], ridges: Floats, repeats: int) -> Floats:
+    """Return the mean squared test error of fits to fresh rows, (sizes, ridges)."""
+    rng = np.random.default_rng(99)
+    test, test_labels = law(rng, 3000)
+    curve = []
+    for size in sizes:
+        errors = []
+        for _ in range(repeats):
+            x, y = law(rng, size)
+            weights, offset = fit_ridges(x, y[:, None], ridges)
+            errors.append(
+                np.mean(
+                    (np.tensordot(test, weights, axes=1)[..., 0] + offset[:, 0] - test_labels[:, None]) ** 2, axis=0
+                )
+            )
+        curve.append(np.mean(errors, axis=0))
+    return np.array(curve)
+
+
+def universes(
+    law: Law, count: int, sizes: list[int], ridges: Floats, number: int, trials: int
+) -> Iterator[gs.forecast]:
+    for universe in range(number):
+        x, y = law(np.random.default_rng([7, universe]), count)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gs.GiantstepWarning)
+            yield gs.forecast(x, y, ridge=ridges, samples=sizes, trials=trials, task="regression", seed=universe)
+
+
+def calibration(number: int = 12, repeats: int = 40, trials: int = 8) -> None:
+    print(
+        f"calibration: {number} universes of N rows each, n = N/8 to 4N, three ridges; truth from {repeats} fresh fits"
+    )
+    print(
+        "  columns: error of the mean forecast n < N, at N, n > N; |z| < 2 with se_total; verdicts good/fair/bad in %"
+    )
+    good_points: list[float] = []
+    given = total = 0
+    for name, (law, count) in LAWS.items():
+        sizes = [count // 8, count // 4, count // 2, count, 2 * count, 4 * count]
+        ridges = ridges_for(law(np.random.default_rng(0), count)[0])
+        truth = truth_of(law, sizes, ridges, repeats)
+        tables = list(universes(law, count, sizes, ridges, number, trials))
+        values = np.stack([t["mse"].sel(source="limit").values for t in tables])
+        spread = np.stack([t["mse_se_total"].sel(source="limit").values for t in tables])
+        verdicts = np.stack([t["verdict"].values[2] for t in tables])  # by ridge, at n = N/2
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # points that the rows do not determine
+            bias = np.nanmean(values, axis=0) / truth - 1
+        inside = np.nanmean(np.where(np.isnan(values), np.nan, np.abs(values - truth) < 2 * spread))
+        shares = [np.mean(verdicts == verdict) for verdict in ("good", "fair", "do not trust")]
+        for ridge in range(len(ridges)):
+            times = int(np.sum(verdicts[:, ridge] == "good"))
+            good_points += np.repeat(np.abs(bias[:, ridge][np.isfinite(bias[:, ridge])]), times).tolist()
+            given, total = given + times, total + number
+        parts = (bias[:3], bias[3:4], bias[4:])
+        ranges = "  ".join(f"{100 * np.nanmin(part):+4.0f}..{100 * np.nanmax(part):+.0f} %" for part in parts)
+        print(f"  {name:28s}{ranges:38s}{inside:5.0%}   " + "/".join(f"{share:.0%}" for share in shares), flush=True)
+    points = np.array(good_points)
+    print(
+        f'  "good" was said {given} times of {total} ({given / total:.0%}); of its {len(points)} points '
+        f"{np.mean(points > 0.05):.1%} have a method error above 5 %, {np.mean(points > 0.10):.1%} above 10 %"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=["speed", "large", "calibration", []], help="which parts to run")
+    parser.add_argument("--device", default="cpu", help="for large: cpu or cuda")
+    given = parser.parse_args()
+    for name in given.parts or ["speed", "large", "calibration"]:
+        if name == "large":
+            large(device=given.device)
+        else:
+            {"speed": speed, "calibration": calibration}[name]()
+
+
+if __name__ == "__main__":
+    main()
