@@ -166,10 +166,23 @@ def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
         raise bad_field(name, bad, allowed_values(info) + (", finite" if np.isinf(bad) else ""))
 
 
-class Part(BaseModel):
-    """A small frozen value object inside a scenario; it takes its values in order or by name."""
+class Checked(BaseModel):
+    """A frozen model whose numbers are finite and whose fields fit to each other."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+
+    @pydantic.model_validator(mode="after")
+    def _check_all(self) -> Self:
+        _check_finite(self)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Check what one field cannot say alone; raise `bad_field`."""
+
+
+class Part(Checked):
+    """A small frozen value object inside a scenario; it takes its values in order or by name."""
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         names = [name for name in type(self).model_fields if name != "kind"]
@@ -184,20 +197,11 @@ class Part(BaseModel):
         with _translate_errors(type(self)):
             super().__init__(**fields)
 
-    @pydantic.model_validator(mode="after")
-    def _check_part(self) -> Self:
-        _check_finite(self)
-        self.check()
-        return self
-
-    def check(self) -> None:
-        """Check what one field cannot say alone; raise `bad_field`."""
-
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if name != "kind")
 
 
-class Scenario(BaseModel):
+class Scenario(Checked):
     """One learning problem, said once; answered by the limit and by the experiment.
 
     A family subclasses it, declares its fields with `field`, and the class attributes below. Its engines live
@@ -215,8 +219,6 @@ class Scenario(BaseModel):
     Traceback (most recent call last):
     giantstep.errors.InputError: Field `ridge` must be a number at least 0, but is ridge=-1.0.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
 
     family: ClassVar[str] = ""
     title: ClassVar[str] = ""
@@ -246,16 +248,7 @@ class Scenario(BaseModel):
         for question in cls.questions.values():
             declare(question.dimensions)
 
-    @pydantic.model_validator(mode="after")
-    def _check_scenario(self) -> Self:
-        _check_finite(self)
-        self.check()
-        return self
-
     # -- what a family may override ---------------------------------------------------------------
-
-    def check(self) -> None:
-        """Check what one field cannot say alone; raise `bad_field`."""
 
     def check_points(self, points: Points) -> None:
         """Check a whole grid, as arrays, for what single fields cannot say; raise `bad_field`."""

@@ -144,13 +144,7 @@ def _spans_decades(y: Floats) -> bool:
 
 def _mark_failed(axes: Axes, drawn: Sequence[Curve], key: _Key) -> None:
     """Mark points that were not computed: a cross on the point, or on the axis where there is no number."""
-    style: dict[str, Any] = {
-        "linestyle": "none",
-        "marker": "x",
-        "markersize": 5,
-        "color": VERMILION,
-        "zorder": 5,
-    }
+    style: dict[str, Any] = {"linestyle": "none", "marker": "x", "markersize": 5, "color": VERMILION, "zorder": 5}
     for curve in drawn:
         if not curve.failed.any() or curve.named:
             continue

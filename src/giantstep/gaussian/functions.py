@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import convert_hermite
+from giantstep.gaussian.identity import Immutable
 from giantstep.gaussian.moments import CLOSED_FORMS, Moments, polynomial
 from giantstep.gaussian.numerical import Rule, choose_rule
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
@@ -38,7 +39,7 @@ class _Facts(NamedTuple):
     rule: Rule | None
 
 
-class Function:
+class Function(Immutable):
     """A function of one variable, ready for calculus under z ~ N(0,1).
 
     Parameters
@@ -130,37 +131,14 @@ class Function:
 
     # --- identity ---
 
-    def __setattr__(self, attribute: str, value: object) -> None:
-        raise AttributeError(f"a Function is immutable; {attribute!r} cannot be set")
-
-    def __delattr__(self, attribute: str) -> None:
-        raise AttributeError(f"a Function is immutable; {attribute!r} cannot be deleted")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Function):
-            return NotImplemented
-        return (self._fingerprint, self.kinks) == (other._fingerprint, other.kinks)
-
-    def __hash__(self) -> int:
-        return hash((self._fingerprint, self.kinks))
-
-    def __repr__(self) -> str:
-        return f"Function({self.name!r})"
+    def _content(self) -> tuple[Any, ...]:
+        return self._fingerprint, self.kinks
 
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.expression if self._expression is not None else self._call
         return _rebuilt, (source, self._derivative, self.kinks, self.name)
 
-    def fingerprint(self) -> str:
-        """Return a hex digest of the canonical expression, or of a callable's values on fixed nodes."""
-        return self._fingerprint
-
     # --- what it is ---
-
-    @property
-    def expression(self) -> str | None:
-        """The canonical expression, or None for a Python callable."""
-        return None if self._expression is None else self._expression.text
 
     @property
     def kinks(self) -> tuple[float, ...]:

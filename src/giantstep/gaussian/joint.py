@@ -109,10 +109,7 @@ def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> Jo
     spread = np.linalg.cholesky(nodes.T @ nodes / len(nodes))
     nodes = np.linalg.solve(spread, nodes.T).T.copy()
     return JointRule(
-        nodes,
-        np.full(len(nodes), 1 / len(nodes)),
-        "sobol",
-        coarser=lambda: sobol_rule(dimensions, points, seed + 1000),
+        nodes, np.full(len(nodes), 1 / len(nodes)), "sobol", coarser=lambda: sobol_rule(dimensions, points, seed + 1000)
     )
 
 

@@ -10,13 +10,7 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.gaussian.hermite import hermite_functions
 from giantstep.gaussian.moments import Moments
-from giantstep.gaussian.quadrature import (
-    BOUNDS,
-    expectation,
-    gauss_legendre_panels,
-    normal_density,
-    trapezoid_rule,
-)
+from giantstep.gaussian.quadrature import BOUNDS, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 
 Values = Callable[[np.ndarray], np.ndarray]
 
@@ -69,14 +63,7 @@ class Rule:
         return result
 
     def _fill(
-        self,
-        result: Moments,
-        f: Values,
-        A: np.ndarray,
-        s: np.ndarray,
-        entries: np.ndarray,
-        level: int,
-        bound: float,
+        self, result: Moments, f: Values, A: np.ndarray, s: np.ndarray, entries: np.ndarray, level: int, bound: float
     ) -> np.ndarray:
         """Compute the entries chunk by chunk; return those for which ``bound`` was too small."""
         if not len(entries):
@@ -134,11 +121,7 @@ class Rule:
         for i, pattern in enumerate(self._patterns(level, bound)):
             low, high = ends[:, i, None], ends[:, i + 1, None]
             edges.append(
-                np.where(
-                    pattern[1:] < 0.5,
-                    low + (high - low) * pattern[1:],
-                    high - (high - low) * (1 - pattern[1:]),
-                )
+                np.where(pattern[1:] < 0.5, low + (high - low) * pattern[1:], high - (high - low) * (1 - pattern[1:]))
             )
         nodes, weights = gauss_legendre_panels(np.concatenate(edges, axis=1), PANEL_NODES)
         return nodes, weights * normal_density(nodes)

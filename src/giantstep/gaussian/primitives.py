@@ -113,10 +113,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "-": Primitive(lambda xp, a, b, out=None: xp.subtract(a, b, out=out), lambda xp, a, b: (1.0, -1.0), (2,)),
     "*": Primitive(lambda xp, a, b, out=None: xp.multiply(a, b, out=out), lambda xp, a, b: (b, a), (2,)),
     "/": Primitive(
-        lambda xp, a, b, out=None: xp.divide(a, b, out=out),
-        lambda xp, a, b: (1 / b, -a / (b * b)),
-        (2,),
-        "second",
+        lambda xp, a, b, out=None: xp.divide(a, b, out=out), lambda xp, a, b: (1 / b, -a / (b * b)), (2,), "second"
     ),
     "neg": Primitive(lambda xp, x, out=None: xp.negative(x, out=out), lambda xp, x: (-1.0,)),
     "**": Primitive(_power, lambda xp, x, c: (c * _power(xp, x, c - 1),), (2,)),
@@ -127,8 +124,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "cos": Primitive(lambda xp, x, out=None: xp.cos(x, out=out), lambda xp, x: (-xp.sin(x),)),
     "tanh": Primitive(lambda xp, x, out=None: xp.tanh(x, out=out), lambda xp, x: (1 - xp.tanh(x) ** 2,)),
     "erf": Primitive(
-        lambda xp, x, out=None: special(xp).erf(x, out=out),
-        lambda xp, x: (2 / math.sqrt(math.pi) * xp.exp(-x * x),),
+        lambda xp, x, out=None: special(xp).erf(x, out=out), lambda xp, x: (2 / math.sqrt(math.pi) * xp.exp(-x * x),)
     ),
     "relu": Primitive(lambda xp, x, out=None: xp.maximum(x, 0.0, out=out), lambda xp, x: (_step(xp, x),), rough="zero"),
     "leaky_relu": Primitive(
@@ -143,8 +139,7 @@ PRIMITIVES: dict[str, Primitive] = {
         lambda xp, x: (special(xp).ndtr(x) + x * _density(xp, x),),
     ),
     "swish": Primitive(
-        lambda xp, x, out=None: xp.multiply(x, special(xp).expit(x), out=out),
-        lambda xp, x: (_swish_slope(xp, x),),
+        lambda xp, x, out=None: xp.multiply(x, special(xp).expit(x), out=out), lambda xp, x: (_swish_slope(xp, x),)
     ),
     "maximum": Primitive(lambda xp, a, b, out=None: xp.maximum(a, b, out=out), _extremum_partials, (2,), "equal"),
     "minimum": Primitive(

@@ -23,6 +23,7 @@ from giantstep.gaussian.expression import (
 )
 from giantstep.gaussian.expression import roots as roots_of
 from giantstep.gaussian.functions import NAMES, Function, try_callable
+from giantstep.gaussian.identity import Immutable
 from giantstep.gaussian.primitives import namespace_of
 from giantstep.types import Floats
 
@@ -41,7 +42,7 @@ class Plane(NamedTuple):
         return Plane((*self.normal, *(0.0,) * (dimensions - len(self.normal))), self.offset)
 
 
-class Target:
+class Target(Immutable):
     """A function of k Gaussian variables: h(z1, ..., zk), with k at most 6.
 
     Parameters
@@ -103,27 +104,9 @@ class Target:
 
     # --- identity ---
 
-    def __setattr__(self, attribute: str, value: object) -> None:
-        raise AttributeError(f"a Target is immutable; {attribute!r} cannot be set")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Target):
-            return NotImplemented
-        return self.fingerprint() == other.fingerprint()
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint())
-
-    def __repr__(self) -> str:
-        return f"Target({self.name!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         source = self.expression if self._expression is not None else self._call
         return _rebuilt, (source, self.directions, self._declared, self.name)
-
-    def fingerprint(self) -> str:
-        """Return a hex digest of the canonical expression, or of a callable's values on fixed nodes."""
-        return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -137,11 +120,6 @@ class Target:
         return hashlib.sha256(identity.encode()).hexdigest()
 
     # --- what it is ---
-
-    @property
-    def expression(self) -> str | None:
-        """The canonical expression, or None for a Python callable."""
-        return None if self._expression is None else self._expression.text
 
     @cached_property
     def planes(self) -> tuple[Plane, ...]:

@@ -18,11 +18,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def ridge_path(
-    blocks: Iterable[tuple[DeviceArray, DeviceArray]],
-    width: int,
-    sizes: Integers,
-    penalties: Floats,
-    xp: ModuleType,
+    blocks: Iterable[tuple[DeviceArray, DeviceArray]], width: int, sizes: Integers, penalties: Floats, xp: ModuleType
 ) -> tuple[DeviceArray, Floats]:
     """Minimise sum (y - F b)^2 + penalty |b|^2 over the first rows of a stream, for B pairs (size, penalty).
 
@@ -50,12 +46,7 @@ def ridge_path(
 
 
 def _fit_rows(
-    rows: Rows,
-    sizes: Integers,
-    penalties: Floats,
-    coefficients: DeviceArray,
-    train: Floats,
-    xp: ModuleType,
+    rows: Rows, sizes: Integers, penalties: Floats, coefficients: DeviceArray, train: Floats, xp: ModuleType
 ) -> None:
     few = np.flatnonzero(sizes <= rows.sizes[-1])
     kernel = rows.kernel(xp)
@@ -88,12 +79,7 @@ def _fit_rows(
 
 
 def _fit_gram(
-    gram: Gram,
-    chosen: Integers,
-    penalties: Floats,
-    coefficients: DeviceArray,
-    train: Floats,
-    xp: ModuleType,
+    gram: Gram, chosen: Integers, penalties: Floats, coefficients: DeviceArray, train: Floats, xp: ModuleType
 ) -> None:
     left = []
     for b in chosen:

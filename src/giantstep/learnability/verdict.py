@@ -40,12 +40,7 @@ class LearnedStage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {
-            "order": self.order,
-            "directions": self.directions.tolist(),
-            "samples": self.samples,
-            "note": self.note,
-        }
+        return {"order": self.order, "directions": self.directions.tolist(), "samples": self.samples, "note": self.note}
 
 
 @dataclass(frozen=True)

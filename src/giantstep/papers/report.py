@@ -110,11 +110,7 @@ class Report:
 
     def __str__(self) -> str:
         size = "quick (small) sizes" if self.quick else "full sizes"
-        lines = [
-            f"{self.name}: {self.title}",
-            f"{self.paper}; {size}, {self.device}, {self.seconds:.0f} s",
-            "",
-        ]
+        lines = [f"{self.name}: {self.title}", f"{self.paper}; {size}, {self.device}, {self.seconds:.0f} s", ""]
         for part in self.comparisons:
             settings = ", ".join(f"{name}={value}" for name, value in part.settings.items())
             lines += [

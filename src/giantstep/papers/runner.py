@@ -63,12 +63,7 @@ def reproduce(
 
 
 def rebuild(
-    recipe: Recipe,
-    out: str | Path,
-    size: Size,
-    *,
-    progress: ProgressOption = None,
-    store: str | Path | None = None,
+    recipe: Recipe, out: str | Path, size: Size, *, progress: ProgressOption = None, store: str | Path | None = None
 ) -> Report:
     """Carry out one recipe; files appear only once all of them are written."""
     folder = _folder(Path(out), recipe.name)

@@ -177,8 +177,7 @@ class Store:
         """Take out results by name of the point and trial; return how many there were."""
         with self._transaction():
             cursor = self._connection.executemany(
-                "DELETE FROM results WHERE point = (SELECT id FROM points WHERE digest = ?) AND trial = ?",
-                list(names),
+                "DELETE FROM results WHERE point = (SELECT id FROM points WHERE digest = ?) AND trial = ?", list(names)
             )
             return max(cursor.rowcount, 0)
 

@@ -25,10 +25,7 @@ class Skeleton(Scenario):
             "error of the estimated weights",
             (
                 Variable(
-                    "test_error",
-                    (),
-                    "E(y - <w,x>)^2",
-                    "mean squared error on fresh samples, label noise included",
+                    "test_error", (), "E(y - <w,x>)^2", "mean squared error on fresh samples, label noise included"
                 ),
                 Variable("overlap", (), "<w,w*>", "overlap of the estimate with the target"),
             ),

@@ -178,10 +178,7 @@ def _cosines(run: _Trial, W: DeviceArray, G: DeviceArray) -> dict[str, DeviceArr
     """Return cosines of every neuron's weights and of its next step with the target directions."""
     k, norm = run.directions, run.xp.linalg.norm
     steps = run.xp.sign(run.second_layer)[:, None] * G
-    return {
-        "cosine": W[:, :k] / norm(W, axis=1)[:, None],
-        "gradient_cosine": steps[:, :k] / norm(G, axis=1)[:, None],
-    }
+    return {"cosine": W[:, :k] / norm(W, axis=1)[:, None], "gradient_cosine": steps[:, :k] / norm(G, axis=1)[:, None]}
 
 
 def _ridge_error(
