@@ -3,6 +3,7 @@ from giantstep.agreement import agreement as agreement
 from giantstep.design.crossings import solve_for as solve_for
 from giantstep.design.optimise import optimize as optimize
 from giantstep.design.sensitivity import sensitivity as sensitivity
+from giantstep.design.trials import trials_needed as trials_needed
 from giantstep.errors import ConvergenceError as ConvergenceError
 from giantstep.errors import GiantstepError as GiantstepError
 from giantstep.errors import GiantstepWarning as GiantstepWarning

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CHANCE = 1e-3
 """How often the line of a report is passed where limit and experiment agree."""
 
+BLIND = 0.1
+"""Relative gap that every agreement should be able to see; a report says how many trials it takes where one cannot."""
+
 _ROUNDING = 1e-9
 """Precision, relative to the variable's largest entry at a grid point, below which numbers are the same."""
 
@@ -71,6 +74,24 @@ def chance_line(points: int) -> float:
     """
     each = -np.expm1(np.log1p(-CHANCE) / max(points, 1))
     return float(-special.ndtri(each / 2))
+
+
+def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: float = 0.5) -> Floats:
+    """Return the trials with which a relative gap passes the line of so many points with probability `power`.
+
+    `spread` is the standard deviation of one trial over the mean; NaN where there is none.
+
+    >>> float(trials_for_gap(0.1, 0.05)), float(trials_for_gap(0.1, 0.05, power=0.9))
+    (20.0, 26.0)
+    """
+    spread = np.asarray(spread, dtype=float)
+    line, extra = chance_line(points), float(special.ndtri(power))
+    low, high = np.full(spread.shape, 1.0), np.full(spread.shape, 2.0**40)
+    while np.any(high - low > 1):
+        middle = np.floor((low + high) / 2)
+        sees = (student_line(line, middle - 1) + extra) * spread <= relative * np.sqrt(middle)
+        low, high = np.where(sees, low, middle), np.where(sees, middle, high)
+    return np.where(np.isfinite(spread), high, np.nan)
 
 
 def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Question) -> xarray.Dataset:
@@ -214,6 +235,20 @@ class Agreement:
         """Return the names of the variables that do not agree."""
         return [row.variable for row in self.rows if not row.passes(allow)]
 
+    def trials_needed(self, relative: float = 0.01, power: float = 0.9) -> dict[str, int]:
+        """Return the trials with which a comparison like this one would see a relative gap, for each variable.
+
+        A gap is seen where it passes the line of that variable, with probability `power`; a variable without spread is
+        left out. `giantstep.trials_needed` asks the same before anything was compared.
+        """
+        needed = {}
+        for row in self.rows:
+            if np.isfinite(row.smallest_visible) and row.smallest_visible > 0 and self.trials > 1:
+                line = float(student_line(row.chance_z, self.trials - 1))
+                spread = row.smallest_visible * np.sqrt(self.trials) / line
+                needed[row.variable] = int(trials_for_gap(spread, relative, row.points, power))
+        return needed
+
     def to_dict(self, allow: float = 0.0) -> dict[str, Any]:
         """Return the report as strict JSON data (None for NaN, "inf" for infinity)."""
         from giantstep.jsondata import json_data
@@ -230,6 +265,10 @@ class Agreement:
         lines = [form.format(*row).rstrip() for row in cells]
         if self.trials < 2:
             lines.append("One trial has no standard error, so nothing can be compared; take more.")
+        blind = {row.variable for row in self.rows if row.passes(allow) and row.smallest_visible > BLIND}
+        for variable, trials in self.trials_needed(BLIND).items():
+            if variable in blind:
+                lines.append(f"{variable}: {trials} trials would show a gap of {BLIND:.0%}, {self.trials} cannot.")
         return "\n".join(lines)
 
     def __str__(self) -> str:

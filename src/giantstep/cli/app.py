@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import explore, exponents, forecast, inform, place, store, sweep, verbs
+from giantstep.cli import design, explore, exponents, forecast, inform, place, store, sweep, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -75,6 +75,9 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     verbs.predict,
     verbs.simulate,
     verbs.compare,
+    design.optimize,
+    design.solve_for,
+    design.sensitivity,
     sweep.sweep,
     forecast.forecast,
     place.place,

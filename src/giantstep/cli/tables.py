@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from giantstep.design.tables import result_text
 from giantstep.dimensions import long_dimensions
 from giantstep.families import family_class
 
@@ -29,6 +30,9 @@ Row = list[tuple[str, Any]]
 def print_result(result: xarray.Dataset) -> None:
     """Print the main variables of a result: a list for one point, a row per point of a grid."""
     attrs = result.attrs
+    if "shown" in attrs:
+        print(result_text(result))
+        return
     theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
     screen = _console()
     screen.print(f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {attrs['engine']}{theory}", soft_wrap=True)

@@ -129,16 +129,15 @@ def free_ranges(
             continue
         for name in relation.names:
             if name not in wider and name not in varying:
-                wider[name] = _default_range(name, scenario, relation)
+                wider[name] = default_range(name, scenario, f"the constraint {relation.text!r} names it, and")
     return wider
 
 
-def _default_range(name: str, scenario: Scenario, relation: Relation) -> Range:
+def default_range(name: str, scenario: Scenario, why: str) -> Range:
+    """Return the range from a thousandth to a thousand times what a field is, within its bounds."""
     value, info = scenario.numeric_fields()[name]
     if not 0 < value < np.inf or info.annotation is int:
-        raise InputError(
-            f"Give a range for `{name}`: the constraint {relation.text!r} names it, and it is {value:g} here."
-        )
+        raise InputError(f"Give a range for `{name}`: {why} it is {value:g} here.")
     highest = min([bound for kind, bound in bounds_of(info) if kind.name in ("lt", "le")], default=np.inf)
     return read_range(name, (value / _DEFAULT_SPAN, min(value * _DEFAULT_SPAN, highest * (1 - 1e-9))), scenario)
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.checks import check_flags, check_whole
-from giantstep.design.constraints import searches
+from giantstep.design.constraints import default_range, searches
 from giantstep.design.limits import HeldLimits, Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Problem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.errors import InputError, bad_field
 from giantstep.request import Request
-from giantstep.scenario import Scenario, as_number, dotted_names
+from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names
 from giantstep.solve import bracketed_roots
 from giantstep.solve.minimum import minimise_each
 from giantstep.types import Array, Floats, Indices, Strings
@@ -38,7 +38,7 @@ def solve_for(
     grid: Mapping[str, Any] | None = None,
     /,
     *,
-    between: tuple[float, float],
+    between: tuple[float, float] | None = None,
     reach: Mapping[str, Any] | None = None,
     over: Mapping[str, Any] | None = None,
     maximise: bool = False,
@@ -55,7 +55,8 @@ def solve_for(
     scenario, grid, **fields : as in `predict`; a keyword that names a variable is the value to be reached
         (``test_error=0.2``, or a list of values).
     field : the numeric field solved for.
-    between : its range ``(low, high)``, searched on a logarithmic scale where low > 0.
+    between : its range ``(low, high)``, searched on a logarithmic scale where low > 0; from a thousandth to a thousand
+        times its present value if left out.
     reach : the same as the keyword, for entries of variables: ``{"test_error[time=2]": 0.2}``.
     over : other fields with their ranges: the observable is first minimised over them at every value of `field`.
     maximise : maximise over them instead.
@@ -83,7 +84,7 @@ def solve_for(
     field = next(iter(dotted_names({field: None})))
     if field in request.grid.coords or field in dotted_names({**(grid or {}), **fields}):
         raise InputError(f"Field `{field}` is solved for and given a value, too.")
-    span = read_range(field, _pair(field, between), request.grid.scenario)
+    span = _span(field, between, request.grid.scenario)
     inner = Over({}, {}) if over is None else read_over("over", over, request.grid.scenario)
     if inner.choices or field in inner.ranges:
         raise bad_field("over", over, f"ranges of other fields than `{field}`")
@@ -96,10 +97,15 @@ def solve_for(
     return _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
 
 
-def _pair(field: str, between: Any) -> tuple[Any, ...]:
+def _span(field: str, between: Any, scenario: Scenario) -> Range:
+    if between is None:
+        check_field_name(scenario, field)
+        if field not in scenario.numeric_fields():
+            raise bad_field("field", field, f"numeric ({', '.join(scenario.numeric_fields())})")
+        return default_range(field, scenario, "it is solved for, and")
     if not isinstance(between, tuple | list) or not 2 <= len(between) <= 3:
         raise bad_field("between", between, f"a range (low, high) of `{field}`")
-    return tuple(between)
+    return read_range(field, tuple(between), scenario)
 
 
 def _take_wanted(scenario: Scenario, fields: dict[str, Any], reach: Any) -> tuple[tuple[str, Any], dict[str, Any]]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field, nearest
-from giantstep.family import Answer, Question, Variable
+from giantstep.family import Answer, Engine, Question, Variable
 from giantstep.types import Array, Floats
+
+if TYPE_CHECKING:
+    import xarray
 
 PREFERRED = "test_error"
 """What is meant where no observable is named, in every question that has it."""
@@ -54,6 +57,10 @@ class Observable:
             values = np.take(values, index, axis=axis)
         return np.where(failed, np.nan, values)
 
+    def select(self, values: xarray.DataArray) -> xarray.DataArray:
+        """Return the observable of a column of a result."""
+        return values.isel({dim: self._position(dim, values[dim].values) for dim in self.variable.dims}, drop=True)
+
     def _coordinates(self, answer: Answer, settings: Mapping[str, Any], dim: str, length: int) -> Array:
         known = answer.coords.get(dim, settings.get(dim))
         return self.question.dimension(dim).first + np.arange(length) if known is None else np.asarray(known)
@@ -68,9 +75,9 @@ class Observable:
         raise InputError(f"`{self.name}` has no entry {dim}={wanted}; along {dim} it has {allowed}.")
 
 
-def read_observable(argument: str, text: Any, question: Question) -> Observable:
-    """Return the observable a text means; `argument` is who asks, for the error."""
-    known = {v.name: v for v in question.variables if "limit" in v.engines}
+def read_observable(argument: str, text: Any, question: Question, engine: Engine = "limit") -> Observable:
+    """Return the observable of an engine that a text means; `argument` is who asks, for the error."""
+    known = {v.name: v for v in question.variables if engine in v.engines}
     if text is None and PREFERRED in known:
         text = PREFERRED if not known[PREFERRED].dims else None
     scalars = [name for name, variable in known.items() if not variable.dims]

@@ -92,6 +92,8 @@ def _cells(point: xarray.Dataset, shown: Sequence[str]) -> dict[str, str]:
 
 _HEADS = ("worse_at_half", "worse_at_twice", "derivative", "elasticity")
 """Variables whose columns are headed by words, the entry behind them."""
+_ERRORS = ("derivative_error", "elasticity_error")
+"""Errors, of which two digits say enough."""
 
 
 def _cell(name: str, value: Any) -> str:
@@ -104,7 +106,7 @@ def _cell(name: str, value: Any) -> str:
         return "-"
     if name.startswith("worse_at"):
         return "-" if math.isinf(number) else f"{number if abs(number) >= 1e-6 else 0.0:+.3g}%"
-    return format(number, ".6g")
+    return format(number, ".2g" if name in _ERRORS else ".6g")
 
 
 def _table(rows: Sequence[dict[str, str]]) -> list[str]:
