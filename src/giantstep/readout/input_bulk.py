@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from giantstep.readout.bulk import Response
+from giantstep.readout.common_rows import CommonRows, solve_rows
 from giantstep.readout.features import packing
 from giantstep.readout.input_spread import InputSpread
-from giantstep.readout.isotropic_bulk import MAX_STEPS
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
 
 @dataclass(frozen=True)
-class InputBulk:
+class InputBulk(CommonRows):
     """Rows B_q(Sigma) b_i, b_i uniform on the sphere, of one parameter set; `mu1` of the features is their D_1.
 
     One atom with `product` 1 is `IsotropicBulk`.
@@ -32,7 +32,6 @@ class InputBulk:
 
     chunk: ClassVar[int] = 16
     packed_only: ClassVar[bool] = True
-    edge_margin: ClassVar[float] = 1e-6
 
     @property
     def row_norm(self) -> Floats:
@@ -40,37 +39,19 @@ class InputBulk:
         norm: Floats = np.einsum("j,jqq->q", self.masses, self.product)[None]
         return norm
 
-    def take(self, index: Any) -> InputBulk:
-        """Return itself: all points have the same rows."""
-        return self
-
-    def columns(self, count: int) -> Floats:
-        """Return what tells parameter sets apart (count, 0)."""
-        return np.empty((count, 0))
-
-    def start(self, a: Array, block_width: Floats) -> Response:
-        """Return the answer to Vh = 0."""
-        k = block_width.shape[1]
-        return Response.at_zero(a, block_width, np.zeros((len(a), len(self.masses), k, k)))
+    @property
+    def atoms(self) -> tuple[int, ...]:
+        """The atoms of the spectrum of the inputs."""
+        return self.masses.shape
 
     def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
         """Solve R_q = beta_q/(D_q + int G_qq dmu) (4.3) by Newton, each point on its own."""
-        R = start.R
-        busy = np.ones(len(R), dtype=bool)
-        eye = np.eye(D.shape[1])
-        for _ in range(MAX_STEPS):
+
+        def resolvent(R: Array) -> tuple[Array, Array]:
             G = self._resolvent(Vh1, R)
-            f = block_width / (D + np.einsum("j,bjqq->bq", self.masses, G))
-            matrix = eye - (f**2 / block_width)[:, :, None] * self._average(G**2)
-            change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
-            proposal = R + change
-            if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
-                kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
-                proposal = np.where(kept, proposal, f)
-            R = np.where(busy[:, None], proposal, R)
-            busy &= np.max(np.abs(change) / np.abs(R), axis=1) > 1e-14
-            if not busy.any():
-                break
+            return np.einsum("j,bjqq->bq", self.masses, G), self._average(G**2)
+
+        R = solve_rows(start.R, D, block_width, resolvent)
         S = self._average(self.product * self.responses(Vh1, R))
         return Response(R, S, self._resolvent(Vh1, R), Vh1, D, block_width)
 

@@ -4,58 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from giantstep.readout.bulk import Response
+from giantstep.readout.common_rows import CommonRows, solve_rows
 from giantstep.readout.features import packing
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
-MAX_STEPS = 40
-
 
 @dataclass(frozen=True)
-class IsotropicBulk:
+class IsotropicBulk(CommonRows):
     """Rows uniform on the sphere: it has no parameters, so it is the same for any number of points."""
 
     chunk: ClassVar[int] = 64
     packed_only: ClassVar[bool] = False
-    edge_margin: ClassVar[float] = 1e-6
     row_norm: ClassVar[Floats] = np.ones((1, 1))
-
-    def take(self, index: Any) -> IsotropicBulk:
-        """Return itself."""
-        return self
-
-    def columns(self, count: int) -> Floats:
-        """Return what tells parameter sets apart (count, 0)."""
-        return np.empty((count, 0))
-
-    def start(self, a: Array, block_width: Floats) -> Response:
-        """Return the answer to Vh = 0."""
-        k = block_width.shape[1]
-        return Response.at_zero(a, block_width, np.zeros((len(a), k, k)))
 
     def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
         """Solve R_q = beta_q/(D_q + g_qq) (3.3) by Newton."""
         eye = np.eye(D.shape[1])
-        R = start.R
-        busy = np.ones(len(R), dtype=bool)
-        for _ in range(MAX_STEPS):
+
+        def resolvent(R: Array) -> tuple[Array, Array]:
             g = solve_each(eye + Vh1 * R[:, None, :], Vh1)
-            f = block_width / (D + np.einsum("bqq->bq", g))
-            matrix = eye - (f**2 / block_width)[:, :, None] * g**2
-            change = solve_each(matrix, (f - R)[:, :, None])[:, :, 0]
-            proposal = R + change
-            if not np.iscomplexobj(R):  # a step across zero is replaced by the plain map
-                kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
-                proposal = np.where(kept, proposal, f)
-            R = np.where(busy[:, None], proposal, R)
-            busy &= np.max(np.abs(change) / np.abs(R), axis=1) > 1e-14
-            if not busy.any():
-                break
+            return np.einsum("bqq->bq", g), g**2
+
+        R = solve_rows(start.R, D, block_width, resolvent)
         mixing = eye + Vh1 * R[:, None, :]
         g = solve_each(mixing, Vh1)
         # S = (I + diag(R) Vh1)^-1 diag R is the transpose of diag(R) (I + Vh1 diag R)^-1
