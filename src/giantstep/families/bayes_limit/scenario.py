@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import ClassVar
 
 import numpy as np
@@ -90,15 +91,15 @@ class BayesLimit(Scenario):
 
     family: ClassVar[str] = "bayes-limit"
     title: ClassVar[str] = "The best possible error of a multi-index target"
-    update_rule: ClassVar[str] = (
-        "data     x ~ N(0, I_d),  z = W x/sqrt(d) in R^r,  rows of W of squared length d\n"
-        "         y = g(z) + sqrt(noise) N(0,1);  labels: another one with probability flip\n"
-        "Bayes    posterior mean of W and of y given n = samples_per_dim d samples; g, noise and flip are known\n"
-        "GAMP     omega = X What - g V,  g = V^-1 (E[z|y,omega] - omega),  A = -sum dg/domega/d,\n"
-        "         What = (X^T g + What A)(1 + A)^-1,  V = (1 + A)^-1,  X with entries N(0, 1/d)\n"
-        "limit    d -> inf with n/d fixed:  M' = alpha I(M)(1 + alpha I(M))^-1 is one sweep of GAMP;\n"
-        "         the fixed point of largest free entropy phi is Bayes-optimal"
-    )
+    update_rule: ClassVar[str] = cleandoc("""
+        data     x ~ N(0, I_d),  z = W x/sqrt(d) in R^r,  rows of W of squared length d
+                 y = g(z) + sqrt(noise) N(0,1);  labels: another one with probability flip
+        Bayes    posterior mean of W and of y given n = samples_per_dim d samples; g, noise and flip are known
+        GAMP     omega = X What - g V,  g = V^-1 (E[z|y,omega] - omega),  A = -sum dg/domega/d,
+                 What = (X^T g + What A)(1 + A)^-1,  V = (1 + A)^-1,  X with entries N(0, 1/d)
+        limit    d -> inf with n/d fixed:  M' = alpha I(M)(1 + alpha I(M))^-1 is one sweep of GAMP;
+                 the fixed point of largest free entropy phi is Bayes-optimal
+    """)
     questions: ClassVar[Mapping[str, Question]] = {
         "errors": Question(
             "overlaps, best errors and free entropy of message passing, from full knowledge, and of the best possible",

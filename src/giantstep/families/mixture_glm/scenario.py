@@ -59,6 +59,9 @@ Labels = Annotated[
 ]
 """A name of `REAL_LABELS` or `CLASS_LABELS`, or a function f0 of the teacher field: y = f0(nu) + sqrt(noise) N(0,1)."""
 
+_TEST_LABELS = Setting(
+    "noisy", "test on labels as they are, or on labels without noise and flips", choices=("noisy", "clean")
+)
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _BY_CLUSTER = (
     Variable("test_error_by_cluster", ("cluster",), "P_c(y w<0)", "test_error in each cluster"),
@@ -227,13 +230,7 @@ class MixtureGLM(Scenario):
         "errors": Question(
             "training and test errors, losses and order parameters",
             _ERRORS,
-            settings={
-                "test_labels": Setting(
-                    "noisy",
-                    "test on labels as they are, or on labels without noise and flips",
-                    choices=("noisy", "clean"),
-                )
-            },
+            settings={"test_labels": _TEST_LABELS},
             plot=("test_error", "train_loss"),
         ),
         "universality": Question(

@@ -24,6 +24,13 @@ ALGORITHMS = ("amp", "amp-thresholding", "pca", "sparse-pca", "thresholding", "k
 MOST_CLUSTERS = 50
 """Largest number of clusters for which the tables of the assignment channel were checked."""
 
+_START = Setting(
+    "spectral",
+    "where AMP starts; informed (at `overlap`) follows the informed branch, others the uninformed",
+    engines=("experiment",),
+    choices=("spectral", "random", "thresholding", "informed"),
+)
+_SWEEPS = Setting(400, "sweeps of AMP at most", engines=("experiment",))
 _INSTANCE = Setting(
     "balanced",
     "labels, number of active features and strengths as near their means as can be, or all drawn at random",
@@ -111,14 +118,9 @@ class SubspaceClustering(Scenario):
             "overlaps, errors and free entropy of AMP, of the informed branch and of the Bayes-optimal one; the phase",
             _OVERLAPS,
             settings={
-                "start": Setting(
-                    "spectral",
-                    "where AMP starts; informed (at `overlap`) follows the informed branch, others the uninformed",
-                    engines=("experiment",),
-                    choices=("spectral", "random", "thresholding", "informed"),
-                ),
+                "start": _START,
                 "overlap": Setting(0.6, "overlap of the informed start with the truth", engines=("experiment",)),
-                "max_iterations": Setting(400, "sweeps of AMP at most", engines=("experiment",)),
+                "max_iterations": _SWEEPS,
                 "instance": _INSTANCE,
             },
             plot=("m_u", "m_v"),
@@ -141,7 +143,7 @@ class SubspaceClustering(Scenario):
                 "algorithms": Setting(
                     "all", "which ones, separated by commas: " + ", ".join(ALGORITHMS[:-1]), engines=("experiment",)
                 ),
-                "max_iterations": Setting(400, "sweeps of AMP at most", engines=("experiment",)),
+                "max_iterations": _SWEEPS,
                 "instance": _INSTANCE,
             },
             plot=("accuracy",),
