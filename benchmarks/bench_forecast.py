@@ -128,12 +128,15 @@ def run_large(folder: Path, trials: int, device: str) -> None:
     features, classes = np.load(folder / "x.npy", mmap_mode="r"), np.load(folder / "y.npy")
     if device != "cpu":  # the first call of a GPU loads its libraries
         gs.forecast(np.asarray(features[:3000]), classes[:3000], trials=0, device=device, ridge=[1.0], samples=[1000])
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     table = gs.forecast(features, classes, trials=trials, device=device)
-    took = time.perf_counter() - start
+    took, took_cpu = time.perf_counter() - start, time.process_time() - start_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     verdict = table.attrs["trust"].partition(":")[0]
-    print(f"  {device}, {trials} trials: {took:6.1f} s, peak memory {peak:.2f} GiB; {verdict}", flush=True)
+    print(
+        f"  {device}, {trials} trials: {took:6.1f} s ({took_cpu:.1f} s of CPU), peak memory {peak:.2f} GiB; {verdict}",
+        flush=True,
+    )
 
 
 def large(rows: int = 60000, columns: int = 2048, device: str = "cpu") -> None:
@@ -220,23 +223,21 @@ def ridges_for(features: Floats) -> Floats:
     return np.sort([grid[np.argmin(np.abs(used - share))] for share in (0.95, 0.75, 0.4)])
 
 
-def truth_of(law: Law, sizes: list[int], ridges: Floats, repeats: int) -> Floats:
-    """Return the mean squared test error of fits to fresh rows, (sizes, ridges)."""
+def truth_of(law: Law, sizes: list[int], ridges: Floats, repeats: int) -> tuple[Floats, Floats]:
+    """Return the mean squared error of fits to fresh rows on fresh rows, (sizes, ridges), and its standard error."""
     rng = np.random.default_rng(99)
-    test, test_labels = law(rng, 3000)
-    curve = []
+    curve, spread = [], []
     for size in sizes:
         errors = []
         for _ in range(repeats):
             x, y = law(rng, size)
+            test, labels = law(rng, 1500)
             weights, offset = fit_ridges(x, y[:, None], ridges)
-            errors.append(
-                np.mean(
-                    (np.tensordot(test, weights, axes=1)[..., 0] + offset[:, 0] - test_labels[:, None]) ** 2, axis=0
-                )
-            )
+            fitted = np.tensordot(test, weights, axes=1)[..., 0] + offset[:, 0]
+            errors.append(np.mean((fitted - labels[:, None]) ** 2, axis=0))
         curve.append(np.mean(errors, axis=0))
-    return np.array(curve)
+        spread.append(np.std(errors, axis=0) / math.sqrt(repeats))
+    return np.array(curve), np.array(spread)
 
 
 def universes(
@@ -249,35 +250,39 @@ def universes(
             yield gs.forecast(x, y, ridge=ridges, samples=sizes, trials=trials, task="regression", seed=universe)
 
 
-def calibration(number: int = 12, repeats: int = 40, trials: int = 8) -> None:
+def calibration(number: int = 24, repeats: int = 40, trials: int = 8) -> None:
+    """Print the table; for n < N the truth is the experiment on the same rows, else fits to fresh rows."""
     print(
-        f"calibration: {number} universes of N rows each, n = N/8 to 4N, three ridges; truth from {repeats} fresh fits"
+        f"calibration: {number} universes of N rows each, n = N/8 to 4N, three ridges; truth at n >= N: {repeats} fits"
     )
-    print(
-        "  columns: error of the mean forecast n < N, at N, n > N; |z| < 2 with se_total; verdicts good/fair/bad in %"
-    )
+    print("  error of the mean forecast in %: n < N (same rows), N, n > N (+- noise); |z| < 2; good/fair/bad in %")
     good_points: list[float] = []
     given = total = 0
     for name, (law, count) in LAWS.items():
         sizes = [count // 8, count // 4, count // 2, count, 2 * count, 4 * count]
         ridges = ridges_for(law(np.random.default_rng(0), count)[0])
-        truth = truth_of(law, sizes, ridges, repeats)
+        truth, noise = truth_of(law, sizes, ridges, repeats)
         tables = list(universes(law, count, sizes, ridges, number, trials))
         values = np.stack([t["mse"].sel(source="limit").values for t in tables])
+        measured = np.mean([t["mse"].sel(source="experiment").values for t in tables], axis=0)
         spread = np.stack([t["mse_se_total"].sel(source="limit").values for t in tables])
         verdicts = np.stack([t["verdict"].values[2] for t in tables])  # by ridge, at n = N/2
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # points that the rows do not determine
-            bias = np.nanmean(values, axis=0) / truth - 1
-        inside = np.nanmean(np.where(np.isnan(values), np.nan, np.abs(values - truth) < 2 * spread))
+        known = np.isfinite(values).all(axis=0)  # the rows determine these points
+        mean = np.where(known, values.mean(axis=0), np.nan)
+        bias = np.where(np.arange(6)[:, None] < 3, mean / measured, mean / truth) - 1
+        accuracy = np.nanmedian((np.hypot(values.std(axis=0) / math.sqrt(number), noise) / truth)[3:])
+        inside = np.mean((np.abs(values - truth) < 2 * np.hypot(spread, noise))[:, known])
         shares = [np.mean(verdicts == verdict) for verdict in ("good", "fair", "do not trust")]
         for ridge in range(len(ridges)):
             times = int(np.sum(verdicts[:, ridge] == "good"))
-            good_points += np.repeat(np.abs(bias[:, ridge][np.isfinite(bias[:, ridge])]), times).tolist()
+            good_points += np.repeat(np.abs(bias[:, ridge][known[:, ridge]]), times).tolist()
             given, total = given + times, total + number
-        parts = (bias[:3], bias[3:4], bias[4:])
-        ranges = "  ".join(f"{100 * np.nanmin(part):+4.0f}..{100 * np.nanmax(part):+.0f} %" for part in parts)
-        print(f"  {name:28s}{ranges:38s}{inside:5.0%}   " + "/".join(f"{share:.0%}" for share in shares), flush=True)
+        ranges = [
+            f"{100 * np.nanmin(part):+.0f}..{100 * np.nanmax(part):+.0f}" for part in (bias[:3], bias[3:4], bias[4:])
+        ]
+        columns = "".join(f"{text:>10s}" for text in ranges)
+        percent = "/".join(f"{100 * share:.0f}" for share in shares)
+        print(f"  {name:28s}{columns}  (+- {100 * accuracy:.0f}){inside:6.0%}  {percent}", flush=True)
     points = np.array(good_points)
     print(
         f'  "good" was said {given} times of {total} ({given / total:.0%}); of its {len(points)} points '

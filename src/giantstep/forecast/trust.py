@@ -117,7 +117,7 @@ def say(evidence: Evidence, ridges: Floats, best: int, numbers: Sequence[str]) -
     else:
         lines.append("No experiment was asked for (trials=0), so the method was not tried on these rows.")
     for verdict in VERDICTS[1:3]:
-        others = [f"{ridge:.4g}" for ridge, v in zip(ridges, verdicts) if v == verdict]
+        others = [f"{ridge:.4g}" for place, ridge in enumerate(ridges) if verdicts[place] == verdict and place != best]
         if others:
             lines.append(f"{verdict.capitalize()}: ridge {', '.join(others)}.")
     lines += _warnings(evidence, best)
