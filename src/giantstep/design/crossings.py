@@ -85,9 +85,7 @@ def solve_for(
     if field in request.grid.coords or field in dotted_names({**(grid or {}), **fields}):
         raise InputError(f"Field `{field}` is solved for and given a value, too.")
     span = _span(field, between, request.grid.scenario)
-    inner = Over({}, {}) if over is None else read_over("over", over, request.grid.scenario)
-    if inner.choices or field in inner.ranges:
-        raise bad_field("over", over, f"ranges of other fields than `{field}`")
+    inner = _inner(field, over, request.grid.scenario)
     default = _SCAN_OPTIMISED if inner.ranges else _SCAN
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
     profile = Profile(Limits(request, observable), span, inner, -1.0 if maximise else 1.0)
@@ -95,6 +93,14 @@ def solve_for(
     targets, is_list = _targets(observable, wanted[1])
     crossings = find_crossings(profile, scan, targets)
     return _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
+
+
+def _inner(field: str, over: Mapping[str, Any] | None, scenario: Scenario) -> Over:
+    """Return the ranges over which the observable is optimised at every value of a field."""
+    inner = Over({}, {}) if over is None else read_over("over", over, scenario)
+    if inner.choices or field in inner.ranges:
+        raise bad_field("over", over, f"ranges of other fields than `{field}`")
+    return inner
 
 
 def _span(field: str, between: Any, scenario: Scenario) -> Range:

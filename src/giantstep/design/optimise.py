@@ -86,10 +86,15 @@ def optimize(
         own = request_limit(scenario.replace(choice), grid, fields) if choice else request
         problems.append(make_problem(own, observable, searched.ranges, budget, sign=sign, starts=starts, choice=choice))
     best = find_best(problems, np.arange(request.grid.size))
+    _check_feasible(problems, budget, searched)
+    return _Report(request, observable, searched, problems, best).dataset(argument, budget)
+
+
+def _check_feasible(problems: Sequence[Problem], budget: str | Sequence[str] | None, searched: Over) -> None:
+    """Refuse constraints that no point of the ranges fulfils."""
     if not any(problem.feasible.any() for problem in problems):
         texts = ", ".join(repr(text) for text in ([budget] if isinstance(budget, str) else budget or ()))
         raise InputError(f"No point of the ranges fulfils the constraints {texts} ({searched}).")
-    return _Report(request, observable, searched, problems, best).dataset(argument, budget)
 
 
 def make_problem(

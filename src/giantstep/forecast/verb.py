@@ -8,10 +8,10 @@ from typing import Any
 
 from giantstep.errors import GiantstepWarning
 from giantstep.forecast.experiment import run_experiment
-from giantstep.forecast.labels import read_labels
+from giantstep.forecast.labels import Labels, read_labels
 from giantstep.forecast.layout import lay_out
 from giantstep.forecast.preparation import prepare
-from giantstep.forecast.settings import read_settings
+from giantstep.forecast.settings import Settings, read_settings
 from giantstep.forecast.sources import open_features
 from giantstep.forecast.surface import compute_surface
 from giantstep.forecast.table import Forecast
@@ -77,20 +77,21 @@ def forecast(
     settings = read_settings(
         labels, ridge, samples, groups, draws, trials=trials, rows=rows, seed=seed, device=device
     )  # fmt: skip
-    stream = Draws(settings.seed, "forecast", 0, device)
-    prepared = prepare(
-        open_features(features),
-        labels,
-        rows=settings.rows,
-        draws=stream,
-        trials=settings.trials,
-        groups=settings.groups,
-    )
-    experiment = run_experiment(prepared, settings)
-    sizes = [*settings.samples, *(trials.samples for trials in experiment.probes), prepared.decomposition.rows]
-    table = lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
+    table = _compute(features, labels, settings)
     _warn(table)
     return table
+
+
+def _compute(features: Any, labels: Labels, settings: Settings) -> Forecast:
+    """Return the table: the limit at every n and ridge, and the experiment beside it."""
+    stream = Draws(settings.seed, "forecast", 0, settings.device)
+    prepared = prepare(
+        open_features(features), labels, rows=settings.rows, draws=stream, trials=settings.trials,
+        groups=settings.groups,
+    )  # fmt: skip
+    experiment = run_experiment(prepared, settings)
+    sizes = [*settings.samples, *(trials.samples for trials in experiment.probes), prepared.decomposition.rows]
+    return lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
 
 
 def _warn(table: Forecast) -> None:
