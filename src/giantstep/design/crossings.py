@@ -81,9 +81,7 @@ def solve_for(
     wanted, fields = _take_wanted(scenario, fields, reach)
     request = request_limit(scenario, grid, fields)
     observable = read_observable("reach", wanted[0], request.question)
-    field = next(iter(dotted_names({field: None})))
-    if field in request.grid.coords or field in dotted_names({**(grid or {}), **fields}):
-        raise InputError(f"Field `{field}` is solved for and given a value, too.")
+    field = _free_field(field, request, {**(grid or {}), **fields})
     span = _span(field, between, request.grid.scenario)
     inner = _inner(field, over, request.grid.scenario)
     default = _SCAN_OPTIMISED if inner.ranges else _SCAN
@@ -93,6 +91,14 @@ def solve_for(
     targets, is_list = _targets(observable, wanted[1])
     crossings = find_crossings(profile, scan, targets)
     return _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
+
+
+def _free_field(field: str, request: Request, given: Mapping[str, Any]) -> str:
+    """Return the dotted name of the field that is solved for; it must not be given a value."""
+    field = next(iter(dotted_names({field: None})))
+    if field in request.grid.coords or field in dotted_names(given):
+        raise InputError(f"Field `{field}` is solved for and given a value, too.")
+    return field
 
 
 def _inner(field: str, over: Mapping[str, Any] | None, scenario: Scenario) -> Over:

@@ -74,12 +74,9 @@ def forecast(
     Good
     """
     labels = read_labels(y, task)
-    settings = read_settings(
-        labels, ridge, samples, groups, draws, trials=trials, rows=rows, seed=seed, device=device
-    )  # fmt: skip
-    table = _compute(features, labels, settings)
-    _warn(table)
-    return table
+    counts = {"trials": trials, "rows": rows, "seed": seed, "device": device}
+    settings = read_settings(labels, ridge, samples, groups, draws, **counts)
+    return _warned(_compute(features, labels, settings))
 
 
 def _compute(features: Any, labels: Labels, settings: Settings) -> Forecast:
@@ -94,7 +91,8 @@ def _compute(features: Any, labels: Labels, settings: Settings) -> Forecast:
     return lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
 
 
-def _warn(table: Forecast) -> None:
+def _warned(table: Forecast) -> Forecast:
+    """Return the table, with warnings where points are missing or the forecast is not to be trusted."""
     missing = int((~table["converged"]).sum())
     if missing:
         reasons = dict.fromkeys(str(text) for text in table["status"].values.ravel() if str(text))
@@ -111,3 +109,4 @@ def _warn(table: Forecast) -> None:
             GiantstepWarning,
             stacklevel=3,
         )
+    return table
