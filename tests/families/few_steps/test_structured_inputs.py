@@ -252,6 +252,16 @@ def test_defaults_leave_no_trace():
     assert gs.FewSteps(**{k: v for k, v in told.content().items() if k != "family"}) == told
 
 
+def test_numbers_of_the_inputs_may_vary():
+    scenario = EVERY["C"][0].replace(inputs=gs.PowerLaw(0.3, 0.2, 10), rate=3.0)
+    grid = gs.predict(scenario, inputs__exponent=[0.3, 0.9], precondition=[0.0, 1.0])
+    for exponent in (0.3, 0.9):
+        alone = gs.predict(scenario.replace(inputs__exponent=exponent, precondition=1.0))
+        inside = grid.sel({"inputs.exponent": exponent, "precondition": 1.0})
+        np.testing.assert_array_equal(inside.test_error, alone.test_error)
+        assert float(inside.effective_rank) == float(alone.effective_rank)
+
+
 def test_low_effective_ranks_are_said():
     inputs = gs.PowerLaw(0.8, 0.5)
     scenario = EVERY["C"][0].replace(inputs=inputs)

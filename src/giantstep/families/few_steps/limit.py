@@ -12,8 +12,8 @@ from scipy.interpolate import CubicSpline
 
 from giantstep.errors import bad_field
 from giantstep.families.few_steps.features import describe_bulk, describe_features, floors
-from giantstep.families.few_steps.inputs import InputSpectrum
-from giantstep.families.few_steps.scenario import FewSteps, InputRows
+from giantstep.families.few_steps.input_points import check_batches, input_law, input_spectrum, rank_warnings
+from giantstep.families.few_steps.scenario import FewSteps
 from giantstep.families.few_steps.trajectory import (
     Classes,
     Network,
@@ -35,10 +35,6 @@ INACCURATE = 1e-3
 IDENTITY = 1e-6
 WELL_DESCRIBED = 100.0
 """Samples per dimension of a batch from which its isotropic description is good to 0.5%."""
-MOST_EXCESS = 3.0
-"""Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for Gaussian ones."""
-LEAST_RANKS = (100.0, 20.0)
-"""Effective ranks r_eff and r_4 of the inputs below which the limit is off: structured_inputs, section 8."""
 
 
 def prepare(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,8 +66,8 @@ def _abscissae(scenario: FewSteps, points: Points) -> Floats:
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
-    _check_batches(scenario, points)
-    warnings = _batch_warnings(points, settings.get("theory")) + _rank_warnings(scenario, points)
+    check_batches(scenario, points)
+    warnings = _batch_warnings(points, settings.get("theory")) + rank_warnings(scenario, points)
     table = _Table(scenario, points, len(settings["time"]))
     for group in _groups(scenario, points):
         _ANSWERS[what](table, group, settings)
@@ -115,6 +111,7 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
     columns += [points["rate"]] if "rate" in points else []
     if scenario.inputs is not None:
         columns += [points["precondition"], *([points["dim"]] if "dim" in points else [])]
+        columns += [values for name, values in points.items() if name.startswith("inputs.")]
     _, first, which = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
     zeta, pi = np.array(scenario.second_layer.values), np.array(scenario.second_layer.probabilities)
     for number, b in enumerate(first):
@@ -123,7 +120,7 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
             target=scenario.target,
             zeta=zeta,
             pi=pi,
-            inputs=_input_spectrum(scenario, points, int(b)),
+            inputs=input_spectrum(scenario, points, int(b)),
             noise=float(columns[2][b]),
             batch_per_dim=float(points["batch_per_dim"][b]),
             correlation_loss=scenario.loss_of_steps == "correlation",
@@ -135,14 +132,6 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
             start = plant(network, np.asarray(scenario.planted.shifts), bulk)
         path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
         yield _Group(scenario, network, np.flatnonzero(which.reshape(-1) == number), path, reason)
-
-
-def _input_spectrum(scenario: FewSteps, points: Points, index: int) -> InputSpectrum:
-    """Return the atoms of the inputs at one point; at a finite dimension those of a network's inputs."""
-    if scenario.inputs is None:
-        return InputSpectrum.isotropic(scenario.target.directions)
-    dim = float(points["dim"][index]) if "dim" in points else np.inf
-    return scenario.input_law(dim).binned().spectrum(float(points["precondition"][index]))
 
 
 @dataclass
@@ -178,20 +167,6 @@ class _Table:
         return Answer(self.values, self.status, self.residual, self.iterations)
 
 
-def _check_batches(scenario: FewSteps, points: Points) -> None:
-    """Refuse finite batches of inputs with a covariance that no theory describes."""
-    finite = np.isfinite(points["batch_per_dim"])
-    if scenario.inputs is None or not finite.any():
-        return
-    several = points["steps"] > 1
-    if np.any(several & finite) or scenario.target.directions > 1 or np.any(points["precondition"] * finite != 0):
-        raise bad_field(
-            "batch_per_dim",
-            float(points["batch_per_dim"][finite].min()),
-            "inf where inputs have a covariance (finite: one plain step on one direction only)",
-        )
-
-
 def _batch_warnings(points: Points, theory: Any) -> list[str]:
     finite = points["batch_per_dim"][np.isfinite(points["batch_per_dim"])]
     if not finite.size or theory == "isotropic":
@@ -203,28 +178,6 @@ def _batch_warnings(points: Points, theory: Any) -> list[str]:
     return [
         "The noise of a finite batch is described as isotropic, an approximation: 0.5% at 100 samples per dimension, "
         'up to 10% below 5 (theory="isotropic" chooses it in silence).'
-    ]
-
-
-def _rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
-    """Warn where the corrections to the limit, which are of order 1/r_eff and 1/r_4, are not small."""
-    if scenario.inputs is None:
-        return []
-    dim = float(points["dim"].min())
-    of_dim = scenario.inputs.rank_dim(dim)
-    ranks = [of_dim * rank for rank in scenario.input_law(dim).effective_ranks()]
-    remarks = []
-    if isinstance(scenario.inputs, InputRows) and scenario.inputs.norm_excess() > MOST_EXCESS:
-        remarks = [
-            f"The squared lengths of the rows have {scenario.inputs.norm_excess():.3g} times the variance of Gaussian "
-            "inputs: the limit is that of Gaussian inputs, and may be far off."
-        ]
-    if all(rank >= least for rank, least in zip(ranks, LEAST_RANKS)):
-        return remarks
-    return [
-        *remarks,
-        f"The inputs have the effective ranks r_eff = {ranks[0]:.3g} and r_4 = {ranks[1]:.3g}: below 100 and 20 the "
-        "limit may be several percent off (see docs/structured_inputs).",
     ]
 
 
@@ -278,15 +231,11 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
         for name, column in values.items():
             table.put(name, index, time, column)
         table.put("null_error", index, None, errors.null)
-        for name, rank in zip(("effective_rank", "effective_rank_4"), _ranks(table, int(index[0]))):
+        ranks = input_law(table.scenario, table.points, int(index[0])).effective_ranks()
+        for name, rank in zip(("effective_rank", "effective_rank_4"), ranks):
             table.put(name, index, None, np.full(len(index), rank))
         table.note(index, status, np.fmax(first.residual, quadrature), first.iterations)
     _note_end(table, group)
-
-
-def _ranks(table: _Table, point: int) -> tuple[float, float]:
-    """Return r_eff/d and r_4/d of the inputs of a point."""
-    return table.scenario.input_law(float(table.points["dim"][point])).effective_ranks()
 
 
 def _coarse_features(group: _Group) -> list[Features]:

@@ -187,6 +187,7 @@ class FewSteps(Scenario):
     }
     papers: ClassVar[tuple[str, ...]] = (
         "giantstep2026steps",
+        "giantstep2026inputs",
         "dandi2023giant",
         "dandi2025random",
         "cui2024asymptotics",

@@ -1,0 +1,83 @@
+"""The inputs of single points of a grid: their law, and where the limit must refuse or warn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.families.few_steps.inputs import InputLaw, InputSpectrum
+from giantstep.families.few_steps.scenario import FewSteps, InputRows
+from giantstep.types import Floats, Points
+
+MOST_EXCESS = 3.0
+"""Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for Gaussian ones."""
+LEAST_RANKS = (100.0, 20.0)
+"""Effective ranks r_eff and r_4 of the inputs below which the limit is off: structured_inputs, section 8."""
+
+
+def input_law(scenario: FewSteps, points: Points, index: int) -> InputLaw:
+    """Return the law of the inputs at one point, whose numbers may vary; at a finite dimension that of a network."""
+    dim = float(points["dim"][index]) if "dim" in points else np.inf
+    return _inputs_at(scenario, points, index).input_law(dim)
+
+
+def _inputs_at(scenario: FewSteps, points: Points, index: int) -> FewSteps:
+    """Return the scenario with the inputs of one point."""
+    given = {name: values[index] for name, values in points.items() if name.startswith("inputs.")}
+    own = scenario.numeric_fields()
+    changes = {name: int(value) if own[name][1].annotation is int else float(value) for name, value in given.items()}
+    changed = {name: value for name, value in changes.items() if value != own[name][0]}
+    return scenario.replace(changed) if changed else scenario
+
+
+def input_spectrum(scenario: FewSteps, points: Points, index: int) -> InputSpectrum:
+    """Return the atoms of the inputs at one point."""
+    if scenario.inputs is None:
+        return InputSpectrum.isotropic(scenario.target.directions)
+    return input_law(scenario, points, index).binned().spectrum(float(points["precondition"][index]))
+
+
+def check_batches(scenario: FewSteps, points: Points) -> None:
+    """Refuse finite batches of inputs with a covariance that no theory describes."""
+    finite = np.isfinite(points["batch_per_dim"])
+    if scenario.inputs is None or not finite.any():
+        return
+    several = points["steps"] > 1
+    if np.any(several & finite) or scenario.target.directions > 1 or np.any(points["precondition"] * finite != 0):
+        raise bad_field(
+            "batch_per_dim",
+            float(points["batch_per_dim"][finite].min()),
+            "inf where inputs have a covariance (finite: one plain step on one direction only)",
+        )
+
+
+def rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
+    """Warn where the corrections to the limit, which are of order 1/r_eff and 1/r_4, are not small."""
+    inputs = scenario.inputs
+    if inputs is None:
+        return []
+    remarks = []
+    if isinstance(inputs, InputRows) and inputs.norm_excess() > MOST_EXCESS:
+        remarks = [
+            f"The squared lengths of the rows have {inputs.norm_excess():.3g} times the variance of Gaussian inputs: "
+            "the limit is that of Gaussian inputs, and may be far off."
+        ]
+    names = ["dim", *(name for name in points if name.startswith("inputs."))]
+    first = np.unique(np.stack([points[name] for name in names], axis=1), axis=0, return_index=True)[1]
+    ranks = np.array([_effective_ranks(scenario, points, int(index)) for index in first])
+    low = ranks[np.argmin(np.min(ranks / LEAST_RANKS, axis=1))]
+    if np.all(low >= LEAST_RANKS):
+        return remarks
+    return [
+        *remarks,
+        f"The inputs have the effective ranks r_eff = {low[0]:.3g} and r_4 = {low[1]:.3g}: below 100 and 20 the limit "
+        "may be several percent off (see the page on structured inputs).",
+    ]
+
+
+def _effective_ranks(scenario: FewSteps, points: Points, index: int) -> Floats:
+    """Return r_eff and r_4 of one point, in the dimension that is asked about or that the inputs have."""
+    inputs = _inputs_at(scenario, points, index).inputs
+    assert inputs is not None
+    of_dim = inputs.rank_dim(float(points["dim"][index]))
+    return of_dim * np.array(input_law(scenario, points, index).effective_ranks())

@@ -1,0 +1,258 @@
+"""Giant steps on inputs with a covariance: figures of a theory that no paper has (structured_inputs)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
+from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line
+from giantstep.figures.style import BLUE, COLORMAP, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
+from giantstep.papers.pesce2023gaussian import digit_inputs
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit
+from giantstep.papers.report import Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEED = 2026
+RATE = r"step size,  $\eta$"
+STEPS = {"plain": 0.0, "whitened": 1.0}
+"""Powers c of the factor Sigma^-c of a step."""
+
+# -- where the target lies -------------------------------------------------------------------------------------
+
+SINE = FewSteps(
+    target="sin(z)", activation="tanh", noise=0.05, second_layer=Vocabulary([1]), rate=1.0, steps=1, width_per_dim=1.0,
+    samples_per_dim=2.0, ridge=0.05, inputs=InputBlocks([4, 0.25], [0.2, 0.8], [0.5, 0.5]),
+)  # fmt: skip
+"""First item of structured_inputs section 10."""
+SHARES = {"leading": [1.0, 0.0], "mixed": [0.5, 0.5], "trailing": [0.0, 1.0]}
+
+
+def input_targets(size: Size) -> Studies:
+    """Return the error against the step size for targets in the leading, in both and in the trailing eigenspace."""
+    studies = {}
+    for number, (name, shares) in enumerate(SHARES.items()):
+        base = SINE.replace(inputs=InputBlocks([4, 0.25], [0.2, 0.8], shares))
+        studies[name] = comparison(
+            base, {"precondition": list(STEPS.values()), "rate": [0.3, 0.8, 2.0]}, judged=("test_error",),
+            meaning=f"test error after one step, target in the {name} eigenspace", dim=size(200, 1000),
+            trials=size(6, 40), seed=SEED + number,
+        )  # fmt: skip
+        grid = {"precondition": list(STEPS.values()), "rate": np.geomspace(0.1, 10, size(13, 41))}
+        studies[f"{name}-limit"] = limit(base, grid, dim=size(200, 1000))
+    return studies
+
+
+def _draw_targets(results: Results) -> Figure:
+    figure, axes = new_figure(1, 3, width=12.6, height=3.9)
+    for panel, name in zip(axes, SHARES):
+        line, networks = results[f"{name}-limit"], results[name]
+        for number, power in enumerate(STEPS.values()):
+            at, seen = line.sel(precondition=power), networks.sel(precondition=power)
+            limit_line(panel, line["rate"], at["test_error"].isel(time=1), PALETTE[number])
+            experiment_points(
+                panel, networks["rate"], seen.isel(time=1), "test_error", PALETTE[number], MARKERS[number]
+            )
+        panel.axhline(float(line["test_error"].isel(time=0, rate=0, precondition=0)), color=GREY, linestyle="--", lw=1)
+        panel.set(xscale="log", xlabel=RATE, ylim=(0, 0.45))
+        plain_log_ticks(panel.xaxis)
+    axes[0].set_ylabel("test error")
+    handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]
+    at_dim = rf"network, $d = {results.dim('leading')}$, $\pm$ 1 s.e."
+    axes[0].legend(
+        handles=[*handles, *engines(axes[0], at_dim), key(GREY, "", "no step", "--")], loc="upper right", fontsize=8
+    )
+    titles = (f"target in the {name} eigenspace" for name in ("leading", "trailing"))
+    letters(axes, next(titles), "half in each", next(titles))
+    return figure
+
+
+def _target_checks(results: Results) -> Iterator[Check]:
+    errors = results["mixed-limit"]["test_error"]
+    after = errors.isel(time=1).min("rate")
+    yield Check(
+        "best whitened over best plain step, mixed target",
+        "a plain step turns a mixed target towards the leading eigenspace, a whitened one does not",
+        float(after.sel(precondition=1.0) / after.sel(precondition=0.0)), line=0.5,
+    )  # fmt: skip
+
+
+# -- when a giant step hurts -----------------------------------------------------------------------------------
+
+DECAYING = SINE.replace(inputs=PowerLaw(1.0, 0.5, 20))
+EXPONENTS = [0.0, 0.5, 1.0, 1.5]
+
+
+def input_spectra(size: Size) -> Studies:
+    """Return what a step makes of the error over exponents of the spectrum and step sizes."""
+    grid = {"inputs.exponent": np.linspace(0, 1.6, size(9, 25)), "rate": np.geomspace(0.2, 10, size(9, 25))}
+    networks = {"inputs.exponent": EXPONENTS, "precondition": list(STEPS.values())}
+    return {
+        "plain": limit(DECAYING, grid, dim=1000),
+        "whitened": limit(DECAYING.replace(precondition=1.0), grid, dim=1000),
+        "networks": comparison(
+            DECAYING.replace(rate=6.0), networks, judged=("test_error",), dim=size(200, 1000), trials=size(8, 30),
+            meaning="test error before and after a step of rate 6 on spectra j^-a", seed=SEED + 5,
+        ),
+    }  # fmt: skip
+
+
+def _draw_spectra(results: Results) -> Figure:
+    figure, axes = new_figure(1, 3, width=12.6, height=3.9)
+    for panel, name in zip(axes, STEPS):
+        errors = results[name]["test_error"]
+        ratio = (errors.isel(time=1) / errors.isel(time=0)).transpose("inputs.exponent", "rate")
+        mesh = panel.pcolormesh(
+            errors["rate"],
+            errors["inputs.exponent"],
+            np.log2(ratio),
+            cmap=COLORMAP,
+            vmin=-2,
+            vmax=0.6,
+            shading="gouraud",
+        )
+        if float(ratio.max()) > 1:
+            panel.contour(errors["rate"], errors["inputs.exponent"], ratio, [1.0], colors="black", linewidths=1.6)
+            panel.annotate("hurts", (4.5, 1.35), color="black", ha="center", fontsize=10)
+        panel.annotate("helps", (2.0, 0.3), color="white", ha="center", fontsize=10)
+        panel.set(xscale="log", xlabel=RATE, ylabel="exponent of the spectrum,  $a$")
+        plain_log_ticks(panel.xaxis)
+    bar = figure.colorbar(mesh, ax=axes[1], ticks=np.log2([0.25, 0.5, 1, 1.5]))
+    bar.ax.set_yticklabels(["0.25", "0.5", "1", "1.5"])
+    bar.set_label("error after the step over before")
+    seen = results["networks"]
+    x = seen["inputs.exponent"]
+    before = seen.isel(time=0, precondition=0)
+    limit_line(axes[2], x, before["test_error"].sel(source="limit"), GREY)
+    experiment_points(axes[2], x, before, "test_error", GREY, MARKERS[2])
+    for number, power in enumerate(STEPS.values()):
+        after = seen.sel(precondition=power).isel(time=1)
+        limit_line(axes[2], x, after["test_error"].sel(source="limit"), PALETTE[number])
+        experiment_points(axes[2], x, after, "test_error", PALETTE[number], MARKERS[number])
+    axes[2].set(xlabel="exponent of the spectrum,  $a$", ylabel="test error", ylim=(0, 0.58))
+    handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]
+    at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
+    axes[2].legend(
+        handles=[*handles, key(GREY, MARKERS[2], "no step"), *engines(axes[2], at_dim)], loc="upper left", fontsize=8
+    )
+    letters(axes, "plain step", "whitened step", r"rate $\eta = 6$")
+    return figure
+
+
+def _spectra_checks(results: Results) -> Iterator[Check]:
+    worst = {}
+    for name in STEPS:
+        errors = results[name]["test_error"]
+        worst[name] = float((errors.isel(time=1) / errors.isel(time=0)).max())
+    yield Check(
+        "least error before over after a plain step", "on a steep spectrum it hurts", 1 / worst["plain"], line=0.95
+    )
+    yield Check("largest error after over before a whitened step", "it never hurts here", worst["whitened"], line=0.95)
+
+
+# -- digits ----------------------------------------------------------------------------------------------------
+
+NETWORKS = {
+    "relu": FewSteps(
+        target="tanh(z) + 0.4*h2(z)", activation="relu", rate=1.5, steps=1, noise=0.05,
+        second_layer=Vocabulary([1, -1]), samples_per_dim=2.0, width_per_dim=1.0, ridge=0.1, batch_per_dim=19.0,
+    ),
+    "tanh": FewSteps(
+        target="sin(z)", activation="tanh", rate=2.0, steps=1, noise=0.05, second_layer=Vocabulary([1]),
+        samples_per_dim=2.0, width_per_dim=1.0, ridge=0.1, batch_per_dim=19.0,
+    ),
+}  # fmt: skip
+"""Networks of structured_inputs section 13."""
+
+
+@functools.cache
+def digit_rows() -> InputRows:
+    """Return the digits of scikit-learn, columns that vary little left out, rows of one length."""
+    pixels, _ = digit_inputs()
+    pixels = pixels[:, pixels.std(axis=0) > 0.5]
+    pixels = pixels - pixels.mean(axis=0)
+    return InputRows(pixels / np.linalg.norm(pixels, axis=1, keepdims=True))
+
+
+def input_digits(size: Size) -> Studies:
+    """Return theory, Gaussian twin and data for digits with a planted target."""
+    rows, studies = digit_rows(), {}
+    for number, (name, base) in enumerate(NETWORKS.items()):
+        trials = {"trials": size(20, 60), "seed": SEED + 10 + number, "dim": rows.own_dim}
+        twin, data = base.replace(inputs=rows.covariance()), base.replace(inputs=rows)
+        studies[f"{name}-data"] = experiment(data, {}, **trials)
+        studies[f"{name}-twin"] = comparison(
+            twin, {}, meaning=f"{name}: Gaussian inputs of the covariance of digits", theory="isotropic", **trials
+        )
+    return studies
+
+
+def _draw_digits(results: Results) -> Figure:
+    figure, axes = new_figure(1, 2, width=8.6, height=3.9)
+    for panel, name in zip(axes, NETWORKS):
+        twin, data = results[f"{name}-twin"], results[f"{name}-data"]
+        measured = twin.sel(source="experiment")
+        panel.plot([0, 1], twin["test_error"].sel(source="limit"), "_", color=BLUE, ms=44, mew=2.2, zorder=2)
+        for shift, side, colour, marker in ((-0.08, measured, BLUE, "o"), (0.08, data, VERMILION, "s")):
+            x = np.arange(2) + shift
+            error_points(panel, x, side["test_error"].values, side["test_error_stderr"].values, colour, marker)
+        top = 1.12 * float(twin["test_error"].max())
+        panel.set(xticks=[0, 1], xlim=(-0.5, 1.5), ylim=(0, top), ylabel="test error")
+        panel.set_xticklabels(["no step", "one giant step"])
+    handles = [
+        key(BLUE, "", "theory"),
+        key(BLUE, "o", "Gaussian twin", "none"),
+        key(VERMILION, "s", "digits", "none"),
+    ]
+    axes[0].legend(handles=handles, loc="lower left")
+    letters(axes, "relu, two classes", "tanh, one class")
+    return figure
+
+
+def _digit_checks(results: Results) -> Iterator[Check]:
+    for name in NETWORKS:
+        theory, data = results[f"{name}-twin"]["test_error"].sel(source="limit"), results[f"{name}-data"]["test_error"]
+        gap = float(np.max(np.abs(data.values / theory.values - 1)))
+        yield Check(f"largest gap of theory and digits, {name}", "digits are within 30% of the theory", gap, line=0.3)
+
+
+RECIPES = (
+    Recipe(
+        "input-targets",
+        "Inputs with a covariance: plain and whitened steps, and where the target lies",
+        "Test error after one step against its size for a target in the leading eigenspace, half in each, in the "
+        "trailing one; networks as dots, dashed: no step.",
+        input_targets,
+        _draw_targets,
+        _target_checks,
+        notes=["Corrections are of order 1/d; largest for a plain step on a trailing target (rate 4: 12% at d = 200)."],
+        seconds=(40, None),
+    ),
+    Recipe(
+        "input-spectra",
+        "When a giant step hurts",
+        "Error after one step over the one before, over the exponent of the spectrum and the step size, (a) plain, (b) "
+        "whitened; (c) networks at one step size.",
+        input_spectra,
+        _draw_spectra,
+        _spectra_checks,
+        seconds=(32, None),
+    ),
+    Recipe(
+        "input-digits",
+        "Theory, Gaussian twin and digits",
+        "Test error before and after one giant step on digits with a planted target, on Gaussian inputs of their "
+        "covariance, and in the limit of that covariance.",
+        input_digits,
+        _draw_digits,
+        _digit_checks,
+        notes=["The limit is that of Gaussian inputs; digits have the effective ranks 13 and 5, far below 100 and 20."],
+        seconds=(8, None),
+        quiet=True,
+    ),
+)
