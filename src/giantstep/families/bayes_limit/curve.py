@@ -20,8 +20,8 @@ from giantstep.types import Floats
 
 ABSENT = 1e-7
 """E m1^2 and rho below this count as zero."""
-_FIRST, _SPACING = -7.0, 0.4
-_FARTHEST = 34.0
+_FIRST = -7.0
+_DEEPEST = 34.0
 _TOLERANCE = 1e-12
 _SHALLOW = 0.12
 """Slope of log alpha in logit q below which the curve is looked at more closely: a loop may hide there."""
@@ -42,6 +42,14 @@ class ScalarChannel(Protocol):
     @property
     def last(self) -> float:
         """How far in logit q the curve is tabulated at once; further out where a point asks for it."""
+
+    @property
+    def spacing(self) -> float:
+        """Spacing of that table."""
+
+    @property
+    def farthest(self) -> float:
+        """Logit q beyond which nothing is computed."""
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q), per direction, and Psi(q)."""
@@ -107,7 +115,8 @@ class Curve:
 
     @cached_property
     def _table(self) -> tuple[Floats, CubicSpline]:
-        t = np.arange(_FIRST, self.channel.last + 0.5 * _SPACING, _SPACING)
+        spacing = self.channel.spacing
+        t = np.arange(_FIRST, self.channel.last + 0.5 * spacing, spacing)
         spline = CubicSpline(t, [self.at(float(x))[0] for x in t])
         for _ in range(2):
             fine = np.linspace(t[0], t[-1], 8 * len(t))
@@ -116,7 +125,7 @@ class Curve:
             centres = fine[lowest[(np.abs(slope[lowest]) < _SHALLOW) & (fine[lowest] > -3)]]
             if not len(centres):
                 break
-            more = (centres[:, None] + np.array([-0.6, -0.3, 0.0, 0.3, 0.6]) * _SPACING).ravel()
+            more = (centres[:, None] + np.array([-0.6, -0.3, 0.0, 0.3, 0.6]) * spacing).ravel()
             t = np.unique(np.concatenate([t, more[(more > t[0]) & (more < t[-1])]]))
             t = t[np.concatenate([[True], np.diff(t) > 1e-3])]
             spline = CubicSpline(t, [self.at(float(x))[0] for x in t])
@@ -162,7 +171,7 @@ class Curve:
         roots = []
         if self.weak < alpha < math.exp(self.at(edges[0])[0]):
             low = edges[0] - 2.0
-            while self.at(low)[0] >= wanted and low > -_FARTHEST:
+            while self.at(low)[0] >= wanted and low > -_DEEPEST:
                 low -= 4.0
             roots.append(self._bracketed(wanted, low, edges[0]) if self.at(low)[0] < wanted else low)
         for low, high in zip(edges, edges[1:]):
@@ -170,8 +179,9 @@ class Curve:
             if ends[0] * ends[1] < 0 or (ends[1] == 0 and high == edges[-1]):
                 roots.append(self._polished(wanted, low, high, spline))
         low = edges[-1]
-        while self.at(low)[0] < wanted and low < _FARTHEST and alpha < self.full:
-            high = min(low + 1.5, _FARTHEST)
+        farthest = self.channel.farthest
+        while self.at(low)[0] < wanted and low < farthest and alpha < self.full:
+            high = min(low + 1.5, farthest)
             if self.at(high)[0] >= wanted:
                 roots.append(self._bracketed(wanted, low, high))
             low = high

@@ -58,7 +58,7 @@ class Exact:
     line: Line
 
     directions = 1
-    last = 9.0
+    last, spacing, farthest = 9.0, 0.4, 34.0
 
     @cached_property
     def nodes(self) -> Preimages:

@@ -59,7 +59,7 @@ class Labels:
     flip: float
 
     directions = 1
-    last = 9.0
+    last, spacing, farthest = 9.0, 0.4, 34.0
     continuous_mass = 0.0
     """Probability that y is not an atom of an exact channel: there is no full recovery."""
 

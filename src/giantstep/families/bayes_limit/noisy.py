@@ -30,6 +30,7 @@ class Noisy:
 
     directions = 1
     continuous_mass = 0.0
+    spacing, farthest = 0.4, 18.0
 
     @property
     def last(self) -> float:

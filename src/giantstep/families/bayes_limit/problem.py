@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -13,7 +14,10 @@ from giantstep.families.bayes_limit.curve import Curve, ScalarChannel
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.labels import Labels
 from giantstep.families.bayes_limit.noisy import Noisy
+from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy, PairProduct
+from giantstep.families.bayes_limit.parity import Parity, Product
 from giantstep.families.bayes_limit.reading import Reading, read_target
+from giantstep.families.bayes_limit.stages import find_stages
 from giantstep.gaussian import Target
 from giantstep.types import Floats
 
@@ -71,8 +75,8 @@ class Problem(Protocol):
 class OneOverlap:
     """A problem whose fixed points are M = q I: one direction, or directions that a symmetry makes equivalent."""
 
-    def __init__(self, reading: Reading, channel: ScalarChannel) -> None:
-        self.reading, self.channel = reading, channel
+    def __init__(self, reading: Reading, channel: ScalarChannel, pair: PairChannel | None = None) -> None:
+        self.reading, self.channel, self.pair = reading, channel, pair
         self.curve = Curve(channel)
 
     def solve(self, alpha: float) -> Solution:
@@ -83,7 +87,10 @@ class OneOverlap:
         return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
 
     def step(self, M: Floats, alpha: float) -> Floats:
-        """Return one step of state evolution."""
+        """Return one step of state evolution; of two directions from any M."""
+        if self.pair is not None and not _is_multiple(M):
+            information, _ = self.pair.information(M)
+            return np.eye(2) - np.linalg.inv(np.eye(2) + alpha * information)
         q = float(np.trace(M)) / self.reading.rank
         if q >= 1:
             return np.eye(self.reading.rank)
@@ -92,6 +99,8 @@ class OneOverlap:
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
+        if self.pair is not None and not _is_multiple(M):
+            return self.pair.errors(M)
         return self.channel.errors(float(np.trace(M)) / self.reading.rank)
 
     def thresholds(self) -> Thresholds:
@@ -114,6 +123,10 @@ class OneOverlap:
         )  # fmt: skip
 
 
+def _is_multiple(M: Floats) -> bool:
+    return bool(np.abs(M - np.trace(M) / len(M) * np.eye(len(M))).max() < 1e-12)
+
+
 _NAMES = {True: "first-order", False: "continuous"}
 
 
@@ -124,10 +137,61 @@ def line_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel:
     return Labels(reading.line.flat, flip) if reading.line.is_discrete else Exact(reading.line)
 
 
+def pair_channel(reading: Reading, noise: float, flip: float) -> PairChannel:
+    """Return the channel of two directions at any overlap matrix."""
+    if noise > 0:
+        return PairNoisy(reading, noise)
+    if reading.labels is None:
+        return PairProduct(reading)
+    return PairLabels(reading, flip)
+
+
+def symmetric_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel | None:
+    """Return the channel of several directions whose fixed points are M = q I, where that is known."""
+    if reading.is_parity and noise == 0 and reading.labels is not None:
+        return Parity(reading.rank, flip, *reading.labels)
+    if reading.product_scale is None:
+        return None
+    return Diagonal(PairNoisy(reading, noise)) if noise > 0 else Product(reading.product_scale)
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A channel of two directions at M = q I."""
+
+    channel: PairNoisy
+
+    directions = 2
+    continuous_mass = 0.0
+    last, spacing, farthest = 3.0, 0.8, 6.0
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) of one direction and Psi(q)."""
+        information, psi = self.channel.information(q * np.eye(2))
+        return 0.5 * float(np.trace(information)), psi
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 = 0 and rho."""
+        rate = find_stages(self.channel, 2)[0].alpha
+        return 0.0, 1 / rate
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error noise + c^2 (1 - q^2)."""
+        scale = self.channel.reading.product_scale or 1.0
+        return self.channel.noise + scale**2 * (1 - q**2), np.nan
+
+
 @lru_cache(maxsize=256)
 def problem_of(target: Target, noise: float, flip: float) -> Problem:
     """Return the problem of a target; what it tabulates is kept."""
     reading = read_target(target)
     if reading.rank == 1:
         return OneOverlap(reading, line_channel(reading, noise, flip))
-    raise InputError(f"The target {target.name} has {reading.rank} directions; one is answered so far.")
+    from giantstep.families.bayes_limit.matrix import SeveralDirections  # it needs the types of this module
+
+    channel = symmetric_channel(reading, noise, flip)
+    if channel is not None:
+        return OneOverlap(reading, channel, pair_channel(reading, noise, flip) if reading.rank == 2 else None)
+    if reading.rank > 2:
+        raise InputError(f"The target {target.name} has {reading.rank} directions; two are answered so far.")
+    return SeveralDirections(reading, pair_channel(reading, noise, flip))

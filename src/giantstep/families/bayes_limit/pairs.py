@@ -1,0 +1,389 @@
+"""Two directions: channels by tables in the eigenbasis of the overlap matrix, bayes_multi_index section 5.
+
+In the eigenbasis V is diagonal, so that the integral over z is one over z2 at fixed z1 and then one over z1. The planes
+on which the target is not smooth cut every line z1 = const at known points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from giantstep.errors import InputError
+from giantstep.families.bayes_limit.labels import noisy_labels
+from giantstep.families.bayes_limit.reading import Reading
+from giantstep.gaussian.grids import with_crossings
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.target import Plane
+from giantstep.types import Array, Floats
+
+_REACH, _CUT, _TINY = 8.5, 7.5, 1e-290
+_VISIBLE = 7.7
+"""Radius of z whose images y are integrated over."""
+_FINEST, _COARSEST = 0.04, 0.15
+_UNSEEN = 1e-40
+"""Probability below which a label is left out: its score is rounding."""
+_CERTAIN = 1e-12
+"""Eigenvalue of M below which omega is zero along its direction."""
+
+
+class Fineness(NamedTuple):
+    """Steps of the rules in omega and z, relative to the accurate ones."""
+
+    omega: float = 1.0
+    z: float = 1.0
+
+
+FINE, COARSE = Fineness(), Fineness(2.0, 1.6)
+
+
+class PairChannel(Protocol):
+    """A channel of two directions."""
+
+    reading: Reading
+
+    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+        """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return the best square error and the best fraction of wrong labels."""
+
+    def slab(self, direction: Floats) -> Slab:
+        """Return the tables of the channel along a direction, the other one averaged out."""
+
+
+@dataclass(frozen=True)
+class Slab:
+    """What y says where only z1 along one unit vector is resolved, the others ~ N(0, 1) beside it.
+
+    Attributes
+    ----------
+    z, weights : nodes along the direction and weights dz.
+    rest : (D, r) orthonormal rows, the other directions.
+    law, first, second : E[1, z_D, z_D z_D^T - 1; y | z1], arrays (N, Y), (N, Y, D), (N, Y, D, D).
+    measure : (Y,) weights dy; one for labels.
+    """
+
+    z: Floats
+    weights: Floats
+    rest: Floats
+    law: Floats
+    first: Floats
+    second: Floats
+    measure: Floats
+
+    def averaged(self, m: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Return Z, dZ/domega, E[z_D; y], E[z_D z_D^T - 1; y] at every (omega, y), and the weights of (omega, y)."""
+        V = 1 - m
+        xi, density = trapezoid_rule(0.25 * min(1.0, float(np.sqrt(V / max(m, 1e-12)))), 8.5)
+        if m < _CERTAIN:
+            xi, density = np.zeros(1), np.ones(1)
+        omega = np.sqrt(m) * xi
+        K = self.weights * normal_density((self.z - omega[:, None]) / np.sqrt(V)) / np.sqrt(V)
+        Z = np.maximum(K @ self.law, _TINY)
+        slope = (K * (self.z - omega[:, None]) / V) @ self.law
+        first = np.tensordot(K, self.first, axes=1)
+        second = np.tensordot(K, self.second, axes=1)
+        return Z, slope, first, second, density[:, None] * self.measure
+
+    def information(self, m: float) -> float:
+        """Return I_UU(m) of the channel with the other directions averaged out."""
+        Z, slope, _, _, weights = self.averaged(m)
+        return float((weights * slope**2 / Z).sum())
+
+    def visible(self, m: float) -> Floats:
+        """Return E[E[z_D|y, omega] E[z_D|y, omega]^T] (D, D): directions that are seen at once."""
+        Z, _, first, _, weights = self.averaged(m)
+        return np.asarray(np.einsum("oy,oya,oyb->ab", weights / Z, first, first))
+
+    def growth(self, m: float) -> Floats:
+        """Return the matrix (D^2, D^2) of the map dM -> E[H dM H], bayes_multi_index (13)."""
+        Z, _, _, second, weights = self.averaged(m)
+        D = second.shape[-1]
+        return np.asarray(np.einsum("oy,oyab,oycd->acbd", weights / Z, second, second)).reshape(D * D, D * D)
+
+
+def rotated_planes(planes: Sequence[Plane], basis: Floats) -> list[Plane]:
+    """Return the planes in coordinates along the rows of an orthonormal basis."""
+    rotated = []
+    for plane in planes:
+        normal = basis @ np.array(plane.normal)
+        rotated.append(Plane(tuple(np.where(np.abs(normal) < 1e-12, 0.0, normal).tolist()), plane.offset))
+    return rotated
+
+
+def breaks_along_first(planes: Sequence[Plane]) -> Floats:
+    """Return where rules in z1 break: planes across z1 alone, and crossings of others."""
+    ends = [-plane.offset / plane.normal[0] for plane in with_crossings(planes, 2) if abs(plane.normal[1]) < 1e-12]
+    inside = np.array([end for end in ends if abs(end) < _REACH])
+    return np.unique(np.round(inside, 12)) if len(inside) else inside
+
+
+def line_rule(breaks: Floats, step: float) -> tuple[Array, Array]:
+    """Return nodes and weights dz on (-8.5, 8.5): equally spaced without breaks, else panels between them."""
+    if not len(breaks):
+        count = int(np.ceil(_REACH / step))
+        nodes = step * np.arange(-count, count + 1)
+        return nodes, np.full(len(nodes), step)
+    plain = np.linspace(-_REACH, _REACH, int(np.ceil(2 * _REACH / (8 * step))) + 1)
+    return gauss_legendre_panels(np.unique(np.concatenate([plain, breaks])), 10)
+
+
+def omega_rule(m: float, widest: float, narrowest: float) -> tuple[Floats, Floats]:
+    """Return omega along an eigenvector of M of eigenvalue m, and weights of N(0, m)."""
+    if m < _CERTAIN:
+        return np.zeros(1), np.ones(1)
+    ratio = float(np.sqrt((1 - m) / m))
+    xi, weights = trapezoid_rule(min(max(ratio, narrowest), 0.5) * widest, _CUT)
+    return np.sqrt(m) * xi, weights
+
+
+def _kernels(z: Floats, weights: Floats, omega: Floats, V: float) -> tuple[Floats, Floats]:
+    """Return w N(z; omega, V) and its derivative in omega, (..., O, N)."""
+    away = (z[..., None, :] - omega[:, None]) / np.sqrt(V)
+    K = weights[..., None, :] * normal_density(away) / np.sqrt(V)
+    return K, K * away / np.sqrt(V)
+
+
+def eigenbasis(M: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues of M and its eigenvectors as rows; the axes where M is diagonal."""
+    if abs(M[0, 1]) <= 1e-13:
+        return np.diag(M).copy(), np.eye(2)
+    if abs(M[0, 0] - M[1, 1]) <= 1e-12:  # the diagonals, to the last bit
+        return np.array([M[0, 0] + M[0, 1], M[0, 0] - M[0, 1]]), np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+    sizes, vectors = np.linalg.eigh(M)
+    return sizes, vectors.T
+
+
+@dataclass(eq=False)
+class PairNoisy:
+    """y = g(z1, z2) + sqrt(noise) N(0, 1)."""
+
+    reading: Reading
+    noise: float
+    _tables: dict[tuple[float, ...], tuple[Floats, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _step(self) -> float:
+        """Spacing of z that resolves the likelihood where z is likely."""
+        z = np.random.default_rng(3).standard_normal((400, 2))
+        h = 1e-4
+        slopes = [(self.reading.inner(z + h * e) - self.reading.inner(z - h * e)) / (2 * h) for e in np.eye(2)]
+        steepness = float(np.sqrt(np.mean(np.sum(np.square(slopes), axis=0)[:])))
+        return float(np.clip(0.45 * np.sqrt(self.noise) / max(steepness, 1e-9), _FINEST, _COARSEST))
+
+    @cached_property
+    def y(self) -> Floats:
+        """Equally spaced y over what is visible of g and its noise."""
+        axis = np.linspace(-_VISIBLE, _VISIBLE, 201)
+        mesh = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        seen = np.asarray(self.reading.inner(mesh[(mesh**2).sum(axis=1) < _VISIBLE**2]), dtype=float)
+        s = np.sqrt(self.noise)
+        nodes: Floats = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, 0.45 * s)
+        return nodes
+
+    def _table(self, basis: Floats, step: float) -> tuple[Floats, ...]:
+        """Return z1, its weights, z2 (rows, N2), their weights, and the likelihood (N1, N2, Y)."""
+        key = (step, *np.round(basis, 12).ravel())
+        if key not in self._tables:
+            planes = rotated_planes(self.reading.planes, basis)
+            z1, w1 = line_rule(breaks_along_first(planes), step)
+            z2, w2 = _second_rule(z1, planes, step)
+            points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
+            g = np.asarray(self.reading.inner(points @ basis), dtype=float)
+            s = np.sqrt(self.noise)
+            likelihood = normal_density((self.y - g[..., None]) / s) / s
+            if len(self._tables) >= 3:
+                self._tables.clear()
+            self._tables[key] = z1, w1, z2, w2, likelihood
+        return self._tables[key]
+
+    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+        """Return I(M) and Psi(M)."""
+        m, basis = eigenbasis(M)
+        V = 1 - m
+        step = fineness.z * min(self._step, 0.6 * float(np.sqrt(V.min())))
+        z1, w1, z2, w2, likelihood = self._table(basis, float(f"{step:.2g}"))
+        (o1, d1), (o2, d2) = (omega_rule(float(x), 0.45 * fineness.omega, 0.1) for x in m)
+        K2, S2 = _kernels(z2, w2, o2, float(V[1]))
+        plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
+        K1, S1 = _kernels(z1, w1, o1, float(V[0]))
+        flat = plain.reshape(len(z1), -1)
+        Z = np.maximum(K1 @ flat, _TINY)
+        scores = [S1 @ flat, K1 @ sloped.reshape(len(z1), -1)]
+        measure = (d1[:, None, None] * d2[:, None] * (0.45 * np.sqrt(self.noise)) * np.ones(len(self.y))).reshape(
+            Z.shape
+        )
+        weighted = measure / Z
+        I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
+        return basis.T @ I @ basis, float((measure * Z * np.log(Z)).sum())
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return the best square error."""
+        m, basis = eigenbasis(M)
+        V = 1 - m
+        planes = rotated_planes(self.reading.planes, basis)
+        step = min(0.12, 0.6 * float(np.sqrt(V.min())))
+        z1, w1 = line_rule(breaks_along_first(planes), step)
+        z2, w2 = _second_rule(z1, planes, step)
+        points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
+        g = np.asarray(self.reading.inner(points @ basis), dtype=float)
+        (o1, d1), (o2, d2) = (omega_rule(float(x), 0.45, 0.1) for x in m)
+        K2, _ = _kernels(z2, w2, o2, float(V[1]))
+        K1, _ = _kernels(z1, w1, o1, float(V[0]))
+        ghat = K1 @ np.matmul(K2, g[..., None])[..., 0]
+        density = w1[:, None] * normal_density(z1)[:, None] * w2 * normal_density(z2)
+        second = float((density * g**2).sum())
+        return self.noise + max(0.0, second - float(d1 @ ghat**2 @ d2)), np.nan
+
+    def slab(self, direction: Floats) -> Slab:
+        """Return the tables along a direction."""
+        basis = np.array([direction, [-direction[1], direction[0]]])
+        z1, w1, z2, w2, likelihood = self._table(basis, self._step)
+        density = w2 * normal_density(z2)
+        law, first, second = (
+            np.matmul((density * values)[:, None, :], likelihood)[:, 0] for values in (np.ones_like(z2), z2, z2**2 - 1)
+        )
+        measure = np.full(len(self.y), 0.45 * np.sqrt(self.noise))
+        return Slab(z1, w1, basis[1:], law, first[..., None], second[..., None, None], measure)
+
+
+def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:
+    """Return nodes and weights dz2 for every z1, (1, N2) or (N1, N2): broken where a plane cuts the line."""
+    cutting = [plane for plane in planes if abs(plane.normal[1]) > 1e-12]
+    if not cutting:
+        nodes, weights = line_rule(np.zeros(0), step)
+        return nodes[None], weights[None]
+    if all(abs(plane.normal[0]) < 1e-12 for plane in cutting):
+        nodes, weights = line_rule(np.array([-plane.offset / plane.normal[1] for plane in cutting]), step)
+        return nodes[None], weights[None]
+    cuts = np.stack([-(plane.offset + plane.normal[0] * z1) / plane.normal[1] for plane in cutting], axis=1)
+    plain = np.linspace(-_REACH, _REACH, int(np.ceil(2 * _REACH / (8 * step))) + 1)
+    edges = np.concatenate([np.broadcast_to(plain, (len(z1), len(plain))), np.clip(cuts, -_REACH, _REACH)], axis=1)
+    return gauss_legendre_panels(np.sort(edges, axis=1), 10)
+
+
+def _shares(x: Floats) -> Floats:
+    """Return Phi(x_{j+1}) - Phi(x_j) along axis 1, from the side on which it does not cancel."""
+    low, high = x[:, :-1], x[:, 1:]
+    swap = low > 0
+    return np.asarray(ndtr(np.where(swap, -low, high)) - ndtr(np.where(swap, -high, low)))
+
+
+@dataclass(eq=False)
+class PairLabels:
+    """Labels of cells between planes in two dimensions, flipped with probability `flip`."""
+
+    reading: Reading
+    flip: float
+
+    @cached_property
+    def values(self) -> Floats:
+        """The labels."""
+        return np.asarray(self.reading.labels)
+
+    def _cells(self, z1: Floats, planes: Sequence[Plane], basis: Floats) -> tuple[Floats, Floats]:
+        """Return the cuts of every line z1 = const, (N1, J + 2), and the label number of each interval between them."""
+        cutting = [plane for plane in planes if abs(plane.normal[1]) > 1e-12]
+        cuts = [-(plane.offset + plane.normal[0] * z1) / plane.normal[1] for plane in cutting]
+        far = np.full(len(z1), 1e3)
+        ends = np.sort(np.stack([-far, *cuts, far], axis=1), axis=1)
+        low, high = ends[:, :-1], ends[:, 1:]
+        middle = np.where(low < -900, high - 1, np.where(high > 900, low + 1, 0.5 * (low + high)))
+        middle = np.where((low < -900) & (high > 900), 0.0, middle)
+        points = np.stack(np.broadcast_arrays(z1[:, None], middle), axis=-1) @ basis
+        g = np.asarray(self.reading.inner(points), dtype=float)
+        return ends, np.argmin(np.abs(g[..., None] - self.values), axis=-1)
+
+    def _inner(self, ends: Floats, kinds: Floats, omega: Floats, V: float) -> tuple[Floats, Floats]:
+        """Return P_l(z1, omega_2) and its derivative in omega_2, (K, N1, O)."""
+        x = (ends[:, :, None] - omega) / np.sqrt(V)
+        density = normal_density(x) / np.sqrt(V)
+        share, slope = _shares(x), -np.diff(density, axis=1)
+        own = [(kinds == label)[..., None] for label in range(len(self.values))]
+        return np.stack([(share * k).sum(axis=1) for k in own]), np.stack([(slope * k).sum(axis=1) for k in own])
+
+    def law(self, M: Floats, rules: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
+        """Return Z_l and its derivatives along the eigenvectors of M on a product of rules in omega, (K, O1, O2)."""
+        m, basis = eigenbasis(M)
+        V = np.maximum(1 - m, 1e-14)
+        planes = rotated_planes(self.reading.planes, basis)
+        step = min(0.1, 0.4 * float(np.sqrt(V[0])))
+        z1, w1 = line_rule(np.append(breaks_along_first(planes), 0.0), step)
+        ends, kinds = self._cells(z1, planes, basis)
+        (o1, _), (o2, _) = rules
+        P, slope = self._inner(ends, kinds, o2, float(V[1]))
+        K1, S1 = _kernels(z1, w1, o1, float(V[0]))
+        Z, second = noisy_labels(K1 @ P, K1 @ slope, self.flip)
+        return Z, noisy_labels(K1 @ P, S1 @ P, self.flip)[1], second
+
+    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+        """Return I(M) and Psi(M)."""
+        m, basis = eigenbasis(M)
+        rules = [omega_rule(float(x), 0.3 * fineness.omega, 0.02) for x in m]
+        Z, *scores = self.law(M, rules)
+        seen = Z > _UNSEEN
+        Z = np.where(seen, Z, 1.0)
+        measure = np.outer(rules[0][1], rules[1][1]) * seen
+        I = np.array([[float((measure * a * b / Z).sum()) for b in scores] for a in scores])
+        return basis.T @ I @ basis, float((measure * Z * np.log(Z)).sum())
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return the best square error and the best fraction of wrong labels.
+
+        The second has kinks in omega where another label becomes the likeliest; two steps are extrapolated.
+        """
+        m, _ = eigenbasis(M)
+        rules = [omega_rule(float(x), 0.07, 0.02) for x in m]
+        Z, _, _ = self.law(M, rules)
+        measure = np.outer(rules[0][1], rules[1][1])
+        mean = np.tensordot(self.values, Z, axes=1)
+        square = np.tensordot(self.values**2, Z, axes=1)
+        wrong = 1 - Z.max(axis=0)
+        every_second = tuple(slice(len(weights) // 2 % 2, None, 2) for _, weights in rules)  # zero among them
+        fine, coarse = (
+            float((part * values).sum() / part.sum())
+            for part, values in ((measure, wrong), (measure[every_second], wrong[every_second]))
+        )
+        return float((measure * (square - mean**2)).sum() / measure.sum()), (4 * fine - coarse) / 3
+
+    def slab(self, direction: Floats) -> Slab:
+        """Return the tables along a direction."""
+        basis = np.array([direction, [-direction[1], direction[0]]])
+        planes = rotated_planes(self.reading.planes, basis)
+        z1, w1 = line_rule(np.append(breaks_along_first(planes), 0.0), 0.04)
+        ends, kinds = self._cells(z1, planes, basis)
+        density = normal_density(ends)
+        own = np.stack([kinds == label for label in range(len(self.values))], axis=-1)
+        pieces = _shares(ends), -np.diff(density, axis=1), -np.diff(ends * density, axis=1)
+        P, first, second = ((piece[..., None] * own).sum(axis=1) for piece in pieces)
+        law, first = noisy_labels(P.T, first.T, self.flip)
+        second = noisy_labels(P.T, second.T, self.flip)[1]
+        return Slab(z1, w1, basis[1:], law.T, first.T[..., None], second.T[..., None, None], np.ones(len(self.values)))
+
+
+@dataclass(eq=False)
+class PairProduct:
+    """y = c z1 z2 without noise at any M: only M = q I has a closed form, so that other matrices are refused."""
+
+    reading: Reading
+
+    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+        """Refuse: use a start that is a multiple of the identity, or some noise."""
+        raise InputError(
+            "Without noise z1*z2 is followed from overlaps q I only: give `overlap` one number, or some noise."
+        )
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Return c^2 (1 - M11 M22 - M12^2)."""
+        scale = self.reading.product_scale or 1.0
+        return float(scale**2 * (1 - M[0, 0] * M[1, 1] - M[0, 1] ** 2)), np.nan
+
+    def slab(self, direction: Floats) -> Slab:
+        """Refuse, as above."""
+        raise InputError("Without noise z1*z2 has no tables along one direction.")

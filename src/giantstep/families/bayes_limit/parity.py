@@ -1,0 +1,168 @@
+"""The product of k signs, and z1 z2 without noise: channels in closed form with M = q I, bayes_multi_index (8), (9)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import erfc, k0, k1
+
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.types import Floats
+
+_NODES = {2: 12, 3: 6, 4: 6, 5: 4, 6: 3}
+"""Nodes of a panel of one coordinate, by the number of signs."""
+_DEEPEST = -42.0
+"""Logarithm of the smallest |z| on a level set."""
+_OMEGA_STEP, _LOG_STEP = 0.25, 0.1
+_ROUNDING = 1e-13
+"""Relative size below which a convolution is rounding of its transforms."""
+_EDGES = {2: 1.0, 3: 1.0, 4: 1.5, 5: 2.0, 6: 2.5}
+"""Width of the panels near zero in units of sqrt(V), by the number of signs."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The product of the signs of k = `directions` coordinates, flipped with probability `flip`."""
+
+    directions: int
+    flip: float
+    low: float = -1.0
+    high: float = 1.0
+
+    last, spacing, farthest = 6.0, 0.4, 12.0
+    continuous_mass = 0.0
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) of one direction and Psi(q)."""
+        k, V, scale = self.directions, 1 - q, 1 - 2 * self.flip
+        omega, weights = _half_line(k, q)
+        x = omega / np.sqrt(2 * V)
+        log_t = np.log1p(-erfc(x))  # log of erf, exact where it is near one
+        slope = np.sqrt(2 / (np.pi * V)) * np.exp(-(x**2))
+        others_log, others_weight = _products(log_t, weights, k - 1)
+        log_T = math.log(scale) + log_t[:, None] + others_log
+        rest = -np.expm1(2 * log_T)  # 1 - T^2
+        joint = weights[:, None] * others_weight
+        slopes = (scale * slope[:, None] * np.exp(others_log)) ** 2 / np.maximum(rest, 1e-300)
+        low = -0.5 * np.expm1(log_T)
+        entropy = -(1 - low) * np.log1p(-low) - low * np.log(np.maximum(low, 1e-300))
+        return float((joint * slopes).sum()), -float((joint * entropy).sum())
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 and rho: two signs have rho = (2/pi)^2 (1 - 2 f)^2, more have none."""
+        first = 2 / math.pi * (1 - 2 * self.flip) ** 2 if self.directions == 1 else 0.0
+        return first, (2 / math.pi) ** 2 * (1 - 2 * self.flip) ** 2 if self.directions == 2 else 0.0
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best errors in closed form, bayes_multi_index (9)."""
+        k, scale = self.directions, 1 - 2 * self.flip
+        half = 0.5 * (self.high - self.low)
+        mse = half**2 * (1 - scale**2 * (2 / math.pi * math.asin(q)) ** k)
+        return mse, 0.5 * (1 - scale * (2 / math.pi * math.asin(math.sqrt(q))) ** k)
+
+
+def _half_line(k: int, q: float) -> tuple[Floats, Floats]:
+    """Return nodes omega > 0 and weights of N(0, q) that sum to one: T^2 is even in every coordinate."""
+    cut, s = 8.5 * np.sqrt(q), np.sqrt(1 - q)
+    inner = s * np.arange(0.0, 8.0, _EDGES[k])
+    outer = np.linspace(0.0, cut, max(2, int(np.ceil(8.5 / _EDGES[k])) + 1))
+    tiny = s * np.array([1e-6, 1e-4, 1e-2, 0.1, 0.35]) if k == 2 else s * np.array([1e-3, 0.05, 0.35])
+    edges = np.concatenate([[0.0], inner, tiny, outer])
+    edges = np.unique(edges[edges <= cut])
+    edges = edges[np.concatenate([[True], np.diff(edges) > 1e-9 * s])]
+    omega, weights = gauss_legendre_panels(edges, _NODES[k])
+    return omega, 2 * weights * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
+
+
+def _products(log_t: Floats, weights: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return the logarithms of products of `count` factors and their weights, every multiset of nodes once."""
+    if count == 1:
+        return log_t, weights
+    certain = log_t > -1e-17
+    log_t = np.append(log_t[~certain], 0.0)
+    weights = np.append(weights[~certain], weights[certain].sum())
+    heavy = np.flatnonzero(weights > 1e-13)
+    index = _multisets(len(heavy), count)
+    logs, parts = log_t[heavy][index], weights[heavy][index]
+    return logs.sum(axis=1), parts.prod(axis=1) * _repeats(len(heavy), count)
+
+
+@lru_cache(maxsize=8)
+def _multisets(size: int, count: int) -> Floats:
+    return np.array(list(itertools.combinations_with_replacement(range(size), count)))
+
+
+@lru_cache(maxsize=8)
+def _repeats(size: int, count: int) -> Floats:
+    """Return in how many orders each multiset occurs."""
+    index = _multisets(size, count)
+    orders = np.full(len(index), float(math.factorial(count)))
+    run = np.ones(len(index))
+    for position in range(1, count):
+        run = np.where(index[:, position] == index[:, position - 1], run + 1, 1.0)
+        orders /= run
+    return orders
+
+
+@dataclass(frozen=True)
+class Product:
+    """y = c z1 z2 without noise; M = q I, and full recovery above alpha = 2."""
+
+    scale: float
+
+    directions = 2
+    continuous_mass = 1.0
+    last, spacing = 2.6, 0.8
+    farthest = 2.6
+    """Beyond q = 0.93 the tables grow too large."""
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) of one direction and Psi(q).
+
+        On the level set z = +-(e^t, y e^-t) the density Z is a convolution in t = log|z1| of two tables, one for each
+        omega: a product of Fourier transforms.
+        """
+        V, r = 1 - q, float(np.sqrt(q))
+        xi, weight = trapezoid_rule(_OMEGA_STEP * min(1.0, float(np.sqrt(V / q))), 7.5)
+        omega, step = r * xi, _LOG_STEP * min(1.0, 2 * float(np.sqrt(V)))
+        t = step * np.arange(int(_DEEPEST / step), int(3.0 / step) + 1)
+        plain = normal_density((np.exp(t) - omega[:, None]) / np.sqrt(V)) / np.sqrt(V)
+        sloped = plain * (np.exp(t) - omega[:, None]) / V
+        size = 2 * len(t)
+        tables = [np.fft.rfft(table, size, axis=1) for table in (plain, sloped)]
+        u = 2 * t[0] + step * np.arange(size)
+        inside = (u > t[0] + 3.0) & (u < 4.2)
+        measure = step * np.exp(u[inside])
+        information = psi = 0.0
+        mirrored = [table[::-1] for table in tables]  # omega -> -omega
+        half = len(omega) // 2
+        for index in range(half + 1):  # (-omega_1, -omega_2) and y -> -y with omega_2 -> -omega_2 give the same
+            own, opposite = ([table[index] for table in side] for side in (tables, mirrored))
+            Z = _convolved(own[0] * tables[0] + opposite[0] * mirrored[0], size, step, inside)
+            first = _convolved(own[1] * tables[0] - opposite[1] * mirrored[0], size, step, inside)
+            second = _convolved(own[0] * tables[1] - opposite[0] * mirrored[1], size, step, inside)
+            seen = Z > _ROUNDING * Z.max()
+            Z = np.where(seen, Z, 1.0)
+            weights = (2 if index == half else 4) * weight[index] * weight[:, None] * measure * seen
+            information += 0.5 * float((weights * (first**2 + second**2) / Z).sum())
+            psi += float((weights * Z * np.log(Z)).sum())
+        return information, psi - math.log(abs(self.scale))
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""
+        y, weights = gauss_legendre_panels(
+            np.concatenate([[0.0], np.geomspace(1e-12, 0.5, 28), np.arange(1.0, 60.0)]), 20
+        )
+        return 0.0, float(2 / math.pi * (weights @ (y**2 * k1(y) ** 2 / k0(y))))
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error c^2 (1 - q^2)."""
+        return self.scale**2 * (1 - q**2), np.nan
+
+
+def _convolved(product: Floats, size: int, step: float, inside: Floats) -> Floats:
+    return np.asarray(step * np.fft.irfft(product, size, axis=1)[:, inside])

@@ -1,0 +1,124 @@
+"""At which samples per dimension message passing learns each direction: bayes_multi_index section 4."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from giantstep.families.bayes_limit.curve import ABSENT
+from giantstep.families.bayes_limit.pairs import Slab
+from giantstep.gaussian.quadrature import normal_density
+from giantstep.gaussian.subspaces import complement, tidy
+from giantstep.types import Floats
+
+_PROBE = 0.3
+"""Overlap of the known direction at which it is asked what else is seen at once."""
+_NEGLIGIBLE = 1e-4
+_SCAN = np.arange(-6.0, 4.3, 0.35)
+"""Where the growth along a curve of fixed points is looked at, in logit m."""
+
+
+class Stage(NamedTuple):
+    """Directions (orthonormal rows) that are learnt above alpha: infinite for never, NaN where it is not known."""
+
+    alpha: float
+    rows: Floats
+    overlap: float = 0.0
+    """Overlap m of the known direction at this alpha."""
+
+
+class Sliced(Protocol):
+    """A channel that can be tabulated along one direction."""
+
+    def slab(self, direction: Floats) -> Slab:
+        """Return the tables along a unit vector."""
+
+
+def find_stages(channel: Sliced, rank: int) -> list[Stage]:
+    """Return the directions in the order in which they are learnt."""
+    first, growth = _moments_at_zero(channel.slab(np.eye(rank)[0]))
+    sizes, vectors = np.linalg.eigh(first)
+    trivial = vectors[:, sizes > ABSENT].T
+    if len(trivial):
+        return _continue(channel, rank, [Stage(0.0, tidy(trivial))])
+    rate, rows = _leading(growth)
+    if rate <= ABSENT:
+        return [Stage(math.inf, np.eye(rank))]
+    return _continue(channel, rank, [Stage(1 / rate, rows)])
+
+
+def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
+    """Return E[m1 m1^T] and the matrix of dM -> E[G dM G], bayes_multi_index (12)."""
+    density = slab.weights * normal_density(slab.z)
+    P = np.maximum(density @ slab.law, 1e-290)
+    along = (density * slab.z) @ slab.law
+    own = (density * (slab.z**2 - 1)) @ slab.law
+    others = np.tensordot(density, slab.first, axes=1)
+    mixed = np.tensordot(density * slab.z, slab.first, axes=1)
+    rest = np.tensordot(density, slab.second, axes=1)
+    mean = np.concatenate([along[:, None], others], axis=1)
+    r = mean.shape[1]
+    G = np.empty((len(P), r, r))
+    G[:, 0, 0], G[:, 0, 1:], G[:, 1:, 0], G[:, 1:, 1:] = own, mixed, mixed, rest
+    direction = complement(slab.rest, r)
+    basis = np.concatenate([direction, slab.rest])
+    mean, G = mean @ basis, np.einsum("ai,yab,bj->yij", basis, G, basis)
+    weights = slab.measure / P
+    first = np.einsum("y,ya,yb->ab", weights, mean, mean)
+    return first, np.einsum("y,yab,ycd->acbd", weights, G, G).reshape(r * r, r * r)
+
+
+def _leading(growth: Floats) -> tuple[float, Floats]:
+    """Return the largest eigenvalue of a positive map on symmetric matrices, and the rows its eigenmatrix spans."""
+    r = round(math.sqrt(len(growth)))
+    rate = float(np.linalg.eigvalsh(0.5 * (growth + growth.T))[-1])
+    M = np.eye(r)
+    for _ in range(400):  # the shift keeps an eigenvalue -rate from alternating
+        M = (growth @ M.ravel()).reshape(r, r) + rate * M
+        M /= max(np.trace(M), 1e-300)
+    sizes, vectors = np.linalg.eigh(M)
+    return rate, tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
+
+
+def _continue(channel: Sliced, rank: int, stages: list[Stage]) -> list[Stage]:
+    """Add later stages to the first one."""
+    known = np.concatenate([stage.rows for stage in stages])
+    if len(known) == rank:
+        return stages
+    if len(known) > 1:
+        return [*stages, Stage(math.nan, complement(known, rank))]
+    slab = channel.slab(known[0])
+    sizes, vectors = np.linalg.eigh(slab.visible(_PROBE))
+    at_once = vectors[:, sizes > ABSENT].T @ slab.rest
+    if len(at_once):
+        together = Stage(stages[0].alpha, np.concatenate([known, tidy(at_once)]))
+        return _continue(channel, rank, [together])
+    later = _second_stage(slab, stages[0].alpha)
+    found = [*stages, later]
+    missing = rank - 1 - len(later.rows)
+    if missing:
+        unknown = complement(np.concatenate([stage.rows for stage in found]), rank)
+        found.append(Stage(math.inf if math.isinf(later.alpha) else math.nan, unknown))
+    return found
+
+
+def _second_stage(slab: Slab, first: float) -> Stage:
+    """Return where alpha rho(M_U(alpha)) = 1 along the curve of fixed points of the known direction."""
+
+    def excess(t: float) -> float:
+        m = float(expit(t))
+        rate = float(np.linalg.eigvalsh(slab.growth(m))[-1])
+        return t - math.log(slab.information(m)) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
+
+    values = [excess(float(t)) for t in _SCAN]
+    crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
+    if not crossings:
+        return Stage(math.inf, slab.rest)
+    t = float(brentq(excess, _SCAN[crossings[0]], _SCAN[crossings[0] + 1], xtol=1e-12))
+    m = float(expit(t))
+    _, rows = _leading(slab.growth(m))
+    return Stage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)
