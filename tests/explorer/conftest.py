@@ -21,7 +21,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-BOUNDS = Bounds(points=400, dots=60, dim=500, trials=100, limit_seconds=30.0, budget_seconds=60.0)
+BOUNDS = Bounds(upload=2**20, points=400, dots=60, dim=500, trials=100, limit_seconds=30.0, budget_seconds=60.0)
 
 SCENARIO: dict[str, Any] = {
     "family": "one-step",

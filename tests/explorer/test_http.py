@@ -59,7 +59,9 @@ def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
         response = server.client.get(path)
         assert response.status_code == 200, path
         if path.startswith("/page/"):
-            new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)} - seen
+            new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)}
+            new |= set(re.findall(r'(?:src|href)="(/page/[^"]+)"', response.text))
+            new -= seen
             seen |= new
             paths += new
             hosts = re.findall(r"https?://([^/\"'`$]+)", response.text)

@@ -6,6 +6,7 @@
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
 ``POST /api/export/KIND``    ``toml``, ``csv`` or ``python`` of what is shown
+``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
 ``POST /api/experiment``     start an experiment; ``GET .../NAME`` server-sent events, ``DELETE .../NAME`` kills it
 ===========================  =========================================================================================
 """
@@ -40,6 +41,7 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 EXPORTS = ("toml", "csv", "python")
 MOST_STUDIES = 8
 """Studies laid over each other."""
+_FORECAST = "/api/forecast"
 _STARTING = 120.0
 """Seconds to describe families and to find presets."""
 
@@ -63,6 +65,7 @@ class Explorer:
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
             Route("/api/export/{kind}", self.export, methods=["POST"]),
+            Route(_FORECAST, self.forecast, methods=["POST"]),
             Route("/api/experiment", self.start_experiment, methods=["POST"]),
             Route("/api/experiment/{name}", self.experiment_events),
             Route("/api/experiment/{name}", self.stop_experiment, methods=["DELETE"]),
@@ -70,7 +73,7 @@ class Explorer:
         ]
         handlers: Any = dict.fromkeys((InputError, Refused, HTTPException, ClientDisconnect, Exception), _explain)
         application = Starlette(routes=routes, exception_handlers=handlers, lifespan=self.lifespan)
-        self.app = Guard(application, port, self.bounds.body)
+        self.app = Guard(application, port, self.bounds.body, uploads={_FORECAST: self.bounds.upload})
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -192,6 +195,13 @@ class Explorer:
         }
         text = json.loads(await self.slow.answer("export", arguments, self.bounds.limit_seconds))["text"]
         return Response(text, media_type="text/plain")
+
+    async def forecast(self, request: Request) -> Response:
+        """Answer a table of features and labels with its learning curve."""
+        asked = {name: request.query_params.get(name, "")[: self.bounds.text] for name in ("file", "label", "task")}
+        arguments = {"content": await request.body(), **asked}
+        text = await self.slow.answer("forecast", arguments, self.bounds.forecast_seconds)
+        return Response(text, media_type="application/json")
 
     # -- experiments ---------------------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ class Bounds:
     Attributes
     ----------
     body : bytes of one request.
+    upload : bytes of a table whose learning curve is forecast.
+    forecast_seconds : computing time of that.
     text : characters of one text (an expression has its own, smaller limit).
     entries : entries of one list.
     depth : lists and tables inside each other.
@@ -32,6 +34,8 @@ class Bounds:
     """
 
     body: int = 64 * 1024
+    upload: int = 64 * 2**20
+    forecast_seconds: float = 120.0
     text: int = 1000
     entries: int = 2000
     depth: int = 8

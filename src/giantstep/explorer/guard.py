@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -28,10 +29,15 @@ class Guard:
 
     A page of another site cannot read answers anyway (there is no CORS header); here it cannot even ask. The Host
     check stops a foreign name that was pointed at this machine (DNS rebinding).
+
+    Parameters
+    ----------
+    body : bytes of a request, which is JSON.
+    uploads : path -> bytes of a request that is a file instead.
     """
 
-    def __init__(self, app: ASGIApp, port: int, body: int) -> None:
-        self.app, self.body = app, body
+    def __init__(self, app: ASGIApp, port: int, body: int, uploads: Mapping[str, int] | None = None) -> None:
+        self.app, self.body, self.uploads = app, body, uploads or {}
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -51,29 +57,31 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        most = self.uploads.get(scope["path"], self.body)
+        kind = "application/octet-stream" if scope["path"] in self.uploads else "application/json"
+        refusal = self._refusal(scope["method"], Headers(scope=scope), kind, most)
         if refusal is not None:
             status, sentence = refusal
             response = JSONResponse({"error": sentence}, status_code=status, headers={"Connection": "close"})
             await response(scope, receive, guarded)
             return
-        await self.app(scope, self._counted(receive), guarded)
+        await self.app(scope, self._counted(receive, most), guarded)
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+    def _refusal(self, method: str, headers: Headers, kind: str, most: int) -> tuple[int, str] | None:
         if headers.get("host", "") not in self.hosts:
             return 403, "This server answers only under its own address, 127.0.0.1."
         if headers.get("origin", next(iter(self.origins))) not in self.origins:
             return 403, "This server answers only its own page."
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return 403, "This server answers only its own page."
-        if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return 415, "A request must be application/json."
+        if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != kind:
+            return 415, f"A request must be {kind}."
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.body:
-            return 413, f"A request may have at most {self.body} bytes."
+        if not length.isdigit() or int(length) > most:
+            return 413, f"A request may have at most {most} bytes."
         return None
 
-    def _counted(self, receive: Receive) -> Any:
+    def _counted(self, receive: Receive, most: int) -> Any:
         """Return a receive that stops a body which is longer than it said."""
         seen = 0
 
@@ -82,7 +90,7 @@ class Guard:
             message = await receive()
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
-                if seen > self.body:
+                if seen > most:
                     return {"type": "http.disconnect"}
             return message
 

@@ -13,6 +13,7 @@ _MODULES = (
     "giantstep.explorer.script",
     "giantstep.explorer.tasks",
     "giantstep.files",
+    "giantstep.forecast",
     "giantstep.lab",
     "giantstep.result",
     "scipy.linalg",

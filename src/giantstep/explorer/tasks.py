@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
@@ -122,6 +123,26 @@ def export(
     emit("file", json.dumps({"text": text}))
 
 
+def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> None:
+    """Forecast the learning curve of a table, given as the bytes of a file: one event ``forecast``."""
+    from tempfile import TemporaryDirectory
+
+    from giantstep.datafile import ENDINGS, read_labelled
+    from giantstep.forecast import forecast as ask
+
+    ending = Path(file).suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(f"Data are read from {', '.join(ENDINGS)} files, but the file is called {file[-80:]!r}.")
+    with TemporaryDirectory() as folder:  # readers of tables want a file; it is gone at once
+        path = Path(folder) / f"table{ending}"
+        path.write_bytes(content)
+        table = read_labelled(path, label)
+    with _remarks() as remarks:
+        result = ask(table.inputs, table.labels, task=task or "auto")
+    about = {"warnings": remarks, "trust": result.attrs["trust"], "csv": combined_csv({"": result})}
+    emit("forecast", f'{json.dumps(about)[:-1]}, "result": {_json(result, None)}}}')
+
+
 def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
     """Return results as the CSV that `giantstep.save` writes, several below each other with their label in front."""
     import numpy as np
@@ -175,6 +196,7 @@ TASKS: dict[str, Callable[..., None]] = {
     "limit": limit,
     "experiment": experiment,
     "export": export,
+    "forecast": forecast,
     "families": families,
     "presets": presets,
 }
