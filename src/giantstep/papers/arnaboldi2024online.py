@@ -474,6 +474,6 @@ RECIPES = (
             "is judged only where all have arrived (a); sgd-recovery compares medians.",
         ),
         remark="(a) n_b = d^1.75, gamma0 = 0.032, (b) n_b = d, gamma0 = 0.005; (c) n_b = d^1.85, gamma0 = 0.05.",
-        seconds=(40, 300),
+        seconds=(75, 300),
     ),
 )
