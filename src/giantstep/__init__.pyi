@@ -1,5 +1,7 @@
 from giantstep import estimators as estimators
 from giantstep.agreement import agreement as agreement
+from giantstep.bounds import best_possible as best_possible
+from giantstep.bounds import efficiency as efficiency
 from giantstep.design.crossings import solve_for as solve_for
 from giantstep.design.optimise import optimize as optimize
 from giantstep.design.sensitivity import sensitivity as sensitivity

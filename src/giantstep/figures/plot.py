@@ -28,6 +28,7 @@ def plot(
     x: str | None = None,
     log: str | bool | None = None,
     axes: Any = None,
+    bound: bool = False,
 ) -> Figure:
     """Draw a result: the limit as lines, the experiment as markers with error bars of one standard error.
 
@@ -43,6 +44,7 @@ def plot(
     x : dimension or coordinate of the horizontal axis; chosen if left out.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
     axes : draw into this matplotlib axes (all variables in one) or into these (one each).
+    bound : draw the best possible error, and that of message passing, under learning curves (`best_possible`).
 
     Returns
     -------
@@ -63,7 +65,7 @@ def plot(
     reading = Reading(result)
     question = reading.question()
     own = str(result.attrs.get("figure", "" if question is None else question.figure))
-    if own and variables is None and x is None and axes is None:
+    if own and variables is None and x is None and axes is None and not bound:
         with style():
             figure = _own_figure(own)(result)
             if target is not None:
@@ -75,6 +77,12 @@ def plot(
             figure = _panels(reading, views, scale)
         else:
             figure = _into(axes, reading, views, scale)
+        if bound:
+            from giantstep.bounds.drawing import draw_bounds
+
+            single = axes is not None and not np.ndim(axes)
+            places = [axes] * len(views) if single else figure.axes if axes is None else list(np.ravel(axes))
+            draw_bounds(result, [(place, str(view.name), str(view.x)) for place, view in zip(places, views)])
         if target is not None:
             save_figure(figure, target)
     return figure

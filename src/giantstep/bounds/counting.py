@@ -1,0 +1,168 @@
+"""What a scenario learns from: its target, its noise, and how many samples it sees in all, family by family.
+
+Samples are counted once however often they are used; every fresh batch counts. A scenario whose start knows something
+of the target, or whose gradients see the whole population, is refused: no number of samples is fair to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import InputError, bad_field
+from giantstep.gaussian import Target, as_target
+from giantstep.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Observable:
+    """A variable of a family as an error that has a best possible value: scale * variable + shift.
+
+    `name` is "mse" or "error" of `BayesLimit`; with `clean` the labels of the test are not flipped.
+    """
+
+    variable: str
+    name: str
+    scale: float = 1.0
+    shift: float = 0.0
+    clean: bool = False
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """What is learnt, and from how many samples.
+
+    Attributes
+    ----------
+    fit : samples per dimension of the last fit (of the whole method where it has no steps of its own).
+    batch : fresh samples per dimension of every step before it.
+    steps : number of those steps.
+    counted : how the samples were counted, in words.
+    observables : the errors that can be compared.
+    """
+
+    target: Target
+    noise: float
+    flip: float
+    fit: float
+    batch: float
+    steps: int
+    counted: str
+    observables: tuple[Observable, ...]
+
+    def total(self, steps: int | None = None) -> float:
+        """Return the samples per dimension seen after some steps (all of them if left out)."""
+        made = self.steps if steps is None else steps
+        return self.fit + (made * self.batch if made else 0.0)
+
+
+def teacher_of(scenario: Scenario) -> Teacher:
+    """Return what a scenario learns from; refuse one that has no target or no number of samples."""
+    reader = _READERS.get(scenario.family)
+    if reader is None:
+        raise InputError(
+            f"{type(scenario).__name__} has no best possible error to compare with; families that have: "
+            f"{', '.join(_READERS)}."
+        )
+    teacher = reader(scenario)
+    if not np.isfinite(teacher.total()):
+        raise InputError(
+            f"{type(scenario).__name__} takes its steps on infinitely many samples: the best possible error is then "
+            "the noise alone; give the batches a finite `batch_per_dim`."
+        )
+    return teacher
+
+
+def _bayes(s: Any) -> Teacher:
+    words = "the samples of the scenario itself"
+    observables = (Observable("mse", "mse"), Observable("error", "error"))
+    return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, 0.0, 0, words, observables)
+
+
+def _one_step(s: Any) -> Teacher:
+    kind = type(s.step).__name__
+    if kind == "PlantedSpike":
+        raise bad_field("step", s.step, "one that is learnt from samples: a planted spike knows the target")
+    batch = float(getattr(s.step, "batch_per_dim", 0.0))
+    same = s.fit_sample == "same"
+    words = "the batch of the step, used again by the fit" if same else "the batch of the step and the fit, together"
+    fit = 0.0 if same else s.samples_per_dim
+    if s.loss == "square":
+        target, noise, flip = as_target(s.target), s.noise, 0.0
+        observables = (Observable("test_error", "mse"),)
+    else:
+        target, noise, flip = as_target("sign(z)"), 0.0, s.flip
+        observables = (Observable("test_misclassified", "error", clean=True),)
+    return Teacher(target, noise, flip, fit, batch, int(batch > 0), words, observables)
+
+
+def _few_steps(s: Any) -> Teacher:
+    if s.has_shifts:
+        raise bad_field("planted", s.planted, "left out: planted shifts know the target")
+    words = "a fresh batch for every step made, and the fit"
+    batch = float(s.batch_per_dim) if s.steps else 0.0
+    return Teacher(s.target, s.noise, 0.0, s.samples_per_dim, batch, s.steps, words, (Observable("test_error", "mse"),))
+
+
+def _giant_steps(s: Any) -> Teacher:
+    if s.batch_exponent != 1:
+        raise bad_field("batch_exponent", s.batch_exponent, "1: other batches are not of order d")
+    words = "a fresh batch for every step; the best second layer is not counted"
+    return Teacher(s.target, s.noise, 0.0, 0.0, s.batch_per_dim, s.steps, words, (Observable("test_error", "mse"),))
+
+
+def _online_sgd(s: Any) -> Teacher:
+    if not isinstance(s.initial_overlap, str) or s.initial_overlap not in ("random", "zero"):
+        raise bad_field("initial_overlap", s.initial_overlap, '"random": a start with an overlap knows the target')
+    if s.target_gram != "identity":
+        raise bad_field("target_gram", s.target_gram, '"identity"')
+    words = "every sample of the single pass"
+    batch = s.batch_size / s.dim
+    return Teacher(s.target, s.noise, 0.0, 0.0, batch, s.steps, words, (Observable("mse", "mse", shift=s.noise),))
+
+
+def _batch_reuse(s: Any) -> Teacher:
+    if not isinstance(s.initial_overlap, str) and np.any(np.asarray(s.initial_overlap)):
+        raise bad_field("initial_overlap", s.initial_overlap, '"zero": a start with an overlap knows the target')
+    if s.loss != "square":
+        raise bad_field("loss", s.loss, '"square", whose population loss is half a square error')
+    fresh = s.data == "fresh"
+    words = "fresh samples for every step" if fresh else "the same samples in every step, counted once"
+    fit, batch = (0.0, s.samples_per_dim) if fresh else (s.samples_per_dim, 0.0)
+    observables = (Observable("population_loss", "mse", scale=2.0),)
+    return Teacher(s.target, s.noise, 0.0, fit, batch, s.steps, words, observables)
+
+
+_FIELDS = {"linear": "z", "phase": "abs(z)", "square": "z**2", "sign": "sign(z)"}
+
+
+def _mixture_glm(s: Any) -> Teacher:
+    plain = len(s.weights) == 1 and type(s.covariances).__name__ == "Isotropic" and not np.any(np.asarray(s.mean_gram))
+    if not plain or s.data is not None:
+        raise InputError("MixtureGLM has a best possible error here for one isotropic cluster without a mean only.")
+    variance = float(np.ravel(getattr(s.covariances, "variances", (1.0,)))[0])
+    size = float(np.sqrt(s.teacher_norm * variance))
+    labels = s.labels if isinstance(s.labels, str) else s.labels.expression
+    if labels in ("logit", "cluster", "random") or labels is None or (labels == "sign" and s.noise > 0):
+        raise bad_field("labels", s.labels, "a function of the teacher field (sign without noise inside, linear, ...)")
+    text = _FIELDS.get(labels, labels)
+    sign = labels == "sign"
+    target = as_target("sign(z)") if sign else Target(re.sub(r"\bz\b", f"({size!r}*z)", text) if size != 1 else text)
+    observables = (Observable("test_error", "error"),) if sign else (Observable("test_mse", "mse"),)
+    flip = s.flip if sign else 0.0
+    return Teacher(target, s.noise, flip, s.samples_per_dim, 0.0, 0, "the samples of the fit", observables)
+
+
+_READERS: Mapping[str, Callable[[Any], Teacher]] = {
+    "bayes-limit": _bayes,
+    "one-step": _one_step,
+    "few-steps": _few_steps,
+    "giant-steps": _giant_steps,
+    "online-sgd": _online_sgd,
+    "batch-reuse": _batch_reuse,
+    "mixture-glm": _mixture_glm,
+}

@@ -1,0 +1,155 @@
+"""No method of any family lies below the best possible error; what is lost in samples."""
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.bounds import bound_of
+from giantstep.bounds.counting import teacher_of
+from giantstep.families.bayes_limit.scenario import BayesLimit
+
+pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
+
+LINES = ["tanh(z)", "relu(z)", "sin(z)", "h2(z)", "z + 0.5*h2(z)", "abs(z)"]
+ROUNDING = 1e-6
+DIM = 500
+
+
+def one_step(rng):
+    step = [gs.NoStep(), gs.MaximalStep(rate=float(rng.uniform(0.5, 3)), batch_per_dim=float(rng.uniform(1, 6)))]
+    return gs.OneStep(
+        target=str(rng.choice(LINES)), activation=str(rng.choice(["erf", "tanh", "relu"])),
+        noise=float(rng.uniform(0.05, 0.5)),
+        width_per_dim=float(rng.uniform(0.3, 3)), samples_per_dim=float(rng.uniform(0.5, 6)),
+        ridge=float(10 ** rng.uniform(-2, 0.5)), step=step[int(rng.integers(2))],
+    )  # fmt: skip
+
+
+def classify(rng):
+    return gs.OneStep(
+        target="sign(z)", loss=str(rng.choice(["logistic", "hinge"])), activation="erf", flip=float(rng.uniform(0, 0.2)),
+        width_per_dim=1.0, samples_per_dim=float(rng.uniform(1, 4)), ridge=0.1, step=gs.NoStep(),
+    )  # fmt: skip
+
+
+def few_steps(rng):
+    return gs.FewSteps(
+        target=str(rng.choice(LINES[:5])), activation="erf", noise=float(rng.uniform(0.05, 0.5)),
+        rate=float(rng.uniform(0.5, 2)), steps=int(rng.integers(3)),
+        batch_per_dim=float(rng.uniform(2, 20)), width_per_dim=float(rng.uniform(0.5, 2)),
+        samples_per_dim=float(rng.uniform(0.5, 6)), ridge=float(10 ** rng.uniform(-1.5, 0.5)),
+    )  # fmt: skip
+
+
+def batch_reuse(rng):
+    return gs.BatchReuse(
+        target=str(rng.choice(LINES[:5])), activation="erf", noise=float(rng.uniform(0.05, 0.3)),
+        samples_per_dim=float(rng.uniform(0.5, 4)), rate=float(rng.uniform(0.1, 0.4)), steps=4,
+        data=str(rng.choice(["reused", "fresh"])),
+    )  # fmt: skip
+
+
+def online_sgd(rng):
+    return gs.OnlineSGD(
+        target="tanh(z1)", activation="erf", noise=float(rng.uniform(0.05, 0.3)), rate=float(rng.uniform(0.3, 1.5)),
+        dim=DIM,
+        steps=4 * DIM, initial_overlap="random", second_layer=[1.0],
+    )  # fmt: skip
+
+
+def mixture_glm(rng):
+    labels = str(rng.choice(["sign", "linear", "phase", "tanh(z)"]))
+    loss = str(rng.choice(["logistic", "hinge", "square"])) if labels == "sign" else "square"
+    return gs.MixtureGLM(
+        labels=labels, loss=loss, noise=0.0 if labels == "sign" else float(rng.uniform(0.05, 0.5)),
+        flip=float(rng.uniform(0, 0.2)) if labels == "sign" else 0.0, ridge=float(10 ** rng.uniform(-2, 0.5)),
+        samples_per_dim=float(rng.uniform(0.5, 6)), intercept=labels == "phase",
+    )  # fmt: skip
+
+
+MAKERS = (one_step, classify, few_steps, batch_reuse, online_sgd, mixture_glm)
+
+
+def distance(scenario, **settings):
+    """Return (error - best possible error) at every time, which must not be negative."""
+    result, teacher = gs.predict(scenario, **settings), teacher_of(scenario)
+    gaps = []
+    for observable in teacher.observables:
+        values = result[observable.variable]
+        if "time" in values.dims:
+            values = values.isel(time=np.unique(np.linspace(0, values.sizes["time"] - 1, 6).astype(int)))
+        errors = np.atleast_1d(values.values)
+        steps = values["time"].values if "time" in values.dims and teacher.batch else [None]
+        alpha = np.array([teacher.total(None if step is None else int(step)) for step in steps])
+        best = np.broadcast_to(bound_of(scenario, observable, alpha), errors.shape)
+        gaps.append((errors - best)[np.isfinite(errors)])
+    return np.concatenate(gaps)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_nothing_lies_below_the_best_possible(make, seed):
+    gaps = distance(make(np.random.default_rng([7, seed])))
+    assert len(gaps) and gaps.min() > -ROUNDING
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_nothing_lies_below_the_best_possible_often(make, seed):
+    gaps = distance(make(np.random.default_rng([8, seed])))
+    assert len(gaps) and gaps.min() > -ROUNDING
+
+
+def test_it_counts_fresh_batches_and_the_fit_once():
+    fields = {"target": "tanh(z)", "noise": 0.1, "width_per_dim": 1.0, "samples_per_dim": 2.0, "ridge": 0.1}
+    stepped = gs.OneStep(**fields, step=gs.MaximalStep(rate=1.0, batch_per_dim=3.0))
+    assert gs.best_possible(stepped) == BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=5.0)
+    several = gs.FewSteps(**fields, rate=1.0, steps=2, batch_per_dim=4.0)
+    assert gs.best_possible(several).samples_per_dim == 10.0
+    reused = gs.BatchReuse(target="tanh(z)", noise=0.1, samples_per_dim=2.0, rate=0.1, steps=5)
+    assert gs.best_possible(reused).samples_per_dim == 2.0
+    assert gs.best_possible(reused.replace(data="fresh")).samples_per_dim == 10.0
+    glm = gs.MixtureGLM(labels="linear", loss="square", ridge=0.1, samples_per_dim=2.0, teacher_norm=4.0, noise=0.25)
+    assert float(gs.predict(gs.best_possible(glm)).mse[2]) == pytest.approx(  # z with noise 1/16, times four
+        4 * float(gs.predict(BayesLimit(target="z", noise=0.0625, samples_per_dim=2.0)).mse[2]), abs=1e-8
+    )
+
+
+def test_ridge_at_its_best_penalty_is_the_best_possible():
+    s = gs.MixtureGLM(labels="linear", loss="square", noise=0.3, ridge=0.3, samples_per_dim=1.5)
+    assert abs(distance(s)).max() < 1e-8
+    assert float(gs.efficiency(gs.predict(s)).test_mse_ratio) == pytest.approx(1, abs=5e-3)
+
+
+def test_efficiency_of_least_squares_on_labels():
+    s = gs.MixtureGLM(labels="sign", loss="square", ridge=1.0, samples_per_dim=2.0)
+    e = gs.efficiency(gs.predict(s, samples_per_dim=[1.0, 10.0]))
+    assert (e.test_error_ratio > 1).all() and float(e.test_error_ratio[1]) > float(e.test_error_ratio[0])
+    assert "samples" in e.attrs["counted"]
+
+
+def test_what_knows_the_target_is_refused():
+    fields = {"target": "tanh(z)", "width_per_dim": 1.0, "samples_per_dim": 2.0, "ridge": 0.1}
+    for scenario, words in (
+        (gs.OneStep(**fields, step=gs.PlantedSpike(strength=1.0)), "planted"),
+        (gs.OneStep(**fields, step=gs.MaximalStep(rate=1.0)), "infinitely many"),
+        (gs.SubspaceClustering(sparsity=0.3, snr=4.0, samples_per_dim=2.0), "no best possible"),
+        (gs.MixtureGLM(labels="logit", loss="logistic", ridge=1.0, samples_per_dim=2.0), "labels"),
+    ):
+        with pytest.raises(gs.InputError, match=words):
+            gs.best_possible(scenario)
+    with pytest.raises(gs.InputError, match="scenario"):
+        gs.best_possible("abs(z)")
+
+
+def test_a_plot_has_the_bound_below_the_curve():
+    s = gs.MixtureGLM(labels="sign", loss="square", ridge=1.0, samples_per_dim=2.0)
+    figure = gs.plot(gs.predict(s, samples_per_dim=[1.0, 2.0, 4.0]), "test_error", bound=True)
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    assert {"best possible", "message passing"} <= set(lines)
+    bound = lines["best possible"]
+    curve = next(line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 3)
+    assert (np.interp(curve.get_xdata(), bound.get_xdata(), bound.get_ydata()) < curve.get_ydata()).all()
+    with pytest.raises(gs.InputError, match="bound"):
+        gs.plot(gs.predict(s, ridge=[0.1, 1.0]), "test_error", bound=True)
