@@ -27,7 +27,8 @@ def one_step(rng):
 
 def classify(rng):
     return gs.OneStep(
-        target="sign(z)", loss=str(rng.choice(["logistic", "hinge"])), activation="erf", flip=float(rng.uniform(0, 0.2)),
+        target="sign(z)", loss=str(rng.choice(["logistic", "hinge"])), activation="erf", 
+        flip=float(rng.uniform(0, 0.2)),
         width_per_dim=1.0, samples_per_dim=float(rng.uniform(1, 4)), ridge=0.1, step=gs.NoStep(),
     )  # fmt: skip
 
