@@ -7,10 +7,13 @@ answers and the table of variables of each answer; both engines fill that table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from giantstep.dimensions import Dimension, dimension_named
+from giantstep.padding import blank_array
 from giantstep.types import Array, Floats, Integers, Strings
 
 Engine = Literal["limit", "experiment"]
@@ -97,3 +100,20 @@ class Answer:
     coords: dict[str, Array] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def blank(cls, count: int) -> Answer:
+        """Return an answer at `count` points, all of them solved, whose values are to be `put`."""
+        return cls({}, np.full(count, "", dtype=object), np.zeros(count), np.zeros(count, np.int64))
+
+    @classmethod
+    def closed(cls, values: dict[str, Array], **more: Any) -> Answer:
+        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes."""
+        return replace(cls.blank(len(next(iter(values.values())))), values=values, **more)
+
+    def put(self, index: Any, values: Mapping[str, Any]) -> None:
+        """Fill in variables at the points `index`, or at one point; the rest stays NaN (of names: no name)."""
+        for name, value in values.items():
+            array = np.asarray(value)
+            own = array.shape[1:] if np.ndim(index) else array.shape
+            self.values.setdefault(name, blank_array((len(self.status), *own), array))[index] = array

@@ -58,7 +58,7 @@ def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str
         _check_size(each, settings)
     if settings["theory"] == "closed-form":
         return _closed_forms(scenarios, settings)
-    answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
+    answer = Answer.blank(size)
     drawn: dict[Layout, list[WeightedPoints]] = {}
     solved: dict[int, dict[str, Any]] = {}
     for index in sorted(range(size), key=lambda index: scenarios[index].steps):  # the same points one after the other
@@ -69,7 +69,6 @@ def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str
         answer.residual[index] = values.pop("residual", 0.0)
         solved[index] = values
     answer.values = {name: pad_stack([solved[index][name] for index in range(size)]) for name in solved[0]}
-    answer.status = answer.status.astype(str)
     dims = {dim for variable in scenario.questions[what].variables for dim in variable.dims}
     answer.coords = {dim: settings[dim] for dim in ("time", "time_2", "step", "step_2") if dim in dims}
     if settings["points"] == "sobol":
@@ -82,17 +81,17 @@ def _closed_forms(scenarios: Sequence[Any], settings: Mapping[str, Any]) -> Answ
     """Answer with the closed forms of the first two steps: M, Q and cosines where they are known, NaN elsewhere."""
     size, times, p, k = len(scenarios), len(settings["time"]), scenarios[0].neurons, scenarios[0].target.directions
     M, Q = np.full((size, times, p, k), np.nan), np.full((size, times, p, p), np.nan)
-    status = [""] * size
+    answer = Answer.blank(size)
     for index, scenario in enumerate(scenarios):
         closed = two_steps(scenario)
         if closed is None:
-            status[index] = "no closed form is known for this scenario"
+            answer.status[index] = "no closed form is known for this scenario"
             continue
         known = min(3, scenario.steps + 1)
         M[index, :known], Q[index, :known] = closed.M[:known], closed.Q[:known]
-    values = {"M": M, "Q": Q, "cosine": M / np.sqrt(np.diagonal(Q, axis1=2, axis2=3))[..., None]}
-    coords = {"time": settings["time"]}
-    return Answer(values, np.array(status, dtype=str), np.zeros(size), np.zeros(size, np.int64), coords)
+    answer.values = {"M": M, "Q": Q, "cosine": M / np.sqrt(np.diagonal(Q, axis1=2, axis2=3))[..., None]}
+    answer.coords = {"time": settings["time"]}
+    return answer
 
 
 def layout_of(scenario: BatchReuse, grid: bool = False) -> Layout:

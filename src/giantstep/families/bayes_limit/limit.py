@@ -62,15 +62,11 @@ def starting_overlap(given: Any, scenario: BayesLimit) -> Floats:
 def limit(scenario: BayesLimit, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer all points; those with the same noise and flips share one curve."""
     size = len(points["samples_per_dim"])
-    answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
+    answer = Answer.blank(size)
     for index in range(size):
         problem = problem_of(scenario.target, float(points["noise"][index]), float(points["flip"][index]))
         row, answer.status[index] = _ANSWERS[what](problem, float(points["samples_per_dim"][index]), settings)
-        for name, value in row.items():
-            kind = object if isinstance(value, str) else np.float64
-            answer.values.setdefault(name, np.full((size, *np.shape(value)), "" if kind is object else np.nan, kind))
-            answer.values[name][index] = value
-    answer.status = answer.status.astype(str)
+        answer.put(index, row)
     answer.coords = _coords(what, settings)
     return answer
 

@@ -41,8 +41,7 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
     if what == "specialisation":
         return _specialisation(scenario, points, settings)
     if what == "fit":
-        bound = kernel_bound(scenario.target, 1) + points["noise"]
-        return Answer({"kernel_bound": bound}, np.full(size, ""), np.zeros(size), np.zeros(size, np.int64))
+        return Answer.closed({"kernel_bound": kernel_bound(scenario.target, 1) + points["noise"]})
     values = _empty_table(scenario, points, what, len(settings["time"]))
     residual, status = np.zeros(size), np.full(size, "", dtype=object)
     for b in range(size):
@@ -160,7 +159,7 @@ def _errors(network: Network, state: overlap_map.Overlaps, space: overlap_map.Sh
 
 
 def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str, Any]) -> Answer:
-    size, cleaned = len(points["rate"]), settings["labels"] == "cleaned"
+    cleaned = settings["labels"] == "cleaned"
     hermite = statistics(scenario.target, scenario.activation, int(points["batch_exponent"].max()))
     columns = (points[name].tolist() for name in ("batch_exponent", "batch_per_dim", "noise", "dim"))
     laws = [orientation(hermite, order, alpha, noise, cleaned, dim) for order, alpha, noise, dim in zip(*columns)]
@@ -170,4 +169,4 @@ def _specialisation(scenario: GiantSteps, points: Points, settings: Mapping[str,
         "specialised": np.array([law.specialised for law in laws]),
         "spike": np.array([law.spike for law in laws]),
     }
-    return Answer(values, np.full(size, ""), np.zeros(size), np.ones(size, np.int64))
+    return Answer.closed(values, iterations=np.ones(len(laws), np.int64))

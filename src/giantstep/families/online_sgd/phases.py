@@ -62,4 +62,4 @@ def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:
         "phase": phase,
         "regime": regime,
     }
-    return Answer(values, np.full(count, ""), np.zeros(count), np.zeros(count, np.int64))
+    return Answer.closed(values)

@@ -113,18 +113,14 @@ class Solved(NamedTuple):
 
 def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer all points; those with the same number of clusters are solved together."""
-    size = len(points["snr"])
-    answer = Answer({}, np.full(size, "", dtype=object), np.zeros(size), np.zeros(size, np.int64))
+    answer = Answer.blank(len(points["snr"]))
     for k in np.unique(points["clusters"]):
         rows = np.flatnonzero(points["clusters"] == k)
         batch = Batch(scenario, int(k), {name: column[rows] for name, column in points.items()}, settings)
         solved = _SOLVERS[what][batch.unequal](batch)
         answer.residual[rows] = solved.residual
         answer.status[rows] = np.where(solved.failed, solved.reason, "")
-        for name, value in solved.values.items():
-            kind = object if value.dtype.kind in "UO" else np.float64
-            answer.values.setdefault(name, np.empty((size, *value.shape[1:]), kind))[rows] = value
-    answer.status = answer.status.astype(str)
+        answer.put(rows, solved.values)
     answer.coords = _coords(what, settings)
     if what == "thresholds" and "lam_dyn" in answer.values and np.isnan(answer.values["lam_dyn"]).any():
         answer.warnings.append(
