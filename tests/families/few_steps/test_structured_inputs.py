@@ -37,6 +37,26 @@ def test_printed_values_of_low_ranks(name):
     assert float(gs.predict(scenario, dim=400).test_error[-1]) == pytest.approx(expected, abs=5.1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("dim", "expected"), [(400, 0.38969), (1200, 0.42834)])
+def test_split_classes(dim, expected):
+    """Structured_inputs (8.2): K, 400 atoms and 1200 that are binned."""
+    result = gs.predict(LOW_RANK["K"][0], dim=dim, theory="split")
+    assert bool(result.converged) and float(result.test_error[1]) == pytest.approx(expected, abs=5.1e-6)
+
+
+def test_split_classes_at_large_dimensions():
+    """Where fluctuations are small the split classes give what their linearisation gives, and sums over classes too."""
+    scenario = EVERY["C"][0]
+    for dim, close in ((400, 1e-3), (40_000, 1e-5)):
+        split, plain = (gs.predict(scenario, dim=dim, theory=theory) for theory in ("split", "exact"))
+        assert 0 < abs(float(split.test_error[1] / plain.test_error[1]) - 1) < close
+        assert split.Q2.shape == plain.Q2.shape
+        np.testing.assert_allclose(split.Q2.sum("block"), split.norm, rtol=1e-12)
+    assert "finite dim" in refused(lambda: gs.predict(scenario, theory="split"))
+    assert "inputs are isotropic" in refused(lambda: gs.predict(scenario.replace(inputs=None), theory="split", dim=90))
+
+
 def test_silent_directions_are_eliminated_exactly():
     """What the fit sees against all coordinates: the read-out of E, M and F with every channel by itself."""
     for name in ("E", "M", "F"):

@@ -188,7 +188,7 @@ def _steps(trained: _Trained) -> dict[str, Array]:
     rows = [weights[block] for block in trained.blocks]
     overlaps = [inputs.signal(part, np) for part in rows]
     U = np.stack([part.mean(axis=0) for part in overlaps])
-    moved = np.stack([inputs.along(part).mean(axis=0) for part in rows])
+    moved = np.stack([inputs.along(part, np).mean(axis=0) for part in rows])
     across = [np.linalg.norm(np.delete(part, inputs.axes, axis=1), axis=1) for part in rows]
     norm = np.array([np.mean(np.sum(part**2, axis=1)) for part in rows])
     r = U.shape[1]
@@ -217,7 +217,7 @@ def _along(trained: _Trained) -> dict[str, Array]:
     )
     for features, signal, rows in network.samples("test", int(trained.settings["test_samples"]), trained.draws):
         outputs, labels = to_numpy(multiply(features, fitted, xp)), to_numpy(network.target(signal))
-        cell = np.searchsorted(cells, to_numpy(trained.inputs.along(rows)) @ direction) - 1
+        cell = np.searchsorted(cells, to_numpy(trained.inputs.along(rows, xp)) @ direction) - 1
         inside = np.flatnonzero((cell >= 0) & (cell < len(kappa)))
         counts += np.bincount(cell[inside], minlength=len(kappa))
         for point, output in enumerate(outputs.T):
@@ -230,7 +230,7 @@ def _along(trained: _Trained) -> dict[str, Array]:
 def _leading_direction(trained: _Trained) -> Floats:
     """Return the unit vector (R,) along which the classes have moved most, its largest entry positive."""
     sizes = [block.stop - block.start for block in trained.blocks]
-    rows = to_numpy(trained.inputs.along(trained.network.weights))
+    rows = to_numpy(trained.inputs.along(trained.network.weights, trained.draws.xp))
     U = np.stack([np.sqrt(size) * rows[block].mean(axis=0) for size, block in zip(sizes, trained.blocks)])
     leading: Floats = np.linalg.svd(U)[2][0]
     return leading * np.sign(leading[np.argmax(np.abs(leading))])

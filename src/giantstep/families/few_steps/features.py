@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 from giantstep.families.few_steps.trajectory import (
+    TABLE_FROM,
     Classes,
     Directions,
     Network,
@@ -14,8 +16,11 @@ from giantstep.families.few_steps.trajectory import (
     independent_spread,
     scale_of,
     split_directions,
+    table_points,
     theta_root,
 )
+from giantstep.gaussian import Function
+from giantstep.gaussian.moments import Moments
 from giantstep.readout import Equations, Features, InputBulk, solve_signal
 from giantstep.readout.bulk import Bulk, Response
 from giantstep.readout.input_spread import InputSpread
@@ -37,7 +42,8 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
     s = scale_of(network, classes)
     basis = _basis(network, classes, leading)
     given = conditional_target(network, classes, basis)
-    moments = network.activation.moments(classes.U @ basis.learnt @ given.nodes.T, s[:, None])
+    A = classes.U @ basis.learnt @ given.nodes.T
+    moments = network.activation.moments(A, s[:, None]) if _isotropic(network) else _moments(network.activation, A, s)
     slope = moments.slope / s[:, None]  # D_1
     JU, Js = independent_spread(network, classes)
     h1, unit = given.h1.T, np.ones(len(s))
@@ -68,6 +74,19 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
         hh=given.square[None] + network.noise,
         kappa=given.nodes.T[None],
     )
+
+
+def _moments(activation: Function, A: Floats, s: Floats) -> Moments:
+    """Return the moments of the classes at A (k, N); at many nodes by a quintic spline through a table."""
+    if A.shape[1] <= TABLE_FROM:
+        return activation.moments(A, s[:, None])
+    columns = []
+    for a, scale in zip(A, s):
+        table = table_points(a, scale)
+        values = np.stack(activation.moments(table, np.full(len(table), scale)), axis=1)
+        columns.append(make_interp_spline(table, values, k=5)(a))
+    mean, slope, noise, curvature = np.moveaxis(np.stack(columns), 2, 0)
+    return Moments(mean, slope, np.maximum(noise, 0.0), curvature)
 
 
 def _isotropic(network: Network) -> bool:

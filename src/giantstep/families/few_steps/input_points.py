@@ -51,6 +51,16 @@ def check_batches(scenario: FewSteps, points: Points) -> None:
         )
 
 
+def check_split(scenario: FewSteps, points: Points, what: str) -> None:
+    """Refuse the theory of split classes where it says nothing."""
+    if scenario.inputs is None or scenario.target.directions > 1 or what != "errors":
+        raise bad_field(
+            "theory", "split", '"exact" where inputs are isotropic, of several directions, or what != "errors"'
+        )
+    if not np.isfinite(points["dim"]).all():
+        raise bad_field("theory", "split", '"exact" in the limit (it is a theory of a finite dim)')
+
+
 def rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
     """Warn where the corrections to the limit, which are of order 1/r_eff and 1/r_4, are not small."""
     inputs = scenario.inputs

@@ -12,7 +12,13 @@ from scipy.interpolate import CubicSpline
 
 from giantstep.errors import bad_field
 from giantstep.families.few_steps.features import describe_bulk, describe_features, floors
-from giantstep.families.few_steps.input_points import check_batches, input_law, input_spectrum, rank_warnings
+from giantstep.families.few_steps.input_points import (
+    check_batches,
+    check_split,
+    input_law,
+    input_spectrum,
+    rank_warnings,
+)
 from giantstep.families.few_steps.scenario import FewSteps
 from giantstep.families.few_steps.trajectory import (
     Classes,
@@ -21,6 +27,7 @@ from giantstep.families.few_steps.trajectory import (
     independent_spread,
     plant,
     scale_of,
+    split_classes,
     split_directions,
 )
 from giantstep.family import Answer
@@ -69,14 +76,19 @@ def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, 
     check_batches(scenario, points)
     warnings = _batch_warnings(points, settings.get("theory")) + rank_warnings(scenario, points)
     table = _Table(scenario, points, len(settings["time"]))
-    for group in _groups(scenario, points):
+    split = settings.get("theory") == "split"
+    if split:
+        check_split(scenario, points, what)
+    for group in _groups(scenario, points, split):
         _ANSWERS[what](table, group, settings)
         warnings += group.unlearnt()
     answer = table.answer()
     answer.coords |= {name: settings[name] for name in ("time", "x", "z", "kappa") if settings.get(name) is not None}
     answer.warnings = list(dict.fromkeys(warnings))
     finite = np.isfinite(points["batch_per_dim"])
-    answer.attrs["theory"] = "isotropic" if finite.all() else "exact and isotropic" if finite.any() else "exact"
+    answer.attrs["theory"] = (
+        "split" if split else "isotropic" if finite.all() else "exact and isotropic" if finite.any() else "exact"
+    )
     return answer
 
 
@@ -89,6 +101,10 @@ class _Group:
     index: Integers
     path: list[Classes]
     reason: str
+
+    def by_class(self, values: Floats) -> Floats:
+        """Sum values (B, k') of sub-classes over those of each class (B, k)."""
+        return values.reshape(len(values), len(self.scenario.second_layer.values), -1).sum(axis=2)
 
     def unlearnt(self) -> list[str]:
         """Say which directions of the target the last step has not found."""
@@ -104,7 +120,7 @@ class _Group:
         ]
 
 
-def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
+def _groups(scenario: FewSteps, points: Points, split: bool = False) -> Iterator[_Group]:
     """Yield the points that share their steps; the noise of the labels moves the steps of a finite batch only."""
     finite = np.isfinite(points["batch_per_dim"])
     columns = [points["batch_per_dim"], points["steps"], np.where(finite, points["noise"], 0.0)]
@@ -130,6 +146,8 @@ def _groups(scenario: FewSteps, points: Points) -> Iterator[_Group]:
         if scenario.has_shifts:
             bulk = np.array(scenario.planted.bulk or np.ones(len(pi)))
             start = plant(network, np.asarray(scenario.planted.shifts), bulk)
+        if split:
+            network, start = split_classes(network, float(points["dim"][b]))
         path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
         yield _Group(scenario, network, np.flatnonzero(which.reshape(-1) == number), path, reason)
 
@@ -220,9 +238,9 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
             "train_error": errors.train,
             "objective": errors.objective,
             "norm": errors.norm,
-            "Q2": errors.Q2,
-            "theta": errors.theta,
-            "V2": first.response.R / (equations.width * equations.b)[:, None],
+            "Q2": group.by_class(errors.Q2),
+            "theta": group.by_class(errors.theta),
+            "V2": group.by_class(first.response.R / (equations.width * equations.b)[:, None]),
             "identity": errors.identity,
             "all_data_error": all_data[which.reshape(-1)],
             "floor": np.full(len(index), floor),

@@ -184,6 +184,7 @@ class FewSteps(Scenario):
     theories: ClassVar[Mapping[str, str]] = {
         "exact": "the exact limit of steps on large batches",
         "isotropic": "the noise of a finite batch as isotropic noise of every row: an approximation",
+        "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
     }
     papers: ClassVar[tuple[str, ...]] = (
         "giantstep2026steps",

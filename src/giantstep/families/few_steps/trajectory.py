@@ -29,11 +29,13 @@ MOST_LEARNT = 3
 """Learnt directions over which product rules are affordable."""
 FEW_AXES = 12
 """Coordinates up to which learnt directions are chosen near the axes."""
+SPLIT_NODES = {1: 7, 2: 5}
+"""Sub-classes of each class, for one class and for more."""
 TOO_MANY = f"more than {MOST_LEARNT} learnt directions: a product rule over them would be too large"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
 CANCELS = "the step cancels the initial weights of a class (s = 0)"
 _TABLE_STEP = 0.02
-_TABLE_FROM = 6_000
+TABLE_FROM = 6_000
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,29 @@ def start(network: Network) -> Classes:
     Js[:, 0] = 0.5
     B = np.ones((k, K))
     return Classes(np.zeros((k, R)), B, JU, np.zeros((k, K, R + 1)), Js, inputs.frame, (B,))
+
+
+def split_classes(network: Network, dim: float) -> tuple[Network, Classes]:
+    """Return the network with sub-classes along the leading channel, and its start: structured_inputs (8.2).
+
+    What is linear in the channel n = L^1/2 V^T of one target direction at an infinite dimension is followed at the
+    nodes of a Gauss-Hermite rule at a finite one: n.eps = x_l, so that U starts at L^1/2 n x_l/sqrt(d).
+    """
+    from giantstep.gaussian.grids import hermite_rule
+
+    nodes, weights = hermite_rule(SPLIT_NODES[min(len(network.pi), 2)])
+    finer = replace(
+        network,
+        zeta=np.repeat(network.zeta, len(nodes)),
+        pi=(network.pi[:, None] * weights / weights.sum()).reshape(-1),
+    )
+    classes, root = start(finer), np.sqrt(network.inputs.coordinate_eigenvalues)
+    n = root * network.inputs.frame[0]
+    n /= np.linalg.norm(n)
+    U = np.tile(nodes, len(network.pi))[:, None] * (root * n) / np.sqrt(dim)
+    JU = classes.JU.copy()
+    JU[:, :, 1:] -= np.outer(root * n, n)
+    return finer, replace(classes, U=U, JU=JU)
 
 
 def plant(network: Network, shifts: Floats, bulk: Floats) -> Classes:
@@ -191,14 +216,19 @@ def conditional_target(network: Network, classes: Classes, basis: Directions) ->
     return condition(network.target, learnt, rest, 1 / max(steepness, 1e-3), network.fineness)
 
 
+def table_points(A: Floats, s: float) -> Floats:
+    """Return the points of a table from which functions of A that are smooth on the scale s are interpolated."""
+    step = _TABLE_STEP * min(1.0, abs(s))
+    return np.arange(A.min() - 5 * step, A.max() + 6 * step, step)
+
+
 def class_derivatives(activation: Function, A: Floats, s: float) -> Floats:
     """Return D_0..D_4 (5, N) at the points A of one class; many points by a quintic spline through a table."""
-    if len(A) <= _TABLE_FROM:
+    if len(A) <= TABLE_FROM:
         return smoothed_derivatives(activation, A, s)
     from scipy.interpolate import make_interp_spline
 
-    step = _TABLE_STEP * min(1.0, abs(s))
-    table = np.arange(A.min() - 5 * step, A.max() + 6 * step, step)
+    table = table_points(A, s)
     return make_interp_spline(table, smoothed_derivatives(activation, table, s), k=5, axis=1)(A)
 
 

@@ -58,17 +58,18 @@ class Whitened:
         """R, the coordinates of the target's invariant space."""
         return len(self.axes)
 
-    def along(self, rows: DeviceArray) -> DeviceArray:
+    def along(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return the coordinates of rows or inputs (m, d) in the target's invariant space (m, R)."""
-        return rows[:, : self.coordinates] if self.frame is None else rows[:, self.axes]
+        return rows[:, : self.coordinates] if self.frame is None else rows[:, xp.asarray(self.axes)]
 
     def signal(self, rows: DeviceArray, xp: Any) -> DeviceArray:
         """Return (z_1..z_r) of whitened inputs, or the overlaps of whitened rows with the targets (m, r)."""
-        return self.along(rows) if self.frame is None else self.along(rows) @ xp.asarray(self.frame.T)
+        along = self.along(rows, xp)
+        return along if self.frame is None else along @ xp.asarray(self.frame.T)
 
     def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
         """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
         if self.frame is None:
             rows[:, : self.coordinates] += overlaps
         else:
-            rows[:, self.axes] += overlaps @ xp.asarray(self.frame)
+            rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)
