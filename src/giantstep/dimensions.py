@@ -53,6 +53,7 @@ _KNOWN = {
         Dimension("cluster", "entries"),
         Dimension("branch", "entries"),
         Dimension("outlier", "entries"),
+        Dimension("gap", "entries"),
         Dimension("spike"),
         Dimension("degree"),
         Dimension("kappa"),

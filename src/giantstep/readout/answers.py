@@ -9,35 +9,39 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.gaussian import Function
-from giantstep.readout.outliers import OUTLIER_ROOM, find_outliers
+from giantstep.readout.outliers import OUTLIER_ROOM, find_outliers, find_outliers_inside
 from giantstep.readout.spectrum import Spectrum, bulk_law, is_physical
 from giantstep.types import Array, Floats
 
 MASS_TOLERANCE = 0.02
 """How far the mass of a law may be from one; a density that diverges at 0 leaves a little below the finest panel."""
 CELLS = 120
+GAP_ROOM = 4
+"""Gaps that an answer has room for, the widest."""
 UNBOUNDED = "The bulk has no upper edge: the activation's slope or the batch's residuals are unbounded."
+
+
+def list_numbers(value: Any, kind: type) -> Array:
+    """Return a list of numbers as an array; an empty one where it is none."""
+    try:
+        numbers: Array = np.atleast_1d(np.asarray(value, dtype=kind))
+    except (TypeError, ValueError):
+        return np.empty(0, kind)
+    return numbers if numbers.ndim == 1 and np.all(np.isfinite(numbers)) else np.empty(0, kind)
 
 
 def check_x(x: Any) -> Floats:
     """Return the checked abscissae of a density."""
-    try:
-        values = np.asarray(x, dtype=float)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    fine = values.ndim == 1 and values.size and np.all(np.isfinite(values) & (values > 0))
-    if not fine or np.any(np.diff(values) <= 0):
+    values = list_numbers(x, float)
+    if np.ndim(x) == 0 or not values.size or np.any(values <= 0) or np.any(np.diff(values) <= 0):
         raise bad_field("x", x, "an increasing list of positive numbers")
     return values
 
 
 def check_z(z: Any) -> Array:
     """Return the checked points of a resolvent."""
-    try:
-        values = np.atleast_1d(np.asarray(z, dtype=complex))
-    except (TypeError, ValueError):
-        values = np.empty(0, complex)
-    if z is None or values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
+    values = list_numbers(z, complex)
+    if z is None or not values.size:
         raise bad_field("z", z, "a list of complex numbers off the positive real axis")
     if np.any((values.imag == 0) & (values.real >= 0)):
         raise bad_field("z", values[(values.imag == 0) & (values.real >= 0)][0], "off the positive real axis")
@@ -72,13 +76,17 @@ class SpectrumRow(NamedTuple):
 
 
 def describe_spectrum(spectrum: Spectrum, x: Floats, dim: float, unit: float = 1.0) -> SpectrumRow:
-    """Return density and distribution at x (in multiples of `unit`), edges, atom, mean and outliers of one point."""
+    """Return density and distribution at x (in multiples of `unit`), edges, gaps, atom, mean, outliers of one point."""
     law = bulk_law(spectrum)
     density, first = spectrum.density(unit * x)
     outside = (unit * x > law.upper) | (unit * x < law.lower)
-    outliers = np.full(OUTLIER_ROOM, np.nan)
-    above = find_outliers(spectrum, law.upper, dim)
-    outliers[: len(above)] = above / unit
+    for low, high in law.gaps:
+        outside |= (unit * x > low) & (unit * x < high)
+    inside = [find_outliers_inside(spectrum, gap, dim) for gap in reversed(law.gaps)]
+    outliers = np.concatenate([find_outliers(spectrum, law.upper, dim), *inside])[:OUTLIER_ROOM]
+    gaps = np.full((2, GAP_ROOM), np.nan)
+    for position, gap in enumerate(sorted(sorted(law.gaps, key=lambda gap: gap[0] - gap[1])[:GAP_ROOM])):
+        gaps[:, position] = gap
     values = {
         "density": unit * np.where(outside, 0.0, density),
         "cdf": law.cdf(unit * x),
@@ -86,7 +94,9 @@ def describe_spectrum(spectrum: Spectrum, x: Floats, dim: float, unit: float = 1
         "upper_edge": law.upper / unit,
         "atom": law.atom,
         "mean_eigenvalue": spectrum.mean / unit,
-        "outliers": outliers,
+        "outliers": np.append(outliers / unit, np.full(OUTLIER_ROOM - len(outliers), np.nan)),
+        "gap_lower": gaps[0] / unit,
+        "gap_upper": gaps[1] / unit,
     }
     status = ""
     mass = law.panels.integral(law.on_panels)

@@ -10,6 +10,7 @@ from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import RealSolver, Spectrum
 from giantstep.types import Array
 
+GAP_POINTS = 33
 OUTLIER_ROOM = 8
 """Eigenvalues above the bulk that an answer has room for."""
 
@@ -38,6 +39,27 @@ def find_outliers(spectrum: Spectrum, edge: float, dim: float) -> Array:
     return np.concatenate([np.full(growing, np.inf), np.sort(outliers)[::-1]])[:OUTLIER_ROOM]
 
 
+def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: float) -> Array:
+    """Return the eigenvalues in a gap of the bulk, largest first: where one of the spikes' eigenvalues is -sign R."""
+    from scipy.optimize import brentq
+
+    low, high = gap
+    margin = max(spectrum.equations.bulk.edge_margin, 1e-3) * (high - low)
+    z = np.linspace(low + margin, high - margin, GAP_POINTS)
+    middle = GAP_POINTS // 2
+    solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=None)
+    solver.begin(spectrum.density(z[middle : middle + 1])[1])
+    spikes = _Spikes(spectrum, solver, dim)
+    outward = (*range(middle, GAP_POINTS), *range(middle - 1, -1, -1))
+    balances = np.stack([row for _, row in sorted((index, spikes.balance(z[index])) for index in outward)])
+    changes = np.argwhere(np.sign(balances[:-1]) * np.sign(balances[1:]) < 0)
+    roots = [
+        brentq(lambda at, rank=rank: spikes.balance(at)[rank], z[left], z[left + 1], xtol=1e-12 * high)
+        for left, rank in changes
+    ]
+    return np.sort(roots)[::-1]
+
+
 class _Spikes:
     """Eigenvalues of the spike matrix at real z above the edge; an outlier sits where one of them crosses 1."""
 
@@ -51,6 +73,12 @@ class _Spikes:
         """Return by how much the eigenvalue number `rank` exceeds 1."""
         return float(self(z)[rank]) - 1
 
+    def balance(self, z: float) -> Array:
+        """Return the eigenvalues plus the sign of R: one of them vanishes at an outlier. NaN where R has no sign."""
+        first = self.solver.at(z)
+        sign = np.nan if first is None else np.sign(first.response.R).mean()
+        return self(z) + (sign if abs(sign) == 1 else np.nan)
+
     def __call__(self, z: float) -> Array:
         """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first.
 
@@ -60,7 +88,8 @@ class _Spikes:
         features = self.spectrum.equations.features
         k = len(features.pi)
         if first is None:
-            return np.full(2 * k + features.T0.shape[1], np.nan)
+            means = k if np.isfinite(self.dim) else 0
+            return np.full(means + features.T0.shape[1], np.nan)
         if not any(known == z for known, _ in self.solver.solved):
             self.solver.solved.append((z, first))
         response, weights = first.response, first.node_weights[0]

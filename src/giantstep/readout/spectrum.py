@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.readout.bulk import Response
 from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
 from giantstep.spectra import Panels, bulk_panels, march_to_edge
 from giantstep.types import Array, Booleans, Floats, Integers
@@ -23,6 +24,8 @@ COARSE = 8
 ROUGH = 1e-5
 """Mass that a panel of the density may misplace before it is halved."""
 MAX_REFINEMENTS = 16
+FINEST = 1e-3
+"""Part of the largest x below which the density is not refined: each node of kappa may be a bulk of its own there."""
 DARK = 1e-4
 """x density(x) below which a scan takes x to be outside the bulk."""
 TRUSTED_MARGIN = 1e-4
@@ -144,27 +147,33 @@ class Spectrum:
         return np.nan if edge is None else edge
 
     def _end_by_density(self, top: float) -> float:
-        """Return the largest x with a density, where a march on the real axis can go astray.
+        """Return the largest x with a density, where a march on the real axis can go astray."""
+        x = top * np.geomspace(1e-4, 1, 41)
+        lit = np.flatnonzero(self._is_lit(x))
+        if not lit.size or lit[-1] == len(x) - 1:
+            return float(np.nan)
+        return self.edge_between(x[lit[-1]], x[lit[-1] + 1])
 
-        The end is enclosed, then the zero of density^2, a smooth function of x below it, is extrapolated.
+    def _is_lit(self, x: Floats) -> Booleans:
+        """Tell where the bulk has a density."""
+        return np.nan_to_num(self.density(x)[0]) * x > DARK
+
+    def edge_between(self, inside: float, outside: float) -> float:
+        """Return the edge between a point inside the bulk and one outside.
+
+        The edge is enclosed, then the zero of density^2, a smooth function of x inside, is extrapolated.
         """
         from scipy.interpolate import BarycentricInterpolator
 
-        x = top * np.geomspace(1e-4, 1, 41)
-        while True:
-            density, _ = self.density(x)
-            lit = np.flatnonzero(np.nan_to_num(density) * x > DARK)
-            if not lit.size or lit[-1] == len(x) - 1:
-                return float(np.nan)
-            inside, outside = x[lit[-1]], x[lit[-1] + 1]
-            if outside - inside < 1e-4 * outside:
-                break
+        while abs(outside - inside) > 1e-4 * outside:
             x = np.linspace(inside, outside, 9)
-        x = inside * (1 - np.array([16.0, 12.0, 8.0, 4.0, 2.0]) * 1e-4)
+            last = np.flatnonzero(np.append(self._is_lit(x[1:-1]), False) == 0)[0]
+            inside, outside = x[last], x[last + 1]
+        x = inside + np.copysign(inside, inside - outside) * np.array([16.0, 12.0, 8.0, 4.0, 2.0]) * 1e-4
         density, _ = self.density(x)
         square = density**2
-        end = float(BarycentricInterpolator(square, x)(0.0)) if (np.diff(square) < 0).all() else np.nan
-        return end if abs(end - inside) < 2 * (outside - inside) else float(outside)
+        edge = float(BarycentricInterpolator(square, x)(0.0)) if (np.diff(square) < 0).all() else np.nan
+        return edge if abs(edge - inside) < 2 * abs(outside - inside) else float(outside)
 
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
@@ -186,20 +195,10 @@ class Spectrum:
         return edge
 
     def _scan_lower_edge(self) -> float:
-        """Return where the density switches on, to about 1e-6 relative, by scanning it."""
+        """Return where the density switches on, by scanning it."""
         x = self.mean * np.geomspace(1e-6, 1, 61)
-        density, _ = self.density(x)
-        lit = np.flatnonzero(np.nan_to_num(density) * x > DARK)
-        if not lit.size or lit[0] == 0:
-            return 0.0
-        low, high = x[lit[0] - 1], x[lit[0]]
-        while high / low > 1 + 1e-6:
-            middle = np.sqrt(low * high)
-            if float(self.density(np.array([middle]))[0][0]) * middle > DARK:
-                high = middle
-            else:
-                low = middle
-        return float(high)
+        lit = np.flatnonzero(self._is_lit(x))
+        return 0.0 if not lit.size or lit[0] == 0 else self.edge_between(x[lit[0]], x[lit[0] - 1])
 
     def atom(self) -> float:
         """Return the fraction of zero eigenvalues: lim -z m(z) as z -> 0."""
@@ -238,11 +237,24 @@ def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Intege
 
 
 class RealSolver:
-    """Solves at real z outside the bulk, each time from the nearest solution so far; returns the stability."""
+    """Solves at real z outside the bulk, each time from the nearest solution so far; returns the stability.
 
-    def __init__(self, spectrum: Spectrum, pair: Callable[[float], tuple[float, float]], sign: int) -> None:
+    `sign` is that of R on the branch, with 1 + V > 0; None: any, inside a gap.
+    """
+
+    def __init__(self, spectrum: Spectrum, pair: Callable[[float], tuple[float, float]], sign: int | None) -> None:
         self.spectrum, self.pair, self.sign = spectrum, pair, sign
         self.solved: list[tuple[float, FirstOrder]] = []
+
+    def begin(self, near_axis: FirstOrder) -> None:
+        """Start from a solution just above the real axis, where there is no density."""
+        equations = near_axis.equations
+        real = dataclasses.replace(equations, a=equations.a.real)
+        response = near_axis.response
+        parts = (response.R, response.S, response.g, response.Vh1, response.D, response.block_width)
+        response = Response(*(np.real(part) for part in parts))
+        first = dataclasses.replace(near_axis, equations=real, V=near_axis.V.real, response=response)
+        self.solved.append((float(-real.a[0]), first))
 
     def at(self, z: float) -> FirstOrder | None:
         """Return the solution at z on the branch of the solutions so far, or None."""
@@ -253,7 +265,7 @@ class RealSolver:
             first = solve_first_order(equations, near, probe=True)
         else:
             first = solve_first_order(equations)
-        proper = np.all(first.denominator > 0) and np.all(np.sign(first.response.R) == self.sign)
+        proper = self.sign is None or np.all(first.denominator > 0) and np.all(np.sign(first.response.R) == self.sign)
         if first.residual[0] > 1e-9 or not proper:
             return None
         return first
@@ -278,6 +290,8 @@ class Law:
     atom: float
     panels: Panels
     on_panels: Array
+    gaps: list[tuple[float, float]]
+    """Intervals between the edges in which there is no density."""
     residual: float
     iterations: int
 
@@ -300,7 +314,7 @@ def bulk_law(spectrum: Spectrum) -> Law:
         values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
         residual = max(residual, float(np.max(first.residual)))
         iterations = max(iterations, int(np.max(first.iterations)))
-        rough = (panels.roughness(values) > ROUGH) & (panels.right > 1e-3 * reach)
+        rough = (panels.roughness(values) > ROUGH) & (panels.right > FINEST * reach)
         if not rough.any():
             break
         panels, origin = panels.split(rough)
@@ -309,7 +323,20 @@ def bulk_law(spectrum: Spectrum) -> Law:
     else:
         density, _ = spectrum.density(panels.nodes[fresh].ravel())
         values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
-    return Law(lower, upper, atom, panels, values, residual, iterations)
+    seen = panels.nodes.ravel() > FINEST * reach
+    gaps = find_gaps(spectrum, panels.nodes.ravel()[seen], values.ravel()[seen])
+    return Law(lower, upper, atom, panels, values, gaps, residual, iterations)
+
+
+def find_gaps(spectrum: Spectrum, x: Floats, density: Floats) -> list[tuple[float, float]]:
+    """Return the gaps between stretches of x with a density; those too narrow for two nodes are not seen."""
+    lit = np.flatnonzero(density * x > DARK)
+    breaks = np.flatnonzero(np.diff(lit) > 2)
+    pairs = [(lit[index], lit[index + 1]) for index in breaks]
+    return [
+        (spectrum.edge_between(x[left], x[left + 1]), spectrum.edge_between(x[right], x[right - 1]))
+        for left, right in pairs
+    ]
 
 
 def _far_quantile(spectrum: Spectrum) -> float:

@@ -299,3 +299,36 @@ def test_hard_corners(activation: str, u: float, ratio: float, width: float) -> 
     assert np.all(np.isfinite(density)) and np.all(density >= 0)
     assert np.all(np.diff(cdf) >= -1e-6) and cdf[0] >= 0 and cdf[-1] <= 1 + 1e-6
     assert 0 <= answer.values["lower_edge"][0] < answer.values["upper_edge"][0]
+
+
+# --- gaps, and eigenvalues in them ----------------------------------------------------------------------------
+
+
+def test_a_gap_and_the_eigenvalue_inside_it():
+    """With p = 10 d the linear part of the features stands apart, and the learnt direction between both.
+
+    Networks of d = 120: one eigenvalue in the gap, the limit within 4 standard errors and 1%; no other within 2% of
+    the edges. A search above the bulk only would see nothing of this.
+    """
+    scenario = scenario_of("relu", 1.0, 5.0, 10.0)
+    limit = gs.predict(scenario, what="spectrum", dim=120, x=[3.0, 10.0])
+    lower, upper = float(limit.gap_lower[0]), float(limit.gap_upper[0])
+    assert np.isnan(limit.gap_lower[1:]).all() and lower < 1 < 7 < upper
+    assert float(limit.density[0]) == 0.0 and float(limit.density[1]) > 0.01
+    rng, inside = np.random.default_rng(4), []
+    for _ in range(6):
+        rows = rng.normal(size=(1200, 120))
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        rows[:, 0] += 1.0
+        features = np.maximum(rng.normal(size=(6000, 120)) @ rows.T, 0.0)
+        eigenvalues = np.linalg.eigvalsh(features.T @ features / 1200)
+        found = eigenvalues[(eigenvalues > 1.02 * lower) & (eigenvalues < 0.98 * upper)]
+        assert len(found) == 1
+        inside.append(found[0])
+    error = np.std(inside, ddof=1) / np.sqrt(len(inside))
+    assert abs(np.mean(inside) - float(limit.outliers[1])) < 4 * error + 0.01 * np.mean(inside)
+
+
+def test_ordinary_bulks_have_no_gap():
+    limit = gs.predict(scenario_of("relu", 1.0, 1.5, 1.2), what="spectrum", x=[0.5, 1.0])
+    assert np.isnan(limit.gap_lower).all() and np.isnan(limit.gap_upper).all()

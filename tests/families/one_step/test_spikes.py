@@ -245,3 +245,26 @@ def test_bad_settings_are_refused():
     for degree in ([0.5], [1, 1], [8], [-1]):
         with pytest.raises(gs.InputError, match="degree"):
             gs.predict(features_scenario(), what="spikes", dim=500, degree=degree)
+
+
+def test_a_singular_value_below_the_bulk():
+    """A step against the network's own output shortens W^T a: an outlier at the bottom, with its vectors.
+
+    8 networks of d = 400, 4 standard errors and 2% (1/d); without the outlier the value would be the edge, 0.5.
+    """
+    scenario = gs.OneStep(
+        activation="relu(z) - 1/sqrt(2*pi)",
+        target="0.3*z",
+        width_per_dim=0.25,
+        samples_per_dim=1.0,
+        ridge=0.1,
+        second_layer=gs.Vocabulary([1, -1]),
+        step=gs.SmallStep(3.0, batch_per_dim=100, update="rank-one", initial_output=1),
+    )
+    limit = gs.predict(scenario, what="weights")
+    measured = gs.simulate(scenario, what="weights", dim=400, trials=8, seed=3, progress=False)
+    assert float(limit.bottom_singular_value) == pytest.approx(0.42427809, abs=1e-8)
+    assert float(limit.bulk_lower) == 0.5 and float(limit.top_singular_value) == 1.5
+    for name in ("bottom_singular_value", "bottom_left_alignment", "bottom_right_alignment"):
+        bound = 4 * float(measured[f"{name}_stderr"]) + 0.02 * float(limit[name])
+        assert abs(float(measured[name]) - float(limit[name])) < bound, name

@@ -110,7 +110,17 @@ _SPECTRUM = (
     Variable("lower_edge", ("time",), "x_-", "lower edge of the bulk (nonzero eigenvalues)", compared=False),
     Variable("upper_edge", ("time",), "x_+", "upper edge of the bulk", compared=False),
     Variable("atom", ("time",), "mass at 0", "fraction of eigenvalues that are zero"),
-    Variable("outliers", ("time", "outlier"), "z_j", "eigenvalues above the bulk, largest first", compared=False),
+    Variable(
+        "outliers",
+        ("time", "outlier"),
+        "z_j",
+        "eigenvalues above the bulk, largest first; in the limit then those in gaps",
+        compared=False,
+    ),
+    Variable(
+        "gap_lower", ("time", "gap"), "g_-", "where a gap inside the bulk begins", engines=("limit",), compared=False
+    ),
+    Variable("gap_upper", ("time", "gap"), "g_+", "where it ends", engines=("limit",), compared=False),
 )
 _RESOLVENT = (
     Variable("m_real", ("time", "z"), "Re m(z)", "Stieltjes transform tr(Phi^T Phi/p - z)^-1/p, real part"),

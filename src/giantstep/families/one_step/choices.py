@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.answers.spectrum import list_spectra
+from giantstep.families.one_step.answers.spectrum import list_spectra, unit_of
 from giantstep.families.one_step.answers.spikes import DEGREES, HIGHEST_DEGREE
 from giantstep.families.one_step.features import at_finite_size
 from giantstep.families.one_step.model import BOUND
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.readout import find_outliers
-from giantstep.types import Array, Floats, Integers, Points
+from giantstep.readout.answers import check_x, check_z, choose_x, list_numbers
+from giantstep.types import Floats, Integers, Points
 
-CELLS = 120
 _COUNTED: dict[Any, Integers] = {}
 
 
@@ -28,9 +28,9 @@ def make_choices(scenario: OneStep, points: Points, what: str, settings: Mapping
     """Return the settings of a question, checked, with what was left open filled in."""
     if what == "spectrum":
         x = settings.get("x")
-        return {**settings, "x": _cells(scenario, points, settings) if x is None else _check_x(x)}
+        return {**settings, "x": _cells(scenario, points, settings) if x is None else check_x(x)}
     if what == "resolvent":
-        return {**settings, "z": _check_z(settings.get("z"))}
+        return {**settings, "z": check_z(settings.get("z"))}
     if what == "along":
         return {**settings, "kappa": check_kappa(settings.get("kappa"))}
     if what == "spikes":
@@ -39,40 +39,10 @@ def make_choices(scenario: OneStep, points: Points, what: str, settings: Mapping
 
 
 def _cells(scenario: OneStep, points: Points, settings: Mapping[str, Any]) -> Floats:
-    """Return the middles of 120 cells of equal width, from 0 to beyond the largest upper edge of the grid."""
+    """Return cells that reach beyond the largest upper edge of the grid."""
     models, _ = scenario.step.choose_theory(scenario, points, settings.get("theory"))
-    reach = []
-    for _, spectrum, _ in list_spectra(scenario, at_finite_size(points), models):
-        edge = spectrum.upper_edge()
-        edge = edge if np.isfinite(edge) else 6 * spectrum.mean * (1 + 1 / np.sqrt(spectrum.ratio)) ** 2
-        reach.append(edge / (spectrum.ratio if settings.get("normalisation") == "n" else 1.0))
-    return (np.arange(CELLS, dtype=np.float64) + 0.5) * (1.08 * max(reach) / CELLS)
-
-
-def _numbers(value: Any, kind: type) -> Array:
-    """Return a list of numbers as an array; an empty one where it is none."""
-    try:
-        numbers: Array = np.atleast_1d(np.asarray(value, dtype=kind))
-    except (TypeError, ValueError):
-        return np.empty(0, kind)
-    return numbers if numbers.ndim == 1 and np.all(np.isfinite(numbers)) else np.empty(0, kind)
-
-
-def _check_x(x: Any) -> Floats:
-    values = _numbers(x, float)
-    if np.ndim(x) == 0 or not values.size or np.any(values <= 0) or np.any(np.diff(values) <= 0):
-        raise bad_field("x", x, "an increasing list of positive numbers")
-    return values
-
-
-def _check_z(z: Any) -> Array:
-    values = _numbers(z, complex)
-    if z is None or not values.size:
-        raise bad_field("z", z, "a list of complex numbers off the positive real axis")
-    inside = (values.imag == 0) & (values.real >= 0)
-    if inside.any():
-        raise bad_field("z", values[inside][0], "off the positive real axis")
-    return values
+    spectra = (spectrum for _, spectrum, _ in list_spectra(scenario, at_finite_size(points), models))
+    return choose_x((spectrum, unit_of(spectrum, settings)) for spectrum in spectra)
 
 
 def check_kappa(kappa: Any) -> Floats:
@@ -94,7 +64,7 @@ def check_degrees(degree: Any) -> Integers:
     """Return the degrees asked for, or 0 to 4."""
     if degree is None:
         return DEGREES
-    values = _numbers(degree, float)
+    values = list_numbers(degree, float)
     whole = bool(values.size) and bool(np.all(values == np.rint(values)))
     if not whole or values.min() < 0 or values.max() > HIGHEST_DEGREE or np.any(np.diff(values) <= 0):
         raise bad_field("degree", degree, f"an increasing list of whole numbers from 0 to {HIGHEST_DEGREE}")

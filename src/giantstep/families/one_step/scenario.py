@@ -104,9 +104,11 @@ _SPECTRUM = (
         "outliers",
         ("outlier",),
         "z_j",
-        "eigenvalues above the bulk, largest first (inf: grows with the dimension)",
+        "eigenvalues above the bulk, largest first (inf: grows with the dimension), in the limit then those in gaps",
         compared=False,
     ),
+    Variable("gap_lower", ("gap",), "g_-", "where a gap inside the bulk begins", engines=("limit",), compared=False),
+    Variable("gap_upper", ("gap",), "g_+", "where it ends", engines=("limit",), compared=False),
 )
 _RESOLVENT = (
     Variable("m_real", ("z",), "Re m(z)", "Stieltjes transform tr(Phi^T Phi/p - z)^-1/p, real part"),
@@ -136,6 +138,18 @@ _WEIGHTS = (
         (),
         "(v.w*)^2",
         "squared cosine of its right vector and the target direction (limit: NaN without an outlier)",
+    ),
+    Variable(
+        "bottom_singular_value",
+        (),
+        "s_min(W)",
+        "smallest of the min(p, d) singular values; the edge without an outlier at the bottom",
+    ),
+    Variable(
+        "bottom_left_alignment", (), "(u_min.a)^2/|a|^2", "squared cosine of its left vector and the second layer"
+    ),
+    Variable(
+        "bottom_right_alignment", (), "(v_min.w*)^2", "squared cosine of its right vector and the target direction"
     ),
     Variable("bulk_lower", (), "|1 - sqrt(p/d)|", "lower edge of the singular values", engines=("limit",)),
     Variable("bulk_upper", (), "1 + sqrt(p/d)", "upper edge of the singular values", engines=("limit",)),

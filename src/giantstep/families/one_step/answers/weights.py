@@ -11,7 +11,7 @@ it at the top where ell > 1 + sqrt(c) (Baik, Ben Arous, Peche), and then, step_s
     s^2 = ell + c ell/(ell - 1),   (left . a)^2/|a|^2 = (1 - c/(ell - 1)^2)/(1 + c/(ell - 1)),
     (right . w*)^2 = (eta c1 g1)^2/ell (1 - c/(ell - 1)^2).
 
-With f0 = 1 and c < 1 one may leave it at the bottom, where ell < 1 - sqrt(c); that one is not reported.
+With f0 = 1 and c < 1 one leaves it at the bottom where ell < 1 - sqrt(c), with the same formulas.
 """
 
 from __future__ import annotations
@@ -50,21 +50,25 @@ def answer_weights(step: WeakStep, scenario: OneStep, points: Points, settings: 
     length = g1**2 + residual_power(scenario, points) / points["step.batch_per_dim"]
     c = points["width_per_dim"]
     ell = (1 - points["step.initial_output"] * eta * c1**2) ** 2 + (eta * c1) ** 2 * length
-    upper, threshold = 1 + np.sqrt(c), 1 + np.sqrt(c)
-    outlier = ell > threshold
+    root = np.sqrt(c)
+    top, bottom = ell > 1 + root, ell < 1 - root
+    outlier = top | bottom
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.where(outlier, 1 - c / (ell - 1) ** 2, np.nan)
-        top = np.where(outlier, np.sqrt(ell + c * ell / (ell - 1)), upper)
+        value = np.sqrt(ell + c * ell / (ell - 1))
         left = kept / (1 + c / (ell - 1))
         right = (eta * c1 * g1) ** 2 / ell * kept
     values = {
-        "top_singular_value": top,
-        "left_alignment": left,
-        "right_alignment": right,
-        "bulk_lower": np.abs(1 - np.sqrt(c)),
-        "bulk_upper": upper,
+        "top_singular_value": np.where(top, value, 1 + root),
+        "left_alignment": np.where(top, left, np.nan),
+        "right_alignment": np.where(top, right, np.nan),
+        "bottom_singular_value": np.where(bottom, value, np.abs(1 - root)),
+        "bottom_left_alignment": np.where(bottom, left, np.nan),
+        "bottom_right_alignment": np.where(bottom, right, np.nan),
+        "bulk_lower": np.abs(1 - root),
+        "bulk_upper": 1 + root,
         "spike_strength": ell,
-        "threshold": threshold,
+        "threshold": 1 + root,
     }
     count = len(c)
     solved = np.full(count, "", dtype="U1")

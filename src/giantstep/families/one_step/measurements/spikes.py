@@ -15,27 +15,27 @@ from giantstep.types import DeviceArray, Floats, Integers
 
 
 def measure_weights(trained: Trained, draws: Draws) -> dict[str, Floats]:
-    """Return the largest singular value of the weights and where its vectors point, the same for all points.
+    """Return the largest and the smallest singular value of the weights and where their vectors point.
 
-    The target direction is e_1; the singular vectors are those of the largest singular value, inside the bulk or not.
+    They are the same for all points. The target direction is e_1; the vectors are those of the extreme singular values,
+    inside the bulk or not.
     """
     xp, weights, second_layer = draws.xp, trained.network.weights, trained.second_layer
     p, d = weights.shape
     if p <= d:
-        powers, vectors = leading_eigenvectors(outer_gram(weights, xp), 1, xp)
-        left = vectors[:, 0]
-        right = left @ weights
+        gram = outer_gram(weights, xp)
     else:
         gram = xp.zeros((d, d), order="F")
         add_gram(gram, weights, xp)
-        powers, vectors = leading_eigenvectors(gram, 1, xp)
-        right = vectors[:, 0]
-        left = weights @ right
-    values = {
-        "top_singular_value": float(powers[0]) ** 0.5,
-        "left_alignment": float((left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))),
-        "right_alignment": float(right[0] ** 2 / (right @ right)),
-    }
+    values = {}
+    for end, sign in (("top", 1.0), ("bottom", -1.0)):
+        powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
+        left, right = (vectors[:, 0], vectors[:, 0] @ weights) if p <= d else (weights @ vectors[:, 0], vectors[:, 0])
+        prefix = "" if end == "top" else "bottom_"
+        values[f"{end}_singular_value"] = max(0.0, sign * float(powers[0])) ** 0.5
+        squared_left = (left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))
+        values[f"{prefix}left_alignment"] = float(squared_left)
+        values[f"{prefix}right_alignment"] = float(right[0] ** 2 / (right @ right))
     return {name: np.full(len(trained.samples), value) for name, value in values.items()}
 
 
