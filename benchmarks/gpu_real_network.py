@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_real_network.py speed OUT      # learning curves at p = 16384 against the float64 GEMM ceiling
     python benchmarks/gpu_real_network.py check OUT      # the same draws on CPU and GPU give the same numbers
-    python benchmarks/gpu_real_network.py data OUT       # the real network over batch_per_dim, stored as CSV
+    python benchmarks/gpu_real_network.py data OUT [NETWORK...]   # real networks over batch_per_dim, stored as CSV
 
 Needs CuPy and a CUDA device. The committed output is benchmarks/results/; the figure `finite-batch` draws the data.
 """
@@ -20,6 +20,7 @@ import giantstep as gs
 from giantstep.families.one_step.network import count_samples, draw_network
 from giantstep.lab import Draws, accumulate, synchronize
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, STORED_SEED, TRIALS
+from giantstep.papers.giantstep2026batch import NEW_NETWORKS
 
 VOCABULARIES = {
     1: gs.Vocabulary([1.0]),
@@ -143,8 +144,10 @@ def data(out: Path) -> None:
     rows = [
         "network,dim,batch_per_dim,trials,test_error,test_error_stderr,train_error,train_error_stderr,norm,norm_stderr"
     ]
-    for name, s in NETWORKS.items():
+    for name in sys.argv[3:] or [*NETWORKS, *NEW_NETWORKS]:
+        s = {**NETWORKS, **NEW_NETWORKS}[name]
         sizes = ((4000, BATCHES, TRIALS[name]), (2000, [0.5, 2.0, 10.0], 64), (8000, [0.5, 2.0, 10.0], 16))
+        sizes = sizes[:1] if name in NEW_NETWORKS else sizes
         for dim, batches, trials in sizes:
             began = time.perf_counter()
             result = gs.simulate(

@@ -148,7 +148,7 @@ def _curve_checks(results: Results) -> Iterator[Check]:
 BATCHES = [0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
 DIM = 4000
 """The stored experiment; the same study on a GPU gives its numbers again."""
-TRIALS = {"tanh-sin": 128, "relu-tanh": 64, "relu-relu": 64}
+TRIALS = {"tanh-sin": 128, "relu-tanh": 64, "relu-relu": 64, "elu-tanh": 128, "selu-tanh": 128}
 STORED_SEED = 1
 
 
@@ -171,18 +171,22 @@ def real_network(network: str, dim: int = DIM) -> xarray.Dataset:
 
 def finite_batch(size: Size) -> Studies:
     """Return the three networks against the size of the batch; on a GPU their experiment is made again."""
-    studies = {}
-    for name, base in NETWORKS.items():
-        studies[name] = comparison(
+    return {key: study for name in NETWORKS for key, study in batch_studies(name, NETWORKS[name], size).items()}
+
+
+def batch_studies(name: str, base: OneStep, size: Size) -> Studies:
+    """Return one network against the size of the batch: stored experiment, exact and isotropic theory."""
+    fine = {"step.batch_per_dim": np.geomspace(0.25, 120.0, size(41, 121))}
+    return {
+        name: comparison(
             base, {"step.batch_per_dim": BATCHES}, judged=("test_error", "train_error", "norm"),
             meaning=f"{name}: the trained network beside its exact limit, against the size of the batch",
             stored=real_network(name) if size.device == "cpu" else None, dim=DIM, trials=TRIALS[name], seed=STORED_SEED,
-        )  # fmt: skip
-        fine = {"step.batch_per_dim": np.geomspace(0.25, 120.0, size(41, 121))}
-        studies[f"{name}-exact"] = limit(base, fine, dim=DIM)
-        studies[f"{name}-isotropic"] = limit(base, fine, theory="isotropic", dim=DIM)
-        studies[f"{name}-large"] = limit(base, {"step.batch_per_dim": [np.inf]}, dim=DIM)
-    return studies
+        ),
+        f"{name}-exact": limit(base, fine, dim=DIM),
+        f"{name}-isotropic": limit(base, fine, theory="isotropic", dim=DIM),
+        f"{name}-large": limit(base, {"step.batch_per_dim": [np.inf]}, dim=DIM),
+    }  # fmt: skip
 
 
 def _rejected_networks(results: Results) -> Studies:
@@ -191,22 +195,29 @@ def _rejected_networks(results: Results) -> Studies:
 
 def _draw_finite_batch(results: Results) -> Figure:
     """Draw the three networks, and below each the difference to the exact limit."""
+    return draw_batches(results, TITLES)
+
+
+def draw_batches(results: Results, titles: dict[str, str]) -> Figure:
+    """Draw networks side by side against the size of the batch, and below each the difference to the exact limit."""
     from matplotlib.ticker import FuncFormatter
 
-    figure, axes = new_figure(2, 3, width=12.6, height=5.4, heights=(1.9, 1), sharex="col")
-    for name, upper, lower in zip(NETWORKS, axes, axes[3:]):
-        _batch_panels(upper, lower, results, name)
+    count = len(titles)
+    figure, axes = new_figure(2, count, width=4.2 * count, height=5.4, heights=(1.9, 1), sharex="col")
+    for name, upper, lower in zip(titles, axes, axes[count:]):
+        draw_batch_panels(upper, lower, results, name)
         lower.set_xlabel(r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$")
         lower.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    letters(axes, *TITLES.values())
+    letters(axes, *titles.values())
     axes[0].set_ylabel("test error")
-    axes[3].set_ylabel("difference to the\nexact theory (%)")
+    axes[count].set_ylabel("difference to the\nexact theory (%)")
     axes[0].legend(loc="upper right")
-    figure.align_ylabels([axes[0], axes[3]])
+    figure.align_ylabels([axes[0], axes[count]])
     return figure
 
 
-def _batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> None:
+def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> None:
+    """Draw one network against the size of the batch, and the difference to the exact limit below."""
     result, large = results[name], float(results[f"{name}-large"]["test_error"][0])
     x = results[f"{name}-exact"]["step.batch_per_dim"].values
     exact, isotropic = (results[f"{name}-{side}"]["test_error"].values for side in ("exact", "isotropic"))
@@ -268,7 +279,7 @@ def _finite_batch_checks(results: Results) -> Iterator[Check]:
 def _finite_batch_notes(results: Results) -> list[str]:
     where = "stored experiment, NVIDIA H200" if results.size.device == "cpu" else "experiment of this run"
     return [
-        f"Dots: {where}, d = {DIM}, {min(TRIALS.values())} to {max(TRIALS.values())} trials, mean and standard error. "
+        f"Dots: {where}, d = {DIM}, 64 to 128 trials, mean and standard error. "
         "Exact theory and isotropic map are drawn and judged with their finite-size correction at that d; dotted: the "
         "exact limit of a large batch."
     ]

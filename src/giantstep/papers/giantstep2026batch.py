@@ -1,0 +1,139 @@
+"""This library's own figures: the network after a step on a finite batch, for every activation and for classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from giantstep import MaximalStep, OneStep
+from giantstep.figures.panels import experiment_points, letters, limit_line
+from giantstep.figures.style import BLACK, BLUE, DASHED, VERMILION, new_figure
+from giantstep.papers.cui2024asymptotics import DIM, NETWORKS, TITLES, batch_studies, draw_batches, rejected
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.report import Check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# -- every activation ----------------------------------------------------------------------------------------
+
+SHAPE = {"width_per_dim": 1.3, "samples_per_dim": 1.5, "ridge": 0.05, "noise": 0.05}
+NEW_NETWORKS = {
+    "elu-tanh": OneStep(activation="elu", target="tanh(2*z)", step=MaximalStep(1.5, batch_per_dim=2.0), **SHAPE),
+    "selu-tanh": OneStep(activation="selu", target="tanh(z)", step=MaximalStep(2.0, batch_per_dim=2.0), **SHAPE),
+}
+"""Neither odd nor linear + even: their bulk needs finite_batch_general."""
+SHOWN = {**NEW_NETWORKS, **{name: NETWORKS[name] for name in ("relu-tanh", "tanh-sin")}}
+SHOWN_TITLES = {
+    "elu-tanh": r"ELU network, $g = \tanh 2z$, $\eta = 1.5$",
+    "selu-tanh": r"SELU network, $g = \tanh$, $\eta = 2$",
+    **{name: TITLES[name] for name in ("relu-tanh", "tanh-sin")},
+}
+
+
+def every_activation(size: Size) -> Studies:
+    """Return four networks against the size of the batch; on a GPU their experiment is made again."""
+    return {key: study for name, base in SHOWN.items() for key, study in batch_studies(name, base, size).items()}
+
+
+def _rejected_networks(results: Results) -> Studies:
+    return {f"{name}-rejected": rejected(results, name) for name in NEW_NETWORKS}
+
+
+def _draw_every_activation(results: Results) -> Figure:
+    return draw_batches(results, SHOWN_TITLES)
+
+
+def _activation_checks(results: Results) -> Iterator[Check]:
+    from giantstep.agreement import chance_line
+
+    for name in NEW_NETWORKS:
+        exact = np.abs(results[name]["test_error_z"].values)
+        other = np.abs(results[f"{name}-rejected"]["test_error_z"].values)
+        yield Check(
+            f"largest |z| of the exact theory, {name}", f"over {len(exact)} batch sizes", np.max(exact),
+            line=round(chance_line(len(exact)), 2),
+        )  # fmt: skip
+        yield Check(
+            f"largest |z| of the isotropic map, {name}", "the network rules it out", np.max(other), line=5.0, above=True
+        )
+
+
+# -- classes -------------------------------------------------------------------------------------------------
+
+CLASS_BATCHES = np.array([0.5, 1.0, 2.0, 5.0, 15.0, 50.0])
+CLASSIFIERS = {
+    "shifted-tanh": OneStep(
+        activation="tanh(1.5*z + 1)", target="sign(z)", loss="logistic", width_per_dim=1.2, samples_per_dim=1.5,
+        ridge=0.1, step=MaximalStep(rate=2.0, batch_per_dim=2.0),
+    ),
+    "selu": OneStep(
+        activation="selu", target="sign(z)", loss="logistic", width_per_dim=1.2, samples_per_dim=1.5,
+        ridge=0.1, step=MaximalStep(rate=1.5, batch_per_dim=2.0),
+    ),
+}  # fmt: skip
+CLASS_TITLES = (r"$\tanh(1.5z + 1)$ network, $\eta = 2$", r"SELU network, $\eta = 1.5$")
+
+
+def logistic_batch(size: Size) -> Studies:
+    """Return two classifiers against the size of the batch."""
+    studies = {}
+    fine = {"step.batch_per_dim": np.geomspace(0.4, 60.0, size(13, 41))}
+    dim = size(200, 600)
+    for position, (name, base) in enumerate(CLASSIFIERS.items()):
+        studies[name] = comparison(
+            base, {"step.batch_per_dim": CLASS_BATCHES[:: size(2, 1)]}, judged=("test_error", "norm"),
+            meaning=f"{name}: misclassified fraction of the logistic fit against the size of the batch",
+            dim=dim, trials=size(24, 60), seed=1707 + position,
+        )  # fmt: skip
+        studies[f"{name}-exact"] = limit(base, fine, dim=dim)
+        studies[f"{name}-isotropic"] = limit(base, fine, theory="isotropic", dim=dim)
+    return studies
+
+
+def _draw_logistic_batch(results: Results) -> Figure:
+    figure, axes = new_figure(1, 2, width=9.6, height=3.9)
+    for panel, name in zip(axes, CLASSIFIERS):
+        for side, colour, label, style in (
+            ("exact", BLUE, "exact theory", {}),
+            ("isotropic", VERMILION, "isotropic map", {"linestyle": DASHED}),
+        ):
+            line = results[f"{name}-{side}"]
+            limit_line(panel, line["step.batch_per_dim"], line["test_error"], colour, label, **style)
+        points = results[name]["step.batch_per_dim"]
+        text = rf"network, $d = {results.dim(name)}$, $\pm$ 1 s.e."
+        experiment_points(panel, points, results[name], "test_error", BLACK, "o", text)
+        panel.set(xscale="log", xlabel=r"samples of the first batch per dimension,  $\alpha_0 = n_0/d$")
+        panel.set_xticks([0.5, 1, 2, 5, 10, 20, 50], labels=["0.5", "1", "2", "5", "10", "20", "50"], minor=False)
+        panel.minorticks_off()
+    axes[0].set_ylabel("misclassified fraction")
+    axes[0].legend(loc="upper right")
+    letters(axes, *CLASS_TITLES)
+    return figure
+
+
+RECIPES = (
+    Recipe(
+        "finite-batch-activations",
+        "A step on a finite batch: every activation",
+        "Test error against n0/d for ELU and SELU beside ReLU and tanh: the exact limit, the isotropic map, the limit "
+        f"of a large batch, and the real network at d = {DIM} (stored, made on an H200; rerun with --device cuda); "
+        "below, the difference to the exact limit in percent.",
+        every_activation,
+        _draw_every_activation,
+        _activation_checks,
+        then=_rejected_networks,
+        seconds=(8, None),
+    ),
+    Recipe(
+        "finite-batch-logistic",
+        "A step on a finite batch, then a logistic fit",
+        "Misclassified fraction against n0/d for (a) a shifted tanh and (b) SELU: the exact limit, the isotropic map, "
+        "and networks.",
+        logistic_batch,
+        _draw_logistic_batch,
+        seconds=(60, None),
+    ),
+)
