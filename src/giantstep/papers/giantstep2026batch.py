@@ -57,8 +57,9 @@ def _activation_checks(results: Results) -> Iterator[Check]:
             line=round(chance_line(len(exact)), 2),
         )  # fmt: skip
         yield Check(
-            f"largest |z| of the isotropic map, {name}", "the network rules it out", np.max(other), line=5.0, above=True
-        )
+            f"largest |z| of the isotropic map, {name}", "the network rules it out", np.max(other),
+            line=round(chance_line(len(other)), 2), above=True,
+        )  # fmt: skip
 
 
 # -- classes -------------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ CLASS_TITLES = (r"$\tanh(1.5z + 1)$ network, $\eta = 2$", r"SELU network, $\eta 
 def logistic_batch(size: Size) -> Studies:
     """Return two classifiers against the size of the batch."""
     studies = {}
-    fine = {"step.batch_per_dim": np.geomspace(0.4, 60.0, size(13, 41))}
+    fine = {"step.batch_per_dim": np.geomspace(0.4, 60.0, size(25, 41))}
     dim = size(200, 600)
     for position, (name, base) in enumerate(CLASSIFIERS.items()):
         studies[name] = comparison(

@@ -279,6 +279,7 @@ class OneStep(Scenario):
         "moniri2024theory",
         "ba2022high",
         "mei2022generalization",
+        "giantstep2026batch",
     )
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "dandi2025random": {
