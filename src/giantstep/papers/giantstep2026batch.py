@@ -1,4 +1,4 @@
-"""This library's own figures: the network after a step on a finite batch, for every activation and for classes."""
+"""Figures of our own: the network after a step on a finite batch, for every activation and for classes."""
 
 from __future__ import annotations
 
