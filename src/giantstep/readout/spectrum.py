@@ -19,6 +19,8 @@ from giantstep.types import Array, Booleans, Floats, Integers
 
 RELATIVE_HEIGHT = 1e-7
 """Im z/x at which the density is read; outside the bulk it leaves a density of about this size."""
+NEAR = 0.1
+"""Difference of log |z| up to which a solution starts another one without steps between."""
 COARSE = 8
 """Values of z that are continued from large imaginary parts; the others start from their neighbours."""
 ROUGH = 1e-5
@@ -220,20 +222,27 @@ def is_physical(first: FirstOrder) -> Booleans:
 
 
 def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers]]:
-    """Yield (which entries come next, the nearest one that is done) until all are done: the middle of every gap."""
+    """Yield (which entries come next, the nearest one that is done) until all are done.
+
+    Those that are near (`NEAR`) to one that is done come next, and the middle of every gap.
+    """
     order, done = np.argsort(position, kind="stable"), done.copy()
+    at = position[order]
     while not done.all():
-        flags = done[order]
-        todo = np.flatnonzero(~flags)
-        runs = np.split(todo, np.flatnonzero(np.diff(todo) > 1) + 1)
-        fresh = np.array([run[len(run) // 2] for run in runs])
-        ends = np.array([[run[0] - 1, run[-1] + 1] for run in runs])
-        ends = np.where(ends < 0, ends[:, ::-1], ends)
-        ends = np.where(ends >= len(order), ends[:, ::-1], ends)
-        distance = np.abs(position[order[ends]] - position[order[fresh]][:, None])
-        nearest = ends[np.arange(len(ends)), np.argmin(distance, axis=1)]
-        yield order[fresh], order[nearest]
-        done[order[fresh]] = True
+        known, todo = np.flatnonzero(done[order]), np.flatnonzero(~done[order])
+        after = np.searchsorted(known, todo)
+        left, right = known[np.maximum(after - 1, 0)], known[np.minimum(after, len(known) - 1)]
+        nearest = np.where(np.abs(at[left] - at[todo]) <= np.abs(at[right] - at[todo]), left, right)
+        middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == _rank_in_group(after)
+        fresh = middle | (np.abs(at[nearest] - at[todo]) < NEAR)
+        yield order[todo[fresh]], order[nearest[fresh]]
+        done[order[todo[fresh]]] = True
+
+
+def _rank_in_group(group: Integers) -> Integers:
+    """Return the position of every entry within its group, the groups in order."""
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(group) > 0]))
+    return np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
 
 
 class RealSolver:

@@ -17,6 +17,10 @@ def solve_each(matrices: Array, right: Array) -> Array:
     >>> solve_each(np.array([[[2.0]], [[0.0]]]), np.ones((2, 1, 1))).ravel()
     array([0.5, nan])
     """
+    if matrices.shape[-1] == 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            solution = right / matrices
+        return np.where(np.isfinite(solution), solution, np.nan)
     try:
         return np.linalg.solve(matrices, right)
     except np.linalg.LinAlgError:
