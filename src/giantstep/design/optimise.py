@@ -54,7 +54,7 @@ def optimize(
     budget : constraints between numeric fields, ``"step.batch_per_dim + samples_per_dim = 4"``: one or several, with =,
         <= or >=. An equality with at most one field of `over` frees the others that it names, between a thousandth
         and a thousand times their present value.
-    starts : starting points along each field; chosen by their number (25, 9, 6, 5) if left out.
+    starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out.
 
     Returns
     -------

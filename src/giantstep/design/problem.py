@@ -13,10 +13,10 @@ from giantstep.design.constraints import Search
 from giantstep.design.limits import Limits
 from giantstep.design.ranges import MOST_FIELDS
 from giantstep.errors import InputError
-from giantstep.solve.minimum import minimise_each
+from giantstep.solve.minimum import minimise_each, stencil_offsets
 from giantstep.types import Booleans, Floats, Indices
 
-_STARTS = {0: 1, 1: 25, 2: 9, 3: 6, 4: 5}
+_STARTS = {0: 1, 1: 17, 2: 7, 3: 5, 4: 4}
 """Points of the start grid along each axis, by the number of free fields."""
 _LOCAL = 3
 """Local minima of the start grid that are refined, at each point of the grid."""
@@ -109,8 +109,9 @@ class Problem:
         spacing = (high - low) / max(count - 1, 1)
         if free:
             found = minimise_each(
-                lambda x, index: self.evaluate(search, x, rows[owner[index]]), start[place], spacing, low, high
-            )
+                lambda x, index: self.evaluate(search, x, rows[owner[index]]), start[place], spacing, low, high,
+                _first_stencils(values[owner], place, count, len(free)),
+            )  # fmt: skip
             coordinates, best = found.x, found.value
         else:
             coordinates, best = start[place], values[owner, place]
@@ -138,6 +139,14 @@ class Problem:
         spacing = (high - low) / (_FEASIBLE_SCAN - 1)
         inside = points[feasible]
         return np.maximum(inside.min(axis=0) - spacing, low), np.minimum(inside.max(axis=0) + spacing, high)
+
+
+def _first_stencils(values: Floats, place: Indices, count: int, k: int) -> Floats:
+    """Return the values (S, P) of grids (S, count^k) on the stencils around places, moved inside from the edges."""
+    centre = np.stack(np.unravel_index(place, (count,) * k), axis=1)
+    nodes = np.clip(centre, 1, count - 2)[:, None, :] + stencil_offsets(k).astype(int)
+    flat = np.ravel_multi_index(tuple(np.moveaxis(nodes, -1, 0)), (count,) * k)
+    return np.take_along_axis(values, flat, axis=1)
 
 
 def _lowest_minima(values: Floats, shape: tuple[int, ...]) -> tuple[Indices, Indices]:

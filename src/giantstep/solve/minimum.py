@@ -36,7 +36,9 @@ class Minima:
     rounds: int
 
 
-def minimise_each(function: Function, start: Floats, radius: Floats, low: Floats, high: Floats) -> Minima:
+def minimise_each(
+    function: Function, start: Floats, radius: Floats, low: Floats, high: Floats, known: Floats | None = None
+) -> Minima:
     """Return a local minimum in the box [low, high] near each of S starting points.
 
     Every round evaluates a stencil of 1 + 2k + k(k-1)/2 points of half width `radius` around the minimum of the last
@@ -49,8 +51,10 @@ def minimise_each(function: Function, start: Floats, radius: Floats, low: Floats
     start : (S, k) points inside the box.
     radius : (k,) first half widths.
     low, high : (k,) the box.
+    known : (S, P) values of the first stencils where the caller has them (`stencil_offsets`, moved into the box).
     """
     search = _Searches(function, start, radius, low, high)
+    search.known = known
     active = np.arange(len(start))
     rounds = 0
     while len(active) and rounds < _ROUNDS:
@@ -66,7 +70,8 @@ class _Searches:
     def __init__(self, function: Function, start: Floats, radius: Floats, low: Floats, high: Floats) -> None:
         self.function, self.low, self.high = function, low, high
         size, k = start.shape
-        self.offsets = _stencil(k)
+        self.offsets = stencil_offsets(k)
+        self.known: Floats | None = None
         self.best, self.target = start.copy(), start.copy()
         self.value = np.full(size, np.inf)
         self.radius = np.tile(np.minimum(radius, (high - low) / 2), (size, 1))
@@ -114,6 +119,9 @@ class _Searches:
         self.value[index[better]] = values[better]
 
     def _evaluate(self, centre: Floats, radius: Floats, active: Indices) -> Floats:
+        if self.known is not None:
+            values, self.known = self.known, None
+            return np.where(np.isnan(values), np.inf, values)
         points = centre[:, None, :] + self.offsets * radius[:, None, :]
         points = np.clip(points, self.low, self.high)
         size, count, k = points.shape
@@ -149,7 +157,7 @@ class _Searches:
         return np.clip(centre + step * radius, self.low, self.high), decrease
 
 
-def _stencil(k: int) -> Floats:
+def stencil_offsets(k: int) -> Floats:
     """Return the offsets of a stencil: the centre, both ways along each axis, one corner for each pair of axes."""
     axes = np.eye(k)
     pairs = [axes[i] + axes[j] for i, j in combinations(range(k), 2)]
