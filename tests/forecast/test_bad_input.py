@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.forecast import preparation
 
 RNG = np.random.default_rng(0)
 FEATURES, LABELS = RNG.standard_normal((40, 5)), RNG.standard_normal(40)
@@ -38,6 +39,7 @@ def broken(row, column, value):
         (FEATURES, LABELS, {"groups": np.arange(40) % 3}, "labels of at least 4 groups"),
         (np.full((40, 5), 0.1), LABELS, {}, "All columns of the features are constant"),
         (np.full((40, 50), 0.1), LABELS, {}, "All columns of the features are constant"),
+        (FEATURES * 1e120, LABELS, {}, r"features reach .*e[+]120, too large"),
         (FEATURES.astype(str), LABELS, {}, "must be numbers"),
         (FEATURES[:, 0], LABELS, {}, r"rows and columns, but have the shape \(40,\)"),
         (3.0, LABELS, {}, "not a float"),
@@ -84,3 +86,10 @@ def test_what_labels_are_taken_for():
     assert task(np.eye(4)[np.arange(40) % 4]) == ("classes", 4)
     assert task(RNG.standard_normal((40, 3))) == ("regression", 3)
     assert task(["x", "y"] * 20) == ("classes", 1)
+
+
+@pytest.mark.parametrize(("shape", "words"), [((40, 5), "take fewer columns"), ((40, 90), "fewer rows or columns")])
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(shape, words, monkeypatch):
+    monkeypatch.setattr(preparation, "available_memory", lambda device: 1000)
+    with pytest.raises(gs.InputError, match=f"{shape[1]} columns and 40 rows .* {words}"):
+        gs.forecast(np.ones(shape), LABELS)

@@ -109,3 +109,12 @@ def test_copies_do_not_make_interpolation_look_like_least_squares():
             np.vstack([features, features[:1]]), np.append(labels, labels[0]), ridge=[0.01, 1e4], samples=200, trials=0
         )
     assert t.attrs["kappa_min"] > 0 and t["converged"].values.tolist() == [[False, True]]
+
+
+@pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
+def test_one_large_group_leaves_others_to_test_on():
+    rng = np.random.default_rng(8)
+    features = rng.standard_normal((60, 9))
+    groups = np.repeat([0, 1, 2, 3], [57, 1, 1, 1])
+    t = gs.forecast(features, linear(rng, features), ridge=1.0, samples=[15, 45], groups=groups)
+    assert np.isfinite(t["mse"].sel(source="experiment")).all()

@@ -74,10 +74,12 @@ class Subsets:
         if self.groups is None:
             order = generator.permutation(len(self.prepared.labels.values))
             return order[:samples], order[samples:]
-        place = generator.permutation(int(self.groups.max()) + 1)[self.groups]
-        order = np.argsort(place, kind="stable")
-        last = place[order[samples - 1]]
-        return order[:samples], np.flatnonzero(place > last)
+        while True:  # without the smallest of four groups or more, three quarters of the rows are left to train on
+            place = generator.permutation(int(self.groups.max()) + 1)[self.groups]
+            order = np.argsort(place, kind="stable")
+            test = np.flatnonzero(place > place[order[samples - 1]])
+            if len(test):
+                return order[:samples], test
 
     def _fit(self, train: Integers, test: Integers) -> dict[str, Floats]:
         xp, take, labels = self.prepared.xp, self.prepared.take, self.prepared.labels

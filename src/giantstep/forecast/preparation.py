@@ -23,7 +23,7 @@ from giantstep.forecast.labels import Labels
 from giantstep.forecast.sources import Source
 from giantstep.forecast.statistics import Reading, Sums, read_rows
 from giantstep.lab.devices import to_numpy
-from giantstep.lab.memory import check_memory
+from giantstep.lab.memory import available_memory
 from giantstep.lab.seeds import Draws
 from giantstep.types import DeviceArray, Floats, Integers
 
@@ -166,7 +166,13 @@ def _refuse_constant(matrix: DeviceArray, reading: Reading, others: int, xp: Mod
 def _check_room(columns: int, kept: int, wide: bool, device: str) -> None:
     """Refuse what cannot be held: kept rows with their singular vectors, and matrices of the smaller side."""
     side = kept if wide else columns
-    check_memory(8.0 * (2 * kept * columns + 4 * side**2), device)
+    needed, free = 8.0 * (2 * kept * columns + 4 * side**2), available_memory(device)
+    if needed > free:
+        remedy = "take fewer rows or columns" if wide else "take fewer columns"
+        raise InputError(
+            f"A forecast from {columns} columns and {kept} rows at a time needs {needed / 2**30:.3g} GiB of memory, but"
+            f" device {device!r} has {free / 2**30:.3g} GiB free; {remedy}."
+        )
 
 
 def _warn(decomposition: Decomposition, reading: Reading, xp: ModuleType) -> None:
@@ -175,7 +181,7 @@ def _warn(decomposition: Decomposition, reading: Reading, xp: ModuleType) -> Non
             f"{reading.duplicates} of {decomposition.rows} rows of the features are exact copies of others; "
             "leave-one-out then sees its own rows, and the forecast is too good: drop the copies.",
             GiantstepWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if reading.parts:
         variances = to_numpy(xp.diagonal(reading.parts[0].gram))
@@ -185,5 +191,5 @@ def _warn(decomposition: Decomposition, reading: Reading, xp: ModuleType) -> Non
                 f"The scales of the columns differ by more than {SCALES:g}; the small ones are lost to rounding: "
                 "standardise the columns.",
                 GiantstepWarning,
-                stacklevel=4,
+                stacklevel=5,
             )

@@ -16,6 +16,8 @@ from giantstep.lab.algebra import add_gram
 from giantstep.lab.devices import to_numpy
 from giantstep.types import Array, Booleans, DeviceArray, Floats, Integers
 
+LARGEST = 1e100
+"""Entries above this are refused: their squares leave the range of floating point."""
 FEWEST = 10
 """Rows that a forecast needs."""
 
@@ -151,6 +153,8 @@ def read_rows(
     if watch.bad or reading is None:
         about = f"{name_rows(np.array(watch.bad), count)} of the features hold NaN or infinity"
         raise InputError(f"{about} (the first in column {watch.first_bad_column}); fill them in or leave them out.")
+    if watch.size > LARGEST:
+        raise InputError(f"The features reach {watch.size:.3g}, too large for their squares; divide them by a number.")
     reading.duplicates = len(watch.hashes) - len(set(watch.hashes))
     reading.size = watch.size
     return reading
