@@ -10,11 +10,11 @@ import numpy as np
 from giantstep.figures.style import DOTTED, GREY
 
 if TYPE_CHECKING:
-    import xarray
     from matplotlib.axes import Axes
+    from xarray import Dataset
 
 
-def sides(result: xarray.Dataset) -> tuple[xarray.Dataset, xarray.Dataset]:
+def sides(result: Dataset) -> tuple[Dataset, Dataset]:
     """Return the limit and the experiment of a comparison."""
     return result.sel(source="limit"), result.sel(source="experiment")
 
@@ -35,7 +35,7 @@ def error_points(
 def experiment_points(
     axes: Axes,
     x: Any,
-    result: xarray.Dataset,
+    result: Dataset,
     name: str,
     colour: Any,
     marker: str = "o",
@@ -49,18 +49,11 @@ def experiment_points(
 
 
 def compared(
-    axes: Axes,
-    x: Any,
-    result: xarray.Dataset,
-    name: str,
-    colour: Any,
-    marker: str = "o",
-    label: str | None = None,
-    **style: Any,
+    axes: Axes, x: Any, data: Dataset, name: str, colour: Any, marker: str = "o", label: str | None = None, **style: Any
 ) -> None:
     """Draw both sides of a comparison at the points of its grid: a line for the limit, markers for the experiment."""
-    limit_line(axes, x, result[name].sel(source="limit"), colour, label, **style)
-    experiment_points(axes, x, result, name, colour, marker)
+    limit_line(axes, x, data[name].sel(source="limit"), colour, label, **style)
+    experiment_points(axes, x, data, name, colour, marker)
 
 
 def level(axes: Axes, value: float, text: str, *, at: float = 1.0, above: bool = True, dashes: Any = DOTTED) -> None:

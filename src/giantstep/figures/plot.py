@@ -65,27 +65,26 @@ def plot(
     reading = Reading(result)
     question = reading.question()
     own = str(result.attrs.get("figure", "" if question is None else question.figure))
-    if own and variables is None and x is None and axes is None and not bound:
-        with style():
-            figure = _own_figure(own)(result)
-            if target is not None:
-                save_figure(figure, target)
-        return figure
-    views = [reading.view(name, x) for name in reading.chosen(variables)]
     with style():
-        if axes is None:
-            figure = _panels(reading, views, scale)
+        if own and variables is None and x is None and axes is None and not bound:
+            figure = _own_figure(own)(result)
         else:
-            figure = _into(axes, reading, views, scale)
-        if bound:
-            from giantstep.bounds.drawing import draw_bounds
-
-            single = axes is not None and not np.ndim(axes)
-            places = [axes] * len(views) if single else figure.axes if axes is None else list(np.ravel(axes))
-            draw_bounds(result, [(place, str(view.name), str(view.x)) for place, view in zip(places, views)])
+            views = [reading.view(name, x) for name in reading.chosen(variables)]
+            figure = _panels(reading, views, scale) if axes is None else _into(axes, reading, views, scale)
+            if bound:
+                _add_bounds(result, figure, axes, views)
         if target is not None:
             save_figure(figure, target)
     return figure
+
+
+def _add_bounds(result: xarray.Dataset, figure: Figure, axes: Any, views: Sequence[View]) -> None:
+    """Draw the best possible error under the views, which are in the figure's own axes or in those given."""
+    from giantstep.bounds.drawing import draw_bounds
+
+    single = axes is not None and not np.ndim(axes)
+    panels = [axes] * len(views) if single else figure.axes if axes is None else list(np.ravel(axes))
+    draw_bounds(result, [(panel, str(view.name), str(view.x)) for panel, view in zip(panels, views)])
 
 
 def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
