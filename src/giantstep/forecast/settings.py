@@ -73,7 +73,7 @@ def default_sizes(count: int, classes: int = 0) -> Integers:
     """Return 12 sample sizes from 20 (or two for each class) to 4 N, with N/4, N/2 and N among them.
 
     >>> default_sizes(1600).tolist()
-    [20, 35, 60, 105, 182, 400, 800, 1600, 2111, 3676, 6400]
+    [20, 34, 57, 96, 163, 275, 400, 800, 1600, 2242, 3788, 6400]
     """
     first = min(max(20, 2 * classes), count)
     sizes = np.unique(np.round(np.geomspace(first, 4 * count, SIZES)).astype(np.int64))
