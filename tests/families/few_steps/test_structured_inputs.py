@@ -362,6 +362,7 @@ def test_dimensions_without_room():
     scenario = EVERY["F"][0]
     assert "has room for the target" in refused(lambda: gs.predict(scenario, dim=30))
     given = scenario.replace(inputs=gs.InputCovariance([1, 2, 1], [1, 0, 0]))
+    assert "3, the dimension of the given covariance" in refused(lambda: gs.predict(given, dim=50))
     assert "3, the dimension of the given covariance" in refused(lambda: gs.simulate(given, dim=50, trials=1))
 
 

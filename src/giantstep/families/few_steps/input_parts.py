@@ -200,6 +200,8 @@ class InputCovariance(InputForm):
     def law(self, dim: float, directions: int) -> InputLaw:
         """Return one atom for each eigenvalue."""
         target, count = self._rows(), self.own_dim
+        if math.isfinite(dim) and dim != count:
+            raise bad_field("dim", int(dim), f"{count}, the dimension of the given covariance")
         moments = np.einsum("aj,bj->jab", target, target)
         return InputLaw.normalised(np.asarray(self.eigenvalues), np.full(count, 1 / count), moments)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import bad_field
 from giantstep.families.few_steps.scenario import FewSteps, InputRows
 from giantstep.types import DeviceArray, Floats, Indices
 
@@ -34,9 +33,6 @@ class Whitened:
         """Return the inputs of a scenario at a dimension."""
         if scenario.inputs is None:
             return cls(np.arange(scenario.target.directions))
-        own = scenario.inputs.own_dim
-        if own is not None and own != dim:
-            raise bad_field("dim", dim, f"{own}, the dimension of the given covariance")
         law = scenario.input_law(dim)
         if isinstance(scenario.inputs, InputRows):
             return cls._of_rows(scenario.inputs, law.eigenvalues, whitening)
