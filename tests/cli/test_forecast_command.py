@@ -34,6 +34,12 @@ def test_every_kind_of_file_gives_the_same_table(run, files):
         assert run("forecast", "--data", *words, *options, "--out", "t.json").exit_code == 0
         result = gs.load(files / "t.json")
         np.testing.assert_allclose(result["mse"].sel(source="limit"), expected["mse"].sel(source="limit"), rtol=1e-9)
+    pytest.importorskip("pyarrow")
+    import pandas
+
+    pandas.read_csv(files / "f.csv").drop(columns="who").to_parquet(files / "f.parquet")
+    assert run("forecast", "--data", "f.parquet", "--label", "price", *options, "--out", "t.json").exit_code == 0
+    np.testing.assert_allclose(gs.load(files / "t.json")["mse"], expected["mse"], rtol=1e-9)
     assert run("forecast", "--data", "phi.npy", "--label", "y.npy", *options, "--out", "t.json").exit_code == 0
     np.testing.assert_allclose(gs.load(files / "t.json")["mse"], expected["mse"], rtol=1e-9)
 
