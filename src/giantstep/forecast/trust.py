@@ -112,6 +112,8 @@ def say(evidence: Evidence, ridges: Floats, best: int, numbers: Sequence[str]) -
     lines = [f"{verdicts[best].capitalize()} at ridge {ridges[best]:.4g} (best at N): {'; '.join(numbers)}."]
     if evidence.probes:
         lines.append(f"Forecast over experiment: {_gaps(evidence.probes, best)} (mean squared error).")
+        low, high = evidence.probes[0].samples, evidence.probes[-1].samples
+        lines.append(f"This says little about n below {low} and far above {high}.")
         if evidence.error_probes:
             lines.append(f"Misclassified: {_gaps(evidence.error_probes, best)}.")
     else:
