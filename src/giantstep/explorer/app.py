@@ -6,6 +6,8 @@
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
 ``POST /api/export/KIND``    ``toml``, ``csv`` or ``python`` of what is shown
+``POST /api/optimum``        the best point of the ranges that a study shows
+``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
 ``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
 ``POST /api/experiment``     start an experiment; ``GET .../NAME`` server-sent events, ``DELETE .../NAME`` kills it
 ===========================  =========================================================================================
@@ -65,6 +67,8 @@ class Explorer:
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
             Route("/api/export/{kind}", self.export, methods=["POST"]),
+            Route("/api/optimum", self.design, methods=["POST"]),
+            Route("/api/sensitivities", self.design, methods=["POST"]),
             Route(_FORECAST, self.forecast, methods=["POST"]),
             Route("/api/experiment", self.start_experiment, methods=["POST"]),
             Route("/api/experiment/{name}", self.experiment_events),
@@ -195,6 +199,19 @@ class Explorer:
         }
         text = json.loads(await self.slow.answer("export", arguments, self.bounds.limit_seconds))["text"]
         return Response(text, media_type="text/plain")
+
+    async def design(self, request: Request) -> Response:
+        """Answer where a variable is best, or what it depends on."""
+        task = request.url.path.removeprefix("/api/")
+        data = parse_body(await request.body(), self.bounds)
+        arguments: dict[str, Any] = {"tables": self._study(data), "variable": data.get("variable")}
+        if not isinstance(arguments["variable"], str):
+            raise bad_field("variable", arguments["variable"], "the name of a variable")
+        if task == "optimum":
+            arguments["largest"] = data.get("largest") is True
+        return Response(
+            await self.slow.answer(task, arguments, self.bounds.limit_seconds), media_type="application/json"
+        )
 
     async def forecast(self, request: Request) -> Response:
         """Answer a table of features and labels with its learning curve."""

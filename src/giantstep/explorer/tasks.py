@@ -143,6 +143,51 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
     emit("forecast", f'{json.dumps(about)[:-1]}, "result": {_json(result, None)}}}')
 
 
+def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool) -> None:
+    """Find the best point of the ranges that a study shows, one for each of the names it varies: one event."""
+    import numpy as np
+
+    from giantstep.design.optimise import optimize
+    from giantstep.jsondata import json_data
+
+    study = read_study(tables)
+    lines = {name: np.asarray(values) for name, values in study.grid.items() if np.ndim(values) == 1}
+    over = {
+        name: (float(line.min()), float(line.max()))
+        for name, line in lines.items()
+        if line.dtype.kind in "fiu" and len(line) > 1 and np.isfinite(line).all()
+    }
+    if not over:
+        raise InputError("Let a field vary between finite numbers: its range is searched.")
+    rest = {name: values for name, values in study.grid.items() if name not in over}
+    goal: dict[str, Any] = {"maximise" if largest else "minimise": variable}
+    with _remarks():
+        best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
+    fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
+    shown = {"variable": variable, "fields": fields, "values": best[variable].values.ravel().tolist()}
+    emit("optimum", json.dumps(json_data({**shown, "text": str(best)}), allow_nan=False))
+
+
+def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
+    """Differentiate a variable at the scenario of a study, whatever it varies: one event."""
+    from giantstep.design.sensitivity import sensitivity
+    from giantstep.jsondata import json_data
+
+    study = read_study(tables)
+    with _remarks():
+        result = sensitivity(study.scenario, of=variable, **_asked(study))
+    columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
+    shown = {"variable": variable, "value": float(result[variable]), "remark": str(result["remark"].values)}
+    emit("sensitivities", json.dumps(json_data({**shown, **columns}), allow_nan=False))
+
+
+def _asked(study: Study) -> dict[str, Any]:
+    """Return the question of a study with the settings of its limit."""
+    general = ("theory", "dim", "tolerance", "seed", *study.question.settings)
+    settings = {**study.settings, **study.limit}
+    return {"what": study.what, **{name: value for name, value in settings.items() if name in general}}
+
+
 def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
     """Return results as the CSV that `giantstep.save` writes, several below each other with their label in front."""
     import numpy as np
@@ -197,6 +242,8 @@ TASKS: dict[str, Callable[..., None]] = {
     "experiment": experiment,
     "export": export,
     "forecast": forecast,
+    "optimum": optimum,
+    "sensitivities": sensitivities,
     "families": families,
     "presets": presets,
 }

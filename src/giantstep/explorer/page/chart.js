@@ -91,6 +91,7 @@ export function figure({ family, state, curves, dark, narrow }) {
   const columns = narrow ? 1 : Math.min(state.variables.length, 2);
   const rows = Math.ceil(state.variables.length / columns);
   const summary = [];
+  const optimum = curves[0]?.optimum;
   const isMap = curves[0]?.result && state.variables.some((name) => name in curves[0].result.dims && layoutOf(curves[0].result, name, question).kind === "map");
   state.variables.forEach((name, panel) => {
     const usable = curves.filter(({ result }) => result && name in result.dims);
@@ -122,11 +123,13 @@ export function figure({ family, state, curves, dark, narrow }) {
     }
     if (view.kind === "map") {
       traces.push(map(usable[0].result, name, view, `x${tag(axis)}`, `y${tag(axis)}`, state, { left, wide, bottom, tall, columns }));
+      if (optimum?.variable === name) traces.push(star(optimum, optimum.fields[view.x], optimum.fields[view.y], `x${tag(axis)}`, `y${tag(axis)}`));
       layout[y].title = { text: fieldLabel(family, state, view.y), standoff: 6 };
       if (state.log.includes("y")) layout[y].type = "log";
       summary.push(`${words(name)}: map over ${words(view.x)} and ${words(view.y)}`);
       return;
     }
+    if (optimum?.variable === name) traces.push(star(optimum, optimum.fields[view.x], optimum.values, `x${tag(axis)}`, `y${tag(axis)}`));
     const several = usable.length > 1;
     usable.forEach(({ result, dots, label: title, slot, about }) => {
       const own = layoutOf(result, name, question);
@@ -169,6 +172,14 @@ export function figure({ family, state, curves, dark, narrow }) {
   layout.margin.b = layout.showlegend ? Math.min(190, 66 + 19 * Math.ceil(entries / (narrow ? 1 : 3))) : 54;
   layout.height = rows * (narrow ? 270 : 400) + layout.margin.b;
   return { traces, layout, summary: summary.join(". ") };
+}
+
+/** Stars at the best points; without a place along the axes shown there is nothing to mark. */
+function star(optimum, x, y, xaxis, yaxis) {
+  return {
+    type: "scatter", mode: "markers", x: x ?? [], y: x && y ? y : [], name: "optimum", showlegend: false, xaxis, yaxis,
+    marker: { symbol: "star", size: 15, color: "#E69F00", line: { width: 1.2, color: "#000000" } }, hovertemplate: "optimum: %{x:.5g}, %{y:.5g}<extra></extra>",
+  };
 }
 
 function addDots({ traces, dots, name, view, index, colour, marker, legend, group, isFirst, tag, axis, compared }) {

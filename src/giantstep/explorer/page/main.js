@@ -4,7 +4,7 @@ import { figure, slicesOf, swatch, tableOf } from "./chart.js";
 import { buildForm, element, showWrong } from "./form.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
 import { firstState, fromLink, labelsOf, linkOf, MOST_KEPT, sent, stateOf } from "./state.js";
-import { greek, pretty, words } from "./symbols.js";
+import { greek, pretty, short, words } from "./symbols.js";
 
 const $ = (id) => document.getElementById(id);
 const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -85,6 +85,7 @@ function load(next) {
   current = { result: null, dots: null, about: null };
   kept = state.kept.map(() => ({ result: null, dots: null }));
   finished = null;
+  forgetDesign();
   showAgreement(null);
   $("remarks").replaceChildren();
   refreshAll();
@@ -191,6 +192,7 @@ function change(next, rebuild) {
   if (differs) {
     stopExperiment();
     current.dots = null;
+    forgetDesign();
     finished = null;
     state.preset = "";
     $("preset").value = "";
@@ -522,6 +524,55 @@ function showAgreement(report, warnings = []) {
   $("agreement").replaceChildren(table(["variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "within chance"], rows), note, ...warnings.map((text) => element("p", { class: "help" }, text)));
 }
 
+// -- design -------------------------------------------------------------------------------------------------------
+
+/** Mark where the first variable shown is best, within the ranges of the fields that vary. */
+async function markOptimum(largest) {
+  const found = await design("/api/optimum", { largest });
+  if (!found) return;
+  current.optimum = found;
+  const at = Object.entries(found.fields).map(([name, places]) => `${words(name)} ${places.map((place) => short(place, 5)).join("; ")}`);
+  $("design-status").textContent = `${largest ? "largest" : "smallest"} ${words(found.variable)} ${found.values.map((value) => short(value, 5)).join("; ")} at ${at.join(", ")}`;
+  draw();
+}
+
+/** Say how the first variable shown changes with each field of the scenario. */
+async function showMatters() {
+  const found = await design("/api/sensitivities", {});
+  if (!found) return;
+  const largest = Math.max(...found.elasticity.map((value) => Math.abs(value ?? 0)), 1e-12);
+  const rows = found.field.map((name, i) => {
+    const value = found.elasticity[i];
+    const size = typeof value === "number" ? Math.round((100 * Math.abs(value)) / largest) : 0;
+    const bar = element("span", { class: `pull ${value > 0 ? "up" : "down"}`, style: `width:${size}px`, "aria-hidden": "true" });
+    return [words(name), short(found.at[i], 4), short(found.derivative[i], 4), element("span", {}, bar, ` ${short(value, 3)}`)];
+  });
+  const note = element("p", { class: "help" }, `Percent that ${words(found.variable)} = ${short(found.value, 5)} changes for one percent of a field, at the values of the sliders. ${found.remark}`);
+  $("matters-box").hidden = false;
+  $("matters-table").replaceChildren(table(["field", "at", "derivative", "elasticity"], rows), note);
+}
+
+async function design(url, more) {
+  const study = state.study;
+  $("design-status").textContent = "searching …";
+  try {
+    const found = await (await asked(url, { study: sent(study), variable: state.variables[0], ...more })).json();
+    if (study !== state.study) return null; // an answer to what is no longer shown
+    $("design-status").textContent = "";
+    return found;
+  } catch (error) {
+    $("design-status").textContent = "";
+    problem(error.message);
+    return null;
+  }
+}
+
+function forgetDesign() {
+  current.optimum = null;
+  $("matters-box").hidden = true;
+  $("design-status").textContent = "";
+}
+
 // -- links and files ----------------------------------------------------------------------------------------------
 
 async function copyLink() {
@@ -599,6 +650,9 @@ function listen() {
   $("run").addEventListener("click", runExperiment);
   $("stop").addEventListener("click", () => stopExperiment(true));
   $("pin").addEventListener("click", keep);
+  $("smallest").addEventListener("click", () => markOptimum(false));
+  $("largest").addEventListener("click", () => markOptimum(true));
+  $("matters").addEventListener("click", showMatters);
   $("link").addEventListener("click", copyLink);
   $("numbers-box").addEventListener("toggle", () => $("numbers-box").open && numbers());
   $("controls").addEventListener("submit", (event) => event.preventDefault());

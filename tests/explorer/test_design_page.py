@@ -1,0 +1,86 @@
+"""Design questions on the page: the optimum marked, what matters, and what is said when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import giantstep as gs
+from giantstep.scenario import from_content
+
+from .conftest import SCENARIO, Server, study
+from .test_browser import STATE, Page
+
+PLANTED = {"step": {"kind": "planted", "strength": 1.0, "alignment": 0.5}, "noise": 0.2}
+RIDGES = {"grid": {"ridge": {"start": 0.01, "stop": 10.0, "num": 20, "scale": "log"}}}
+
+
+def ask(server: Server, what: str, tables: dict[str, Any], **more: Any) -> Any:
+    return server.client.post(f"/api/{what}", json={"study": tables, "variable": "test_error", **more})
+
+
+def test_the_optimum_is_that_of_python(server: Server) -> None:
+    answer = ask(server, "optimum", {**study(**PLANTED), **RIDGES}).json()
+    best = gs.optimize(from_content({**SCENARIO, **PLANTED}), over={"ridge": (0.01, 10.0)})
+    assert answer["fields"]["ridge"] == [pytest.approx(float(best.ridge))]
+    assert answer["values"] == [pytest.approx(float(best.test_error))] and "Smallest" in answer["text"]
+    most = ask(server, "optimum", {**study(**PLANTED), **RIDGES}, largest=True).json()
+    assert most["values"][0] > answer["values"][0]
+
+
+def test_names_that_vary_have_an_optimum_each(server: Server) -> None:
+    grid = {"activation": ["relu", "tanh"], **RIDGES["grid"]}
+    answer = ask(server, "optimum", {**study(**PLANTED), "grid": grid}).json()
+    assert len(answer["values"]) == len(answer["fields"]["ridge"]) == 2
+
+
+def test_sensitivities_are_those_of_python(server: Server) -> None:
+    answer = ask(server, "sensitivities", study(**PLANTED)).json()
+    result = gs.sensitivity(from_content({**SCENARIO, **PLANTED}))
+    assert answer["field"] == result.field.values.tolist()
+    assert answer["elasticity"][0] == pytest.approx(float(result.elasticity[0]))
+
+
+@pytest.mark.parametrize(
+    ("what", "tables", "more", "sentence"),
+    [
+        ("optimum", {**study(), "grid": {}}, {}, "Let a field vary"),
+        ("optimum", study(), {"variable": "tset_error"}, "did you mean `test_error`"),
+        ("optimum", study(), {"variable": 3}, "the name of a variable"),
+        ("sensitivities", study(), {"variable": "Q2"}, "dimensions"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(server: Server, what: str, tables: Any, more: Any, sentence: str) -> None:
+    response = ask(server, what, tables, **more)
+    assert response.status_code == 400 and sentence in response.json()["error"]
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Page]:
+    context = browser.new_context()
+    shown = Page(context.new_page(), server)
+    yield shown
+    assert shown.errors == []
+    context.close()
+
+
+def test_the_page_marks_the_optimum_and_says_what_matters(page: Page) -> None:
+    page.open({**STATE, "study": {**study(**PLANTED), **RIDGES}})
+    page.page.click("#smallest")
+    star = page.until(lambda: next((trace for trace in page.traces() if trace["name"] == "optimum"), None))
+    best = gs.optimize(from_content({**SCENARIO, **PLANTED}), over={"ridge": (0.01, 10.0)})
+    assert star["x"] == [pytest.approx(float(best.ridge))] and star["y"] == [pytest.approx(float(best.test_error))]
+    assert "smallest" in page.text("#design-status")
+    page.page.click("#matters")
+    page.until(lambda: page.page.is_visible("#matters-box"))
+    assert "alignment" in page.text("#matters-table")
+
+
+def test_the_page_marks_the_optimum_of_a_map(page: Page) -> None:
+    grid = {**RIDGES["grid"], "samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 10}}
+    page.open({**STATE, "study": {**study(**PLANTED), "grid": grid}})
+    page.page.click("#smallest")
+    star = page.until(lambda: next((trace for trace in page.traces() if trace["name"] == "optimum"), None))
+    assert sorted([*star["x"], *star["y"]])[1] == pytest.approx(4.0)  # the most samples are best
