@@ -1,6 +1,6 @@
 """Learning curves of given features: `gs.forecast` against scikit-learn, on many rows, and how often "good" was wrong.
 
-Run ``python benchmarks/bench_forecast.py [speed] [large] [calibration]`` (all three if none is named).
+Run ``python benchmarks/bench_forecast.py [speed] [large] [calibration] [classes]`` (all if none is named).
 
 speed: digits, 500 random ReLU features, ten outputs, 12 sizes times 8 ridges. scikit-learn's `learning_curve` with 10
 splits, and the forecast, both against fits to 30 random subsets a size. Goal: 15 times faster.
@@ -8,6 +8,7 @@ large: 60,000 rows of 2048 features in a memory map of single precision: time an
 calibration: data made at run time, most of which forecast section 14 does not have: universes of N rows of one law, the
 truth from fits to fresh rows. Prints the error of the mean forecast, how often single forecasts are within two total
 standard errors, the verdicts, and how often a verdict "good" went with a method error above 5 and 10 %.
+classes: the same for the misclassified share.
 """
 
 from __future__ import annotations
@@ -331,16 +332,62 @@ def _calibrate(laws: dict[str, tuple[Law, int]], number: int, repeats: int, tria
     print(f"  above 5 % ({surely:.1%} by more than twice the noise of the truth), {far:.1%} above 10 %")
 
 
+def two_halves(rng: np.random.Generator, rows: int) -> tuple[Floats, Array]:
+    x, y = relu_of(10, 120, lambda x: x[:, 0] + x[:, 1] * x[:, 2], 0.5)(rng, rows)
+    return x, (y > 0.5).astype(int)
+
+
+def four_clouds(rng: np.random.Generator, rows: int) -> tuple[Floats, Array]:
+    kind = rng.integers(0, 4, rows)
+    centres = np.random.default_rng(6).standard_normal((4, 60)) * 0.35
+    return centres[kind] + rng.standard_normal((rows, 60)) * np.array([0.7, 0.9, 1.1, 1.3])[kind][:, None], kind
+
+
+def rare_class(rng: np.random.Generator, rows: int) -> tuple[Floats, Array]:
+    kind = rng.choice(3, rows, p=[0.6, 0.3, 0.1])
+    x = rng.standard_normal((rows, 80))
+    x[:, :3] += 1.5 * np.eye(3)[kind]
+    return np.tanh(x), kind
+
+
+def classes(number: int = 16, repeats: int = 30) -> None:
+    """Print the error of the mean forecast of the misclassified share, and how often it is within two se_total."""
+    print(f"classes: misclassified share, {number} universes of 300 rows, n = 37 to 1200; truth: {repeats} fresh fits")
+    sizes, ridge = [37, 75, 150, 300, 600, 1200], np.array([10.0])
+    for name, law in (("two classes, ReLU", two_halves), ("four clouds", four_clouds), ("a class of 10 %", rare_class)):
+        tables = []
+        for universe in range(number):
+            x, y = law(np.random.default_rng([8, universe]), 300)
+            tables.append(gs.forecast(x, y, ridge=ridge, samples=sizes, seed=universe))
+        values = np.stack([t["error"].sel(source="limit").values[:, 0] for t in tables])
+        spread = np.stack([t["error_se_total"].sel(source="limit").values[:, 0] for t in tables])
+        truth = np.array(
+            [np.mean([_wrong_share(law, size, ridge, repeat) for repeat in range(repeats)]) for size in sizes]
+        )
+        bias, inside = 100 * (values.mean(axis=0) / truth - 1), np.mean(np.abs(values - truth) < 2 * spread, axis=0)
+        numbers = "".join(f"{b:+6.0f}" for b in bias), "".join(f"{share:6.0%}" for share in inside)
+        print(f"  {name:20s} error in %{numbers[0]}   within 2 se_total{numbers[1]}", flush=True)
+
+
+def _wrong_share(law: Any, size: int, ridge: Floats, repeat: int) -> float:
+    rng = np.random.default_rng([9, size, repeat])
+    (x, y), (test, truth) = law(rng, size), law(rng, 2000)
+    weights, offset = fit_ridges(x, np.eye(y.max() + 1)[y], ridge)
+    return float(np.mean(np.argmax(test @ weights[:, 0] + offset[0], axis=1) != truth))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=["speed", "large", "calibration", []], help="which parts to run")
+    parser.add_argument(
+        "parts", nargs="*", choices=["speed", "large", "calibration", "classes", []], help="which parts to run"
+    )
     parser.add_argument("--device", default="cpu", help="for large: cpu or cuda")
     given = parser.parse_args()
-    for name in given.parts or ["speed", "large", "calibration"]:
+    for name in given.parts or ["speed", "large", "calibration", "classes"]:
         if name == "large":
             large(device=given.device)
         else:
-            {"speed": speed, "calibration": calibration}[name]()
+            {"speed": speed, "calibration": calibration, "classes": classes}[name]()
 
 
 if __name__ == "__main__":
