@@ -58,6 +58,14 @@ class Reading:
         return scale if np.allclose(values, scale * z[:, 0] * z[:, 1], atol=_SAME) else None
 
     @cached_property
+    def steepness(self) -> float:
+        """Root mean square of the length of its gradient."""
+        z, h = np.random.default_rng(3).standard_normal((400, self.rank)), 1e-4
+        slopes = [(self.inner(z + h * e) - self.inner(z - h * e)) / (2 * h) for e in np.eye(self.rank)]
+        inside = np.abs(slopes) < 1e3  # jumps have no slope
+        return float(np.sqrt(np.mean(np.sum(np.square(slopes) * inside, axis=0))))
+
+    @cached_property
     def is_parity(self) -> bool:
         """Whether it is the product of the signs of its variables, up to two values."""
         if self.labels is None or len(self.labels) != 2:

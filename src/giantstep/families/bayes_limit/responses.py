@@ -198,13 +198,17 @@ def noisy_nodes(reading: Reading, noise: float, V: float) -> tuple[Floats, Float
     if reading.rank == 1:
         z, weights = Noisy(reading.line, noise).z_rule(V)
         return z[:, None], weights
-    return lebesgue_nodes(reading, V)
+    return lebesgue_nodes(reading, V, 0.5 * float(np.sqrt(noise)) / max(reading.steepness, 1e-9))
 
 
-def lebesgue_nodes(reading: Reading, V: float) -> tuple[Floats, Floats]:
-    """Return nodes (N, r) and weights dz on the ball of radius 8.5, broken on the planes of the target."""
-    spacing = min(0.35, 0.6 * float(np.sqrt(V))) if reading.rank == 2 else 0.5
-    piece = 22 if reading.rank == 2 else 12
+def lebesgue_nodes(reading: Reading, V: float, finest: float = 0.35) -> tuple[Floats, Floats]:
+    """Return nodes (N, r) and weights dz on the ball of radius 8.5, broken on the planes of the target.
+
+    `finest` is the spacing that the likelihood needs; three directions have room for 0.3 at best.
+    """
+    spacing = float(np.clip(min(finest, 0.6 * np.sqrt(V)), 0.05, 0.35))
+    spacing = max(spacing, 0.3) if reading.rank > 2 else spacing
+    piece = max(12, int(7.5 / spacing)) if reading.rank == 2 else 12
     grid = product_grid(reading.rank, reading.planes, even_rule(spacing, REACH), piece)
     density = np.prod(normal_density(grid.points), axis=1)
     inside = (grid.weights > 1e-17) & (density > 0)
