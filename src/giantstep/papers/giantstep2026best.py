@@ -246,11 +246,11 @@ def amp_staircase(size: Size) -> Studies:
             STAIRS.replace(samples_per_dim=1.4),
             what="trajectory",
             overlap=[0.3, 0.3],
-            steps=size(6, 12),
+            steps=size(5, 12),
             judged=("M",),
             meaning="GAMP sweep by sweep on z1 + h2(z2)",
             dim=size(200, 2000),
-            trials=size(6, 20),
+            trials=size(10, 20),
             seed=SEED + 1,
         ),
     }
