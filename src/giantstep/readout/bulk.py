@@ -62,6 +62,9 @@ class Tangents(Protocol):
         `Bulk.covariance`, P0^-1 = P^-1 - absorbed, and paid = theta^2/d (B, k).
         """
 
+    def unseen(self, dual: Array) -> Array | float:
+        """Return what the channel coefficients add to the error at the nodes (B, N) beside c0, c1, Q1 and Q2."""
+
 
 class Bulk(Protocol):
     """The law of the rows, for B points.

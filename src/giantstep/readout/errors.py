@@ -113,6 +113,7 @@ def _fluctuations(
     source = source + ((signal.c1 - 2 * features.h1) * signal.c1).sum(axis=1)
     if features.stretch is not None:
         source = source + (signal.theta[:, None, :] @ features.stretch)[:, 0, :] ** 2 * (inverse_dim / 2)[:, None]
+    source = source + tangents.unseen(signal.dual)
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, signal.theta**2 * inverse_dim[:, None])
     if packed:
         m, lift = features.packed, tangents.matrix / width

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.common_rows import CommonRows, solve_rows
-from giantstep.readout.features import packing
+from giantstep.readout.features import Features, packing
 from giantstep.readout.input_spread import InputSpread
+from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
+
+
+@dataclass(frozen=True)
+class QuadraticNoise(Stacked):
+    """What the quadratic channels of a finite dimension add to the outputs: structured_inputs (8.1)."""
+
+    features: Features
+    curvature: Floats
+    """Nu of the classes at the nodes (1, k, N)."""
+    ratio: Floats
+    b: Floats
+    """Sizes of the points (B,), as in `Equations`."""
+
+    shared: ClassVar[tuple[str, ...]] = ("features", "curvature")
+
+    def moments(self, response: Response) -> Array:
+        """Return r E[nu nu^T/(b + V)] (B, k, k), what stands for Vh1."""
+        width = response.block_width.sum(axis=1)[:, None]
+        V = self.features.quadratic(response.S, response.R) / width
+        weights = self.ratio[:, None] * self.features.weights / (self.b[:, None] + V)
+        return (self.curvature * weights[:, None, :]) @ np.swapaxes(self.curvature, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -29,6 +51,7 @@ class InputBulk(CommonRows):
     """Masses of the atoms (J,), of sum 1."""
     spread: InputSpread
     """How the channels act: their coefficients in the features are those of (Q^T tau_q, y_q)."""
+    noise: QuadraticNoise | None = None
 
     chunk: ClassVar[int] = 16
     packed_only: ClassVar[bool] = True
@@ -43,6 +66,14 @@ class InputBulk(CommonRows):
     def atoms(self) -> tuple[int, ...]:
         """The atoms of the spectrum of the inputs."""
         return self.masses.shape
+
+    def take(self, index: Any) -> InputBulk:
+        """Return the same rows; only the noise of quadratic channels knows the sizes of the points."""
+        return self if self.noise is None else replace(self, noise=self.noise.take(index))
+
+    def quadratic(self, response: Response) -> Array:
+        """Return what stands for Vh1 in the quadratic channels, 0 where they have no noise (B, k, k)."""
+        return np.zeros_like(response.S) if self.noise is None else self.noise.moments(response)
 
     def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
         """Solve R_q = beta_q/(D_q + int G_qq dmu) (4.3) by Newton, each point on its own."""
@@ -84,7 +115,7 @@ class InputBulk(CommonRows):
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
         """Return P, in which the silent directions are counted; nothing of the error is absorbed."""
-        P = self.spread.covariance(response)
+        P = self.spread.covariance(response, self.quadratic(response))
         return P, np.zeros_like(P)
 
 
@@ -140,8 +171,20 @@ class InputTangents:
         """There is no kernel form over a spectrum of inputs."""
         raise NotImplementedError
 
+    def _paid(self, dual: Array) -> tuple[Array, Array, Array]:
+        return self.bulk.spread.paid(self.response, self.bulk.quadratic(self.response), dual)
+
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
         """Return what the signal leaves in (Q1, Q2): the last terms of e in (4.7), and of (4.6) the silent tau."""
-        squares, silent = self.bulk.spread.paid(self.response, dual)
+        squares, silent, _ = self._paid(dual)
         Q1, Q2 = self.apply(np.zeros_like(silent), (paid + squares) / self.response.R**2)
         return Q1 + silent, Q2
+
+    def unseen(self, dual: Floats) -> Array | float:
+        """Return the squares of the noise of the quadratic channels at the nodes (B, N): (8.1), added to (4.6)."""
+        noise = self.bulk.noise
+        if noise is None:
+            return 0.0
+        products = self._paid(dual)[2]
+        added: Array = np.sum(noise.curvature * (products @ noise.curvature), axis=1)
+        return added

@@ -19,7 +19,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats, Integers
+from giantstep.types import Array, Floats, Indices
 
 _PROBES = 24
 _RANK = 1e-13
@@ -33,10 +33,12 @@ class InputSpread:
 
     JU: Floats  # (k, R, C)
     Js: Floats  # (k, C)
-    diagonal: Floats  # (k, R): JU without it, in the R columns from `first` on, has a low rank
-    first: int
+    diagonal: Floats  # (k, R): JU without it, in `columns`, has a low rank
+    columns: Indices  # (R,)
     seen: Floats  # (R, m + L'), orthonormal columns
     own: Floats  # (k, R): what each coordinate has of one more variable of its own, beside JU
+    quadratic: int = 0
+    """How many coordinates, the last ones, enter through nu_q in place of D_1q: structured_inputs (8.1)."""
 
     @cached_property
     def rows(self) -> Floats:
@@ -60,21 +62,18 @@ class InputSpread:
     @property
     def free(self) -> bool:
         """Whether t can make every v without a silent part: y_q moves while tau_q stands still."""
-        columns = self._columns()
-        square, theta = self.JU[:, :, columns], np.delete(self.JU, columns, axis=2)
+        linear = len(self.seen) - self.quadratic
+        columns, JU = self.columns[:linear], self.JU[:, :linear]
+        square, theta = JU[:, :, columns], np.delete(JU, columns, axis=2)
         back = (self.Js[:, None, columns] @ np.linalg.solve(square, theta))[:, 0]
         standing = np.delete(self.Js, columns, axis=1) - back
         size = np.linalg.norm(self.Js, axis=1)
         return bool(np.all(np.linalg.norm(standing, axis=1) > 1e-9 * np.where(size > 0, size, 1.0)))
 
-    def _columns(self) -> Integers:
-        """Return the columns in which JU has its diagonal."""
-        return self.first + np.arange(len(self.seen))
-
     @cached_property
     def low_rank(self) -> tuple[Floats, Floats]:
         """F (k, R, 2f) and the inverse of E (k, 2f, 2f) of JU_q JU_q^T = diagonal^2 + F_q E_q F_q^T."""
-        columns = self._columns()
+        columns = self.columns
         parts = [_factor(self.JU[q], self.diagonal[q], columns) for q in range(len(self.JU))]
         f = max(left.shape[1] for left, _ in parts)
         k, R = self.diagonal.shape
@@ -87,18 +86,16 @@ class InputSpread:
             inverse[q, f : f + n, f : f + n] = -right @ right.T
         return F, inverse
 
-    def silenced(self, response: Response, vectors: Array) -> Array:
-        """Apply M to vectors (B, k, R, N)."""
-        R, Vh1 = response.R, response.Vh1
+    def silenced(self, response: Response, quadratic: Array, vectors: Array) -> Array:
+        """Apply M to vectors (B, k, R, N); `quadratic` (B, k, k) stands for Vh1 where nu stands for D_1."""
+        R = response.R
         count, k = R.shape
-        if k > 1:
-            size = np.abs(np.einsum("bqq->b", Vh1))
-            Vh1 = Vh1 + _FLOOR * size[:, None, None] * np.eye(k)
         F, inverse = self.low_rank
         squares = R[:, None, :] * (self.diagonal**2 + self.own**2).T  # (B, R, k)
-        mixing = np.eye(k) + Vh1[:, None] * squares[:, :, None, :]
-        wide = np.broadcast_to(Vh1[:, None], mixing.shape).reshape(-1, k, k)
-        Y = solve_each(mixing.reshape(-1, k, k), wide).reshape(count, -1, k, k)  # in every coordinate
+        wide = np.broadcast_to(_floored(response.Vh1)[:, None], (*squares.shape, k)).copy()
+        wide[:, squares.shape[1] - self.quadratic :] = _floored(quadratic)[:, None]
+        mixing = np.eye(k) + wide * squares[:, :, None, :]
+        Y = solve_each(mixing.reshape(-1, k, k), wide.reshape(-1, k, k)).reshape(count, -1, k, k)  # in every coordinate
         basis = np.concatenate([F, np.broadcast_to(self.seen, (k, *self.seen.shape))], axis=2)  # (k, R, f')
         width, f = basis.shape[2], F.shape[2]
         system = np.einsum("bcqr,qcf,rcg->bqfrg", Y, basis, basis, optimize=True)
@@ -110,7 +107,7 @@ class InputSpread:
         lifted = np.einsum("rcg,brgn->brcn", basis, solved, optimize=True)
         return through - np.einsum("bcqr,brcn->bqcn", Y, lifted, optimize=True)
 
-    def covariance(self, response: Response) -> Array:
+    def covariance(self, response: Response, quadratic: Array) -> Array:
         """Return P (B, X, X), channel after channel: the entry c k + q belongs to coefficient c of class q."""
         R = response.R
         count, k = R.shape
@@ -118,29 +115,41 @@ class InputSpread:
         right = np.zeros((count, k, self.seen.shape[0], k, n), R.dtype)
         for q in range(k):
             right[:, q, :, q] = R[:, q, None, None] * self.pushed[q]
-        through = self.silenced(response, right.reshape(count, k, -1, k * n)).reshape(right.shape)
+        through = self.silenced(response, quadratic, right.reshape(count, k, -1, k * n)).reshape(right.shape)
         P = -np.einsum("bq,qcm,bqcrn->bmqnr", R, self.pushed, through, optimize=True)
         for q in range(k):
             P[:, :, q, :, q] += R[:, q, None, None] * self.gram[q]
         P = P.reshape(count, n * k, n * k)
         return 0.5 * (P + np.swapaxes(P, 1, 2))
 
-    def paid(self, response: Response, dual: Array) -> tuple[Array, Array]:
-        """Return sum_c t_qc^2 (B, k) and the products (B, k, k) of the silent parts of tau, at `dual` = P^-1 v."""
+    def paid(self, response: Response, quadratic: Array, dual: Array) -> tuple[Array, Array, Array]:
+        """Return sum_c t_qc^2 (B, k) and the products (B, k, k) of the silent parts of tau, at `dual` = P^-1 v.
+
+        The last products are those of the coordinates that enter through nu.
+        """
         R = response.R
         count, k = R.shape
         weights = np.swapaxes(dual.reshape(count, -1, k), 1, 2)  # (B, k, n)
         vector = R[:, :, None] * np.einsum("qcn,bqn->bqc", self.pushed, weights)
-        silent = self.silenced(response, vector[..., None])[..., 0]
+        silent = self.silenced(response, quadratic, vector[..., None])[..., 0]
         t = np.einsum("qnx,bqn->bqx", self.rows, weights) - np.einsum("qcx,bqc->bqx", self.JU, silent, optimize=True)
         t = R[:, :, None] * t
         own = R[:, :, None] * self.own * (weights[:, :, :-1] @ self.seen.T - silent)
         tau = np.einsum("qcx,bqx->bqc", self.JU, t, optimize=True) + self.own * own
         across = tau - np.einsum("cs,ds,bqd->bqc", self.seen, self.seen, tau, optimize=True)
-        return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), across @ np.swapaxes(across, 1, 2)
+        linear = across.shape[2] - self.quadratic
+        parts = (part @ np.swapaxes(part, 1, 2) for part in (across[:, :, :linear], across[:, :, linear:]))
+        return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), *parts
 
 
-def _factor(JU: Floats, diagonal: Floats, columns: Integers) -> tuple[Floats, Floats]:
+def _floored(matrix: Array) -> Array:
+    """Return Vh1 without a null space, which several classes that are alike would give it."""
+    k = matrix.shape[1]
+    size = np.abs(np.einsum("bqq->b", matrix)) if k > 1 else np.zeros(len(matrix))
+    return matrix + _FLOOR * size[:, None, None] * np.eye(k)
+
+
+def _factor(JU: Floats, diagonal: Floats, columns: Indices) -> tuple[Floats, Floats]:
     """Return A (R, f) and Z (f, C) with A Z = JU minus the diagonal in these columns, f as small as it goes."""
     R = len(JU)
     low = JU.copy()

@@ -108,3 +108,7 @@ class IsotropicTangents:
         """Return what the signal leaves in (Q1, Q2): the last terms of e in few_steps_readout (4.7)."""
         paid = paid + (x**2 / omega).reshape(len(x), -1, paid.shape[1]).sum(axis=1)
         return self.apply(np.zeros_like(self.response.S), paid / self.response.R**2)
+
+    def unseen(self, dual: Array) -> float:
+        """Return 0: channels act through the functions of the features only."""
+        return 0.0

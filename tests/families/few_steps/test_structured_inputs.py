@@ -45,6 +45,27 @@ def test_split_classes(dim, expected):
     assert bool(result.converged) and float(result.test_error[1]) == pytest.approx(expected, abs=5.1e-6)
 
 
+@pytest.mark.parametrize(("dim", "expected", "digits"), [(400, 0.74633, 5.1e-6), (800, 0.7355, 5.1e-5)])
+def test_quadratic_channels(dim, expected, digits):
+    """Structured_inputs (8.1): L, every atom by itself; 800 atoms are binned."""
+    atoms = np.arange(1.0, dim + 1)
+    inputs = gs.InputBlocks(atoms**-0.8, np.full(dim, 1 / dim), (atoms > dim / 2).astype(float))
+    result = gs.predict(LOW_RANK["L"][0].replace(inputs=inputs), dim=dim, theory="quadratic")
+    assert float(result.identity.max()) < 1e-12
+    assert float(result.test_error[1]) == pytest.approx(expected, abs=digits)
+
+
+def test_quadratic_channels_at_large_dimensions():
+    """Their noise is of order 1/d, and vanishes with the fluctuation of one atom on the sphere."""
+    scenario = EVERY["E"][0]
+    gaps = []
+    for dim in (4000, 40_000):
+        errors = [float(gs.predict(scenario, dim=dim, theory=t).test_error[1]) for t in ("quadratic", "exact")]
+        gaps.append(errors[0] - errors[1])
+    assert gaps[0] / gaps[1] == pytest.approx(10, rel=0.05) and gaps[0] > 1e-6
+    assert "finite dim" in refused(lambda: gs.predict(scenario, theory="quadratic"))
+
+
 def test_split_classes_at_large_dimensions():
     """Where fluctuations are small the split classes give what their linearisation gives, and sums over classes too."""
     scenario = EVERY["C"][0]

@@ -18,11 +18,13 @@ from giantstep.families.few_steps.trajectory import (
     split_directions,
     table_points,
     theta_root,
+    without_mean,
 )
 from giantstep.gaussian import Function
 from giantstep.gaussian.moments import Moments
 from giantstep.readout import Equations, Features, InputBulk, solve_signal
 from giantstep.readout.bulk import Bulk, Response
+from giantstep.readout.input_bulk import QuadraticNoise
 from giantstep.readout.input_spread import InputSpread
 from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.types import Floats
@@ -112,8 +114,40 @@ def describe_bulk(network: Network, classes: Classes, leading: bool = False) -> 
     if classes.own is not None:  # every atom has a coordinate of the noise of the batch
         diagonal = np.concatenate([diagonal, np.sqrt(inputs.eigenvalues) * classes.B], axis=1)
         own = classes.own
-    first = theta_root(network, classes).shape[2]
-    return InputBulk(product, inputs.masses, InputSpread(JU, Js, diagonal, first, seen, own))
+    columns = theta_root(network, classes).shape[2] + np.arange(diagonal.shape[1])
+    spread = InputSpread(JU, Js, diagonal, columns, seen, own)
+    if np.isfinite(network.quadratic_dim):
+        spread = _with_quadratic_noise(network, classes, spread)
+    return InputBulk(product, inputs.masses, spread)
+
+
+def _with_quadratic_noise(network: Network, classes: Classes, spread: InputSpread) -> InputSpread:
+    """Return the spread with one more coordinate for each atom, its noise He_2, that enters through nu_q: (8.1)."""
+    inputs, (k, R, C) = network.inputs, spread.JU.shape
+    K = len(inputs.masses)
+    size = inputs.eigenvalues * classes.B**2 / scale_of(network, classes)[:, None] / np.sqrt(network.quadratic_dim)
+    JU = np.zeros((k, R + K, C))
+    JU[:, :R] = spread.JU
+    JU[:, R:, :K] = size[:, :, None] * without_mean(network, np.eye(K))
+    return InputSpread(
+        JU,
+        spread.Js,
+        np.concatenate([spread.diagonal, size], axis=1),
+        np.concatenate([spread.columns, np.arange(K)]),
+        np.pad(spread.seen, ((0, K), (0, 0))),
+        np.pad(spread.own, ((0, 0), (0, K))),
+        quadratic=K,
+    )
+
+
+def with_quadratic_noise(equations: Equations) -> Equations:
+    """Return equations whose bulk knows the noise of its quadratic channels, where it has any."""
+    bulk, features = equations.bulk, equations.features
+    if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
+        return equations
+    curvature = features.T0[:, -len(features.pi) :]  # what y_q multiplies
+    noise = QuadraticNoise(features, curvature, equations.ratio, equations.b)
+    return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
 
 
 def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float]:
@@ -122,6 +156,8 @@ def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float
     (8.1) is (4.3)-(4.5) at V = 0, rho = 1, lambda = 0; (8.2) leaves out its penalty too: the distance of the target to
     the span of the means and the channels.
     """
+    if isinstance(bulk, InputBulk):
+        bulk = dataclasses.replace(bulk, noise=None)  # of the limit: it vanishes with 1/d
     count, nodes = len(width), features.weights.shape[1]
     ones = np.ones(count)
     equations = Equations(features, ones, width, 0.0 * ones, ones, bulk)

@@ -9,6 +9,8 @@ from giantstep.families.few_steps.inputs import InputLaw, InputSpectrum
 from giantstep.families.few_steps.scenario import FewSteps, InputRows
 from giantstep.types import Floats, Points
 
+FINITE_DIM = ("split", "quadratic")
+"""Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
 MOST_EXCESS = 3.0
 """Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for Gaussian ones."""
 LEAST_RANKS = (100.0, 20.0)
@@ -51,14 +53,16 @@ def check_batches(scenario: FewSteps, points: Points) -> None:
         )
 
 
-def check_split(scenario: FewSteps, points: Points, what: str) -> None:
-    """Refuse the theory of split classes where it says nothing."""
-    if scenario.inputs is None or scenario.target.directions > 1 or what != "errors":
-        raise bad_field(
-            "theory", "split", '"exact" where inputs are isotropic, of several directions, or what != "errors"'
-        )
+def check_finite_dim(scenario: FewSteps, points: Points, what: str, theory: str) -> None:
+    """Refuse a theory of a finite dimension where it says nothing."""
+    several = theory == "split" and scenario.target.directions > 1
+    if scenario.inputs is None or several or what != "errors":
+        allowed = '"exact" where inputs are isotropic or what is not "errors"'
+        raise bad_field("theory", theory, allowed + (", or the target has several directions" if several else ""))
     if not np.isfinite(points["dim"]).all():
-        raise bad_field("theory", "split", '"exact" in the limit (it is a theory of a finite dim)')
+        raise bad_field("theory", theory, '"exact" in the limit (it is a theory of a finite dim)')
+    if theory == "quadratic" and np.isfinite(points["batch_per_dim"]).any():
+        raise bad_field("theory", theory, '"isotropic" where batch_per_dim is finite')
 
 
 def rank_warnings(scenario: FewSteps, points: Points) -> list[str]:

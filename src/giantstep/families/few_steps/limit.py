@@ -11,10 +11,11 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from giantstep.errors import bad_field
-from giantstep.families.few_steps.features import describe_bulk, describe_features, floors
+from giantstep.families.few_steps.features import describe_bulk, describe_features, floors, with_quadratic_noise
 from giantstep.families.few_steps.input_points import (
+    FINITE_DIM,
     check_batches,
-    check_split,
+    check_finite_dim,
     input_law,
     input_spectrum,
     rank_warnings,
@@ -76,19 +77,18 @@ def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, 
     check_batches(scenario, points)
     warnings = _batch_warnings(points, settings.get("theory")) + rank_warnings(scenario, points)
     table = _Table(scenario, points, len(settings["time"]))
-    split = settings.get("theory") == "split"
-    if split:
-        check_split(scenario, points, what)
-    for group in _groups(scenario, points, split):
+    theory = str(settings.get("theory"))
+    if theory in FINITE_DIM:
+        check_finite_dim(scenario, points, what, theory)
+    for group in _groups(scenario, points, theory):
         _ANSWERS[what](table, group, settings)
         warnings += group.unlearnt()
     answer = table.answer()
     answer.coords |= {name: settings[name] for name in ("time", "x", "z", "kappa") if settings.get(name) is not None}
     answer.warnings = list(dict.fromkeys(warnings))
     finite = np.isfinite(points["batch_per_dim"])
-    answer.attrs["theory"] = (
-        "split" if split else "isotropic" if finite.all() else "exact and isotropic" if finite.any() else "exact"
-    )
+    batches = "isotropic" if finite.all() else "exact and isotropic" if finite.any() else "exact"
+    answer.attrs["theory"] = theory if theory in FINITE_DIM else batches
     return answer
 
 
@@ -120,7 +120,7 @@ class _Group:
         ]
 
 
-def _groups(scenario: FewSteps, points: Points, split: bool = False) -> Iterator[_Group]:
+def _groups(scenario: FewSteps, points: Points, theory: str = "exact") -> Iterator[_Group]:
     """Yield the points that share their steps; the noise of the labels moves the steps of a finite batch only."""
     finite = np.isfinite(points["batch_per_dim"])
     columns = [points["batch_per_dim"], points["steps"], np.where(finite, points["noise"], 0.0)]
@@ -141,12 +141,13 @@ def _groups(scenario: FewSteps, points: Points, split: bool = False) -> Iterator
             batch_per_dim=float(points["batch_per_dim"][b]),
             correlation_loss=scenario.loss_of_steps == "correlation",
             gaussian_rows=scenario.rows == "gaussian",
+            quadratic_dim=float(points["dim"][b]) if theory == "quadratic" else np.inf,
         )
         start = None
         if scenario.has_shifts:
             bulk = np.array(scenario.planted.bulk or np.ones(len(pi)))
             start = plant(network, np.asarray(scenario.planted.shifts), bulk)
-        if split:
+        if theory == "split":
             network, start = split_classes(network, float(points["dim"][b]))
         path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
         yield _Group(scenario, network, np.flatnonzero(which.reshape(-1) == number), path, reason)
@@ -223,7 +224,8 @@ def _errors(table: _Table, group: _Group, settings: Mapping[str, Any]) -> None:
     tolerance = settings.get("tolerance", 1e-10)
     coarse = _coarse_features(group)
     for time, features, index, equations in _read_outs(table, group):
-        rough = dataclasses.replace(equations, features=_relabel(coarse[time], features))
+        equations = with_quadratic_noise(equations)
+        rough = with_quadratic_noise(dataclasses.replace(equations, features=_relabel(coarse[time], features)))
         start = solve_first_order(rough)
         first = solve_first_order(equations, dataclasses.replace(start, V=variance_function(equations, start.response)))
         errors = ridge_errors(first, 1 / table.points["dim"][index])

@@ -195,6 +195,7 @@ class FewSteps(Scenario):
         "exact": "the exact limit of steps on large batches",
         "isotropic": "the noise of a finite batch as isotropic noise of every row: an approximation",
         "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
+        "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
     }
     papers: ClassVar[tuple[str, ...]] = (
         "giantstep2026steps",

@@ -52,6 +52,8 @@ class Network:
     correlation_loss: bool = False
     gaussian_rows: bool = False
     fineness: float = 1.0
+    quadratic_dim: float = np.inf
+    """Dimension at which every atom has a fluctuation of its own in place of the Theta: structured_inputs (8.1)."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,18 @@ def plant(network: Network, shifts: Floats, bulk: Floats) -> Classes:
     )
 
 
+def without_mean(network: Network, rows: Floats) -> Floats:
+    """Return rows (..., K) of what the quadratic fluctuations of the atoms do; on the sphere their sum is fixed."""
+    length = np.sqrt(network.inputs.masses)
+    return rows if network.gaussian_rows else rows - (rows @ length)[..., None] * length
+
+
 def theta_root(network: Network, classes: Classes) -> Floats:
     """Return square roots (k, t, rank) of d Cov(Theta^(t), Theta^(t')) of every class, structured_inputs (3.7)."""
     inputs = network.inputs
     weighted = np.stack([inputs.eigenvalues * B**2 for B in classes.past], axis=1)  # (k, t, K)
+    if np.isfinite(network.quadratic_dim):
+        return without_mean(network, weighted * np.sqrt(2 * inputs.masses))
     cov = 2 * np.einsum("qtj,quj,j->qtu", weighted, weighted, inputs.masses)
     if not network.gaussian_rows:
         mean = inputs.average(weighted)
