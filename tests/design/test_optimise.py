@@ -138,6 +138,19 @@ def test_the_optimum_is_taken_where_the_limit_was_solved():
     assert not none.converged and np.isnan(none.ridge) and "too small a ridge" in str(none.status.values)
 
 
+def test_strict_refuses_points_that_were_not_solved():
+    s = Failing(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
+    with pytest.raises(gs.ConvergenceError, match="too small a ridge"):
+        gs.best_ridge(s, "test_mse", low=1e-3, high=1e2, strict=True)
+
+
+def test_what_the_limit_remarks_is_passed_on_once():
+    s = gs.FewSteps.example().replace(steps=1, batch_per_dim=9.0)
+    with pytest.warns(gs.GiantstepWarning) as caught:
+        best = gs.optimize(s, over={"ridge": (0.01, 1.0)}, minimise="test_error[time=1]", starts=3)
+    assert len(caught) == 1 and best.attrs["theory"] == "isotropic"
+
+
 def test_two_minima_within_one_percent_are_reported():
     # without noise both a vanishing step and a large one are good here, and the error between them is not
     best = gs.optimize(

@@ -47,6 +47,7 @@ def test_derivatives_are_differences_of_the_limit(scenario, variable, fields):
         assert measured == pytest.approx(expected, rel=1e-7, abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 def test_one_sided_whole_and_infinite_fields():
     s = gs.OneStep.example()
     result = gs.sensitivity(s, to=["noise"])  # at 0, and it cannot be below: E grows linearly with it

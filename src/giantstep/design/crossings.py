@@ -15,6 +15,7 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Problem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.errors import InputError, bad_field
+from giantstep.problems import warn
 from giantstep.request import Request
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names
 from giantstep.solve import bracketed_roots
@@ -90,7 +91,9 @@ def solve_for(
     scan = scan_profile(profile, count)
     targets, is_list = _targets(observable, wanted[1])
     crossings = find_crossings(profile, scan, targets)
-    return _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
+    result = _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
+    warn(profile.limits.problems())
+    return result
 
 
 def _free_field(field: str, request: Request, given: Mapping[str, Any]) -> str:
@@ -344,7 +347,8 @@ class _Report:
         wanted = "" if self.listed is not None else f" = {targets[0]:g}"
         headline = f"{span} at which {self.observable.text}{wanted} of {scenario.title.lower()}{inner}"
         settings = {"solve_for": str(span), "reach": {self.observable.text: targets.tolist()}, **self.request.shown()}
-        extra = {"headline": headline, "shown": [*wide], "observable": self.observable.text}
+        facts = {"theory": self.profile.limits.theory, "observable": self.observable.text}
+        extra = {"headline": headline, "shown": [*wide], **facts}
         attrs = provenance(scenario, self.request.what, "crossing", settings, extra)
         return DesignResult(data, coords, attrs)
 

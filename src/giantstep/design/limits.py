@@ -9,12 +9,15 @@ import numpy as np
 
 from giantstep.design.observable import Observable
 from giantstep.errors import InputError
+from giantstep.problems import Problems
 from giantstep.request import Request
 from giantstep.scenario import Scenario
 from giantstep.types import Booleans, Floats, Indices, Integers, Points
 
 _GENERAL = ("what", "theory", "dim", "tolerance", "seed")
 """Keywords of `predict` that are no fields."""
+_MOST_REMARKS = 3
+"""Remarks that are passed on; a search asks for hundreds of points, and each may have its own."""
 _MOST_POINTS = 4096
 """Points answered in one batch; more of them need memory and save no time."""
 
@@ -38,6 +41,8 @@ class Limits:
     size : number of rows.
     asked, failed : (size,) points asked for and points not solved, so far.
     reasons : row -> why its first failed point was not solved.
+    remarks : what the limit said beside its numbers (an approximation that it chose), each sentence once.
+    theories : the theories that answered.
     """
 
     def __init__(self, request: Request, observable: Observable) -> None:
@@ -53,6 +58,8 @@ class Limits:
         self.asked: Integers = np.zeros(self.size, dtype=np.int64)
         self.failed: Integers = np.zeros(self.size, dtype=np.int64)
         self.reasons: dict[int, str] = {}
+        self.remarks: dict[str, None] = {}
+        self.theories: dict[str, None] = {}
 
     def field(self, name: str, rows: Indices) -> Floats:
         """Return a numeric field as the grid has it, at some rows."""
@@ -99,6 +106,9 @@ class Limits:
         settings = self._settings(scenario, kept, changed)
         answer = scenario.limit(kept, self.request.what, settings)
         values[good] = self.observable.pick(answer, settings)
+        self.remarks.update(dict.fromkeys(answer.warnings))
+        theory = answer.attrs.get("theory", self.request.theory or next(iter(scenario.theories)))
+        self.theories.setdefault(str(theory))
         for row, reason in zip(rows[good], np.asarray(answer.status)):
             if reason:
                 self.reasons.setdefault(int(row), str(reason))
@@ -119,6 +129,15 @@ class Limits:
                 good[index] = False
                 self.reasons.setdefault(int(row), str(error))
         return good
+
+    def problems(self) -> Problems:
+        """Return what a verb warns of: the first few remarks. Points that failed are the result's to tell."""
+        return Problems("limit", self.size, remarks=list(self.remarks)[:_MOST_REMARKS])
+
+    @property
+    def theory(self) -> str:
+        """The theory that answered, or all of them."""
+        return "; ".join(self.theories)
 
     def failure(self, row: int) -> str:
         """Say how many points of a row were not solved, and why the first was not."""

@@ -15,6 +15,7 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Candidates, Problem
 from giantstep.design.ranges import Over, Range, label, read_over
 from giantstep.errors import InputError
+from giantstep.problems import warn
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, dotted_names
 from giantstep.types import Array, Floats, Indices
@@ -87,7 +88,9 @@ def optimize(
         problems.append(make_problem(own, observable, searched.ranges, budget, sign=sign, starts=starts, choice=choice))
     best = find_best(problems, np.arange(request.grid.size))
     _check_feasible(problems, budget, searched)
-    return _Report(request, observable, searched, problems, best).dataset(argument, budget)
+    result = _Report(request, observable, searched, problems, best).dataset(argument, budget)
+    warn(*(problem.limits.problems() for problem in problems))
+    return result
 
 
 def _check_feasible(problems: Sequence[Problem], budget: str | Sequence[str] | None, searched: Over) -> None:
@@ -246,7 +249,9 @@ class _Report:
         adjective = "Smallest" if argument == "minimise" else "Largest"
         under = f", {' and '.join(texts)}" if texts else ""
         headline = f"{adjective} {self.observable.text} of {scenario.title.lower()}: {self.over}{under}"
-        extra = {"headline": headline, "shown": shown, "observable": self.observable.text}
+        theories = dict.fromkeys(problem.limits.theory for problem in self.problems)
+        facts = {"theory": "; ".join(theories), "observable": self.observable.text}
+        extra = {"headline": headline, "shown": shown, **facts}
         return result.assign_attrs(provenance(scenario, self.request.what, "optimum", settings, extra))
 
     def _choices(self, problem: Indices) -> dict[str, Array]:

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from giantstep.design.limits import Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.errors import bad_field
+from giantstep.problems import warn
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names
 from giantstep.solve.derivatives import WIDTHS, extrapolate
@@ -69,7 +70,9 @@ def sensitivity(
     stencils = {name: _stencil(limits.field(name, rows), declarations[name]) for name in names}
     _evaluate(limits, stencils)
     slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
-    return _dataset(request, observable, limits, value, slopes, list(stencils.values()))
+    result = _dataset(request, observable, limits, value, slopes, list(stencils.values()))
+    warn(limits.problems())
+    return result
 
 
 def _field_names(scenario: Scenario, to: str | Sequence[str] | None) -> list[str]:
@@ -215,6 +218,7 @@ def _dataset(
         "headline": f"What {observable.text} of {scenario.title.lower()} depends on",
         "shown": shown,
         "observable": observable.text,
+        "theory": limits.theory,
         "plot": ["elasticity"],
         **({} if grid.dims else {"figure": "tornado"}),
     }
