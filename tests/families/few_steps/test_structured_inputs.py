@@ -8,8 +8,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.few_steps.features import describe_bulk, describe_features
-from giantstep.families.few_steps.trajectory import Network, follow
-from giantstep.readout import Equations, solve_first_order
+from giantstep.families.few_steps.trajectory import Network, follow, scale_of, start
+from giantstep.readout import Equations, ridge_errors, solve_first_order
 
 from .second_route import read_out
 from .structured_settings import LOW_RANK, MANY, ONE, PLANES, SETTINGS, SIGNS, T1, network
@@ -168,6 +168,58 @@ def test_more_steps_recover_the_direction():
     np.testing.assert_allclose(gamma, [0, 0.7498, 1, 1], atol=5.1e-5)
 
 
+def simplified(name, change):
+    """Return the test error at d = 400 of a setting whose bulk is changed, section 10."""
+    features, bulk, s = described(name)
+    sizes = (np.array([value]) for value in (s.samples_per_dim / s.width_per_dim, s.width_per_dim, s.ridge))
+    first = solve_first_order(Equations.of_ridge(features, *sizes, change(bulk)))
+    return float(ridge_errors(first, np.array([1 / 400])).test[0])
+
+
+def with_bulk_rows_only(bulk):
+    """Return channels that know the initial overlaps only: JU_q = L^1/2 B_q(L), Js = 0."""
+    spread = bulk.spread
+    JU = np.zeros_like(spread.JU)
+    JU[:, np.arange(JU.shape[1]), spread.columns] = spread.diagonal
+    return dataclasses.replace(bulk, spread=dataclasses.replace(spread, JU=JU, Js=np.zeros_like(spread.Js)))
+
+
+def without_theta(bulk):
+    """Return channels without the fluctuations of w0^T Sigma B^2 w0."""
+    spread = bulk.spread
+    JU, Js = spread.JU.copy(), spread.Js.copy()
+    first = spread.columns[0]
+    JU[:, :, :first], Js[:, :first] = 0.0, 0.0
+    return dataclasses.replace(bulk, spread=dataclasses.replace(spread, JU=JU, Js=Js))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("E", 1.2745), ("M", 0.6127)])
+def test_the_bulk_is_no_multiple_of_the_initial_weights(name, expected):
+    """Section 10, d = 400: B_q(lambda) -> s_q in the bulk."""
+    eigenvalues = EVERY[name][0].input_law().eigenvalues
+
+    def scalar(bulk):
+        s = np.sqrt(bulk.row_norm[0])
+        return dataclasses.replace(bulk, product=eigenvalues[:, None, None] * np.outer(s, s))
+
+    assert simplified(name, scalar) == pytest.approx(expected, abs=5.1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected", "right"),
+    [
+        ("A", with_bulk_rows_only, 0.6481, 0.5881),
+        ("I", with_bulk_rows_only, 1.1493, 1.0549),
+        ("H", without_theta, 0.9517, 0.9311),
+        ("L", without_theta, 0.7968, 0.7151),
+    ],
+)
+def test_what_the_channels_are_worth(name, change, expected, right):
+    """Section 10, d = 400: the error without some of the channels, and with all of them."""
+    assert simplified(name, change) == pytest.approx(expected, abs=5.1e-5)
+    assert simplified(name, lambda bulk: bulk) == pytest.approx(right, abs=5.1e-5)
+
+
 def test_the_resolvent():
     """Section 6."""
     for name, z, expected in (("E", 0.2 + 0.1j, -1.37646 + 3.19386j), ("C", 1 + 0.1j, -1.02939 + 0.49189j)):
@@ -219,13 +271,20 @@ def errors(scenario, **inputs):
 
 
 def test_invariances():
-    """Section 5: splitting and reordering blocks, rescaling Sigma, one block is isotropic, equal blocks too."""
+    """Section 5: splitting and reordering blocks, rescaling, a class twice, a step of rate 0, equal blocks."""
     scenario = EVERY["E"][0]
     base = gs.predict(scenario).test_error.values
     split = {"eigenvalues": [1, 4, 0.2, 1], "fractions": [0.1, 0.1, 0.5, 0.3], "shares": [0.2, 0.2, 0.5, 0.1]}
     np.testing.assert_allclose(errors(scenario, **split), base, rtol=1e-12)
     scaled = {"eigenvalues": [40, 10, 2], "fractions": [0.1, 0.4, 0.5], "shares": [2, 3, 5]}
     np.testing.assert_allclose(errors(scenario, **scaled), base, rtol=1e-12)
+    double = scenario.replace(second_layer=gs.Vocabulary([1, 1, -0.5], [0.3, 0.4, 0.3]))
+    np.testing.assert_allclose(gs.predict(double).test_error, base, rtol=1e-10)
+    waiting = gs.predict(scenario.replace(steps=2, rate=[0.0, 1.5])).test_error
+    np.testing.assert_allclose(waiting, base[[0, 0, 1]], rtol=1e-10)
+    larger = scenario.replace(target="3*(0.5 + z + 0.4*h2(z))", noise=0.9, rate=[1.5 / 9])
+    larger = larger.replace(second_layer=gs.Vocabulary([3, -1.5], [0.7, 0.3]))
+    np.testing.assert_allclose(gs.predict(larger).test_error, 9 * base, rtol=1e-10)
     plain = gs.predict(scenario.replace(inputs=None)).test_error.values
     for count in (1, 3):
         equal = {"eigenvalues": [3.0] * count, "fractions": [1 / count] * count, "shares": range(1, count + 1)}
@@ -233,7 +292,7 @@ def test_invariances():
 
 
 def described(name):
-    scenario = EVERY[name][0]
+    scenario = {**EVERY, **LOW_RANK}[name][0]
     law = scenario.second_layer
     net = Network(
         scenario.activation,
@@ -245,6 +304,24 @@ def described(name):
     )
     classes = follow(net, scenario.rate)[0][-1]
     return describe_features(net, classes), describe_bulk(net, classes), scenario
+
+
+def test_the_spread_is_the_derivative_of_the_map():
+    """Section 5: JU, JB and Js of two steps against central differences, by spectator classes of fraction 0."""
+    s = EVERY["H"][0]
+    zeta, pi, h = np.array([1.0, -1.0, 1.0, 1.0]), np.array([0.5, 0.5, 0.0, 0.0]), 1e-4
+    net = Network(s.activation, s.target, zeta, pi, s.input_law().spectrum())
+    begin = start(net)
+    path = follow(net, s.rate)[0]
+    for c in range(begin.U.shape[1]):
+        U = begin.U.copy()
+        U[2:, c] = np.array([h, -h]) * np.sqrt(net.inputs.coordinate_eigenvalues[c])
+        end = follow(net, s.rate, dataclasses.replace(begin, U=U))[0][-1]
+        column = len(path[-1].past) + c
+        np.testing.assert_allclose((end.U[2] - end.U[3]) / (2 * h), path[-1].JU[0, :, column], atol=1e-6)
+        np.testing.assert_allclose((end.B[2] - end.B[3]) / (2 * h), path[-1].JB[0, :, column], atol=1e-6)
+        change = (scale_of(net, end)[2] - scale_of(net, end)[3]) / (2 * h)
+        assert change == pytest.approx(path[-1].Js[0, column], abs=1e-6)
 
 
 def test_the_derivative_of_the_response():

@@ -87,6 +87,15 @@ def test_the_spectrum_of_features():
     assert np.max(np.abs(seen / limit - 1)) < 0.02
 
 
+def test_bulk_and_spikes():
+    """The distribution of the eigenvalues, and the one above the bulk that the step makes."""
+    both = gs.compare(EVERY["C"][0], dim=160, trials=4, seed=8, what="spectrum")
+    assert float(np.abs(both.cdf_gap).max()) < 0.03  # five of 160 eigenvalues
+    limit, seen = both.outliers.isel(time=1, outlier=0).values
+    assert seen == pytest.approx(limit, rel=0.06)
+    assert np.isnan(both.outliers.isel(time=0).values).all()
+
+
 def test_another_covariance_is_noticed():
     """What the tests above protect: the factor 1/0.9 that E has is 2% of its error, isotropic inputs a factor of 3."""
     plain = EVERY["E"][0].replace(inputs=None)
