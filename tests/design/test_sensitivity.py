@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.families import SHIPPED, family_class
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 
 LINEAR = gs.MixtureGLM(labels="linear", noise=0.3, ridge=0.3, samples_per_dim=1.5)
@@ -66,6 +67,26 @@ def test_every_finite_numeric_field_is_there_by_default_and_the_largest_first():
     sizes = np.nan_to_num(abs(result.elasticity.values))
     assert (np.diff(sizes) <= 0).all()
     assert "flip" in str(result.remark.values)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
+@pytest.mark.parametrize("family", sorted(SHIPPED))
+def test_every_family_has_sensitivities(family):
+    s = family_class(family).example()
+    answer = gs.predict(s)
+    variables = next(iter(s.questions.values())).variables
+    known = [v for v in variables if v.name in answer and answer[v.name].dtype.kind == "f"]
+    variable = min(known, key=lambda v: len(v.dims))
+    entry = ", ".join(f"{dim}={answer[dim].values[-1]}" for dim in variable.dims)
+    name = next(n for n, (v, info) in s.numeric_fields().items() if info.annotation is not int and 0 < v < np.inf)
+    result = gs.sensitivity(s, of=f"{variable.name}[{entry}]" if entry else variable.name, to=name)
+    assert np.isfinite(result.derivative).all() and result.converged.all()
+
+
+def test_names_have_no_derivative():
+    with pytest.raises(gs.InputError, match="`phase` holds names, not numbers"):
+        gs.sensitivity(family_class("bayes-limit").example(), of="phase", to="samples_per_dim")
 
 
 def test_extrapolation_knows_its_error():

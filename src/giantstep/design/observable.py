@@ -51,7 +51,10 @@ class Observable:
         failed = np.asarray(answer.status) != ""
         if self.name not in answer.values:
             return np.full(len(failed), np.nan)
-        values = np.asarray(answer.values[self.name], dtype=np.float64)
+        values = np.asarray(answer.values[self.name])
+        if values.dtype.kind in "UO":
+            raise InputError(f"`{self.name}` holds names, not numbers; choose another variable.")
+        values = values.astype(np.float64)
         for axis, dim in reversed(list(enumerate(self.variable.dims, start=1))):
             index = self._position(dim, self._coordinates(answer, settings, dim, values.shape[axis]))
             values = np.take(values, index, axis=axis)
