@@ -300,7 +300,7 @@ def _on_the_map(results: Results) -> Studies:
         "best": limit(FEATURES, along(best, "samples_per_dim", "ridge")),
         "networks": comparison(
             FEATURES, along(few, "samples_per_dim", "ridge"), judged=("test_error",),
-            meaning="test error at the best ridge", dim=size(150, 500), trials=size(12, 40), seed=SEED + 4,
+            meaning="test error at the best ridge", dim=size(150, 500), trials=size(30, 60), seed=SEED + 4,
         ),
     }  # fmt: skip
 
@@ -395,6 +395,6 @@ RECIPES = (
         _draw_map,
         _map_checks,
         then=_on_the_map,
-        seconds=(8, None),
+        seconds=(11, None),
     ),
 )
