@@ -419,7 +419,10 @@ def test_bad_blocks(inputs, part):
             {"inputs": gs.InputBlocks([1, 0], [0.5, 0.5], [1, 0]), "precondition": 1},
             "0 where an eigenvalue of inputs is",
         ),
-        ({"target": "z1 + z2", "inputs": gs.InputBlocks([1, 2], [0.5, 0.5], [[1, 0]] * 3)}, "2 rows, one for each"),
+        (
+            {"target": "z1 + z2", "inputs": gs.InputBlocks([1, 2], [0.5, 0.5], [[1, 0]] * 3)},
+            "Field `inputs.shares` must be one row, or 2 rows",
+        ),
         ({"planted": gs.PlantedShifts([[1.0]]), "steps": 0, "rate": 1.0}, "left out where inputs have a covariance"),
     ],
 )

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarni
 EVERY = {**SETTINGS, **PLANES}
 
 
-@pytest.mark.parametrize("name", ["C", "P", "E", "H", "Y1"])
+@pytest.mark.parametrize("name", ["P", "E", "H", "Y1"])
 def test_errors_of_networks(name):
     """Exact population gradient, plain and whitened, one and two steps, one and two directions."""
-    report = gs.agreement(gs.compare(EVERY[name][0], dim=200, trials=8, seed=3))
+    report = gs.agreement(gs.compare(EVERY[name][0], dim=200, trials=8, seed=3, test_samples=4000))
     assert report.passes(allow=0.02), str(report)
 
 
-@pytest.mark.parametrize(("name", "batch"), [("C", 60.0), ("E", 20.0)])
+@pytest.mark.parametrize(("name", "batch"), [("C", 30.0), ("E", 20.0)])
 def test_real_batches(name, batch):
     """Section 7: within 2% and chance; many samples for a large batch, few to see their noise."""
     report = gs.agreement(gs.compare(EVERY[name][0].replace(batch_per_dim=batch), dim=160, trials=8, seed=6))

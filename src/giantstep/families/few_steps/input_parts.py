@@ -240,7 +240,7 @@ class InputRows(InputForm):
 
     def check(self) -> None:
         """Check the table and that its target has a direction in which rows vary."""
-        check_table(np.asarray(self.rows))
+        check_table(np.asarray(self.rows), "rows")
         self.whitened_target()
 
     def table(self) -> Table:
@@ -249,7 +249,7 @@ class InputRows(InputForm):
 
     def whitened_target(self) -> Floats:
         """Return the target directions in whitened eigen-coordinates (r, d)."""
-        return whitened_target(self.table(), np.asarray(self.target) if self.target.size else None)
+        return whitened_target(self.table(), np.asarray(self.target) if self.target.size else None, "target")
 
     def covariance(self) -> InputCovariance:
         """Return Gaussian inputs of the same covariance with the same target: the Gaussian twin."""

@@ -250,7 +250,10 @@ class FewSteps(Scenario):
         if self.has_shifts:
             self._check_planted(self.planted)
         if self.inputs is not None:
-            self.inputs.check_directions(self.target.directions)
+            try:
+                self.inputs.check_directions(self.target.directions)
+            except InputError as error:
+                raise error.inside("inputs") from None
             if self.has_shifts:
                 raise bad_field("planted", "shifts", "left out where inputs have a covariance")
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})

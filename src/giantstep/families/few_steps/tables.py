@@ -26,23 +26,24 @@ class Table(NamedTuple):
         return self.rows @ self.basis / np.sqrt(self.eigenvalues)
 
 
-def check_table(X: Any) -> Floats:
-    """Return a table of numbers with enough rows and no constant column."""
+def check_table(X: Any, name: str = "X") -> Floats:
+    """Return a table of numbers with enough rows and no constant column; `name` is that of the field it is given as."""
     try:
         table = np.asarray(X, dtype=float)
     except (TypeError, ValueError):
-        raise bad_field("inputs", X, "a table of numbers, one row for each input") from None
+        raise bad_field(name, X, "a table of numbers, one row for each input") from None
+    shown = f"<array {'x'.join(map(str, table.shape))}>"
     if table.ndim != 2 or table.shape[1] < 2:
-        raise bad_field("inputs", X, f"a table of rows with at least 2 columns, not of shape {table.shape}")
+        raise bad_field(name, shown, f"a table of rows with at least 2 columns, not of shape {table.shape}")
     if not np.isfinite(table).all():
         column = int(np.flatnonzero(~np.isfinite(table).all(axis=0))[0])
-        raise bad_field("inputs", X, f"finite in every place (column {column} is not)")
+        raise bad_field(name, shown, f"finite in every place (column {column} is not)")
     needed = 2 * table.shape[1]
     if len(table) < needed:
-        raise bad_field("inputs", X, f"a table of at least {needed} rows, twice its columns, not {len(table)}")
+        raise bad_field(name, shown, f"a table of at least {needed} rows, twice its columns")
     constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
     if constant.size:
-        raise bad_field("inputs", X, f"without constant columns (column {int(constant[0])} is one)")
+        raise bad_field(name, shown, f"without constant columns (column {int(constant[0])} is one)")
     return table
 
 
@@ -57,21 +58,22 @@ def diagonalise(X: Any) -> Table:
     return Table(centred / np.sqrt(scale), values / scale, vectors)
 
 
-def whitened_target(table: Table, direction: ArrayLike | None) -> Floats:
-    """Return directions in whitened eigen-coordinates (r, d), rows of length 1."""
+def whitened_target(table: Table, direction: ArrayLike | None, name: str = "target_direction") -> Floats:
+    """Return directions in whitened eigen-coordinates (r, d), rows of length 1; `name` is that of their field."""
     d, columns = len(table.eigenvalues), len(table.basis)
     if direction is None:
         half = (d + 1) // 2
         signs = np.where(np.random.default_rng(0).random(half) < 0.5, -1.0, 1.0)
         return np.pad(signs / np.sqrt(half), (0, d - half))[None]
-    given = np.atleast_2d(np.asarray(direction, dtype=float))
+    try:
+        given = np.atleast_2d(np.asarray(direction, dtype=float))
+    except (TypeError, ValueError):
+        given = np.empty((1, 0))
     if given.ndim != 2 or given.shape[1] != columns or not np.isfinite(given).all():
-        raise bad_field("target_direction", direction, f"{columns} finite numbers, one for each column")
+        raise bad_field(name, direction, f"{columns} finite numbers, one for each column")
     rows = given @ table.basis * np.sqrt(table.eigenvalues)
     lengths = np.linalg.norm(rows, axis=1)
     largest = np.linalg.norm(given, axis=1) * np.sqrt(table.eigenvalues[0])
     if np.any(lengths <= 1e-6 * largest):
-        raise bad_field(
-            "target_direction", direction, "a direction in which the rows vary, not one of their null space"
-        )
+        raise bad_field(name, direction, "a direction in which the rows vary, not one of their null space")
     return rows / lengths[:, None]
