@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,12 @@ from giantstep.gaussian.target import Plane, Target, as_target
 from giantstep.jsondata import json_number
 from giantstep.learnability.level_sets import generative_exponent
 from giantstep.learnability.prepared import HIGHEST, PROBE, Prepared, Sampled, coefficients
+from giantstep.learnability.proportional import proportional_thresholds
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
+
+if TYPE_CHECKING:
+    import xarray
 
 HERMITE_ORDERS = 8
 _ZERO = 1e-9
@@ -106,6 +110,18 @@ class Exponents:
         """Samples with repetition of data, likewise."""
         return samples_needed(self.generative_leap)
 
+    def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
+        """Return n/d above which message passing learns each direction: 0 at order 1, a number at order 2, else inf.
+
+        The exponents say whether samples of order d are enough; this says how many (``alpha_direction``, of the
+        directions ``vector``). Targets of several directions that are no labels need some `noise`.
+
+        >>> import giantstep as gs
+        >>> round(float(gs.exponents("abs(z)").thresholds().alpha_direction[0]), 9)
+        0.5
+        """
+        return proportional_thresholds(self.target, noise, flip)
+
     def caveats(self) -> list[str]:
         """Return what the activation cannot see, one sentence for each stage."""
         if self.activation is None or self.activation_hermite is None or self.products is None:
@@ -164,6 +180,11 @@ class Exponents:
             f"generative exponent    {self.generative:g}",
             f"  repetition, stages   {_stages_text(self.generative_staircase)}",
             f"  repetition, samples  {self.repetition}" + (" (hard)" if self.generative_leap > 2 else ""),
+            *(
+                ["  message passing      order d; n/d of every stage: .thresholds()"]
+                if self.generative_leap <= 2
+                else []
+            ),
         ]
         flags = [
             f"{direction_text(row)} {' and '.join(flag)}"

@@ -12,6 +12,7 @@ from giantstep.gaussian.functions import Function
 from giantstep.gaussian.subspaces import direction_text
 from giantstep.gaussian.target import Target
 from giantstep.jsondata import json_number
+from giantstep.learnability.proportional import proportional_thresholds
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
@@ -107,6 +108,15 @@ class Verdict:
             "hidden": self.hidden.tolist(),
             "data": self.data,
         }
+
+    def thresholds(self, noise: float = 0.0, flip: float = 0.0) -> xarray.Dataset:
+        """Return n/d above which message passing, the best known fast algorithm, learns each direction (`BayesLimit`).
+
+        >>> import giantstep as gs
+        >>> round(float(gs.learnable("abs(z)", "relu").thresholds().alpha_direction[0]), 9)
+        0.5
+        """
+        return proportional_thresholds(self.target, noise, flip)
 
     def scenario(self, dim: int = 512, **fields: Any) -> Scenario:
         """Return the scenario whose experiment shows the verdict: run it with `giantstep.simulate` or `compare`.

@@ -208,3 +208,13 @@ def test_bad_input_is_refused():
         gs.predict(make(target="sin(20*z)", samples_per_dim=1.0))
     with pytest.raises(gs.InputError, match="overlap"):
         gs.predict(make(target="sign(z)", samples_per_dim=1.0), what="trajectory", overlap=1.5)
+
+
+@pytest.mark.parametrize("noise", [0.05, 1.0])
+def test_a_noisy_label_is_the_same_in_finer_steps(noise):
+    """Odds of the two labels turn over y ~ noise, and the step in y follows (else wrong by 2e-8 at noise 0.1)."""
+    from giantstep.families.bayes_limit.noisy import Noisy
+
+    channel = channel_of("sign(z)", noise)
+    fine = Noisy(channel.line, noise, 3 * channel.jump)
+    np.testing.assert_allclose(channel.information(0.6), fine.information(0.6), rtol=1e-10)

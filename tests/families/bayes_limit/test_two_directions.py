@@ -179,3 +179,25 @@ def test_what_has_no_channel_is_refused():
         gs.BayesLimit(target="z1 + z1*z2", samples_per_dim=1.0)
     with pytest.raises(gs.InputError, match="planes"):
         gs.BayesLimit(target="sign(z1**2 + z2**2 - 1)", samples_per_dim=1.0)
+
+
+@pytest.mark.slow
+def test_three_directions_are_learnt_through_the_first():
+    s = gs.BayesLimit(target="z1**2 + sign(z1*z2*z3)", noise=0.25, samples_per_dim=1.0)
+    t = gs.predict(s, what="thresholds")
+    np.testing.assert_allclose(t.alpha_direction, [0.65786433, 4.43985613, 4.43985613], rtol=0, atol=2e-8)
+    np.testing.assert_allclose(t.vector, np.eye(3), atol=1e-9)
+    with pytest.raises(gs.InputError, match="thresholds"):
+        gs.predict(s)
+
+
+def test_a_sum_across_the_axes_is_seen_and_what_follows_is_not_known():
+    t = gs.predict(gs.BayesLimit(target="sign(z1)+sign(z2)+sign(z3)", samples_per_dim=1.0), what="thresholds")
+    assert float(t.alpha_direction[0]) == 0 and np.isnan(t.alpha_direction[1:]).all()
+    np.testing.assert_allclose(np.abs(t.vector[0]), np.full(3, math.sqrt(1 / 3)), atol=1e-8)
+
+
+def test_exponents_and_verdicts_name_the_thresholds():
+    assert float(gs.exponents("h2(z)").thresholds(noise=0.5).alpha_direction[0]) == pytest.approx(0.57798706, abs=5e-9)
+    assert float(gs.learnable("abs(z)", "relu").thresholds().alpha_amp) == pytest.approx(1.12847141, abs=5e-9)
+    assert "thresholds()" in str(gs.exponents("abs(z)"))

@@ -81,7 +81,11 @@ def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
 def _rows(problem: Problem, matrices: Floats) -> dict[str, Any]:
     """Return overlaps and errors at matrices (N, r, r) of the subspace, in the coordinates of the target."""
     basis, r = problem.reading.basis, problem.reading.rank
-    errors = np.array([problem.errors(M) for M in matrices])
+    known: dict[bytes, tuple[float, float]] = {}  # branches often coincide
+    for M in matrices:
+        if M.tobytes() not in known:
+            known[M.tobytes()] = problem.errors(M)
+    errors = np.array([known[M.tobytes()] for M in matrices])
     whole = np.einsum("ai,nab,bj->nij", basis, matrices, basis)
     return {"q": np.trace(matrices, axis1=1, axis2=2) / r, "M": whole, "mse": errors[:, 0], "error": errors[:, 1]}
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.families.bayes_limit.curve import Curve
+from giantstep.families.bayes_limit.many import stage_thresholds
 from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness, PairChannel
 from giantstep.families.bayes_limit.problem import Solution, Thresholds
 from giantstep.families.bayes_limit.reading import Reading
@@ -69,7 +70,7 @@ class SeveralDirections:
         else:
             rows = np.concatenate(learnt)
             low = self._follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
-        high = self._follow(_KNOWLEDGE * np.eye(r), alpha, np.eye(r), known=low.M)
+        high = self._follow(_KNOWLEDGE * np.eye(r), alpha, np.eye(r), known=low)
         best = max((low, high), key=lambda point: point.phi)
         residual = max(low.residual, high.residual)
         status = "" if residual < 1e-6 and low.stable else "state evolution did not settle"
@@ -79,7 +80,7 @@ class SeveralDirections:
         r = self.reading.rank
         return FixedPoint(np.zeros((r, r)), alpha * self.channel.information(np.zeros((r, r)))[1], 0.0, True)
 
-    def _follow(self, M: Floats, alpha: float, rows: Floats, known: Floats | None = None) -> FixedPoint:
+    def _follow(self, M: Floats, alpha: float, rows: Floats, known: FixedPoint | None = None) -> FixedPoint:
         """Iterate coarsely until near a fixed point, jump to it, leave it again where it is unstable, then refine."""
         project = rows.T @ rows
         coarse, fine = (self._map(alpha, project, fineness) for fineness in (COARSE, FINE))
@@ -88,8 +89,8 @@ class SeveralDirections:
         for _ in range(_ROUNDS):
             M = _iterate(coarse, M)
             M, jacobian = _newton(coarse, M, rows)
-            if known is not None and np.abs(M - known).max() < 1e-3:
-                M = known
+            if known is not None and np.abs(M - known.M).max() < 1e-3:
+                return known
             sizes, vectors = np.linalg.eig(jacobian)
             stable = bool(np.abs(sizes).max() < 1 + 1e-9)
             if stable:
@@ -118,14 +119,7 @@ class SeveralDirections:
 
     def thresholds(self) -> Thresholds:
         """Return where each direction is learnt; first-order transitions are not looked for here."""
-        r = self.reading.rank
-        alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in self.stages])
-        rows = np.concatenate([stage.rows for stage in self.stages])
-        unknown = math.nan
-        weak = float(self.stages[0].alpha)
-        return Thresholds(
-            weak, unknown, unknown, unknown, math.inf, unknown, unknown, unknown, alphas[:r], rows[:r], ""
-        )
+        return stage_thresholds(self.stages)
 
 
 def _inside(M: Floats, project: Floats | None = None) -> Floats:

@@ -21,12 +21,23 @@ _VISIBLE = 7.6
 _TINY = 1e-290
 
 
+def y_step(noise: float, jump: float) -> float:
+    """Return the step of the trapezoid rule in y.
+
+    Where g jumps by J the odds of its two sides turn over y ~ noise/J: poles at distance pi noise/J from the real line.
+    """
+    step = _Y_STEP * float(np.sqrt(noise))
+    return min(step, max(0.7 * noise / jump, 0.1 * step)) if jump > 0 else step
+
+
 @dataclass(frozen=True)
 class Noisy:
     """y = g(z) + sqrt(noise) N(0, 1)."""
 
     line: Line
     noise: float
+    jump: float = 0.0
+    """Largest jump of g."""
 
     directions = 1
     continuous_mass = 0.0
@@ -64,7 +75,7 @@ class Noisy:
         """Equally spaced y over what is visible of g and its noise."""
         z = np.concatenate([np.linspace(-_VISIBLE, _VISIBLE, 3001), np.asarray(self.line.kinks)])
         seen = self.line(z[np.abs(z) <= _VISIBLE])
-        margin, step = _Y_REACH * np.sqrt(self.noise), _Y_STEP * np.sqrt(self.noise)
+        margin, step = _Y_REACH * np.sqrt(self.noise), y_step(self.noise, self.jump)
         nodes: Floats = np.arange(seen.min() - margin, seen.max() + margin + step, step)
         return nodes
 
@@ -100,7 +111,7 @@ class Noisy:
 
     def _likelihoods(self, g: Floats) -> Iterator[tuple[Floats, Indices, float]]:
         """Yield (L, near, dy) block by block in y: L (z, y) at the z whose g is near enough to be seen."""
-        margin, step = 8.6 * np.sqrt(self.noise), _Y_STEP * np.sqrt(self.noise)
+        margin, step = 8.6 * np.sqrt(self.noise), y_step(self.noise, self.jump)
         first, last = np.searchsorted(self.y_nodes, [g.min() - margin, g.max() + margin])
         for start in range(first, last, _Y_BLOCK):
             y = self.y_nodes[start : min(start + _Y_BLOCK, last)]

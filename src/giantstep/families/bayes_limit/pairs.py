@@ -16,6 +16,7 @@ from scipy.special import ndtr
 
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.labels import noisy_labels
+from giantstep.families.bayes_limit.noisy import y_step
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.gaussian.grids import with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
@@ -80,7 +81,7 @@ class Slab:
     def averaged(self, m: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return Z, dZ/domega, E[z_D; y], E[z_D z_D^T - 1; y] at every (omega, y), and the weights of (omega, y)."""
         V = 1 - m
-        xi, density = trapezoid_rule(0.25 * min(1.0, float(np.sqrt(V / max(m, 1e-12)))), 8.5)
+        xi, density = trapezoid_rule(0.12 * min(1.0, float(np.sqrt(V / max(m, 1e-12)))), 8.5)
         if m < _CERTAIN:
             xi, density = np.zeros(1), np.ones(1)
         omega = np.sqrt(m) * xi
@@ -174,13 +175,17 @@ class PairNoisy:
         return float(np.clip(0.45 * np.sqrt(self.noise) / max(self.reading.steepness, 1e-9), _FINEST, _COARSEST))
 
     @cached_property
+    def _dy(self) -> float:
+        return y_step(self.noise, self.reading.jump)
+
+    @cached_property
     def y(self) -> Floats:
         """Equally spaced y over what is visible of g and its noise."""
         axis = np.linspace(-_VISIBLE, _VISIBLE, 201)
         mesh = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         seen = np.asarray(self.reading.inner(mesh[(mesh**2).sum(axis=1) < _VISIBLE**2]), dtype=float)
         s = np.sqrt(self.noise)
-        nodes: Floats = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, 0.45 * s)
+        nodes: Floats = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, self._dy)
         return nodes
 
     def _table(self, basis: Floats, step: float) -> tuple[Floats, ...]:
@@ -212,9 +217,7 @@ class PairNoisy:
         flat = plain.reshape(len(z1), -1)
         Z = np.maximum(K1 @ flat, _TINY)
         scores = [S1 @ flat, K1 @ sloped.reshape(len(z1), -1)]
-        measure = (d1[:, None, None] * d2[:, None] * (0.45 * np.sqrt(self.noise)) * np.ones(len(self.y))).reshape(
-            Z.shape
-        )
+        measure = (d1[:, None, None] * d2[:, None] * self._dy * np.ones(len(self.y))).reshape(Z.shape)
         weighted = measure / Z
         I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
         return basis.T @ I @ basis, float((measure * Z * np.log(Z)).sum())
@@ -245,7 +248,7 @@ class PairNoisy:
         law, first, second = (
             np.matmul((density * values)[:, None, :], likelihood)[:, 0] for values in (np.ones_like(z2), z2, z2**2 - 1)
         )
-        measure = np.full(len(self.y), 0.45 * np.sqrt(self.noise))
+        measure = np.full(len(self.y), self._dy)
         return Slab(z1, w1, basis[1:], law, first[..., None], second[..., None, None], measure)
 
 

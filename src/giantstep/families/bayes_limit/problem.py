@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from giantstep.errors import InputError
 from giantstep.families.bayes_limit.curve import Curve, ScalarChannel
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.labels import Labels
@@ -133,7 +132,7 @@ _NAMES = {True: "first-order", False: "continuous"}
 def line_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel:
     """Return the channel of one direction."""
     if noise > 0:
-        return Noisy(reading.line, noise)
+        return Noisy(reading.line, noise, reading.jump)
     return Labels(reading.line.flat, flip) if reading.line.is_discrete else Exact(reading.line)
 
 
@@ -187,11 +186,12 @@ def problem_of(target: Target, noise: float, flip: float) -> Problem:
     reading = read_target(target)
     if reading.rank == 1:
         return OneOverlap(reading, line_channel(reading, noise, flip))
-    from giantstep.families.bayes_limit.matrix import SeveralDirections  # it needs the types of this module
+    from giantstep.families.bayes_limit.many import ManyDirections  # they need the types of this module
+    from giantstep.families.bayes_limit.matrix import SeveralDirections
 
     channel = symmetric_channel(reading, noise, flip)
     if channel is not None:
         return OneOverlap(reading, channel, pair_channel(reading, noise, flip) if reading.rank == 2 else None)
     if reading.rank > 2:
-        raise InputError(f"The target {target.name} has {reading.rank} directions; two are answered so far.")
+        return ManyDirections(reading, noise, flip)
     return SeveralDirections(reading, pair_channel(reading, noise, flip))

@@ -66,6 +66,17 @@ class Reading:
         return float(np.sqrt(np.mean(np.sum(np.square(slopes) * inside, axis=0))))
 
     @cached_property
+    def jump(self) -> float:
+        """Largest jump across the planes on which it is not smooth, at points where z is likely."""
+        z, largest = np.random.default_rng(6).standard_normal((200, self.rank)), 0.0
+        for plane in self.planes:
+            normal = np.array(plane.normal)
+            on = z - np.outer(z @ normal + plane.offset, normal)
+            sides = [np.asarray(self.inner(on + shift * normal), dtype=float) for shift in (1e-9, -1e-9)]
+            largest = max(largest, float(np.abs(sides[0] - sides[1]).max()))
+        return largest if largest > 1e-6 else 0.0
+
+    @cached_property
     def is_parity(self) -> bool:
         """Whether it is the product of the signs of its variables, up to two values."""
         if self.labels is None or len(self.labels) != 2:

@@ -31,6 +31,10 @@ class Stage(NamedTuple):
     """Overlap m of the known direction at this alpha."""
 
 
+class UnknownStage(Exception):
+    """A channel has no tables along this direction: what is learnt after it is not known."""
+
+
 class Sliced(Protocol):
     """A channel that can be tabulated along one direction."""
 
@@ -91,7 +95,10 @@ def _continue(channel: Sliced, rank: int, stages: list[Stage]) -> list[Stage]:
         return stages
     if len(known) > 1:
         return [*stages, Stage(math.nan, complement(known, rank))]
-    slab = channel.slab(known[0])
+    try:
+        slab = channel.slab(known[0])
+    except UnknownStage:
+        return [*stages, Stage(math.nan, complement(known, rank))]
     sizes, vectors = np.linalg.eigh(slab.visible(_PROBE))
     at_once = vectors[:, sizes > ABSENT].T @ slab.rest
     if len(at_once):

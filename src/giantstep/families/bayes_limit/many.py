@@ -1,0 +1,171 @@
+"""Three and more directions: at which n/d each is learnt, from tables along one axis (bayes_multi_index section 4).
+
+Overlaps and errors would need nested sampling whose error bars fake what is asked here; they are not computed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.bayes_limit.curve import Curve
+from giantstep.families.bayes_limit.noisy import y_step
+from giantstep.families.bayes_limit.pairs import Slab, line_rule
+from giantstep.families.bayes_limit.problem import Solution, Thresholds
+from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.stages import Stage, UnknownStage, find_stages
+from giantstep.gaussian.grids import broken_rule, hermite_rule
+from giantstep.gaussian.quadrature import normal_density
+from giantstep.types import Array, Floats
+
+_MOST = 40_000_000
+"""Entries (z, y) of the tables at most."""
+_PIECE = 10
+_VISIBLE = 7.7
+
+
+@dataclass(eq=False)
+class AxisChannel:
+    """A channel of three and more directions, tabulated along coordinate axes."""
+
+    reading: Reading
+    noise: float
+    flip: float
+
+    @cached_property
+    def _breaks(self) -> list[Floats]:
+        """Where the target is not smooth along each axis; planes across the axes are refused."""
+        breaks: list[list[float]] = [[] for _ in range(self.reading.rank)]
+        for plane in self.reading.planes:
+            axes = np.flatnonzero(np.abs(plane.normal) > 1e-12)
+            if len(axes) > 1:
+                raise InputError(
+                    f"The target {self.reading.target.name} has three or more directions and kinks or jumps across the "
+                    "axes; its thresholds are known where all of them are at fixed values of one z."
+                )
+            breaks[int(axes[0])].append(-plane.offset / plane.normal[axes[0]])
+        return [np.unique(np.array(points)) for points in breaks]
+
+    @cached_property
+    def _slopes(self) -> Floats:
+        """Root mean square derivative along each axis, jumps left out."""
+        r, h = self.reading.rank, 1e-5
+        z = np.random.default_rng(3).standard_normal((400, r))
+        slopes = np.array(
+            [(self.reading.inner(z + h * e) - self.reading.inner(z - h * e)) / (2 * h) for e in np.eye(r)]
+        )
+        return np.asarray(np.sqrt(np.mean(np.where(np.abs(slopes) < 1e3, slopes, 0.0) ** 2, axis=1)))
+
+    def _step(self, axis: int) -> float:
+        return float(np.clip(0.25 * np.sqrt(self.noise) / max(float(self._slopes[axis]), 1e-9), 0.02, 0.15))
+
+    def _axis_rule(self, axis: int) -> tuple[Array, Array]:
+        """Return nodes and weights of N(0, 1) along an axis: few where the target is constant between its breaks."""
+        if self._slopes[axis] < 1e-9:
+            return broken_rule(self._breaks[axis].tolist(), _PIECE) if len(self._breaks[axis]) else hermite_rule(_PIECE)
+        z, weights = line_rule(self._breaks[axis], self._step(axis))
+        return z, weights * normal_density(z)
+
+    @cached_property
+    def _outputs(self) -> tuple[Floats, Floats]:
+        """Nodes y and weights dy, or the labels and ones."""
+        if self.noise == 0:
+            labels = np.asarray(self.reading.labels)
+            return labels, np.ones(len(labels))
+        z = np.random.default_rng(4).standard_normal((20_000, self.reading.rank))
+        far = z / np.linalg.norm(z, axis=1)[:, None] * np.linspace(0, _VISIBLE, len(z))[:, None]
+        along = np.concatenate([x * np.eye(self.reading.rank) for x in np.linspace(-_VISIBLE, _VISIBLE, 101)])
+        seen = np.asarray(self.reading.inner(np.concatenate([z, far, along])), dtype=float)
+        s = float(np.sqrt(self.noise))
+        step = y_step(self.noise, self.reading.jump)
+        y = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, step)
+        return y, np.full(len(y), step)
+
+    def _law(self, g: Floats) -> Floats:
+        """Return P(y|z) at values g (N,) of the target, (N, Y)."""
+        y, _ = self._outputs
+        if self.noise > 0:
+            s = np.sqrt(self.noise)
+            return normal_density((y - g[:, None]) / s) / s
+        own = np.abs(g[:, None] - y) < 1e-9
+        return np.where(own, 1 - self.flip, self.flip / (len(y) - 1))
+
+    def slab(self, direction: Floats) -> Slab:
+        """Return the tables along a coordinate axis, the other axes averaged out."""
+        axis = int(np.argmax(np.abs(direction)))
+        if abs(direction[axis]) < 1 - 1e-9:
+            raise UnknownStage
+        others = [a for a in range(self.reading.rank) if a != axis]
+        rules = [self._axis_rule(a) for a in others]
+        points = np.array(list(itertools.product(*(nodes for nodes, _ in rules))))
+        weights = np.prod(list(itertools.product(*(w for _, w in rules))), axis=1)
+        points, weights = points[weights > 1e-16], weights[weights > 1e-16]
+        z, dz = line_rule(self._breaks[axis], self._step(axis) if self.noise > 0 else 0.06)
+        y, measure = self._outputs
+        if len(points) * len(y) > _MOST:
+            raise InputError(f"The tables of the target {self.reading.target.name} would be too large.")
+        D = len(others)
+        rest = np.concatenate([np.ones((len(points), 1)), points, _second(points)], axis=1) * weights[:, None]
+        tables = np.empty((len(z), rest.shape[1], len(y)))
+        full = np.empty((len(points), self.reading.rank))
+        full[:, others] = points
+        for row, place in enumerate(z):
+            full[:, axis] = place
+            tables[row] = rest.T @ self._law(np.asarray(self.reading.inner(full), dtype=float))
+        moments = np.moveaxis(tables, 1, 2)
+        second = moments[..., 1 + D :].reshape(len(z), len(y), D, D)
+        return Slab(z, dz, np.eye(self.reading.rank)[others], moments[..., 0], moments[..., 1 : 1 + D], second, measure)
+
+
+def _second(points: Floats) -> Floats:
+    D = points.shape[1]
+    return np.asarray((points[:, :, None] * points[:, None, :] - np.eye(D)).reshape(len(points), D * D))
+
+
+class ManyDirections:
+    """A problem of three and more directions: thresholds only."""
+
+    curve: Curve | None = None
+
+    def __init__(self, reading: Reading, noise: float, flip: float) -> None:
+        self.reading, self.channel = reading, AxisChannel(reading, noise, flip)
+
+    def _refuse(self) -> InputError:
+        return InputError(
+            f"The overlaps of {self.reading.target.name} are not computed: {self.reading.rank} directions without a "
+            'symmetry (sampled overlaps are too noisy to trust); what="thresholds" says where each is learnt.'
+        )
+
+    def solve(self, alpha: float) -> Solution:
+        """Refuse."""
+        raise self._refuse()
+
+    def step(self, M: Floats, alpha: float) -> Floats:
+        """Refuse."""
+        raise self._refuse()
+
+    def errors(self, M: Floats) -> tuple[float, float]:
+        """Refuse."""
+        raise self._refuse()
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The directions in the order in which they are learnt."""
+        return find_stages(self.channel, self.reading.rank)
+
+    def thresholds(self) -> Thresholds:
+        """Return where each direction is learnt."""
+        return stage_thresholds(self.stages)
+
+
+def stage_thresholds(stages: list[Stage]) -> Thresholds:
+    """Return the thresholds of stages; first-order transitions are not looked for."""
+    alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in stages])
+    rows = np.concatenate([stage.rows for stage in stages])
+    weak, unknown = float(stages[0].alpha), math.nan
+    return Thresholds(weak, unknown, unknown, unknown, math.inf, unknown, unknown, unknown, alphas, rows, "")
