@@ -68,7 +68,7 @@ def main() -> None:
         plain = time.perf_counter() - start
         read = point(*NOISY, samples_per_dim=alpha)
         print(
-            f"|z|, noise 0.1, n/d = {alpha}: {steps} iterations {plain:.2f} s, all branches off the curve {read:.2f} s, "
+            f"|z|, noise 0.1, n/d = {alpha}: {steps} iterations {plain:.2f} s, from the curve {read:.2f} s, "
             f"ratio {plain / read:.1f}"
         )
     for target, noise in (("sign(z1) + sign(z2)", 0.0), ("z1 + z1*z2", 0.25)):
