@@ -380,6 +380,16 @@ def test_numbers_of_the_inputs_may_vary():
         assert float(inside.effective_rank) == float(alone.effective_rank)
 
 
+def test_points_may_have_different_numbers_of_atoms():
+    scenario = EVERY["C"][0].replace(inputs=gs.PowerLaw(0.3, 0.2), rate=3.0)
+    both = gs.predict(scenario, what="steps", dim=[40, 60])
+    for dim in (40, 60):
+        alone = gs.predict(scenario, what="steps", dim=dim)
+        np.testing.assert_array_equal(both.B.sel(dim=dim)[..., :dim], alone.B)
+        np.testing.assert_array_equal(both.eigenvalue.sel(dim=dim)[:dim], alone.eigenvalue)
+    assert np.isnan(both.B.sel(dim=40)[..., 40:]).all()
+
+
 def test_low_effective_ranks_are_said():
     inputs = gs.PowerLaw(0.8, 0.5)
     scenario = EVERY["C"][0].replace(inputs=inputs)

@@ -32,6 +32,7 @@ from giantstep.families.few_steps.trajectory import (
     split_directions,
 )
 from giantstep.family import Answer
+from giantstep.padding import corner, largest_shape
 from giantstep.readout import Equations, Features, FirstOrder, Spectrum, find_outliers, ridge_errors, solve_first_order
 from giantstep.readout.answers import check_x, check_z, choose_x, describe_resolvent, describe_spectrum, grows_linearly
 from giantstep.readout.first_order import variance_function
@@ -170,10 +171,16 @@ class _Table:
     def put(self, name: str, index: Integers, time: int | None, values: Floats) -> None:
         """Fill one variable at some points, at one time (None: it has no time)."""
         values = np.asarray(values, dtype=float)
-        own = values.shape[1:]
-        shape = (len(self.status), *(() if time is None else (self.times,)), *own)
-        array = self.values.setdefault(name, np.full(shape, np.nan))
-        array[index if time is None else (index, time)] = values
+        lead = () if time is None else (self.times,)
+        array = self.values.get(name)
+        own = values.shape[1:] if array is None else largest_shape([values.shape[1:], array.shape[1 + len(lead) :]])
+        if array is None or array.shape[1 + len(lead) :] != own:  # inputs at other points may have fewer atoms
+            larger = np.full((len(self.status), *lead, *own), np.nan)
+            if array is not None:
+                larger[corner(slice(None), array.shape[1:])] = array
+            array = self.values[name] = larger
+        at_time = array if time is None else array[:, time]
+        at_time[corner(index, values.shape[1:])] = values
 
     def note(self, index: Integers, status: Any, residual: Floats, iterations: Any) -> None:
         """Keep the first reason, the largest residual and all iterations of some points."""
