@@ -8,7 +8,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.few_steps.features import describe_bulk, describe_features
-from giantstep.families.few_steps.trajectory import Network, follow, scale_of, start
+from giantstep.families.few_steps.inputs import InputSpectrum
+from giantstep.families.few_steps.trajectory import Network, follow, plant, scale_of, start
 from giantstep.readout import Equations, ridge_errors, solve_first_order
 
 from .second_route import read_out
@@ -203,6 +204,24 @@ def test_the_bulk_is_no_multiple_of_the_initial_weights(name, expected):
         return dataclasses.replace(bulk, product=eigenvalues[:, None, None] * np.outer(s, s))
 
     assert simplified(name, scalar) == pytest.approx(expected, abs=5.1e-5)
+
+
+@pytest.mark.parametrize(("name", "expected", "isotropic"), [("E", 0.9746, 0.4006), ("M", 0.6214, 0.2976)])
+def test_isotropic_theories_are_far_off(name, expected, isotropic):
+    """Section 10, d = 400: planted shifts with the true u, s and gamma on isotropic inputs; the same network there."""
+    s = EVERY[name][0]
+    steps = gs.predict(s, what="steps").isel(time=1)
+    gamma, bulk = float(steps.gamma[0]), steps.s.values
+    frame = np.array([[gamma, np.sqrt(1 - gamma**2)]])
+    law = s.second_layer
+    inputs = dataclasses.replace(InputSpectrum.isotropic(2), frame=frame)
+    net = Network(s.activation, s.target, np.array(law.values), np.array(law.probabilities), inputs, noise=s.noise)
+    shifts = np.stack([steps.U.values[:, 0] / gamma, 0 * bulk], axis=1)  # U_q has the overlap gamma |U_q| with z
+    sizes = (s.samples_per_dim, s.width_per_dim, s.ridge, 400)
+    plain = read_out(describe_features(net, plant(net, shifts, bulk)), net.pi, *sizes)
+    assert plain["test"] == pytest.approx(expected, abs=5.1e-5)
+    same = gs.predict(s.replace(inputs=None), dim=400)
+    assert float(same.test_error[1]) == pytest.approx(isotropic, abs=5.1e-5)
 
 
 @pytest.mark.parametrize(
