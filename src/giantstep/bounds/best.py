@@ -83,7 +83,8 @@ def efficiency(result: xarray.Dataset) -> xarray.Dataset:
         for suffix, branch in (("ratio", "bayes"), ("amp_ratio", "uninformed")):
             columns[f"{observable.variable}_{suffix}"] = xarray.zeros_like(errors, dtype=float) + np.nan
             inverse = _needed_samples(scenario, observable, errors.values, float(samples.max()), branch)
-            columns[f"{observable.variable}_{suffix}"].values[...] = samples.broadcast_like(errors).values / inverse
+            with np.errstate(divide="ignore"):
+                columns[f"{observable.variable}_{suffix}"].values[...] = samples.broadcast_like(errors).values / inverse
     if not columns:
         names = ", ".join(observable.variable for observable in teacher.observables)
         raise InputError(f"This result has none of the errors that have a best possible value ({names}).")

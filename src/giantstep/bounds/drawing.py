@@ -42,13 +42,15 @@ def _draw(axes: Axes, scenario: Scenario, observable: Observable, x: str, given:
     count = _POINTS[min(teacher.target.directions, 2)]
     places = np.unique(np.geomspace(values[values > 0].min(), values.max(), count))
     samples = _samples_at(scenario, x, places)
+    said = axes.get_legend()
+    handles = [] if said is None else list(said.legend_handles)
     for branch, dashes, label in (("bayes", DASHED, "best possible"), ("uninformed", DOTTED, "message passing")):
         curve = bound_of(scenario, observable, samples, branch)
-        axes.plot(places, curve, color=GREY, linestyle=dashes, linewidth=1.2, label=label, zorder=1.5)
+        handles += axes.plot(places, curve, color=GREY, linestyle=dashes, linewidth=1.2, label=label, zorder=1.5)
     low = min(axes.get_ylim()[0], float(np.nanmin(curve)) * 0.98)
     if axes.get_yscale() == "linear" or low > 0:
         axes.set_ylim(bottom=low)
-    axes.legend()
+    axes.legend(handles=handles)
 
 
 def _samples_at(scenario: Scenario, x: str, places: Floats) -> Floats:

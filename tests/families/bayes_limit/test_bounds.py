@@ -123,6 +123,30 @@ def test_ridge_at_its_best_penalty_is_the_best_possible():
     assert float(gs.efficiency(gs.predict(s)).test_mse_ratio) == pytest.approx(1, abs=5e-3)
 
 
+def test_efficiency_counts_the_batches_of_the_steps_made():
+    s = gs.FewSteps(target="tanh(z)", activation="erf", noise=0.1, rate=1.0, steps=1, batch_per_dim=20.0,
+                    width_per_dim=1.0, samples_per_dim=3.0, ridge=0.3)  # fmt: skip
+    result = gs.predict(s)
+    best = [gs.predict(BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=a)).mse[2] for a in (3.0, 23.0)]
+    assert (result.test_error.values > np.array(best, dtype=float)).all()
+    ratio = gs.efficiency(result).test_error_ratio.values
+    same = gs.predict(BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=23.0 / ratio[1])).mse[2]
+    assert float(same) == pytest.approx(float(result.test_error[1]), rel=2e-3)  # the table is interpolated
+
+
+def test_efficiency_is_infinite_where_no_samples_would_do():
+    s = gs.MixtureGLM(labels="phase", loss="square", noise=0.1, ridge=1.0, samples_per_dim=2.0)
+    assert np.isinf(gs.efficiency(gs.predict(s)).test_mse_ratio)
+
+
+@pytest.mark.parametrize("batch", [1.0, 4.0])
+def test_giant_steps_lie_above_the_best_possible(batch):
+    s = gs.GiantSteps(target="tanh(z1)", activation="erf", noise=0.1, rate=1.0, batch_per_dim=batch, steps=2)
+    assert gs.best_possible(s).samples_per_dim == 2 * batch
+    gaps = distance(s, what="errors")
+    assert len(gaps) and gaps.min() > -ROUNDING
+
+
 def test_efficiency_of_least_squares_on_labels():
     s = gs.MixtureGLM(labels="sign", loss="square", ridge=1.0, samples_per_dim=2.0)
     e = gs.efficiency(gs.predict(s, samples_per_dim=[1.0, 10.0]))

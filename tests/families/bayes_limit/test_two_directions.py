@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.bayes_limit.pairs import PairLabels, PairNoisy
+from giantstep.families.bayes_limit.pairs import COARSE, PairLabels, PairNoisy
 from giantstep.families.bayes_limit.parity import Parity, Product
 from giantstep.families.bayes_limit.problem import problem_of
 from giantstep.families.bayes_limit.reading import read_target
@@ -59,6 +59,17 @@ def test_one_step_from_a_printed_fixed_point_stays():
     M = np.diag([0.57597543, 0.39976909])
     np.testing.assert_allclose(problem.step(M, 1.5), M, atol=1e-8)
     assert problem.errors(M)[0] == pytest.approx(2.25 - M[0, 0] * (1 + M[1, 1]), abs=1e-8)
+
+
+@pytest.mark.parametrize("target", ["z1 + z1*z2", "z1*z2", "z1 + h2(z2)"])
+def test_reflections_of_the_target_change_nothing(target, monkeypatch):
+    channel, M = PairNoisy(read_target(gs.Target(target)), 0.5), np.diag([0.5, 0.3])
+    assert channel.reading.reflections
+    halved, psi = channel.information(M, COARSE)
+    monkeypatch.setattr(PairNoisy, "_halve", lambda self, rules, basis: False)
+    whole, same = channel.information(M, COARSE)
+    np.testing.assert_allclose(halved, whole, atol=1e-12)
+    assert psi == pytest.approx(same, abs=1e-12)
 
 
 def test_the_product_without_noise():

@@ -210,7 +210,9 @@ class PairNoisy:
         V = 1 - m
         step = fineness.z * min(self._step, 0.6 * float(np.sqrt(V.min())))
         z1, w1, z2, w2, likelihood = self._table(basis, float(f"{step:.2g}"))
-        (o1, d1), (o2, d2) = (omega_rule(float(x), 0.45 * fineness.omega, 0.1) for x in m)
+        rules = [omega_rule(float(x), 0.45 * fineness.omega, 0.1) for x in m]
+        alone = self._halve(rules, basis)
+        (o1, d1), (o2, d2) = rules
         K2, S2 = _kernels(z2, w2, o2, float(V[1]))
         plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
         K1, S1 = _kernels(z1, w1, o1, float(V[0]))
@@ -220,7 +222,24 @@ class PairNoisy:
         measure = (d1[:, None, None] * d2[:, None] * self._dy * np.ones(len(self.y))).reshape(Z.shape)
         weighted = measure / Z
         I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
+        if alone:
+            I[0, 1] = I[1, 0] = 0.0
         return basis.T @ I @ basis, float((measure * Z * np.log(Z)).sum())
+
+    def _halve(self, rules: list[tuple[Floats, Floats]], basis: Floats) -> bool:
+        """Keep omega >= 0 where a reflection of the target gives the rest; tell whether one forbids M12.
+
+        A reflection (s1, s2) maps y to y or -y, I11 and I22 to themselves, and I12 to s1 s2 I12.
+        """
+        flips = self.reading.reflections if np.array_equal(basis, np.eye(2)) else frozenset()
+        first = bool(flips & {(-1.0, 1.0), (-1.0, -1.0)})
+        second = (1.0, -1.0) in flips
+        for axis, halved in enumerate((first, second)):
+            omega, weights = rules[axis]
+            if halved and len(omega) > 1:
+                kept = omega > -1e-12
+                rules[axis] = omega[kept], np.where(omega[kept] > 1e-12, 2.0, 1.0) * weights[kept]
+        return bool(flips & {(-1.0, 1.0), (1.0, -1.0)})
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best square error."""

@@ -66,6 +66,19 @@ class Reading:
         return float(np.sqrt(np.mean(np.sum(np.square(slopes) * inside, axis=0))))
 
     @cached_property
+    def reflections(self) -> frozenset[tuple[float, ...]]:
+        """Signs s of its variables with g(s z) = g(z) or g(s z) = -g(z), the trivial ones left out."""
+        z = PROBE[:, : self.rank]
+        values = np.asarray(self.inner(z), dtype=float)
+        close = 1e-9 * (1 + np.abs(values).max())
+        kept = []
+        for signs in itertools.product((1.0, -1.0), repeat=self.rank):
+            turned = np.asarray(self.inner(z * np.array(signs)), dtype=float)
+            if min(np.abs(turned - values).max(), np.abs(turned + values).max()) < close:
+                kept.append(signs)
+        return frozenset(kept) - {(1.0,) * self.rank}
+
+    @cached_property
     def jump(self) -> float:
         """Largest jump across the planes on which it is not smooth, at points where z is likely."""
         z, largest = np.random.default_rng(6).standard_normal((200, self.rank)), 0.0
