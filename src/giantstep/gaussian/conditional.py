@@ -19,6 +19,10 @@ from giantstep.gaussian.target import Plane, Target
 from giantstep.types import Floats, Integers
 
 PANEL_NODES = 12
+MOST_AXES = 3
+"""Directions of kappa up to which product rules are affordable; Sobol points beyond."""
+SOBOL_POWER = 16
+"""2^17 points with their opposites: three digits of a test error."""
 MOST_NODES = 2_000_000
 """Nodes of kappa."""
 MOST_VALUES = 400_000_000
@@ -55,18 +59,7 @@ def condition(target: Target, learnt: Floats, rest: Floats, scale: float, finene
     active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
     basis = np.concatenate([learnt, rest[:, :active]], axis=1)
     planes = with_crossings([_turned(plane, basis) for plane in target.planes], m + active)
-    largest, multiple = _STEPS.get(m, (0.4, 1.0))
-    step = min(largest, multiple * scale) / fineness
-    reach = 9.0 if m < 3 else 7.6
-    nodes, weights = np.zeros((1, 0)), np.ones(1)
-    for axis in range(m):
-        row, last, mass = _axis_rule(
-            nodes, weights, planes, axis, even_rule(step, reach), min(1.0, 2.5 * scale) / fineness
-        )
-        if len(row) > MOST_NODES:
-            raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
-        nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
-    weights = weights / weights.sum()
+    nodes, weights = _sampled(m, fineness) if m > MOST_AXES else _product_rule(m, planes, scale, fineness)
     inner = (
         hermite_rule(target.degree + 2)
         if target.degree is not None
@@ -81,6 +74,37 @@ def condition(target: Target, learnt: Floats, rest: Floats, scale: float, finene
     h2 = np.pad(h2, ((0, 0), (0, idle), (0, idle)))
     h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
     return ConditionalTarget(nodes, weights, h, h1, h2, square)
+
+
+def _product_rule(m: int, planes: Sequence[Plane], scale: float, fineness: float) -> tuple[Floats, Floats]:
+    """Return nodes (N, m) and weights of a rule that is broken where a plane cuts an axis."""
+    largest, multiple = _STEPS.get(m, (0.4, 1.0))
+    step = min(largest, multiple * scale) / fineness
+    reach = 9.0 if m < 3 else 7.6
+    nodes, weights = np.zeros((1, 0)), np.ones(1)
+    for axis in range(m):
+        row, last, mass = _axis_rule(
+            nodes, weights, planes, axis, even_rule(step, reach), min(1.0, 2.5 * scale) / fineness
+        )
+        if len(row) > MOST_NODES:
+            raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
+        nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
+    return nodes, weights / weights.sum()
+
+
+def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
+    """Return scrambled Sobol points and their opposites, turned into standard normals with unit second moments.
+
+    Another fineness is another scrambling, so that two of them measure the error.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    power = SOBOL_POWER if fineness >= 1 else SOBOL_POWER - 1
+    half = ndtri(qmc.Sobol(m, seed=m + round(1000 * fineness)).random_base2(power))
+    half = half @ np.linalg.inv(np.linalg.cholesky(half.T @ half / len(half))).T
+    nodes = np.concatenate([half, -half])
+    return nodes, np.full(len(nodes), 1 / len(nodes))
 
 
 def _chunks(nodes: int, inner: int) -> Iterator[slice]:

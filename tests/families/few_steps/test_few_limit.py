@@ -10,7 +10,7 @@ import giantstep as gs
 from giantstep.families.few_steps import trajectory
 from giantstep.families.few_steps.features import describe_features
 from giantstep.families.few_steps.inputs import InputSpectrum
-from giantstep.gaussian import Function
+from giantstep.gaussian import Function, conditional
 from giantstep.gaussian.target import Target
 
 from .second_route import read_out
@@ -232,11 +232,34 @@ def test_a_diverging_step_keeps_what_came_before():
     assert np.isfinite(result.test_error.values).tolist() == [True, True, False]
 
 
-def test_four_learnt_directions_are_flagged_and_the_first_three_answered():
-    target = "z1 + z1*z2 + z2*z3 + z3*z4"
-    scenario = network("relu", target, [0.25] * 4, [1, -1, 0.5, -0.4], [1.0] * 4, 2, 1.5, 0.1, 0.1)
-    path, reason = trajectory.follow(as_network(scenario), [1.0] * 4)
-    assert len(path) == 4 and "more than 3 learnt directions" in reason
+FOUR = ("relu", "z1 + z1*z2 + z2*z3 + z3*z4", [0.25] * 4, [1, -1, 0.5, -0.4], [1.0] * 4, 2, 1.5, 0.1, 0.1)
+
+
+def test_four_learnt_directions_are_sampled():
+    """The trajectory finds all four, and the error of the sampled points is measured: three digits."""
+    path, reason = trajectory.follow(as_network(network(*FOUR)), [1.0] * 4)
+    assert len(path) == 5 and not reason
+    result = gs.predict(network(*FOUR))
+    assert result.learned.values.tolist() == [0, 1, 2, 3, 4]
+    assert bool(result.converged) and 1e-7 < float(result.residual) < 1e-3
+    assert float(result.test_error[-1]) < float(result.test_error[-2])
+
+
+def test_sampled_points_agree_with_the_product_rule(monkeypatch):
+    """Three directions both ways; 2^13 points would be off by 1%."""
+    fields = ("relu", "z1 + z1*z2 + z2*z3", [0.4, 0.3, 0.3], [1, -1, 0.5], [1.0] * 3, 2, 1.5, 0.1, 0.1)
+    product = gs.predict(network(*fields)).test_error.values
+    monkeypatch.setattr(conditional, "MOST_AXES", 2)
+    np.testing.assert_allclose(gs.predict(network(*fields)).test_error.values, product, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_networks_that_learn_four_directions():
+    """8 networks of d = 300: 4 standard errors and 2% for what is of order 1/d."""
+    result = gs.compare(network(*FOUR), dim=300, trials=8, seed=11, progress=False)
+    limit, measured = result.test_error.sel(source="limit"), result.test_error.sel(source="experiment")
+    error = result.test_error_stderr.sel(source="experiment")
+    assert (abs(measured - limit) < 4 * error + 0.02 * limit).all()
 
 
 def sentence(**fields):

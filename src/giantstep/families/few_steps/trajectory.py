@@ -25,13 +25,13 @@ LEARNT = 1e-9
 """Singular values of U below this, relative to max(1, the largest), count as not learnt."""
 DIVERGED = 1e8
 CANCELLED = 1e-6
-MOST_LEARNT = 3
-"""Learnt directions over which product rules are affordable."""
+MOST_LEARNT = 6
+"""Learnt directions: product rules over three, sampled points beyond."""
 FEW_AXES = 12
 """Coordinates up to which learnt directions are chosen near the axes."""
 SPLIT_NODES = {1: 7, 2: 5}
 """Sub-classes of each class, for one class and for more."""
-TOO_MANY = f"more than {MOST_LEARNT} learnt directions: a product rule over them would be too large"
+TOO_MANY = f"more than {MOST_LEARNT} learnt directions"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
 CANCELS = "the step cancels the initial weights of a class (s = 0)"
 _TABLE_STEP = 0.02
