@@ -103,6 +103,8 @@ def _one_step(s: Any) -> Teacher:
 def _few_steps(s: Any) -> Teacher:
     if s.has_shifts:
         raise bad_field("planted", s.planted, "left out: planted shifts know the target")
+    if s.inputs is not None:
+        raise bad_field("inputs", s.inputs, "left out: the best possible error is known for isotropic inputs")
     words = "a fresh batch for every step made, and the fit"
     batch = float(s.batch_per_dim) if s.steps else 0.0
     return Teacher(s.target, s.noise, 0.0, s.samples_per_dim, batch, s.steps, words, (Observable("test_error", "mse"),))
@@ -144,8 +146,7 @@ def _mixture_glm(s: Any) -> Teacher:
     plain = len(s.weights) == 1 and type(s.covariances).__name__ == "Isotropic" and not np.any(np.asarray(s.mean_gram))
     if not plain or s.data is not None:
         raise InputError("MixtureGLM has a best possible error here for one isotropic cluster without a mean only.")
-    variance = float(np.ravel(getattr(s.covariances, "variances", (1.0,)))[0])
-    size = float(np.sqrt(s.teacher_norm * variance))
+    size = float(np.sqrt(s.teacher_norm * s.covariances.values[0]))
     labels = s.labels if isinstance(s.labels, str) else s.labels.expression
     if labels in ("logit", "cluster", "random") or labels is None or (labels == "sign" and s.noise > 0):
         raise bad_field("labels", s.labels, "a function of the teacher field (sign without noise inside, linear, ...)")

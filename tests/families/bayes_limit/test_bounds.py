@@ -117,6 +117,14 @@ def test_it_counts_fresh_batches_and_the_fit_once():
     )
 
 
+def test_the_length_of_the_teacher_and_of_the_inputs_is_one_scale():
+    fields = {"labels": "tanh(z)", "loss": "square", "ridge": 0.1, "samples_per_dim": 2.0, "noise": 0.1}
+    wide = gs.best_possible(gs.MixtureGLM(**fields, covariances=gs.Isotropic([4.0])))
+    long = gs.best_possible(gs.MixtureGLM(**fields, teacher_norm=4.0))
+    assert wide == long
+    assert float(wide.target(np.array([[0.3]]))[0]) == pytest.approx(np.tanh(0.6))
+
+
 def test_ridge_at_its_best_penalty_is_the_best_possible():
     s = gs.MixtureGLM(labels="linear", loss="square", noise=0.3, ridge=0.3, samples_per_dim=1.5)
     assert abs(distance(s)).max() < 1e-8
@@ -159,6 +167,12 @@ def test_what_knows_the_target_is_refused():
     for scenario, words in (
         (gs.OneStep(**fields, step=gs.PlantedSpike(strength=1.0)), "planted"),
         (gs.OneStep(**fields, step=gs.MaximalStep(rate=1.0)), "infinitely many"),
+        (
+            gs.FewSteps(
+                **fields, steps=1, batch_per_dim=2.0, inputs=gs.InputBlocks([1.5, 0.5], [0.5, 0.5], [0.5, 0.5])
+            ),
+            "isotropic",
+        ),
         (gs.SubspaceClustering(sparsity=0.3, snr=4.0, samples_per_dim=2.0), "no best possible"),
         (gs.MixtureGLM(labels="logit", loss="logistic", ridge=1.0, samples_per_dim=2.0), "labels"),
     ):
