@@ -94,8 +94,7 @@ class Slab:
 
     def information(self, m: float) -> float:
         """Return I_UU(m) of the channel with the other directions averaged out."""
-        Z, slope, _, _, weights = self.averaged(m)
-        return float((weights * slope**2 / Z).sum())
+        return self.information_and_growth(m)[0]
 
     def visible(self, m: float) -> Floats:
         """Return E[E[z_D|y, omega] E[z_D|y, omega]^T] (D, D): directions that are seen at once."""
@@ -104,9 +103,16 @@ class Slab:
 
     def growth(self, m: float) -> Floats:
         """Return the matrix (D^2, D^2) of the map dM -> E[H dM H], bayes_multi_index (13)."""
-        Z, _, _, second, weights = self.averaged(m)
-        D = second.shape[-1]
-        return np.asarray(np.einsum("oy,oyab,oycd->acbd", weights / Z, second, second)).reshape(D * D, D * D)
+        return self.information_and_growth(m)[1]
+
+    def information_and_growth(self, m: float) -> tuple[float, Floats]:
+        """Return both from one average over omega and y."""
+        Z, slope, _, second, weights = self.averaged(m)
+        D, weights = second.shape[-1], weights / Z
+        flat = second.reshape(-1, D * D)
+        squares = (flat * weights.reshape(-1, 1)).T @ flat  # E[H_ab H_cd], rows ab, columns cd
+        growth = squares.reshape(D, D, D, D).transpose(0, 2, 1, 3).reshape(D * D, D * D)
+        return float((weights * slope**2).sum()), growth
 
 
 def rotated_planes(planes: Sequence[Plane], basis: Floats) -> list[Plane]:

@@ -118,8 +118,9 @@ def _second_stage(slab: Slab, first: float) -> Stage:
 
     def excess(t: float) -> float:
         m = float(expit(t))
-        rate = float(np.linalg.eigvalsh(slab.growth(m))[-1])
-        return t - math.log(slab.information(m)) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
+        information, growth = slab.information_and_growth(m)
+        rate = float(np.linalg.eigvalsh(growth)[-1])
+        return t - math.log(information) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
 
     values = [excess(float(t)) for t in _SCAN]
     crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
