@@ -35,7 +35,7 @@ class FrozenArray:
     values: Floats
 
     def __init__(self, values: ArrayLike) -> None:
-        numbers = np.array(values, dtype=np.float64) + 0.0  # minus zero is zero: the same content
+        numbers = np.asarray(np.array(values, dtype=np.float64) + 0.0)  # minus zero is zero: the same content
         numbers.setflags(write=False)
         self.values = numbers
         self._digest = ""

@@ -462,7 +462,7 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
     if kind == "literal_error":
         return bad_field(path, value, "one of " + problem["ctx"]["expected"])
     if cause is not None:
-        same = [other for other in error.errors() if other["loc"][0] == problem["loc"][0]]
+        same = [other for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
         wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
         return bad_field(path, value, " or ".join(wanted))  # a number or a list of numbers, say
     return bad_field(path, value, f"valid ({problem['msg'].lower()})")

@@ -200,3 +200,10 @@ def test_a_matrix_may_be_replaced_in_a_call():
     s = gs.MixtureGLM(**TWO, mean_gram=[[1, -1], [-1, 1]], labels="cluster", loss="logistic")
     wider = gs.predict(s, mean_gram=[[4, -4], [-4, 4]])
     assert float(wider.test_error) < float(gs.predict(s).test_error)
+
+
+@pytest.mark.parametrize(("inputs", "shape"), [(1.0, r"\(\)"), ([1.0], r"\(1,\)")])
+def test_a_number_is_no_table(inputs, shape):
+    """A number where a table belongs made the translation of messages fail."""
+    with pytest.raises(gs.InputError, match=rf"`data.inputs` must be a table .* not of shape {shape}"):
+        gs.MixtureGLM(samples_per_dim=1.0, data={"inputs": inputs, "labels": 2.0})
