@@ -82,7 +82,7 @@ def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: f
     `spread` is the standard deviation of one trial over the mean; NaN where there is none.
 
     >>> float(trials_for_gap(0.1, 0.05)), float(trials_for_gap(0.1, 0.05, power=0.9))
-    (20.0, 26.0)
+    (50.0, 88.0)
     """
     spread = np.asarray(spread, dtype=float)
     line, extra = chance_line(points), float(special.ndtri(power))
