@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -14,6 +15,9 @@ os.environ.setdefault("MPLBACKEND", "agg")
 hypothesis.settings.register_profile("giantstep", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("giantstep")
 
+LONG = tuple(line for line in Path(__file__).with_name("long_tests.txt").read_text().splitlines() if line[0] != "#")
+"""Ends of the node ids of tests that count as slow."""
+
 
 def has_gpu() -> bool:
     try:
@@ -24,7 +28,11 @@ def has_gpu() -> bool:
         return False
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marker expression of the command line chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.endswith(LONG):
+            item.add_marker(pytest.mark.slow)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not has_gpu():
         for item in marked:
