@@ -236,6 +236,8 @@ class Scenario(Checked):
     """Raised when a formula or an experiment changes its numbers."""
     shared_fields: ClassVar[tuple[str, ...]] = ()
     """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Fields that a user may expect here -> what is there instead."""
 
     def __init__(self, **fields: Any) -> None:
         with _translate_errors(type(self)):
@@ -448,6 +450,9 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
         return cause.inside(path)
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
+        advice = getattr(model, "elsewhere", {}).get(path)
+        if advice:
+            return field_error(path, f"There is no field `{{field}}` in {model.__name__}: {advice}.")
         names = [name for name in model.model_fields if name != "kind"]
         guess, known = nearest(path, names), ", ".join(names) or "none"
         return field_error(path, f"There is no field `{{field}}` in {model.__name__}{guess}; it has {known}.")

@@ -295,3 +295,8 @@ def test_finite_batches_say_that_they_are_an_approximation():
         gs.predict(SETTINGS["N20"][0])
     with pytest.raises(gs.InputError, match="no exact theory is known"):
         gs.predict(SETTINGS["N20"][0], theory="exact")
+
+
+def test_a_field_of_another_family_is_refused_with_the_way_to_it():
+    said = sentence(loss="logistic")
+    assert said.startswith("There is no field `loss` in FewSteps: ") and 'OneStep(loss="logistic")' in said

@@ -205,6 +205,11 @@ class FewSteps(Scenario):
         "cui2024asymptotics",
     )
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "loss": "its second layer is fitted by ridge regression; a logistic or hinge fit after one step, along one "
+        'direction, is OneStep(loss="logistic")',
+        "flip": "its labels are not classes; OneStep has them",
+    }
 
     target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions")
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
