@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
+from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import RealSolver, Spectrum
 from giantstep.types import Array
@@ -40,7 +42,10 @@ def find_outliers(spectrum: Spectrum, edge: float, dim: float) -> Array:
 
 
 def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: float) -> Array:
-    """Return the eigenvalues in a gap of the bulk, largest first: where one of the spikes' eigenvalues is -sign R."""
+    """Return the eigenvalues in a gap of the bulk, largest first: where a factor of the determinant vanishes.
+
+    A stretch of the gap in which the real equations are not solved is passed over.
+    """
     from scipy.optimize import brentq
 
     low, high = gap
@@ -50,13 +55,12 @@ def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: floa
     solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=None)
     solver.begin(spectrum.density(z[middle : middle + 1])[1])
     spikes = _Spikes(spectrum, solver, dim)
-    outward = (*range(middle, GAP_POINTS), *range(middle - 1, -1, -1))
-    balances = np.stack([row for _, row in sorted((index, spikes.balance(z[index])) for index in outward)])
-    changes = np.argwhere(np.sign(balances[:-1]) * np.sign(balances[1:]) < 0)
-    roots = [
-        brentq(lambda at, rank=rank: spikes.balance(at)[rank], z[left], z[left + 1], xtol=1e-12 * high)
-        for left, rank in changes
-    ]
+    factors = {index: spikes.factors(z[index]) for index in (*range(middle, GAP_POINTS), *range(middle - 1, -1, -1))}
+    roots = []
+    for left in range(GAP_POINTS - 1):
+        for rank in np.flatnonzero(factors[left] * factors[left + 1] < 0):
+            with suppress(ValueError):  # NaN between two points that were solved
+                roots.append(brentq(partial(spikes.factor, int(rank)), z[left], z[left + 1], xtol=1e-12 * high))
     return np.sort(roots)[::-1]
 
 
@@ -73,25 +77,40 @@ class _Spikes:
         """Return by how much the eigenvalue number `rank` exceeds 1."""
         return float(self(z)[rank]) - 1
 
-    def balance(self, z: float) -> Array:
-        """Return the eigenvalues plus the sign of R: one of them vanishes at an outlier. NaN where R has no sign."""
-        first = self.solver.at(z)
-        sign = np.nan if first is None else np.sign(first.response.R).mean()
-        return self(z) + (sign if abs(sign) == 1 else np.nan)
+    def factor(self, rank: int, z: float) -> float:
+        """Return the factor number `rank` of the determinant."""
+        return float(self.factors(z)[rank])
+
+    def factors(self, z: float) -> Array:
+        """Return 1 + sign(R) times the eigenvalues, increasing: one of them vanishes at an outlier.
+
+        They pass smoothly through 1 where R changes its sign; NaN where the blocks have different signs.
+        """
+        first = self._solve(z)
+        sign = np.nan if first is None else float(np.sign(first.response.R).mean())
+        return np.sort(1 + (sign if abs(sign) == 1 else np.nan) * self._eigenvalues(first))
 
     def __call__(self, z: float) -> Array:
-        """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first.
+        """Return the eigenvalues at z, largest first."""
+        return self._eigenvalues(self._solve(z))
+
+    def _solve(self, z: float) -> FirstOrder | None:
+        """Return the solution at z, from which the next ones start."""
+        first = self.solver.at(z)
+        if first is not None and not any(known == z for known, _ in self.solver.solved):
+            self.solver.solved.append((z, first))
+        return first
+
+    def _eigenvalues(self, first: FirstOrder | None) -> Array:
+        """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first, or NaN.
 
         B0 = (sqrt(d) mu0, T0) and B1_l = (0, Jp_l mu1); C C^T = |R| for the means, |P0| for the channels.
         """
-        first = self.solver.at(z)
         features = self.spectrum.equations.features
         k = len(features.pi)
         if first is None:
             means = k if np.isfinite(self.dim) else 0
             return np.full(means + features.T0.shape[1], np.nan)
-        if not any(known == z for known, _ in self.solver.solved):
-            self.solver.solved.append((z, first))
         response, weights = first.response, first.node_weights[0]
         P, absorbed = first.equations.bulk.covariance(response, features.omega)
         C = prior_factor(P, -absorbed, response.R)[0]

@@ -332,7 +332,8 @@ def bulk_law(spectrum: Spectrum) -> Law:
     else:
         density, _ = spectrum.density(panels.nodes[fresh].ravel())
         values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
-    seen = panels.nodes.ravel() > FINEST * reach
+    resolved = 0.0 if lower > 1e-2 * FINEST * reach else FINEST * reach  # a bulk that begins well above zero is smooth
+    seen = panels.nodes.ravel() > resolved
     gaps = find_gaps(spectrum, panels.nodes.ravel()[seen], values.ravel()[seen])
     return Law(lower, upper, atom, panels, values, gaps, residual, iterations)
 

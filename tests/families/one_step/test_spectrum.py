@@ -332,3 +332,27 @@ def test_a_gap_and_the_eigenvalue_inside_it():
 def test_ordinary_bulks_have_no_gap():
     limit = gs.predict(scenario_of("relu", 1.0, 1.5, 1.2), what="spectrum", x=[0.5, 1.0])
     assert np.isnan(limit.gap_lower).all() and np.isnan(limit.gap_upper).all()
+
+
+def test_a_gap_far_below_the_end_of_the_bulk():
+    """Nearly linear features with p = 1.6 d: the gap ends at 1.4% of the upper edge, its eigenvalue at 0.3%.
+
+    Networks of d = 120: one eigenvalue well inside, within 4 standard errors and 2%.
+    """
+    scenario = scenario_of("0.9*z + 0.1*abs(z)", 0.5, 40.0, 1.6)
+    limit = gs.predict(scenario, what="spectrum", dim=120, x=[1.0, 10.0])
+    lower, upper = float(limit.gap_lower[0]), float(limit.gap_upper[0])
+    assert 0.14 < lower < 0.16 and 2.3 < upper < 2.4 and np.isnan(limit.gap_lower[1:]).all()
+    rng, inside = np.random.default_rng(5), []
+    for _ in range(12):
+        rows = rng.normal(size=(192, 120))
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        rows[:, 0] += 0.5
+        fields = rng.normal(size=(7680, 120)) @ rows.T
+        features = 0.9 * fields + 0.1 * np.abs(fields)
+        eigenvalues = np.linalg.eigvalsh(features.T @ features / 192)
+        found = eigenvalues[(eigenvalues > 1.5 * lower) & (eigenvalues < 0.6 * upper)]
+        assert len(found) == 1
+        inside.append(found[0])
+    error = np.std(inside, ddof=1) / np.sqrt(len(inside))
+    assert abs(np.mean(inside) - float(limit.outliers[1])) < 4 * error + 0.02 * np.mean(inside)
