@@ -23,6 +23,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from giantstep.class_help import HEADING
 from giantstep.describe import describe
 
 DATA = Path(__file__).parents[1] / "data" / "agreement.json"
@@ -284,8 +285,18 @@ class PublicNames(Directive):
         return list(container.children)
 
 
+def _without_fields(lines: list[str]) -> list[str]:
+    """Return a docstring without its table of fields, which the page of the family shows."""
+    if HEADING not in lines:
+        return lines
+    start = lines.index(HEADING)
+    end = next((place for place in range(start, len(lines)) if lines[place].startswith(">>>")), len(lines))
+    return lines[:start] + lines[end:]
+
+
 def _plain_text(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Keep |v| and n_clusters_ of a docstring as they are: docstrings are written to be read as plain text."""
+    lines[:] = _without_fields(lines)
     for number, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...")):
             continue

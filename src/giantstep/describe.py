@@ -57,8 +57,7 @@ def describe(family: str) -> dict[str, Any]:
     -------
     dict
         ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
-        bounds, default, the ``values`` of a field of names, the ``choices`` of a part with their own fields, and
-        ``only``: the values of another field with which it matters);
+        bounds, default, the ``values`` of a field of names, and the ``choices`` of a part with their own fields);
         ``questions`` (meaning, variables, settings, plot, dimensions); ``theories``; ``papers``; ``notation``
         of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario.
     """
@@ -68,7 +67,7 @@ def describe(family: str) -> dict[str, Any]:
         "title": cls.title,
         "about": _first_paragraph(cls),
         "update_rule": cls.update_rule,
-        "fields": _fields(cls),
+        "fields": describe_fields(cls),
         "questions": {name: _question(question) for name, question in cls.questions.items()},
         "theories": dict(cls.theories),
         "papers": [{"key": key, "title": _bibtex_title(key), "bibtex": BIBTEX.get(key, "")} for key in cls.papers],
@@ -79,7 +78,8 @@ def describe(family: str) -> dict[str, Any]:
     }
 
 
-def _fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, Any]]:
+def describe_fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, Any]]:
+    """Return what the fields of a scenario or a part are, as `describe` does."""
     return [_field(prefix + name, info) for name, info in model.model_fields.items() if name != "kind"]
 
 
@@ -95,8 +95,6 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         "allowed": _allowed(info, leaves),
         "required": info.is_required(),
     }
-    if "only" in extra:
-        about["only"] = extra["only"]
     if not info.is_required():
         about["default"] = _plain(info.default)
     if float in leaves or int in leaves:
@@ -114,7 +112,12 @@ def _choice(name: str, leaf: Any) -> dict[str, Any]:
         return {"value": leaf}
     kind = leaf.model_fields.get("kind")
     about: dict[str, Any] = {} if kind is None else {"kind": kind.default}
-    return {**about, "name": leaf.__name__, "meaning": _first_paragraph(leaf), "fields": _fields(leaf, f"{name}.")}
+    return {
+        **about,
+        "name": leaf.__name__,
+        "meaning": _first_paragraph(leaf),
+        "fields": describe_fields(leaf, f"{name}."),
+    }
 
 
 def _question(question: Question) -> dict[str, Any]:
@@ -201,13 +204,18 @@ def describe_text(family: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def field_table(model: type[BaseModel]) -> str:
+    """Return the fields of a scenario or a part as `describe_text` shows them."""
+    return "\n".join(_rows(_field_rows(describe_fields(model))))
+
+
 _Row = tuple[int, str, str, list[str]]
 """Indent, name, symbol, and what is said of it, line by line."""
 
 
 def _field_rows(fields: list[dict[str, Any]], indent: int = 1) -> Iterator[_Row]:
     for field in fields:
-        default = "" if field["required"] else f"; default {_toml(field['default'])}"
+        default = "; required" if field["required"] else f"; default {_toml(field['default'])}"
         yield indent, field["name"], field["symbol"], [field["meaning"], field["allowed"] + default]
         for choice in field.get("choices", []):
             if "value" in choice:

@@ -25,6 +25,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.fields import FieldInfo
 
+from giantstep.class_help import FieldHelp, plain_signature
 from giantstep.dimensions import declare
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import families, family_class, register
@@ -110,17 +111,11 @@ def field(
     lt: float | None = None,
     le: float | None = None,
     infinite: bool = False,
-    only: Mapping[str, Sequence[str]] | None = None,
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed.
-
-    `only` says where it matters: another field's name and the values of that field, for pages that ask for no more.
-    """
+    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
     bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
     given = {name: bound for name, bound in bounds.items() if bound is not None}
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
-    if only is not None:
-        extra["only"] = {name: list(values) for name, values in only.items()}
     return pydantic.Field(default, description=meaning, json_schema_extra=extra, **given)
 
 
@@ -172,7 +167,7 @@ def check_numbers(name: str, info: FieldInfo, values: Array) -> None:
         raise bad_field(name, bad, allowed_values(info) + (", finite" if np.isinf(bad) else ""))
 
 
-class Checked(BaseModel):
+class Checked(BaseModel, metaclass=FieldHelp):
     """A frozen model whose numbers are finite and whose fields fit to each other."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
@@ -185,6 +180,9 @@ class Checked(BaseModel):
 
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
+
+    def __dir__(self) -> list[str]:
+        return [*type(self).model_fields, *dir(type(self))]
 
 
 class Part(Checked):
@@ -202,6 +200,10 @@ class Part(Checked):
             fields[name] = value
         with _translate_errors(type(self)):
             super().__init__(**fields)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        cls.__signature__ = plain_signature(cls, in_order=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if name != "kind")
@@ -255,6 +257,10 @@ class Scenario(Checked):
             register(cls)
         for question in cls.questions.values():
             declare(question.dimensions)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        cls.__signature__ = plain_signature(cls, in_order=False)
 
     # -- what a family may override ---------------------------------------------------------------
 
@@ -313,6 +319,10 @@ class Scenario(Checked):
         """Return the grid of a learning curve where `from_table` made the scenario; what varies if nothing is said."""
         return {}
 
+    def penalty_elsewhere(self) -> str:
+        """Say what other programs call the penalty, where `from_table` made the scenario."""
+        return ""
+
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""
         return {}
@@ -324,10 +334,13 @@ class Scenario(Checked):
     # -- fields -----------------------------------------------------------------------------------
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
-        """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``."""
+        """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``.
+
+        Another ``step__kind`` makes another part; what both kinds have keeps its value.
+        """
         content = _python_content(self)
         wanted = dotted_names({**(changes or {}), **fields})
-        for name in sorted(wanted, key=lambda name: name.count(".")):  # a part first, then what lies inside it
+        for name in sorted(wanted, key=lambda name: (name.count("."), not name.endswith(".kind"))):  # a part first
             *parents, last = name.split(".")
             table = content
             for parent in parents:
@@ -337,7 +350,9 @@ class Scenario(Checked):
                     raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")
                 table[parent] = _python_content(inner) if isinstance(inner, BaseModel) else dict(inner)
                 table = table[parent]
-            if last not in table:
+            if last == "kind" and len(parents) == 1:
+                table = content[parents[0]] = _of_kind(type(self).model_fields[parents[0]], table, wanted[name])
+            elif last not in table and ".".join([*parents, "kind"]) not in wanted:
                 check_field_name(self, name)
             table[last] = wanted[name]
         return type(self)(**content)
@@ -432,6 +447,18 @@ def _python_content(model: BaseModel) -> dict[str, Any]:
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
+def part_of_kind(info: FieldInfo, kind: Any) -> Any:
+    """Return the class of a part with this `kind` among those a field allows, None where there is none."""
+    members = [member for member in allowed_types(info.annotation) if "kind" in getattr(member, "model_fields", {})]
+    return next((member for member in members if member.model_fields["kind"].default == kind), None)
+
+
+def _of_kind(info: FieldInfo, table: Mapping[str, Any], kind: Any) -> dict[str, Any]:
+    """Return what a table of a part keeps under another kind: the fields that both have."""
+    part = part_of_kind(info, kind)
+    return {name: value for name, value in table.items() if part is None or name in part.model_fields}
+
+
 def _check_finite(model: BaseModel) -> None:
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
@@ -469,7 +496,9 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
     if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
         return bad_field(path, value, "a table" + _kinds(info))
     if kind == "union_tag_invalid":
-        return bad_field(f"{path}.kind", problem["ctx"]["tag"], "one of " + problem["ctx"]["expected_tags"])
+        kinds = problem["ctx"]["expected_tags"]
+        guess = nearest(str(problem["ctx"]["tag"]), [kind.strip("'") for kind in kinds.split(", ")])
+        return bad_field(f"{path}.kind", problem["ctx"]["tag"], f"one of {kinds}{guess}")
     if kind == "literal_error":
         return bad_field(path, value, "one of " + problem["ctx"]["expected"])
     if cause is not None:

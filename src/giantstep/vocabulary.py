@@ -25,7 +25,7 @@ class Vocabulary(Part):
         def __init__(self, values: Sequence[float], probabilities: Sequence[float] = ...) -> None: ...
 
     values: Numbers = field("zeta_q", "values of the second layer (`OneStep`: at the start, times sqrt(p))")
-    probabilities: Numbers = field("pi_q", "fraction of neurons with each value; they sum to one", default=())
+    probabilities: Numbers = field("pi_q", "fraction of neurons with each value; equal if left out", default=())
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -48,6 +48,32 @@ def test_text_classes_are_said(run, tmp_path):
     assert "'cheap' is -1, 'dear' is 1" in result.stderr
 
 
+def test_columns_are_dropped_and_the_penalty_is_said_in_other_words(run, refused, tmp_path):
+    written(tmp_path / "t.csv", colour="red", shape="round")
+    source = ("predict", "--data", "t.csv", "--label", "price", "--grid", "samples_per_dim=3,10")
+    assert "--drop shape" in refused(*source, "--drop", "colour")
+    assert "no further column `prise`" in refused(*source, "--drop", "prise")
+    result = run(*source, "--drop", "colour", "--drop", "shape")
+    assert result.exit_code == 0, result.stderr
+    assert "Ridge(alpha=3 * ridge)" in result.stdout and "C=1/(3 * ridge)" in result.stdout
+    assert "--drop is for --data" in refused("predict", "S.toml", "--drop", "colour")
+
+
+@pytest.mark.parametrize(("loss", "name"), [("square", "Ridge"), ("logistic", "LogisticRegression")])
+def test_scikit_learn_with_the_penalty_said_fits_the_same_weights(loss, name):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    from giantstep.risk.fitting import fit
+
+    rng = np.random.default_rng(1)
+    X, ridge = rng.standard_normal((40, 3)), 0.7
+    y = np.sign(X @ [1.0, -0.5, 0.2] + rng.standard_normal(40))
+    alpha = X.shape[1] * ridge  # what predict --data prints
+    settings = {"alpha": alpha} if name == "Ridge" else {"C": 1 / alpha, "tol": 1e-10}
+    theirs = getattr(linear_model, name)(fit_intercept=False, **settings).fit(X, y)
+    ours = fit(X / np.sqrt(3), y, loss, ridge=ridge).weights / np.sqrt(3)
+    np.testing.assert_allclose(np.ravel(theirs.coef_), ours, rtol=1e-6)
+
+
 def test_arrays_and_tabs(run, tmp_path):
     frame = written(tmp_path / "t.csv")
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)

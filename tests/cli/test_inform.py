@@ -42,6 +42,10 @@ def test_new_says_every_field_with_its_meaning(run, family: str) -> None:
     check(json.loads(run("describe", family, "--json").stdout)["fields"])
 
 
+def test_new_starts_from_a_gradient_step(run) -> None:
+    assert Study.from_toml(run("new", "one-step").stdout).scenario.step == gs.MaximalStep(rate=2.0)
+
+
 def test_what_new_comments_out_reads_too(run) -> None:
     lines = run("new", "one-step").stdout.splitlines()
 
@@ -206,9 +210,9 @@ def test_examples_run(run, path: Path) -> None:
     ],
 )
 def test_fields_without_a_default_get_a_value_within_their_bounds(bounds, kind: str, value: float) -> None:
-    from giantstep.cli.template import _sample
+    from giantstep.cli.template import sample
 
-    found = _sample({"type": kind, "bounds": bounds})
+    found = sample({"type": kind, "bounds": bounds})
     assert found == value and isinstance(found, int) == (kind == "whole number")
 
 

@@ -59,6 +59,22 @@ def test_set_and_ranges_mean_what_they_say(run) -> None:
     assert table["dims"]["test_error"] == ["ridge"]
 
 
+def test_another_kind_of_step(run, refused) -> None:
+    result = run("predict", "S.toml", "--json", "--set", "step.kind=maximal")
+    assert "needs step.rate (step size divided by the width" in result.stderr and "1.0 is taken" in result.stderr
+    expected = gs.predict(scenario().replace(step=gs.MaximalStep(1.0)))
+    np.testing.assert_allclose(strict(result.stdout)["test_error"], expected["test_error"], rtol=1e-12)
+    words = ("--set", "step.kind=maximal", "--set", "step.rate=3", "--grid", "step.batch_per_dim=2,inf")
+    result = run("predict", "S.toml", "--json", *words)
+    assert result.stderr == "" and strict(result.stdout)["step.batch_per_dim"] == [2.0, "inf"]
+    assert "(did you mean `maximal`?)" in refused("predict", "S.toml", "--set", "step.kind=maximl")
+
+
+def test_a_sweep_without_a_store_says_so_first(run) -> None:
+    result = run("sweep", "S.toml", "--dim", "10", "--trials", "1", "--engine", "local")
+    assert result.stderr.splitlines()[0].startswith("giantstep: without --store DB nothing is kept")
+
+
 def test_options_take_the_place_of_the_grid_in_the_file(run, tmp_path: Path) -> None:
     text = (tmp_path / "S.toml").read_text()
     (tmp_path / "S.toml").write_text(text + "[grid]\nridge = [0.1, 0.2]\n")
@@ -141,20 +157,10 @@ def test_compare_tells_the_report_in_json(run) -> None:
     assert table["source"] == ["limit", "experiment"]
     assert table["agreement"]["allow"] == 0.5
     assert rows["test_error"]["points"] == 1
-    assert rows["test_error"]["verdict"] in ("agrees", "cannot tell") and rows["test_error"]["asked"] == 0.5
-    assert table["agreement"]["sentence"].startswith("Limit and experiment")
 
 
 def test_check_passes_with_a_large_allowance(run) -> None:
     assert run("compare", "S.toml", "--check", "--allow", "1e9").exit_code == 0
-
-
-def test_check_fails_where_a_gap_asked_for_could_not_be_seen(run) -> None:
-    assert run("compare", "S.toml", "--check", "--allow", "0.5", "--see", "1e9").exit_code == 0
-    result = run("compare", "S.toml", "--check", "--allow", "1e-6", "--see", "1e-5")
-    assert result.exit_code == 1
-    assert "a gap of 0.001% could not have been seen in test_error" in result.stderr
-    assert "cannot tell" in result.stdout
 
 
 def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None:
@@ -171,7 +177,7 @@ def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None
     result = run(*words)
     assert result.exit_code == 1
     assert "not in agreement in test_error" in result.stderr
-    assert "test_error disagrees: a gap of" in result.stdout
+    assert "NO" in result.stdout
     assert Path("r.csv").exists()
     assert run(*words[:4]).exit_code == 0
 

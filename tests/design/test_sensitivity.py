@@ -34,7 +34,7 @@ def test_derivatives_at_the_best_ridge_are_those_of_bayes():
 @pytest.mark.parametrize(
     ("scenario", "variable", "fields"),
     [
-        (gs.OneStep.example(), "test_error", ["ridge", "width_per_dim", "step.alignment"]),
+        (gs.OneStep.example(), "test_error", ["ridge", "width_per_dim", "step.rate"]),
         (gs.MixtureGLM.example(), "test_error", ["ridge", "samples_per_dim", "teacher_norm"]),
         (gs.MixtureGLM.example(), "q[cluster=2]", ["ridge"]),
     ],

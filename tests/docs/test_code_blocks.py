@@ -48,6 +48,14 @@ def test_commands_run_in_order(page, tmp_path):
         assert done.returncode == 0, (line, done.stderr)
 
 
+def test_the_first_page_says_how_to_install_and_cuts_no_code_off():
+    page = ROOT / "docs" / "index.md"
+    text = page.read_text()
+    assert text.index("## Install") < text.index("import giantstep")
+    for language in ("python", "sh"):
+        assert max(len(line) for block in blocks(page, language) for line in block.splitlines()) <= 80
+
+
 def test_links_and_figures_exist():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -19,6 +19,11 @@ FORECAST = (
 """Said below the prediction of a table."""
 
 
+def about_table(study: Study) -> str:
+    """Return what is said below an answer about a table: the penalty in other words, and what else there is."""
+    return "\n".join([study.scenario.penalty_elsewhere(), FORECAST])
+
+
 def open_study(study: Path | None, table: Table) -> Study:
     """Return the study of a file, or of a table: its learning curve unless a grid says otherwise."""
     from giantstep.study import Study
@@ -33,16 +38,16 @@ def open_study(study: Path | None, table: Table) -> Study:
         raise InputError(f"Give either a study ({study}) or --data, not both.")
     if table.label is None:
         raise InputError("--label is missing: which column of the table holds the labels?")
-    return _study_of_table(table.data, table.label, table.scale)
+    return _study_of_table(table.data, table.label, table)
 
 
-def _study_of_table(path: Path, label: str, scale: str | None) -> Study:
+def _study_of_table(path: Path, label: str, options: Table) -> Study:
     from giantstep.datafile import read_labelled
-    from giantstep.families import families, family_class
+    from giantstep.families import SHIPPED, family_class
     from giantstep.study import Study
 
-    table = read_labelled(path, label)
-    family = next(family for family in map(family_class, families()) if "from_table" in vars(family))
-    options = {} if scale is None else {"scale": scale}
-    scenario = family.from_table(table.inputs, table.labels, **options)
+    table = read_labelled(path, label, options.drop or ())
+    family = next(family for family in map(family_class, SHIPPED) if "from_table" in vars(family))
+    scale = {} if options.scale is None else {"scale": options.scale}
+    scenario = family.from_table(table.inputs, table.labels, **scale)
     return Study(scenario, grid=scenario.learning_curve())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from giantstep.cli.values import assignments, dimensions, many, single
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
+    from giantstep.scenario import Scenario
     from giantstep.study import Study
 
 
@@ -41,9 +43,39 @@ def edit_study(study: Study, verb: str, changes: Changes, *settings: Theory | Ex
         experiment["dim"] = dim
         limit.pop("dim", None)
     grid = {name: value for name, value in study.grid.items() if name.replace("__", ".") not in fields}
+    scenario = study.scenario
+    if any(name.endswith(".kind") and name not in lists for name in fields):
+        scenario = _with_kinds(scenario, {name: fields.pop(name) for name in list(fields) if name not in lists})
     return dataclasses.replace(
-        study, grid={**grid, **fields}, settings={**study.settings, **own}, limit=limit, experiment=experiment
+        study,
+        scenario=scenario,
+        grid={**grid, **fields},
+        settings={**study.settings, **own},
+        limit=limit,
+        experiment=experiment,
     )
+
+
+def _with_kinds(scenario: Scenario, fields: dict[str, Any]) -> Scenario:
+    """Return the scenario with ``step.kind`` and other fields changed; what a new kind needs is filled in and said."""
+    from giantstep.cli.template import sample
+    from giantstep.describe import describe_fields
+    from giantstep.scenario import part_of_kind
+
+    for name in [name for name in fields if name.endswith(".kind")]:
+        field = name.removesuffix(".kind")
+        info = type(scenario).model_fields.get(field)
+        part = None if info is None else part_of_kind(info, fields[name])
+        for inner in () if part is None else describe_fields(part, f"{field}."):
+            kept = hasattr(getattr(scenario, field), inner["name"].rpartition(".")[2])
+            if inner["required"] and inner["name"] not in fields and not kept:
+                value = fields[inner["name"]] = sample(inner)
+                print(
+                    f"giantstep: {name}={fields[name]} needs {inner['name']} ({inner['meaning']}); {value} is taken, "
+                    f"--set {inner['name']}=VALUE changes it.",
+                    file=sys.stderr,
+                )
+    return scenario.replace(fields)
 
 
 def _ask(study: Study, what: str | None) -> Study:

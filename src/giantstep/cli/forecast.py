@@ -49,6 +49,9 @@ def forecast(
     groups: Annotated[
         str | None, Option(metavar="COLUMN", help="Column of groups whose rows stay together in the experiment.")
     ] = None,
+    drop: Annotated[
+        list[str] | None, Option(metavar="COLUMN", help="A column that is no feature; may be repeated.")
+    ] = None,
 ) -> None:
     """Forecast how the error of a ridge read-out of given features falls with more samples.
 
@@ -59,22 +62,21 @@ def forecast(
     from giantstep.forecast import forecast as ask
 
     check_outputs(output)
-    table, grouping = _read(data, label, groups)
+    table, grouping = _read(data, label, groups, drop or [])
     settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
     result = ask(table.inputs, table.labels, groups=grouping, **settings)
     _hand_over(result, output)
 
 
-def _read(data: Path, label: str, groups: str | None) -> tuple[LabelledTable, Any]:
+def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[LabelledTable, Any]:
     """Return features with labels, and the groups of the rows."""
     from giantstep.datafile import read_labelled, read_npy
 
     if data.suffix.lower() == ".npy":
-        if groups is not None:
-            raise InputError("--groups names a column, which .npy features do not have; use .csv, .npz or .parquet.")
+        for option in ["--groups"] * (groups is not None) + ["--drop"] * bool(drop):
+            raise InputError(f"{option} names a column, which .npy features do not have; use .csv, .npz or .parquet.")
         return read_npy(data, label), None
-    others = () if groups is None else (groups,)
-    table = read_labelled(data, label, others)
+    table = read_labelled(data, label, [*drop, *([] if groups is None else [groups])])
     return table, None if groups is None else table.others[groups]
 
 

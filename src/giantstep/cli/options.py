@@ -70,10 +70,6 @@ class Check:
     """What counts as agreement."""
 
     check: Annotated[bool, Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = False
-    see: Annotated[
-        float | None,
-        Option(metavar="GAP", help="Relative gap asked for (0.05); with --check, status 1 where it could not be seen."),
-    ] = None
     allow: Annotated[
         float, Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
     ] = 0.0
@@ -101,6 +97,9 @@ class Table:
         Option(metavar="FILE", help="A table in place of a study: .csv, .tsv, .npz, .parquet; rows = samples."),
     ] = None
     label: Annotated[str | None, Option(metavar="COLUMN", help="With --data: the column that holds the labels.")] = None
+    drop: Annotated[
+        list[str] | None, Option(metavar="COLUMN", help="With --data: a column that is no input; may be repeated.")
+    ] = None
     scale: Annotated[
         str | None, Option(metavar="HOW", help="With --data: columns (each to unit variance), global or none.")
     ] = None

@@ -63,6 +63,8 @@ def sweep(
     edited = edit_study(Study.read(study), verb, changes, theory, experiment)
     refine = None if run.refine is None else [run.refine]
     wishes = {"until": _table("--until", run.until), "refine": _table("--refine", refine)}
+    if run.store is None:
+        print("giantstep: without --store DB nothing is kept: an interrupted sweep starts again.", file=sys.stderr)
     try:
         with _telling():
             result = edited.sweep(**{**vars(run), **wishes})

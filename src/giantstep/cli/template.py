@@ -106,10 +106,11 @@ def _block(field: dict[str, Any], choice: dict[str, Any], value: dict[str, Any],
         yield mark + _line("kind", choice["kind"], choice["meaning"])
     for inner in choice["fields"]:
         name = inner["name"].rpartition(".")[2]
-        yield mark + _line(name, value.get(name, _sample(inner)), _said(inner))
+        yield mark + _line(name, value.get(name, sample(inner)), _said(inner))
 
 
-def _sample(field: dict[str, Any]) -> Any:
+def sample(field: dict[str, Any]) -> Any:
+    """Return a value for a field that was given none: its default, or 1, or a number within its bounds."""
     default = with_infinity(field.get("default"))
     if default not in (None, []):
         return default

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from giantstep._names import callable_module
 from giantstep.errors import bad_field, nearest
+from giantstep.own_families import folder_families, load_folder_family
 
 if TYPE_CHECKING:
     from giantstep.scenario import Scenario
@@ -31,13 +32,13 @@ def register(scenario: type[Scenario]) -> None:
 
 
 def families() -> list[str]:
-    """Return the names of all families, those of installed packages included.
+    """Return the names of all families, those of installed packages and of the current folder included.
 
     >>> import giantstep as gs
     >>> "one-step" in gs.families()
     True
     """
-    return sorted({*SHIPPED, *_installed(), *_LOADED})
+    return sorted({*SHIPPED, *_installed(), *folder_families(), *_LOADED})
 
 
 @functools.cache
@@ -54,6 +55,8 @@ def family_class(name: str) -> type[Scenario]:
         home = SHIPPED.get(name) or _installed().get(name)
         if home:
             importlib.import_module(home)
+        elif name in (here := folder_families()):
+            load_folder_family(here[name])
     if not isinstance(name, str) or name not in _LOADED:
         raise bad_field("family", name, "one of " + ", ".join(families()) + nearest(name, families()))
     return _LOADED[name]

@@ -62,7 +62,9 @@ def _frame_numbers(frame: Any) -> Array:
     """Return the numbers of a pandas frame; a column that has others is named."""
     for name, kind in zip(frame.columns, frame.dtypes):
         if getattr(kind, "kind", "O") not in "biuf":
-            raise InputError(f"Column `{name}` of the features holds text or other objects; leave it out or code it.")
+            raise InputError(
+                f"Column `{name}` of the features holds text or other objects; leave it out (--drop {name}) or code it."
+            )
     return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
 
 

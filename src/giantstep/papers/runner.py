@@ -52,8 +52,7 @@ def reproduce(
     Returns
     -------
     Report
-        Prints as the report; ``verdict()`` says whether limit and experiment agree, disagree, or cannot tell, and
-        ``agrees`` that nothing disagrees.
+        Prints as the report; ``agrees`` says whether limit and experiment do.
     """
     known = recipes()
     if name not in known:

@@ -118,7 +118,8 @@ def _inputs(X: Any) -> tuple[Floats, list[str]]:
                 if missing.any():
                     raise _missing(int(missing.sum()), name, int(np.argmax(missing)))
                 raise InputError(
-                    f"Column `{name}` holds text or other objects, not numbers; leave it out or code it as numbers."
+                    f"Column `{name}` holds text or other objects, not numbers; leave it out (--drop {name}) or code "
+                    "it as numbers."
                 )
         table = X.to_numpy(dtype=np.float64, na_value=np.nan)
     else:

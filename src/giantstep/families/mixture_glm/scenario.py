@@ -280,19 +280,13 @@ class MixtureGLM(Scenario):
         "tau_c = <mu_c,theta0>/sqrt(d)", "mean of the teacher field in each cluster (0 if left out)", default=()
     )
     labels: Labels = field("y", "how labels are made: a name, or an expression in the teacher field z", default="sign")
-    cluster_labels: Numbers = field(
-        "y_c", 'label of each cluster for labels="cluster" (1, -1 for two)', default=(), only={"labels": ("cluster",)}
-    )
+    cluster_labels: Numbers = field("y_c", 'label of each cluster for labels="cluster" (1, -1 for two)', default=())
     noise: Number = field("Delta", "variance of the label noise (inside the sign for labels=sign)", default=0.0, ge=0)
-    flip: Number = field(
-        "eps", "probability that a label 1 or -1 is turned", default=0.0, ge=0, le=0.5, only={"labels": CLASS_LABELS}
-    )
+    flip: Number = field("eps", "probability that a label 1 or -1 is turned", default=0.0, ge=0, le=0.5)
     loss: Literal["square", "logistic", "hinge", "huber", "interpolate", "maxmargin"] = field(
         "l(y,z)", "loss of the fit", default="square"
     )
-    huber_threshold: Number = field(
-        "delta", "where the Huber loss turns from quadratic to linear", default=1.0, gt=0, only={"loss": ("huber",)}
-    )
+    huber_threshold: Number = field("delta", "where the Huber loss turns from quadratic to linear", default=1.0, gt=0)
     ridge: Number = field(
         "lambda", "penalty lambda/2 |w|^2; interpolate and maxmargin are its limit 0", default=0.0, ge=0
     )
@@ -416,6 +410,16 @@ class MixtureGLM(Scenario):
         top = max(2, int(0.9 * self.data.rows))
         sizes = np.unique(np.geomspace(min(max(4, self.data.dim / 10), top), top, 16).round())
         return {"samples_per_dim": (sizes / self.data.dim).tolist()}
+
+    def penalty_elsewhere(self) -> str:
+        """Say what scikit-learn calls `ridge`: its weights are w/sqrt(d), so its penalty is d times ours."""
+        if self.data is None:
+            return ""
+        d = self.data.dim
+        return (
+            f"In scikit-learn, on these {d} columns centred and scaled, without intercept: Ridge(alpha={d} * ridge), "
+            f"LogisticRegression(C=1/({d} * ridge)), LinearSVC(C=1/({d} * ridge), loss='hinge')."
+        )
 
     def own_dim(self) -> int | None:
         """Return the number of columns of the dataset, or the size of dense covariances."""

@@ -324,20 +324,13 @@ class OneStep(Scenario):
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
     target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
-    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0, only={"loss": ("square",)})
+    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
     loss: Literal["square", "logistic", "hinge"] = field(
         "l",
         "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target sign(z)",
         default="square",
     )
-    flip: Number = field(
-        "eps",
-        "probability that a class is turned (logistic and hinge)",
-        default=0.0,
-        ge=0,
-        lt=0.5,
-        only={"loss": ("logistic", "hinge")},
-    )
+    flip: Number = field("eps", "probability that a class is turned (logistic and hinge)", default=0.0, ge=0, lt=0.5)
     width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
     samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
@@ -406,7 +399,7 @@ class OneStep(Scenario):
             samples_per_dim=2.0,
             ridge=0.1,
             second_layer=Vocabulary([1, -1], [0.9, 0.1]),
-            step=PlantedSpike(alignment=0.5),
+            step=MaximalStep(rate=2.0),
         )
 
     @classmethod

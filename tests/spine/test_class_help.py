@@ -1,0 +1,44 @@
+"""help(gs.OneStep): the fields with meaning, bounds and default, and nothing of pydantic."""
+
+import inspect
+import pydoc
+
+import pytest
+
+import giantstep as gs
+from giantstep.families import SHIPPED, family_class
+
+
+@pytest.mark.parametrize("family", sorted(SHIPPED))
+def test_help_shows_every_field_and_no_internals(family):
+    model = family_class(family)
+    text = " ".join(pydoc.render_doc(model, renderer=pydoc.plaintext).replace("|", " ").split())
+    for name, info in model.model_fields.items():
+        assert name in text
+        assert " ".join(info.description.replace("|", " ").split()) in text
+    for internal in ("model_dump", "model_validate", "__pydantic", "BeforeValidator", "parse_obj", "PlainSerializer"):
+        assert internal not in text
+
+
+def test_help_says_bounds_defaults_and_what_is_required():
+    text = inspect.getdoc(gs.OneStep)
+    assert "a number above 0; required" in text
+    assert "a number at least 0 and below 0.5; default 0.0" in text
+    assert text.index("Fields, each") < text.index(">>> import giantstep")
+    assert str(inspect.signature(gs.MaximalStep)) == "(rate, batch_per_dim=inf)"
+    assert str(inspect.signature(gs.SubspaceClustering)).startswith("(*, ")
+
+
+def test_a_scenario_lists_its_fields_and_methods():
+    names = dir(gs.OneStep.example())
+    assert {"ridge", "step", "replace", "questions"} <= set(names)
+    assert not [name for name in names if name.startswith("model_") or name in ("copy", "json", "dict", "schema")]
+
+
+def test_another_kind_of_a_part_keeps_what_both_have():
+    s = gs.OneStep.example().replace(step=gs.MaximalStep(3.0, 5.0))
+    small = s.replace(step__kind="small", step__update="rank-one")
+    assert small.step == gs.SmallStep(3.0, 5.0, "rank-one")
+    assert s.replace(step__kind="none").step == gs.NoStep()
+    with pytest.raises(gs.InputError, match="did you mean `small`"):
+        s.replace(step__kind="smal")
