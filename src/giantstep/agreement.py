@@ -16,6 +16,7 @@ from scipy import special
 from giantstep._names import callable_module
 from giantstep.errors import InputError, bad_field
 from giantstep.types import Floats
+from giantstep.verdicts import SEE, Verdict, agreeing, disagreeing, together, undecided
 
 if TYPE_CHECKING:
     import xarray
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 CHANCE = 1e-3
 """How often the line of a report is passed where limit and experiment agree."""
 
-BLIND = 0.1
-"""Relative gap that every agreement should be able to see; a report says how many trials it takes where one cannot."""
+POWER = 0.9
+"""How often a gap that is called visible passes the line."""
 
 _ROUNDING = 1e-9
 """Precision, relative to the variable's largest entry at a grid point, below which numbers are the same."""
@@ -89,9 +90,19 @@ def trials_for_gap(spread: ArrayLike, relative: float, points: int = 1, power: f
     low, high = np.full(spread.shape, 1.0), np.full(spread.shape, 2.0**40)
     while np.any(high - low > 1):
         middle = np.floor((low + high) / 2)
-        sees = (student_line(line, middle - 1) + extra) * spread <= relative * np.sqrt(middle)
+        sees = (student_line(line, middle - 1) + extra) * spread <= relative * np.sqrt(middle) * (1 + 1e-12)
         low, high = np.where(sees, low, middle), np.where(sees, middle, high)
     return np.where(np.isfinite(spread), high, np.nan)
+
+
+def visible_gap(spread: ArrayLike, trials: int, points: int = 1, power: float = POWER) -> Floats:
+    """Return the relative gap that passes the line of so many points with probability `power`: inverse of the above.
+
+    >>> float(visible_gap(0.1, 88)) <= 0.05 < float(visible_gap(0.1, 87))
+    True
+    """
+    passed = student_line(chance_line(points), trials - 1) + special.ndtri(power)
+    return np.asarray(passed * np.asarray(spread, dtype=float) / np.sqrt(trials), dtype=np.float64)
 
 
 def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Question) -> xarray.Dataset:
@@ -186,15 +197,21 @@ def _with_spread(square: Floats, entries: tuple[int, ...]) -> Floats:
 class Row:
     """Agreement of one variable.
 
+    A gap is relative to the size of the variable: its largest |limit| at that grid point, but never less than the mean
+    of that over the grid, so that a variable which passes through zero is not divided by nothing.
+
     Attributes
     ----------
     variable : its name.
     points : numbers compared (grid points times the variable's own entries).
     largest_z : largest |z| among them.
     chance_z : the |z| that so many points pass by chance once in 1,000.
-    largest_relative_gap : largest |gap|, relative to the largest |limit| of that variable at that grid point.
-    smallest_visible : relative gap that would have reached the line, the median over the points.
+    largest_relative_gap : largest |gap|, relative to the size of the variable.
+    smallest_visible : relative gap that lies on the line, the median over the points: seen every second time.
     failed_gap : largest relative gap among the numbers whose |z| is beyond the line; 0 where there is none.
+    visible_gap : relative gap that passes the line nine times in ten, the median over the points.
+    visible_there : the same where the largest gap is.
+    trials : trials of the experiment.
     """
 
     variable: str
@@ -204,38 +221,83 @@ class Row:
     largest_relative_gap: float
     smallest_visible: float
     failed_gap: float
+    visible_gap: float = np.nan
+    visible_there: float = np.nan
+    trials: int = 0
 
     def passes(self, allow: float = 0.0) -> bool:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
         return self.points > 0 and self.failed_gap <= allow
 
-    def cells(self, allow: float) -> tuple[str, ...]:
+    def verdict(self, see: float = SEE, allow: float = 0.0) -> Verdict:
+        """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen."""
+        asked, gap = max(see, allow), self.largest_relative_gap
+        numbers = (self.variable, gap, self.visible_gap, asked, self.trials)
+        if not self.points:
+            return undecided(*numbers, "nothing could be compared" if self.trials > 1 else "one trial has no spread")
+        if not self.passes(allow):
+            scores = (self.largest_z, self.chance_z)
+            return disagreeing(self.variable, self.failed_gap, self.visible_gap, asked, self.trials, scores, allow)
+        if gap <= asked and self.visible_gap <= asked:
+            return agreeing(*numbers)
+        return undecided(*numbers, self._trials_to_see(asked))
+
+    def _trials_to_see(self, asked: float) -> int | str:
+        """Return the trials that see a gap at the typical point, and where the largest gap is if that is too large.
+
+        Where there are none: why.
+        """
+        visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
+        if not (np.isfinite(visible) and visible > 0 and self.trials > 1):
+            return "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
+        needed = trials_for_gap(self._spread(float(visible)), asked, self.points, POWER)
+        return max(int(needed), self.trials + 1)
+
+    def _spread(self, visible: float) -> float:
+        """Return the spread of one trial that belongs to a visible gap."""
+        return visible / float(visible_gap(1.0, self.trials, self.points))
+
+    def cells(self, allow: float = 0.0, see: float = SEE) -> tuple[str, ...]:
         """Return the row as the table shows it."""
         scores = (f"{score:.2f}" for score in (self.largest_z, self.chance_z))
-        gaps = (f"{gap:.2%}" for gap in (self.largest_relative_gap, self.smallest_visible))
+        gaps = ("> 1000%" if gap > 10 else f"{gap:.2%}" for gap in (self.largest_relative_gap, self.visible_gap))
         numbers = ("-" if text.startswith("nan") else text for text in (*scores, *gaps))
-        verdict = "yes" if self.passes(allow) else "NO" if self.points else "nothing compared"
-        return self.variable, str(self.points), *numbers, verdict
+        return self.variable, str(self.points), *numbers, self.verdict(see, allow).brief
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The report of a comparison: one row per variable; printing it gives a table."""
+    """The report of a comparison: one row per variable; printing it gives a table with a verdict on each."""
 
     rows: tuple[Row, ...]
     trials: int
 
-    def passes(self, allow: float = 0.0) -> bool:
-        """Tell whether every variable agrees: no |z| beyond the line with a relative gap above `allow`."""
-        if isinstance(allow, bool) or not isinstance(allow, int | float) or not allow >= 0:
-            raise bad_field("allow", allow, "a number at least 0")
-        return bool(self.rows) and all(row.passes(allow) for row in self.rows)
+    def verdicts(self, see: float = SEE, allow: float = 0.0) -> list[Verdict]:
+        """Return the verdict on each variable: would a relative gap of `see` have been seen, and was there one?"""
+        _check_gaps(see, allow)
+        return [row.verdict(see, allow) for row in self.rows]
 
-    def failures(self, allow: float = 0.0) -> list[str]:
-        """Return the names of the variables that do not agree."""
-        return [row.variable for row in self.rows if not row.passes(allow)]
+    def verdict(self, see: float = SEE, allow: float = 0.0) -> Verdict:
+        """Return the verdict on all variables together."""
+        return together(self.verdicts(see, allow), max(see, allow), self.trials)
 
-    def trials_needed(self, relative: float = 0.01, power: float = 0.9) -> dict[str, int]:
+    def passes(self, allow: float = 0.0, see: float | None = None) -> bool:
+        """Tell whether nothing disagrees: no |z| beyond the line with a relative gap above `allow`.
+
+        With `see` every variable must agree: a gap of that size would have been seen, too.
+        """
+        _check_gaps(SEE if see is None else see, allow)
+        return bool(self.rows) and not self.failures(allow, see)
+
+    def failures(self, allow: float = 0.0, see: float | None = None) -> list[str]:
+        """Return the names of the variables that disagree; with `see` also of those which cannot tell."""
+        return [
+            row.variable
+            for row in self.rows
+            if not row.passes(allow) or (see is not None and row.verdict(see, allow).verdict != "agrees")
+        ]
+
+    def trials_needed(self, relative: float = 0.01, power: float = POWER) -> dict[str, int]:
         """Return the trials with which a comparison like this one would see a relative gap, for each variable.
 
         A gap is seen where it passes the line of that variable, with probability `power`; a variable without spread is
@@ -243,36 +305,46 @@ class Agreement:
         """
         needed = {}
         for row in self.rows:
-            if np.isfinite(row.smallest_visible) and row.smallest_visible > 0 and self.trials > 1:
-                line = float(student_line(row.chance_z, self.trials - 1))
-                spread = row.smallest_visible * np.sqrt(self.trials) / line
+            if np.isfinite(row.visible_gap) and row.visible_gap > 0 and self.trials > 1:
+                spread = row._spread(row.visible_gap)
                 needed[row.variable] = int(trials_for_gap(spread, relative, row.points, power))
         return needed
 
-    def to_dict(self, allow: float = 0.0) -> dict[str, Any]:
-        """Return the report as strict JSON data (None for NaN, "inf" for infinity)."""
+    def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
+        """Return the report as strict JSON data (None for NaN, "inf" for infinity), with the verdicts.
+
+        ``verdict`` and ``sentence`` are those on all variables; each entry of ``variables`` has the numbers of its
+        `Row`, and ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
+        """
         from giantstep.jsondata import json_data
 
-        rows = [{**json_data(asdict(row)), "passes": row.passes(allow)} for row in self.rows]
-        return {"trials": self.trials, "allow": allow, "passes": self.passes(allow), "variables": rows}
+        rows = [
+            {**json_data(asdict(row)), **row.verdict(see, allow).to_dict(), "passes": row.passes(allow)}
+            for row in self.rows
+        ]
+        whole = self.verdict(see, allow).to_dict()
+        return {**whole, "allow": allow, "see": see, "passes": self.passes(allow), "variables": rows}
 
-    def table(self, allow: float = 0.0) -> str:
-        """Return the report as an aligned table."""
-        head = ("variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "agrees")
-        cells = [head, *(row.cells(allow) for row in self.rows)]
-        name, *numbers, agrees = (max(map(len, column)) for column in zip(*cells))
-        form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{agrees}}}"])
+    def table(self, allow: float = 0.0, see: float = SEE) -> str:
+        """Return the report as an aligned table, with what disagrees and the verdict on the whole in words."""
+        head = ("variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "verdict")
+        cells = [head, *(row.cells(allow, see) for row in self.rows)]
+        name, *numbers, verdict = (max(map(len, column)) for column in zip(*cells))
+        form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{verdict}}}"])
         lines = [form.format(*row).rstrip() for row in cells]
         if self.trials < 2:
-            lines.append("One trial has no standard error, so nothing can be compared; take more.")
-        blind = {row.variable for row in self.rows if row.passes(allow) and row.smallest_visible > BLIND}
-        for variable, trials in self.trials_needed(BLIND).items():
-            if variable in blind:
-                lines.append(f"{variable}: {trials} trials would show a gap of {BLIND:.0%}, {self.trials} cannot.")
-        return "\n".join(lines)
+            return "\n".join([*lines, "One trial has no standard error, so nothing can be compared; take more."])
+        told = [verdict.sentence for verdict in self.verdicts(see, allow) if verdict.verdict == "disagrees"]
+        return "\n".join([*lines, *told, self.verdict(see, allow).sentence])
 
     def __str__(self) -> str:
         return self.table()
+
+
+def _check_gaps(see: float, allow: float) -> None:
+    for name, value in (("see", see), ("allow", allow)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise bad_field(name, value, "a number at least 0")
 
 
 def agreement(result: xarray.Dataset) -> Agreement:
@@ -307,29 +379,46 @@ def _row(result: xarray.Dataset, name: str, trials: int) -> Row:
     gap, limit = abs(result[name + "_gap"]), abs(result[name].sel(source="limit"))
     own = [dim for dim in gap.dims if dim not in result["converged"].dims]
     with np.errstate(invalid="ignore"):
-        scale = (limit.max(own) if own else limit).broadcast_like(gap).transpose(*gap.dims).values
-    error = np.sqrt((result[name + "_stderr"].transpose("source", *gap.dims).values ** 2).sum(axis=0))
+        local = limit.max(own) if own else limit
+        scale = local.clip(min=float(local.mean())).broadcast_like(gap).transpose(*gap.dims).values
+    square = (result[name + "_stderr"].transpose("source", *gap.dims).values ** 2).sum(axis=0)
+    measured = np.sqrt(square), np.sqrt(_with_spread(square, tuple(range(gap.ndim - len(own), gap.ndim))))
     z, size = np.abs(result[name + "_z"].values), gap.values
     compared = ~np.isnan(z)
     points = int(compared.sum())
     if not points:
-        return Row(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf)
+        return Row(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf, trials=trials)
     line = chance_line(points)
-    z, size, scale, error = z[compared], size[compared], scale[compared], error[compared]
+    z, size, scale, error, filled = (values[compared] for values in (z, size, scale, *measured))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(size == 0, 0.0, size / scale)
         visible = student_line(line, trials - 1) * error / scale
-    beyond = z > line
+        one_trial = filled * np.sqrt(trials) / scale
+    beyond, largest = z > line, int(np.argmax(np.where(np.isfinite(relative), relative, -1.0)))
     finite, visible = relative[np.isfinite(relative)], visible[np.isfinite(visible) & (error > 0)]
+    typical = float(np.median(visible)) if visible.size else np.nan
+    seen = visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials)
     return Row(
         variable=name,
         points=points,
         largest_z=float(z.max()),
         chance_z=line,
         largest_relative_gap=float(finite.max()) if finite.size else np.nan,
-        smallest_visible=float(np.median(visible)) if visible.size else np.nan,
+        smallest_visible=typical,
         failed_gap=float(relative[beyond].max()) if beyond.any() else 0.0,
+        visible_gap=float(typical * seen) if error.any() else _without_spread(result, name, trials),
+        visible_there=float(visible_gap(one_trial[largest], trials, points)),
+        trials=trials,
     )
+
+
+def _without_spread(result: xarray.Dataset, name: str, trials: int) -> float:
+    """Return the visible gap of a variable without any spread: none, but for events that were only counted."""
+    from giantstep.result import question_of
+
+    question = question_of(result.attrs)
+    counted = question is not None and any(known.name == name and known.counted for known in question.variables)
+    return np.nan if counted or trials < 2 else 0.0
 
 
 callable_module(__name__, agreement)

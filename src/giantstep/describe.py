@@ -57,7 +57,8 @@ def describe(family: str) -> dict[str, Any]:
     -------
     dict
         ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
-        bounds, default, the ``values`` of a field of names, and the ``choices`` of a part with their own fields);
+        bounds, default, the ``values`` of a field of names, the ``choices`` of a part with their own fields, and
+        ``only``: the values of another field with which it matters);
         ``questions`` (meaning, variables, settings, plot, dimensions); ``theories``; ``papers``; ``notation``
         of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario.
     """
@@ -95,6 +96,8 @@ def _field(name: str, info: FieldInfo) -> dict[str, Any]:
         "allowed": _allowed(info, leaves),
         "required": info.is_required(),
     }
+    if "only" in extra:
+        about["only"] = extra["only"]
     if not info.is_required():
         about["default"] = _plain(info.default)
     if float in leaves or int in leaves:

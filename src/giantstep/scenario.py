@@ -111,11 +111,17 @@ def field(
     lt: float | None = None,
     le: float | None = None,
     infinite: bool = False,
+    only: Mapping[str, Sequence[str]] | None = None,
 ) -> Any:
-    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed."""
+    """Declare a field: its symbol, what it means, its bounds, and whether infinity is allowed.
+
+    `only` says where it matters: another field's name and the values of that field, for pages that ask for no more.
+    """
     bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
     given = {name: bound for name, bound in bounds.items() if bound is not None}
     extra: dict[str, Any] = {"symbol": symbol, "infinite": infinite}
+    if only is not None:
+        extra["only"] = {name: list(values) for name, values in only.items()}
     return pydantic.Field(default, description=meaning, json_schema_extra=extra, **given)
 
 

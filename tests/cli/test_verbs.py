@@ -157,10 +157,20 @@ def test_compare_tells_the_report_in_json(run) -> None:
     assert table["source"] == ["limit", "experiment"]
     assert table["agreement"]["allow"] == 0.5
     assert rows["test_error"]["points"] == 1
+    assert rows["test_error"]["verdict"] in ("agrees", "cannot tell") and rows["test_error"]["asked"] == 0.5
+    assert table["agreement"]["sentence"].startswith("Limit and experiment")
 
 
 def test_check_passes_with_a_large_allowance(run) -> None:
     assert run("compare", "S.toml", "--check", "--allow", "1e9").exit_code == 0
+
+
+def test_check_fails_where_a_gap_asked_for_could_not_be_seen(run) -> None:
+    assert run("compare", "S.toml", "--check", "--allow", "0.5", "--see", "1e9").exit_code == 0
+    result = run("compare", "S.toml", "--check", "--allow", "1e-6", "--see", "1e-5")
+    assert result.exit_code == 1
+    assert "a gap of 0.001% could not have been seen in test_error" in result.stderr
+    assert "cannot tell" in result.stdout
 
 
 def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None:
@@ -177,7 +187,7 @@ def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None
     result = run(*words)
     assert result.exit_code == 1
     assert "not in agreement in test_error" in result.stderr
-    assert "NO" in result.stdout
+    assert "test_error disagrees: a gap of" in result.stdout
     assert Path("r.csv").exists()
     assert run(*words[:4]).exit_code == 0
 

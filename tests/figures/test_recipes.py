@@ -165,7 +165,14 @@ def test_a_report_agrees_only_where_all_of_it_does():
     report = Report("n", "t", "p", True, "cpu", 1.0, checks=[good, bad])
     assert not report.agrees
     assert "NO" in str(report)
-    assert "do NOT agree" in str(report)
+    assert str(report).endswith("A check does NOT hold: b.")
+
+
+def test_a_figure_without_an_experiment_does_not_say_that_it_agrees():
+    report = Report("n", "t", "p", True, "cpu", 1.0)
+    assert report.verdict().verdict == "cannot tell"
+    assert str(report).endswith("This figure has no experiment: nothing was compared.")
+    assert json.loads(report.to_json())["verdict"] == "cannot tell"
 
 
 def test_every_recipe_is_described():

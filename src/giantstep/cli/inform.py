@@ -35,7 +35,11 @@ def reproduce(
     store: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep every result here; what it holds is not computed again.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where the report is not all yes.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with status 1 where something disagrees.")] = False,
+    see: Annotated[
+        float | None,
+        typer.Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
+    ] = None,
 ) -> None:
     """Rebuild a published figure: PNG, PDF, data and agreement report."""
     from giantstep.cli.outputs import check_new_folder
@@ -46,7 +50,7 @@ def reproduce(
     print(report)
     for path in report.files:
         print(f"wrote {path}", file=sys.stderr)
-    if check and not report.agrees:
+    if check and (not report.agrees or (see is not None and report.verdict(see).verdict != "agrees")):
         raise typer.Exit(1)
 
 

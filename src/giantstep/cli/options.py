@@ -70,6 +70,10 @@ class Check:
     """What counts as agreement."""
 
     check: Annotated[bool, Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = False
+    see: Annotated[
+        float | None,
+        Option(metavar="GAP", help="Relative gap asked for (0.05); with --check, status 1 where it could not be seen."),
+    ] = None
     allow: Annotated[
         float, Option(metavar="GAP", help="Relative gap that is no disagreement (the finite-size term).")
     ] = 0.0

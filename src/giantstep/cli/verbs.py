@@ -16,6 +16,8 @@ from giantstep.cli.outputs import check_outputs, write_outputs
 if TYPE_CHECKING:
     import xarray
 
+    from giantstep.agreement import Agreement
+
 Study = Annotated[Path | None, StudyFile]
 
 
@@ -44,16 +46,31 @@ def compare(
     """Answer a study with both and report how well they agree."""
     from giantstep.agreement import agreement
     from giantstep.checks import check_number
+    from giantstep.verdicts import SEE
 
     allow = check_number("allow", check.allow, "a number at least 0", lambda gap: gap >= 0)
+    see = SEE if check.see is None else check_number("see", check.see, "a number above 0", lambda gap: gap > 0)
     check_outputs(output)
     result = edit_study(open_study(study, table), "compare", changes, theory, experiment).compare()
     report = agreement(result)
-    hand_over(result, output, report.table(allow), agreement=report.to_dict(allow))
-    if check.check and not report.passes(allow):
-        failures = report.failures(allow)
-        about = f"in {', '.join(failures)}" if failures else "since nothing could be compared"
+    hand_over(result, output, report.table(allow, see), agreement=report.to_dict(allow, see))
+    if check.check:
+        _check(report, allow, None if check.see is None else see)
+
+
+def _check(report: Agreement, allow: float, see: float | None) -> None:
+    """Exit with status 1 where something disagrees, or where a gap of `see` could not have been seen."""
+    from giantstep.verdicts import percent
+
+    bad = report.failures(allow)
+    blind = [] if see is None else [name for name in report.failures(allow, see) if name not in bad]
+    if bad or not report.rows:
+        about = f"in {', '.join(bad)}" if bad else "since nothing could be compared"
         print(f"giantstep: limit and experiment are not in agreement {about}.", file=sys.stderr)
+    if blind and see is not None:
+        hidden = f"a gap of {percent(max(see, allow))} could not have been seen in {', '.join(blind)}"
+        print(f"giantstep: {hidden}.", file=sys.stderr)
+    if bad or blind or not report.rows:
         raise typer.Exit(1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from giantstep.agreement import trials_for_gap
+from giantstep.agreement import trials_for_gap, visible_gap
 from giantstep.checks import check_number, check_whole
 from giantstep.design.observable import read_observable
 from giantstep.errors import InputError
@@ -98,7 +98,7 @@ def _dataset(
         "trials": (trials_for_gap(spread, relative, points, power), f"trials that show a gap of {relative:g}"),
         "trials_at_most": (trials_for_gap(widest, relative, points, power), "the same for the largest likely spread"),
         "spread": (spread, "standard deviation of one trial over the mean"),
-        "visible": (_visible(spread, pilot, points, power), "relative gap that the pilot would have seen"),
+        "visible": (visible_gap(spread, pilot, points, power), "relative gap that the pilot would have seen"),
     }
     data: dict[str, Any] = {key: (values.dims, array, {"long_name": text}) for key, (array, text) in columns.items()}
     result = DesignResult({**data, str(values.name): values, str(errors.name): errors})
@@ -111,9 +111,3 @@ def _dataset(
     shown = '["trials", "trials_at_most", "spread", "visible"]'
     extra = {"headline": headline, "shown": shown, "observable": name, "plot": '["trials"]', **settings}
     return result.assign_attrs({**measured.attrs, "engine": "pilot", **extra})
-
-
-def _visible(spread: Floats, trials: int, points: int, power: float) -> Floats:
-    from giantstep.agreement import chance_line, student_line
-
-    return (student_line(chance_line(points), trials - 1) + special.ndtri(power)) * spread / np.sqrt(trials)

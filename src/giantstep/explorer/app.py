@@ -35,11 +35,10 @@ from giantstep.explorer.feeds import Feed
 from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.explorer.limits import Limits
+from giantstep.explorer.pagefiles import MEDIA_TYPES, page_files, suffix
 from giantstep.explorer.tasks import refusal
 from giantstep.workers import usable_cores
 
-_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-"""Files of the page by the end of their names; nothing else is ever read from disk."""
 EXPORTS = ("toml", "csv", "python")
 MOST_STUDIES = 8
 """Studies laid over each other."""
@@ -53,8 +52,7 @@ class Explorer:
 
     def __init__(self, port: int, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
-        folder = files("giantstep.explorer").joinpath("page")
-        self.page = {file.name: file.read_bytes() for file in folder.iterdir() if _suffix(file.name) in _TYPES}
+        self.page = page_files(self.bounds)
         self.plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
@@ -113,7 +111,7 @@ class Explorer:
         name = request.path_params.get("name", "index.html")
         if name not in self.page:
             raise Refused(404, {"error": "There is no such page."})
-        return Response(self.page[name], media_type=_TYPES[_suffix(name)])
+        return Response(self.page[name], media_type=MEDIA_TYPES[suffix(name)])
 
     async def plotly_script(self, request: Request) -> Response:
         """Return Plotly."""
@@ -270,10 +268,6 @@ def _variables(data: dict[str, Any]) -> list[str] | None:
     if not isinstance(variables, list) or not all(isinstance(name, str) for name in variables):
         raise bad_field("variables", variables, "a list of names")
     return variables[:32]
-
-
-def _suffix(name: str) -> str:
-    return name[name.rfind(".") :]
 
 
 async def _explain(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,8 @@ def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
             raise InputError(f"`{name}` must be a table, but is {name}={str(study[name])[:60]}.")
     if grid_points(study) > bounds.points:
         raise InputError(f"The grid has {grid_points(study)} points and at most {bounds.points} are allowed here.")
+    for name, value in _ranges(study.get("grid", {})):
+        whole_number({f"{name}.num": value["num"]}, f"{name}.num", 1, 1, bounds.points)
     for table in ("settings", "limit"):
         for name, value in study.get(table, {}).items():
             if isinstance(value, int) and not isinstance(value, bool) and value > bounds.count:
@@ -147,6 +149,15 @@ def _leaves(table: Mapping[str, Any]) -> list[Any]:
         nested = isinstance(value, dict) and not {"start", "stop", "num", "kind"} & set(value)
         values += _leaves(value) if nested else [value]
     return values
+
+
+def _ranges(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the ranges of a grid, those of fields inside a part under their dotted names."""
+    for name, value in table.items():
+        if isinstance(value, dict) and "num" in value:
+            yield prefix + name, value
+        elif isinstance(value, dict) and "kind" not in value:
+            yield from _ranges(value, f"{prefix}{name}.")
 
 
 def grid_points(study: Mapping[str, Any]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from giantstep.agreement import Agreement
 from giantstep.jsondata import json_data
+from giantstep.verdicts import SEE, Verdict, together
 
 FINITE_SIZE = 7.0
 """Relative gaps up to this over d are granted to finite-size terms the limit does not know.
@@ -36,6 +37,11 @@ class Comparison:
     def agrees(self) -> bool:
         """Whether no number is beyond the line by more than `allow`."""
         return self.agreement.passes(self.allow)
+
+    def verdict(self, see: float = SEE) -> Verdict:
+        """Return the verdict on its variables together, which are named with the study they belong to."""
+        found = self.agreement.verdict(see, self.allow)
+        return replace(found, variable=self.name)
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,25 @@ class Report:
 
     @property
     def agrees(self) -> bool:
-        """Whether limit and experiment agree in every panel and every check holds."""
+        """Whether limit and experiment disagree in no panel and every check holds."""
         panels = all(comparison.agrees for comparison in self.comparisons)
         return panels and all(check.agrees for check in self.checks)
+
+    def verdict(self, see: float = SEE) -> Verdict:
+        """Return the verdict on the figure: on its experiments together, unless one of its checks fails."""
+        verdicts = [comparison.verdict(see) for comparison in self.comparisons]
+        trials = min((verdict.trials for verdict in verdicts), default=0)
+        found = together(verdicts, max((verdict.asked for verdict in verdicts), default=see), trials)
+        judged = [check for check in self.checks if check.line is not None]
+        failed = [check.name for check in judged if not check.agrees]
+        said = "" if verdicts else "No experiment of this figure is judged by its gaps."
+        if failed:
+            checks = f"A check does NOT hold: {'; '.join(failed)}."
+            return replace(found, verdict="disagrees", sentence=f"{said or found.sentence} {checks}")
+        checks = f" {'Every check holds' if len(judged) > 1 else 'The check holds'}." if judged else ""
+        if not verdicts:
+            said = said if judged else "This figure has no experiment: nothing was compared."
+        return replace(found, sentence=f"{said or found.sentence}{checks}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -96,6 +118,8 @@ class Report:
             "device": self.device,
             "seconds": round(self.seconds, 1),
             "agrees": self.agrees,
+            "verdict": self.verdict().verdict,
+            "sentence": self.verdict().sentence,
             "comparisons": [
                 {"name": c.name, "meaning": c.meaning, **c.settings, **c.agreement.to_dict(c.allow)}
                 for c in self.comparisons
@@ -115,11 +139,11 @@ class Report:
             settings = ", ".join(f"{name}={value}" for name, value in part.settings.items())
             lines += [
                 f"{part.name}: {part.meaning}",
-                f"    {settings}; relative gaps up to {part.allow:.1%} are allowed",
+                f"    {settings}; gaps up to {part.allow:.1%} are granted to the finite dimension",
             ]
             lines += [f"    {line}" for line in part.agreement.table(part.allow).splitlines()]
             lines.append("")
         lines += [str(check) for check in self.checks]
         lines += [""] * bool(self.checks) + self.notes + [""] * bool(self.notes)
-        lines.append("Limit and experiment agree." if self.agrees else "Limit and experiment do NOT agree.")
+        lines.append(self.verdict().sentence)
         return "\n".join(lines)

@@ -52,7 +52,8 @@ def reproduce(
     Returns
     -------
     Report
-        Prints as the report; ``agrees`` says whether limit and experiment do.
+        Prints as the report; ``verdict()`` says whether limit and experiment agree, disagree, or cannot tell, and
+        ``agrees`` that nothing disagrees.
     """
     known = recipes()
     if name not in known:

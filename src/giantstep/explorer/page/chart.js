@@ -2,6 +2,7 @@
 
 import { isMainAxis, symbolOf } from "./schema.js";
 import { escaped, greek, pretty, short, words } from "./symbols.js";
+import { steady, widthsOf, wholeTicks } from "./axes.js";
 
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5A5A5A", "#8C6D1F"];
 const DARK_PALETTE = ["#56B4E9", "#FF8C42", "#2CC79B", "#E39BC4", "#F0C040", "#7FB2FF", "#C4CAD0", "#C7A758"];
@@ -87,7 +88,7 @@ export function figure({ family, state, curves, dark, narrow }) {
     uirevision: JSON.stringify([state.study.grid, state.variables, state.log]),
   };
   const question = family.questions[state.study.what];
-  const base = { axis: { color: ink, gridcolor: lines, zeroline: false, linecolor: ink, ticks: "outside", ticklen: 4, automargin: true } };
+  const base = { axis: { color: ink, gridcolor: lines, zeroline: false, autorange: true, linecolor: ink, ticks: "outside", ticklen: 4, automargin: true } };
   const columns = narrow ? 1 : Math.min(state.variables.length, 2);
   const rows = Math.ceil(state.variables.length / columns);
   const summary = [];
@@ -136,9 +137,11 @@ export function figure({ family, state, curves, dark, narrow }) {
       if (own.x !== view.x) return;
       const all = allIndices(result, own.others);
       const few = all.length <= MOST_LINES ? all : all.filter((_, i) => i % Math.ceil(all.length / MOST_LINES) === 0);
+      const lines = few.map((index) => along(result, name, own.x, index).map(finite));
+      const widths = widthsOf(lines);
       const ordered = !several && own.others.length === 1 && (result.dims.converged ?? []).includes(own.others[0]) && few.length > 3;
       few.forEach((index, number) => {
-        const y = along(result, name, own.x, index).map(finite);
+        const y = lines[number];
         const dotted = dots && name in dots.dims;
         if (y.every((value) => value === null) && !dotted) return;
         const colour = ordered ? VIRIDIS[Math.round((number * (VIRIDIS.length - 1)) / Math.max(few.length - 1, 1))] : colours[(several ? slot : number) % colours.length];
@@ -151,7 +154,7 @@ export function figure({ family, state, curves, dark, narrow }) {
         if (y.some((value) => value !== null)) {
           traces.push({
             type: "scatter", mode: single ? "markers" : "lines", opacity: about?.stage === "coarse" ? 0.5 : 1, x: xs, y, name: legend, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`,
-            line: { color: colour, width: 2, dash: several ? DASHES[(few.length > 1 ? number : slot) % DASHES.length] : number < colours.length || ordered ? "solid" : "dash" }, marker: { color: colour, symbol: "line-ew-open", size: 14, line: { width: 3, color: colour } },
+            line: { color: colour, width: widths[number], simplify: false, dash: several ? DASHES[(few.length > 1 ? number : slot) % DASHES.length] : number < colours.length || ordered ? "solid" : "dash" }, marker: { color: colour, symbol: "line-ew-open", size: 14, line: { width: 3, color: colour } },
             fill: own.kind === "spectrum" && few.length === 1 && usable.length === 1 && y.every((value) => value === null || value >= 0) && /dens/.test(name) ? "tozeroy" : undefined, fillcolor: `${colour}22`,
             hovertemplate: `%{x:.4g}, %{y:.5g}<extra>${escaped(legend)}</extra>`,
           });
@@ -161,6 +164,7 @@ export function figure({ family, state, curves, dark, narrow }) {
       if (all.length > few.length) summary.push(`${few.length} of ${all.length} curves are drawn`);
     });
     steady(layout[y], traces.filter((trace) => trace.yaxis === `y${tag(axis)}`));
+    wholeTicks(layout[x], values(usable[0].result, view.x));
     if (compared) zAxis(layout, base, ink, { panel, axis, tag, bottom, split, left, x });
     const head = usable[0].result;
     const range = along(head, name, view.x, {}).filter((value) => typeof value === "number");
@@ -200,15 +204,6 @@ function addDots({ traces, dots, name, view, index, colour, marker, legend, grou
     type: "scatter", mode: "markers", x: xs, y: along(dots, `${name}_z`, view.x, index).map(finite), showlegend: false, legendgroup: group, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis + 1)}`,
     marker: { color: colour, symbol: marker, size: 6 }, hovertemplate: "z = %{y:.2f}<extra></extra>",
   });
-}
-
-/** Keep an axis from magnifying rounding errors of a constant. */
-function steady(axis, traces) {
-  const all = traces.flatMap((trace) => trace.y).filter((value) => value !== null);
-  const low = all.reduce((a, b) => Math.min(a, b), Infinity);
-  const high = all.reduce((a, b) => Math.max(a, b), -Infinity);
-  const size = Math.max(Math.abs(low), Math.abs(high));
-  if (axis.type !== "log" && all.length && high - low < 1e-9 * size) axis.range = [low - 0.1 * size, high + 0.1 * size];
 }
 
 function zAxis(layout, base, ink, { panel, axis, tag, bottom, split, x }) {

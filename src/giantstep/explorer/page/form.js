@@ -1,21 +1,12 @@
 // The controls, made from the description of a family: a slider for a number, a list for a choice, text for the rest.
 
+import { BOUNDS } from "./bounds.js";
+import { element } from "./elements.js";
+import { parsed, wholeField } from "./fields.js";
 import { chosen, gridFields, gridRange, isNumeric, isTable, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
 import { greek, pretty, short, words } from "./symbols.js";
 
 const NAMES = ["relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign(z)", "softplus(z)"];
-
-export function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "html") made.innerHTML = value;
-    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (typeof value === "boolean") made.toggleAttribute(name, value);
-    else if (value !== undefined && value !== null) made.setAttribute(name, value);
-  }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-}
 
 /** Build all controls of the state that `live()` gives; `change(state, rebuild)` is called with every new one. */
 export function buildForm(root, { family, live, change, wrong }) {
@@ -30,10 +21,10 @@ export function buildForm(root, { family, live, change, wrong }) {
 
 /** Show what the server says about a field beside it; return whether there is such a field. */
 export function showWrong(root, name, sentence) {
-  for (const old of root.querySelectorAll(".wrong")) old.remove();
-  for (const old of root.querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
+  for (const old of root.querySelectorAll(".wrong:not(.own)")) old.remove();
+  for (const old of root.querySelectorAll("[aria-invalid]:not([data-own])")) old.removeAttribute("aria-invalid");
   if (!name) return false;
-  const input = root.querySelector(`[data-field="${CSS.escape(name)}"]`);
+  const input = root.querySelector(`[data-field="${CSS.escape(name)}"], [data-field="${CSS.escape(`${name}.start`)}"]`);
   if (!input) return false;
   input.setAttribute("aria-invalid", "true");
   input.closest(".field")?.append(element("p", { class: "wrong" }, sentence));
@@ -247,7 +238,7 @@ class Form {
       return row;
     }
     for (const [key, title] of [["start", "from"], ["stop", "to"], ["num", "points"]]) {
-      const input = element("input", { class: "short", id: `axis-${number}-${key}`, "data-field": key === "start" ? name : `${name}.${key}`, "aria-label": `${words(name)}: ${title}`, title, inputmode: "decimal", value: short(value[key], 6) });
+      const input = element("input", { class: "short", id: `axis-${number}-${key}`, "data-field": `${name}.${key}`, "aria-label": `${words(name)}: ${title}`, title, inputmode: "decimal", value: short(value[key], 6) });
       input.addEventListener("change", () => setValue({ ...this.study.grid[name], [key]: parsed(input.value) ?? input.value }, false));
       row.append(input);
     }
@@ -289,19 +280,15 @@ class Form {
 
   experiment() {
     const section = element("fieldset", {}, element("legend", {}, "Experiment"));
-    const whole = (title, help, value, take, id) => {
-      const input = element("input", { class: "number", id, "data-field": id.replace("e-", ""), inputmode: "numeric", value: String(value) });
-      input.addEventListener("change", () => take(parsed(input.value) ?? input.value));
-      section.append(element("div", { class: "field" }, element("div", { class: "row" }, element("label", { for: id, style: "flex:1" }, title), input), element("p", { class: "help" }, help)));
-    };
+    const whole = (title, help, value, take, id, least, most) => section.append(wholeField({ id, title, help, value, take, least, most }));
     const set = (name) => (value) => this.setTable("experiment", name, value);
     if (!this.family.fields.some((field) => field.name === "dim")) {
-      whole("dimension d", "of the data; larger is slower and nearer the limit", this.study.experiment.dim, set("dim"), "e-dim");
+      whole("dimension d", "of the data; larger is slower and nearer the limit", this.study.experiment.dim, set("dim"), "e-dim", 2, BOUNDS.dim);
     }
-    whole("trials", "independent repetitions", this.study.experiment.trials, set("trials"), "e-trials");
-    whole("seed", "any whole number from 0 on", this.study.experiment.seed, set("seed"), "e-seed");
-    whole("dots", "points of the experiment along each field that varies", this.state.dots, (dots) => this.set({ dots }), "e-dots");
-    whole("budget in seconds", "after it the experiment is stopped, its dots stay", this.state.budget, (budget) => this.set({ budget }), "e-budget");
+    whole("trials", "independent repetitions", this.study.experiment.trials, set("trials"), "e-trials", 1, BOUNDS.trials);
+    whole("seed", "any whole number from 0 on", this.study.experiment.seed, set("seed"), "e-seed", 0, Number.MAX_SAFE_INTEGER);
+    whole("dots", "points of the experiment along each field that varies", this.state.dots, (dots) => this.set({ dots }), "e-dots", 1, BOUNDS.dots);
+    whole("budget in seconds", "after it the experiment is stopped, its dots stay", this.state.budget, (budget) => this.set({ budget }), "e-budget", 1, BOUNDS.budget_seconds);
     return section;
   }
 
@@ -335,22 +322,6 @@ class Form {
     const input = element("input", { id, "data-field": name, class: "wide", value: value === null ? "" : written(value), placeholder: "chosen" });
     input.addEventListener("change", () => this.setTable("settings", name, input.value.trim() === "" ? undefined : parsed(input.value) ?? input.value));
     return element("div", { class: "row" }, input);
-  }
-}
-
-/** A number, "inf", a list of them, a nested list; undefined where the text is none of these. */
-export function parsed(text) {
-  const plain = String(text).trim().replace(/∞/g, "inf").replace(/−/g, "-");
-  if (plain === "") return undefined;
-  if (/^\+?inf$/.test(plain)) return "inf";
-  if (plain === "-inf") return "-inf";
-  if (/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain)) return Number(plain);
-  try {
-    const list = JSON.parse(plain.startsWith("[") ? plain : `[${plain}]`);
-    return Array.isArray(list) ? list : undefined;
-  } catch {
-    const parts = plain.replace(/^\[|\]$/g, "").split(",").map((part) => part.trim());
-    return parts.length > 1 ? parts.map((part) => parsed(part) ?? part) : undefined;
   }
 }
 

@@ -1,7 +1,8 @@
 // The page: asks for limits as the hand moves, runs experiments, shows, links and downloads.
 
 import { figure, slicesOf, swatch, tableOf } from "./chart.js";
-import { buildForm, element, showWrong } from "./form.js";
+import { element } from "./elements.js";
+import { buildForm, showWrong } from "./form.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
 import { firstState, fromLink, labelsOf, linkOf, MOST_KEPT, sent, stateOf } from "./state.js";
 import { greek, pretty, short, words } from "./symbols.js";
@@ -132,7 +133,11 @@ async function ask(slot) {
 
 async function answer(slot, study, curve, now) {
   const sentAt = performance.now();
-  const waiting = setTimeout(() => slot === 0 && status("computing …", true), SLOW);
+  const waiting = setTimeout(() => {
+    if (slot) return;
+    status("computing …", true);
+    if (!curve.result) blank("Computing …");
+  }, SLOW);
   try {
     const response = await asked("/api/limit", { client, curve: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
     for await (const line of linesOf(response)) {
@@ -150,6 +155,7 @@ async function answer(slot, study, curve, now) {
   } catch (error) {
     if (error.name === "AbortError" || error.stale || now.again) return;
     status(slot ? "" : "not computed");
+    if (slot === 0 && !curve.result) blank("Not computed.");
     if (slot === 0) showWrong($("controls"), error.field, error.message);
     problem(slot ? `Curve ${slot + 1}: ${error.message}` : error.message, "limit");
   } finally {
@@ -230,6 +236,14 @@ function curves() {
   return [current, ...kept].map((curve, slot) => ({ ...curve, label: labels[slot], slot }));
 }
 
+/** Take the figure away, where it shows another state than the page. */
+function blank(sentence) {
+  if (window.Plotly && drawn) Plotly.purge($("chart"));
+  drawn = "";
+  $("chart").replaceChildren(element("p", { class: "help" }, sentence));
+  $("chart").setAttribute("aria-label", `Figure. ${sentence}`);
+}
+
 let drawing = false;
 let drawn = "";
 function draw() {
@@ -243,6 +257,7 @@ function draw() {
     try {
       const { traces, layout, summary } = figure(shown);
       const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
+      if (!drawn) $("chart").replaceChildren();
       const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
       drawn = kind;
       show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
@@ -424,6 +439,8 @@ function listKept() {
 // -- experiment ---------------------------------------------------------------------------------------------------
 
 async function runExperiment() {
+  const wrong = $("controls").querySelector("[data-own][aria-invalid]");
+  if (wrong) return wrong.focus();
   stopExperiment();
   problem("");
   current.dots = null;

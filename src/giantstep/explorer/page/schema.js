@@ -4,7 +4,7 @@
 export function openFields(family, scenario) {
   const leaves = [];
   const walk = (fields, depth) => {
-    for (const field of fields) {
+    for (const field of fields.filter((field) => matters(family, field, scenario))) {
       leaves.push({ field, depth });
       const choice = chosen(field, valueAt(scenario, field.name));
       if (choice && choice.fields) walk(choice.fields, depth + 1);
@@ -12,6 +12,13 @@ export function openFields(family, scenario) {
   };
   walk(family.fields, 0);
   return leaves;
+}
+
+/** Whether a field can matter in a scenario; one that was changed is shown even where it cannot. */
+export function matters(family, field, scenario) {
+  const value = valueAt(scenario, field.name);
+  const changed = value !== undefined && JSON.stringify(value) !== JSON.stringify(field.default);
+  return changed || Object.entries(field.only ?? {}).every(([name, values]) => values.includes(valueAt(scenario, name) ?? family.fields.find((other) => other.name === name)?.default));
 }
 
 /** Which choice of a part a value is. */

@@ -106,22 +106,28 @@ export function fromLink(hash, families) {
   if (!isTable(state) || state.version !== VERSION || !isTable(state.study) || !isTable(state.study.scenario)) {
     throw new Error("The link is broken: it holds no study.");
   }
-  const family = families[state.study.scenario.family];
+  const family = own(families, state.study.scenario.family);
   if (!family || family.error) throw new Error(`The link is broken: there is no family ${JSON.stringify(state.study.scenario.family)}.`);
   const fresh = stateOf(family, [{ scenario: family.example }], "");
   const good = { ...fresh, study: checked(state.study, family) };
   good.variables = Array.isArray(state.variables) ? state.variables.filter((name) => variablesOf(family, good.study).includes(name)).slice(0, 4) : [];
   if (!good.variables.length) good.variables = firstVariables(family.questions[good.study.what]);
   if (typeof state.log === "string" && /^x?y?$/.test(state.log)) good.log = state.log;
-  if (typeof state.notation === "string" && (state.notation === "ours" || state.notation in family.notation)) good.notation = state.notation;
+  if (typeof state.notation === "string" && (state.notation === "ours" || own(family.notation, state.notation))) good.notation = state.notation;
   if (typeof state.preset === "string") good.preset = state.preset;
+  if (isTable(state.slices)) good.slices = Object.fromEntries(Object.entries(state.slices).filter(([, index]) => Number.isInteger(index) && index >= 0));
   for (const [name, most] of [["dots", 200], ["budget", 300]]) {
     if (Number.isInteger(state[name]) && state[name] >= 1 && state[name] <= most) good[name] = state[name];
   }
   const kept = Array.isArray(state.kept) ? state.kept : [];
   good.kept = kept.filter((study) => isTable(study) && isTable(study.scenario)).slice(0, MOST_KEPT)
-    .map((study) => checked(study, families[study.scenario.family] ?? family));
+    .map((study) => checked(study, own(families, study.scenario.family) ?? family));
   return good;
+}
+
+/** The entry of a table under a name that came from outside; nothing that every object has (`constructor`). */
+function own(table, name) {
+  return Object.hasOwn(table ?? {}, name) ? table[name] : undefined;
 }
 
 function variablesOf(family, study) {
@@ -129,7 +135,7 @@ function variablesOf(family, study) {
 }
 
 function checked(study, family) {
-  const what = study.what in family.questions ? study.what : Object.keys(family.questions)[0];
+  const what = own(family.questions, study.what) ? study.what : Object.keys(family.questions)[0];
   if (study.what !== undefined && study.what !== what) throw new Error(`The link is broken: ${family.family} does not answer ${JSON.stringify(study.what)}.`);
   const good = { scenario: study.scenario, what };
   for (const name of TABLES) good[name] = isTable(study[name]) ? study[name] : {};

@@ -139,7 +139,9 @@ class BatchReuse(Scenario):
     data: Literal["reused", "fresh", "cycle", "replacement"] = field(
         "b^t", "samples of a step: all, new ones, groups in turn, or a random part", default="reused"
     )
-    batches: Integer = field("B", "groups of a cycle; 1/B of the samples at a time", default=1, ge=1)
+    batches: Integer = field(
+        "B", "groups of a cycle; 1/B of the samples at a time", default=1, ge=1, only={"data": ("cycle", "replacement")}
+    )
     momentum: Number = field("beta", "heavy-ball momentum", default=0.0, ge=0, lt=1)
     constraint: Literal["none", "spherical"] = field("|w_j|", "lengths of the rows after a step", default="none")
     second_layer_rate: Number = field("eta_a", "step size of the second layer on the mean gradient", default=0.0, ge=0)

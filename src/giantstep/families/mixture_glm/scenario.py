@@ -280,13 +280,19 @@ class MixtureGLM(Scenario):
         "tau_c = <mu_c,theta0>/sqrt(d)", "mean of the teacher field in each cluster (0 if left out)", default=()
     )
     labels: Labels = field("y", "how labels are made: a name, or an expression in the teacher field z", default="sign")
-    cluster_labels: Numbers = field("y_c", 'label of each cluster for labels="cluster" (1, -1 for two)', default=())
+    cluster_labels: Numbers = field(
+        "y_c", 'label of each cluster for labels="cluster" (1, -1 for two)', default=(), only={"labels": ("cluster",)}
+    )
     noise: Number = field("Delta", "variance of the label noise (inside the sign for labels=sign)", default=0.0, ge=0)
-    flip: Number = field("eps", "probability that a label 1 or -1 is turned", default=0.0, ge=0, le=0.5)
+    flip: Number = field(
+        "eps", "probability that a label 1 or -1 is turned", default=0.0, ge=0, le=0.5, only={"labels": CLASS_LABELS}
+    )
     loss: Literal["square", "logistic", "hinge", "huber", "interpolate", "maxmargin"] = field(
         "l(y,z)", "loss of the fit", default="square"
     )
-    huber_threshold: Number = field("delta", "where the Huber loss turns from quadratic to linear", default=1.0, gt=0)
+    huber_threshold: Number = field(
+        "delta", "where the Huber loss turns from quadratic to linear", default=1.0, gt=0, only={"loss": ("huber",)}
+    )
     ridge: Number = field(
         "lambda", "penalty lambda/2 |w|^2; interpolate and maxmargin are its limit 0", default=0.0, ge=0
     )

@@ -324,13 +324,20 @@ class OneStep(Scenario):
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
     target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
-    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
+    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0, only={"loss": ("square",)})
     loss: Literal["square", "logistic", "hinge"] = field(
         "l",
         "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target sign(z)",
         default="square",
     )
-    flip: Number = field("eps", "probability that a class is turned (logistic and hinge)", default=0.0, ge=0, lt=0.5)
+    flip: Number = field(
+        "eps",
+        "probability that a class is turned (logistic and hinge)",
+        default=0.0,
+        ge=0,
+        lt=0.5,
+        only={"loss": ("logistic", "hinge")},
+    )
     width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
     samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)

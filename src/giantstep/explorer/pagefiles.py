@@ -1,0 +1,25 @@
+"""The files of the page: those of its folder, and the bounds of the server as a script."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib.resources import files
+
+from giantstep.explorer.bounds import Bounds
+
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+"""Files of the page by the end of their names; nothing else is ever read from disk."""
+
+
+def page_files(bounds: Bounds) -> dict[str, bytes]:
+    """Return name -> content of everything the page loads, but for Plotly."""
+    folder = files("giantstep.explorer").joinpath("page")
+    page = {file.name: file.read_bytes() for file in folder.iterdir() if suffix(file.name) in MEDIA_TYPES}
+    script = f"// What the server answers at most.\n\nexport const BOUNDS = {json.dumps(asdict(bounds))};\n"
+    return {**page, "bounds.js": script.encode()}
+
+
+def suffix(name: str) -> str:
+    """Return the end of a name of a file, from its last dot on."""
+    return name[name.rfind(".") :]

@@ -1,0 +1,154 @@
+"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; the numbers are `agreement.py`'s.
+
+`docs/verdicts.md` explains them. For a result of `compare`:
+
+    report = gs.agreement(both)
+    report.verdict()                      # on all variables together
+    report.verdicts(see=0.03)             # one for each variable, asking for gaps of 3%
+    report.to_dict()["variables"][0]      # the same as JSON data: "verdict", "sentence", "visible_gap", ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from giantstep.jsondata import json_data
+
+SEE = 0.05
+"""The relative gap that a comparison is asked to see where nobody says another."""
+
+Judgement = Literal["agrees", "disagrees", "cannot tell"]
+
+_MANY_TRIALS = 1_000_000
+_FEW = 4
+"""Variables that a sentence names; of more it says how many."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison says about one variable, or about all of them.
+
+    Attributes
+    ----------
+    variable : its name; empty where all of them are meant.
+    verdict : ``"agrees"``, ``"disagrees"`` or ``"cannot tell"``.
+        Disagrees: a number is beyond what chance gives, by more than the gap allowed. Agrees: a gap of the size asked
+        for would have been seen (nine times in ten, at the typical point), and no gap is that large. Cannot tell:
+        neither.
+    gap : the largest gap, relative to the size of the variable; of a disagreement the largest beyond chance.
+    visible_gap : the relative gap that so many trials see nine times in ten, at the typical point.
+    asked : the size asked for: `see`, or the gap allowed where that is larger.
+    trials : trials of the experiment.
+    trials_that_would_tell : trials that would see a gap of that size; None where the verdict does not need them, or
+        nothing says how many.
+    sentence : all of this in words.
+    """
+
+    variable: str
+    verdict: Judgement
+    gap: float
+    visible_gap: float
+    asked: float
+    trials: int
+    trials_that_would_tell: int | None
+    sentence: str
+
+    @property
+    def brief(self) -> str:
+        """The verdict with what would tell, as a table shows it."""
+        if self.verdict != "cannot tell":
+            return self.verdict
+        if self.trials_that_would_tell is None:
+            return f"cannot tell; {self.sentence.rpartition('; ')[2].rstrip('.')}"
+        return f"cannot tell; {trials_text(self.trials_that_would_tell)} would"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as strict JSON data (None for NaN, "inf" for infinity)."""
+        data: dict[str, Any] = json_data(asdict(self))
+        return data
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def percent(gap: float) -> str:
+    """Return a relative gap as a reader wants it: two digits, and no more than that it is huge.
+
+    >>> percent(0.05), percent(0.1234), percent(0.00211), percent(94.9)
+    ('5%', '12%', '0.21%', 'more than 1000%')
+    """
+    if np.isnan(gap):
+        return "-"
+    return "more than 1000%" if gap > 10 else f"{float(f'{100 * gap:.2g}'):g}%"
+
+
+def trials_text(trials: int | None) -> str:
+    """Return a number of trials as a reader wants it.
+
+    >>> trials_text(88), trials_text(12345), trials_text(10**9)
+    ('88 trials', 'about 12,000 trials', 'more than a million trials')
+    """
+    if trials is None:
+        return "no known number of trials"
+    if trials > _MANY_TRIALS:
+        return "more than a million trials"
+    return f"{trials} trials" if trials < 1000 else f"about {int(float(f'{trials:.2g}')):,} trials"
+
+
+def agreeing(variable: str, gap: float, visible: float, asked: float, trials: int) -> Verdict:
+    """Return the verdict on a variable in which a gap of the size asked for would have been seen."""
+    seen = f"gaps from {percent(visible)} on are visible" if visible > 0 else "there is no spread to hide one"
+    text = f"{variable} agrees: a gap of {percent(asked)} would have been seen and was not ({seen})."
+    return Verdict(variable, "agrees", gap, visible, asked, trials, None, text)
+
+
+def disagreeing(
+    variable: str, gap: float, visible: float, asked: float, trials: int, scores: tuple[float, float], allow: float
+) -> Verdict:
+    """Return the verdict on a variable with a gap beyond chance; `scores` are the largest |z| and the line."""
+    chance = f"(|z| {scores[0]:.1f}, by chance {scores[1]:.1f})"
+    text = f"{variable} disagrees: a gap of {percent(gap)} is beyond chance {chance}"
+    text += f" and above the {percent(allow)} allowed." if allow else "."
+    if gap < asked:
+        text += " A finite dimension leaves small gaps; `allow` grants them."
+    return Verdict(variable, "disagrees", gap, visible, asked, trials, None, text)
+
+
+def undecided(variable: str, gap: float, visible: float, asked: float, trials: int, needed: int | str) -> Verdict:
+    """Return the verdict on a variable in which a gap of the size asked for could have hidden.
+
+    `needed` are the trials that would see one, or why nobody knows.
+    """
+    if isinstance(needed, str):
+        text = f"{variable}: cannot tell; {needed}."
+        return Verdict(variable, "cannot tell", gap, visible, asked, trials, None, text)
+    text = f"{variable}: cannot tell; {trials} trials see gaps from {percent(visible)} on"
+    text += f", {trials_text(needed)} would see one of {percent(asked)}."
+    return Verdict(variable, "cannot tell", gap, visible, asked, trials, needed, text)
+
+
+def together(verdicts: Sequence[Verdict], asked: float, trials: int) -> Verdict:
+    """Return the verdict on all variables: one that disagrees decides, then one that cannot tell."""
+    gap = max((verdict.gap for verdict in verdicts), default=np.nan)
+    visible = max((verdict.visible_gap for verdict in verdicts), default=np.nan)
+    known = [verdict.trials_that_would_tell for verdict in verdicts if verdict.trials_that_would_tell is not None]
+    needed = max(known, default=None)
+    bad = [verdict.variable for verdict in verdicts if verdict.verdict == "disagrees"]
+    blind = [verdict.variable for verdict in verdicts if verdict.verdict == "cannot tell"]
+    judgement: Judgement = "agrees"
+    if bad:
+        judgement, text = "disagrees", f"Limit and experiment disagree in {', '.join(bad)}."
+    elif not verdicts:
+        judgement, text = "cannot tell", "Nothing was compared."
+    elif blind:
+        judgement = "cannot tell"
+        where = ", ".join(blind) if len(blind) <= _FEW else f"{len(blind)} of {len(verdicts)} variables"
+        text = f"Limit and experiment do not disagree, but a gap of {percent(asked)} could hide in {where}"
+        text += f"; {trials_text(needed)} would show it." if needed is not None else "."
+    else:
+        text = f"Limit and experiment agree: a gap of {percent(asked)} would have been seen."
+    return Verdict("", judgement, gap, visible, asked, trials, needed if judgement == "cannot tell" else None, text)

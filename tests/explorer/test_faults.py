@@ -1,0 +1,119 @@
+"""Faults the page once had, each in a real browser: none of them comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from .conftest import Server, study
+from .test_browser import STATE, Page, expected
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, server: Server) -> Iterator[Page]:
+    """One page for all of this file; refused requests are logged by Chromium itself, nothing else may be."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    made = Page(context.new_page(), server)
+    made.open()
+    yield made
+    context.close()
+    assert not [error for error in made.errors if "Failed to load resource" not in error]
+
+
+def test_the_vertical_axis_follows_after_a_constant_curve(page: Page) -> None:
+    page.enter("#f-activation", "-1")
+    page.until(lambda: page.traces()[0]["y"][0] == pytest.approx(page.traces()[0]["y"][-1], rel=1e-9))
+    page.enter("#f-activation", "relu(z)")
+    page.until(lambda: page.traces()[0]["y"] == expected())
+    low, high = page.layout()["yaxis"]["range"]
+    assert 0.1 < low < min(expected()) and max(expected()) < high < 0.5
+
+
+def test_every_point_of_a_curve_is_drawn(page: Page) -> None:
+    path = page.page.evaluate("() => document.querySelector('#chart .js-line').getAttribute('d')")
+    assert path.count("L") + path.count("C") + 1 >= len(expected())
+
+
+def test_lines_that_coincide_are_all_seen(page: Page) -> None:
+    script = "async (lines) => (await import('/page/axes.js')).widthsOf(lines)"
+    same, crossing, apart = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, 6.0, None]
+    assert page.page.evaluate(script, [same, crossing, same, apart, same]) == [8, 2, 5, 2, 2]
+    assert page.page.evaluate(script, [[1.0, 2.0, 9.0], [1.0, 2.0, None]]) == [5, 2]
+
+
+def test_ticks_of_whole_numbers_are_whole(page: Page) -> None:
+    script = "async (xs) => { const a = {}; (await import('/page/axes.js')).wholeTicks(a, xs); return a; }"
+    assert page.page.evaluate(script, [0, 1, 2, 3]) == {"tick0": 0, "dtick": 1}
+    assert page.page.evaluate(script, [0.5, 1]) == page.page.evaluate(script, [0, 40]) == {}
+
+
+def test_fields_of_the_experiment_are_checked_as_they_are_typed(page: Page) -> None:
+    for value in ("banana", "-1", "", "1e9", "2.5"):
+        page.enter("#e-dim", value)
+        assert "whole number from 2 to 500" in page.text("#e-dim-wrong"), value
+        page.page.click("#run")
+        assert page.page.is_enabled("#run") and not page.text("#experiment-status")
+    page.enter("#e-dim", "50")
+    assert not page.page.is_visible("#e-dim-wrong")
+
+
+def test_a_number_too_large_is_said_beside_its_field(page: Page) -> None:
+    page.enter("#f-ridge", "1e400")
+    assert "must be a number at least 0" in page.text(".field:has(#f-ridge) .wrong")
+    page.enter("#axis-0-start", "1e400")
+    page.until(lambda: "1e400" in page.text("#problem"))
+    assert page.page.get_attribute("#axis-0-start", "aria-invalid") == "true"
+    page.enter("#axis-0-start", "0.5")
+    page.enter("#axis-0-num", "2.5")
+    page.until(lambda: "from 1 to 400" in page.text("#problem"))
+    assert page.page.get_attribute("#axis-0-num", "aria-invalid") == "true"
+    page.enter("#axis-0-num", "20")
+
+
+@pytest.fixture(scope="module")
+def family(server: Server) -> str:
+    return next(line for line in server.client.get("/api/families").text.splitlines() if '"one-step"' in line[:30])
+
+
+def read_link(page: Page, family: str, state: dict[str, Any]) -> Any:
+    """Return the state of a link, or what is said of it."""
+    script = """async ([link, family]) => {
+        const { fromLink } = await import('/page/state.js');
+        try { return fromLink(link, { 'one-step': JSON.parse(family) }); } catch (error) { return error.message; } }"""
+    return page.page.evaluate(script, [f"#{quote(json.dumps(state))}", family])
+
+
+def test_links_with_names_that_every_object_has(page: Page, family: str) -> None:
+    foreign = {**STATE, "study": {"scenario": {"family": "constructor"}}}
+    assert read_link(page, family, foreign) == 'The link is broken: there is no family "constructor".'
+    assert "does not answer" in read_link(page, family, {**STATE, "study": {**study(), "what": "toString"}})
+    assert read_link(page, family, {**STATE, "notation": "constructor"})["notation"] == "ours"
+    assert read_link(page, family, {**STATE, "kept": [{"scenario": {"family": "valueOf"}}]})["kept"]
+
+
+def test_the_slice_of_a_map_is_restored_from_a_link(page: Page, family: str) -> None:
+    state = {**STATE, "slices": {"class": 1, "bad": -1, "worse": "x"}}
+    assert read_link(page, family, state)["slices"] == {"class": 1}
+
+
+def test_a_field_that_cannot_matter_is_not_shown(page: Page) -> None:
+    assert not page.page.query_selector("#f-flip") and page.page.query_selector("#f-noise")
+    page.page.select_option("#f-loss", "logistic")
+    page.page.wait_for_selector("#f-flip")
+    assert not page.page.query_selector("#f-noise")
+
+
+def test_a_preset_that_fails_takes_the_former_figure_away(page: Page) -> None:
+    broken = {"name": "worse", "title": "Worse", "family": "one-step", "studies": [study(ridge=-1.0)]}
+    page.page.route("**/api/presets", lambda route: route.fulfill(body=json.dumps(broken) + "\n"))
+    page.open()
+    page.page.unroute("**/api/presets")
+    page.page.select_option("#preset", "worse")
+    page.until(lambda: "at least 0" in page.text("#problem"))
+    assert page.traces() == [] and "Not computed" in page.text("#chart")
+    page.enter("#f-ridge", "0.1")
+    page.until(lambda: page.traces() and page.traces()[0]["y"] == expected())
