@@ -5,9 +5,11 @@ import socket
 import threading
 import time
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+import psutil
 import pytest
 import xarray
 
@@ -17,6 +19,7 @@ from giantstep.sweep.on_dask import OnDask
 from giantstep.sweep.tasks import Orders
 
 from .faulty import DIARY, KILLS, KILLS_ONCE, Faulty
+from .test_faults import resumed, started
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -131,6 +134,29 @@ def test_a_task_that_costs_every_worker_fails_alone(store):
     with pytest.warns(gs.GiantstepWarning, match="its worker died every time"):
         result = gs.sweep(Faulty(since=1), store=store, engine="dask", workers=1, dim=10, trials=2, trouble=[0, KILLS])
     assert result["trials_done"].values.tolist() == [2, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("kills", [1, 3])
+def test_a_worker_killed_while_the_cluster_starts(kills, store, diary):
+    process = started(store, "dask")
+    killed = set()
+    while len(killed) < kills and process.poll() is None:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if child.pid not in killed and "spawn_main" in " ".join(child.cmdline()):
+                    child.kill()
+                    killed.add(child.pid)
+        time.sleep(0.01)
+    out, errors = process.communicate(timeout=200)
+    if kills == 1:
+        assert out.splitlines()[-1] == "finished", errors
+    else:
+        assert "The workers are lost (RuntimeError: Nanny failed to start.)" in errors.splitlines()[-1]
+        assert "run the same sweep again" in errors.splitlines()[-1]
+    diary()
+    resumed(store, diary)
 
 
 def test_an_unreachable_scheduler_is_said_in_a_sentence(monkeypatch):

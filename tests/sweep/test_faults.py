@@ -1,6 +1,7 @@
 """Faults, each really done: nothing reported as done is lost or doubled, the rest is computed on resume."""
 
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ import xarray
 
 import giantstep as gs
 from giantstep.sweep import store as store_module
-from giantstep.sweep.inspect import entries, verify
+from giantstep.sweep.inspect import collect_garbage, entries, overview, verify
 
 from .faulty import (
     DEAF,
@@ -251,7 +252,7 @@ def test_a_store_at_its_page_limit(store, diary):
 def test_a_truncated_store_is_refused_and_saved_as_far_as_it_goes(store, diary, tmp_path):
     settings = {"dim": 10, "trials": 4, "level": np.arange(60.0)}
     expected = gs.sweep(Faulty(), store=store, **settings)
-    os.truncate(store, store.stat().st_size * 2 // 3)
+    os.truncate(store, store.stat().st_size * 4 // 5)
     broken = store.read_bytes()
     message = sentence(store=store, level=1.0)
     assert "is damaged" in message and "giantstep store verify DB --out NEW" in message
@@ -277,6 +278,79 @@ def test_overwritten_pages_are_noticed(store, tmp_path):
     assert "is damaged or no store" in sentence(store=store)
 
 
+def test_damaged_text_is_said_in_a_sentence(store):
+    gs.sweep(Faulty(), store=store, dim=10, trials=1)
+    sound = store.read_bytes()
+    store.write_bytes(sound.replace(b"CREATE TABLE results (", b"CREATE TABLE results \xff"))
+    assert "is damaged or no store (its text cannot be read)" in sentence(store=store)
+    assert not verify(store).sound
+    for old, new in ((b'"seed": 0', b'"seed"; 0'), (b"10.0", b"1\xff.0")):
+        assert old in sound
+        store.write_bytes(sound.replace(old, new))
+        assert "cannot be read" in said_of(lambda: list(entries(store)))
+
+
+def said_of(read):
+    with pytest.raises(gs.GiantstepError) as caught:
+        read()
+    return str(caught.value)
+
+
+@pytest.mark.slow
+def test_random_damage_gives_a_sentence_or_the_right_numbers(store, tmp_path):
+    settings = {"dim": 10, "trials": 4, "level": np.arange(12.0)}
+    gs.sweep(Faulty(), store=store, **settings)
+    sound, expected = store.read_bytes(), gs.simulate(Faulty(), **settings)
+    damaged, saved = tmp_path / "damaged.db", tmp_path / "saved.db"
+    uses = [
+        lambda: xarray.testing.assert_identical(gs.sweep(Faulty(), store=damaged, **settings), expected),
+        lambda: verify(damaged),
+        lambda: verify(damaged, saved),
+        lambda: overview(damaged),
+        lambda: list(entries(damaged)),
+        lambda: collect_garbage(damaged),
+    ]
+    refused = 0
+    for seed in range(300):
+        chance = random.Random(seed)
+        content = bytearray(sound)
+        for _ in range(chance.choice([1, 2, 8, 40])):
+            content[chance.randrange(len(sound) if chance.random() < 0.6 else 8192)] = chance.randrange(256)
+        for use in uses:
+            for file in tmp_path.glob("*d.db*"):
+                file.unlink()
+            damaged.write_bytes(content)
+            try:
+                use()
+            except gs.GiantstepError:
+                refused += 1
+    assert refused > 300
+
+
+def test_a_read_only_store_is_not_called_damaged(tmp_path, monkeypatch):
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        store = folder / "runs.db"
+        gs.sweep(Faulty(), store=store, dim=10, trials=2)
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        health = verify(store)
+        assert health.sound and health.read_only and health.results == 2
+        assert len(list(entries(store))) == 1
+        for use in (lambda: collect_garbage(store), lambda: gs.sweep(Faulty(), store=store, dim=10, trials=2)):
+            assert "its folder or the file is read-only" in said_of(use)
+        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+        assert not verify(store).read_only
+        (folder / "runs.db-wal").write_bytes(b"results that are not in the file yet")
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        assert "Copy both files to a folder that can be written" in said_of(lambda: verify(store))
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 def test_a_changed_number_is_noticed_and_computed_again(store, diary, caplog):
     settings = {"store": store, "dim": 10, "trials": 3, "level": [1, 2]}
     expected = gs.sweep(Faulty(), **settings)
@@ -300,7 +374,7 @@ def test_two_processes_on_one_store(store, diary):
         assert process.returncode == 0, errors
         assert out.splitlines()[-2:] == [f"{TOTAL} {TOTAL}", "finished"]
     lines = diary()
-    assert len(stored(store)) == TOTAL and len(set(lines)) == TOTAL // 2
+    assert len(stored(store)) == TOTAL and len(lines) == len(set(lines)) == TOTAL // 2
     assert resumed(store, diary) == 0
 
 

@@ -99,6 +99,8 @@ def verify(store: Database, json: Json = False, out: Out = None) -> None:
             print(f"{health.saved} results saved into {out}")
         if health.sound:
             print("everything is sound")
+        if health.read_only:
+            print("the file system or the file is read-only: the store can be read, but no sweep can add to it")
     if not health.sound:
         raise typer.Exit(1)
 

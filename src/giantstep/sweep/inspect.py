@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import families, family_class
 from giantstep.sweep.blobs import Damaged
+from giantstep.sweep.disk import is_read_only
 from giantstep.sweep.keys import Ask, Point
-from giantstep.sweep.store import AT_ONCE, Facts, Row, Store, check_version, read_results, row_of, say_errors
+from giantstep.sweep.store import (
+    AT_ONCE,
+    UNREADABLE,
+    Facts,
+    Row,
+    Store,
+    check_version,
+    check_writable,
+    read_results,
+    row_of,
+    say_errors,
+)
 
 _ASK_COLUMNS = "id, family, what, source, formula_version, settings"
+_Content = TypeVar("_Content")
 _MOST_MISSED = 2000
 """Lines in a row that are looked for in vain where the last one is not known."""
 
@@ -38,7 +51,7 @@ class Entry:
 
 @dataclass
 class Health:
-    """What `verify` found."""
+    """What `verify` found; `read_only` says that the file can be read, but no sweep can add to it."""
 
     pages: str = "ok"
     points: int = 0
@@ -46,6 +59,7 @@ class Health:
     failures: int = 0
     damaged: list[tuple[str, int]] = field(default_factory=list)
     saved: int = 0
+    read_only: bool = False
 
     @property
     def sound(self) -> bool:
@@ -56,24 +70,30 @@ class Health:
 @contextmanager
 def open_store(path: str | Path) -> Iterator[sqlite3.Connection]:
     """Open a store to be read only."""
-    with say_errors(str(path)), closing(_connect(path, "mode=ro", "immutable=1")) as connection:
+    with say_errors(str(path)), closing(_connect(path)) as connection:
         check_version(connection, str(path))
         yield connection
 
 
-def _connect(path: str | Path, *modes: str) -> sqlite3.Connection:
-    """Connect to a file in the first way that works: ``immutable=1`` where not even a lock can be written."""
+def _connect(path: str | Path) -> sqlite3.Connection:
+    """Connect to a file that is only read; where not even a lock can be written, as one that nobody changes."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no store {str(path)!r}.")
-    for mode in modes:
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
-        try:
-            connection.execute("PRAGMA user_version")
-            break
-        except sqlite3.DatabaseError:
-            if mode != modes[-1]:
-                connection.close()
+    address = file.absolute().as_uri()
+    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA user_version")
+    except UNREADABLE:
+        log = file.with_name(file.name + "-wal")
+        if is_read_only(file) and log.is_file() and log.stat().st_size:
+            raise InputError(
+                f"The store {str(path)!r} cannot be read where it is: the file system is read-only, and some results "
+                f"are still in {log.name!r}. Copy both files to a folder that can be written."
+            ) from None
+        if is_read_only(file):
+            connection.close()
+            connection = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
     return connection
 
 
@@ -84,20 +104,38 @@ def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
         question = "SELECT ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER BY id"
         cursor = connection.execute(question, (digest + "*",))
         while lines := cursor.fetchmany(AT_ONCE):
-            points = [Point(name, scenario, float(dim)) for _, name, scenario, dim in lines]
+            points = [point_of(line[1:]) for line in lines]
             results, damaged = read_results(connection, points)
             rows: dict[str, list[Row]] = {}
             for row in results.values():
                 rows.setdefault(row.point.digest, []).append(row)
             for (ask, *_), point in zip(lines, points):
                 lost = [trial for other, trial in damaged if other is point]
+                if ask not in asks:
+                    raise sqlite3.DatabaseError("a point belongs to nothing that was asked")
                 yield Entry(asks[ask], point, rows.get(point.digest, []), lost)
 
 
 def ask_of(line: tuple[Any, ...]) -> Ask:
     """Return what was asked, from its columns."""
     family, what, source, version, settings = line
-    return Ask(family, what, source, version, json.loads(settings))
+    return Ask(family, what, source, version, _settings_of(settings))
+
+
+def point_of(line: tuple[Any, ...]) -> Point:
+    """Return a point, from its columns."""
+    digest, scenario, dim = line
+    try:
+        return Point(digest, scenario, float(dim))
+    except (ValueError, TypeError):
+        raise sqlite3.DatabaseError("the dimension of a point cannot be read") from None
+
+
+def _settings_of(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError):
+        raise sqlite3.DatabaseError("the settings of what was asked cannot be read") from None
 
 
 def overview(path: str | Path) -> list[dict[str, Any]]:
@@ -111,14 +149,14 @@ def overview(path: str | Path) -> list[dict[str, Any]]:
     with open_store(path) as connection:
         connection.row_factory = sqlite3.Row
         lines = [dict(line) for line in connection.execute(question)]
-    return [{**line, "settings": json.loads(line["settings"])} for line in lines]
+        return [{**line, "settings": _settings_of(line["settings"])} for line in lines]
 
 
 def verify(path: str | Path, out: str | Path | None = None) -> Health:
     """Read everything there is; with `out`, save all that can be read into a new store."""
     if out is not None and Path(out).exists():
         raise InputError(f"{str(out)!r} is there already; what can be read is saved into a new file only.")
-    with closing(_connect(path, "mode=ro")) as connection:
+    with closing(_connect(path)) as connection:
         if out is None:
             return _verify(connection, str(path), None)
         with Store(out) as saved:
@@ -126,19 +164,23 @@ def verify(path: str | Path, out: str | Path | None = None) -> Health:
 
 
 def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> Health:
-    health = Health()
+    health = Health(read_only=is_read_only(Path(name)))
     connection.execute("PRAGMA writable_schema = ON")  # SQLite then reads on in a file that is too short
     try:
         check_version(connection, name)
         lines = [str(line[0]) for line in connection.execute("PRAGMA integrity_check(5)")]
         health.pages = "ok" if lines == ["ok"] else "; ".join(" ".join(line.split()) for line in lines)
-    except sqlite3.DatabaseError as error:
-        health.pages = str(error)
-    asks = {line[0]: ask_of(line[1:]) for line in _read_lines(connection, "asks", _ASK_COLUMNS)}
-    points = {
-        line[0]: (asks.get(line[1]), Point(line[2], line[3], float(line[4])))
-        for line in _read_lines(connection, "points", "id, ask, digest, scenario, dim")
-    }
+    except UNREADABLE as error:
+        health.pages = "its text cannot be read" if isinstance(error, UnicodeDecodeError) else str(error)
+    asks = dict(_readable(connection, "asks", _ASK_COLUMNS, lambda line: (line[0], ask_of(line[1:]))))
+    points = dict(
+        _readable(
+            connection,
+            "points",
+            "id, ask, digest, scenario, dim",
+            lambda line: (line[0], (asks.get(line[1]), point_of(line[2:]))),
+        )
+    )
     facts = {line[0]: line for line in _read_lines(connection, "facts", "id, digest, coords, notes")}
     health.points = len(points)
     known: dict[int, Facts] = {}
@@ -147,13 +189,13 @@ def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> H
     for number, trial, reason, detail, seconds, fact, data, check in _read_lines(connection, "results", columns):
         ask, point = points.get(number, (None, None))
         if ask is None or point is None:
-            health.damaged.append((f"point {number}", int(trial)))
+            health.damaged.append((f"point {number}", _number(trial)))
             continue
         about = (None, None, None, None) if fact is None else facts.get(fact, (fact, b"", b"", ""))
         try:
             row = row_of(point, (trial, reason, detail, seconds, *about, data, check), known)
         except Damaged:
-            health.damaged.append((point.digest, int(trial)))
+            health.damaged.append((point.digest, _number(trial)))
             continue
         health.results += 1
         health.failures += bool(row.reason)
@@ -168,11 +210,16 @@ def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> H
     return health
 
 
+def _number(trial: Any) -> int:
+    """Return the number of a trial; -1 where it is none."""
+    return trial if isinstance(trial, int) else -1
+
+
 def _read_lines(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the lines of a table one by one, past those that cannot be read."""
     try:
         last = connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0
-    except sqlite3.DatabaseError:
+    except UNREADABLE:
         last = None
     question = f"SELECT {columns} FROM {table} NOT INDEXED WHERE rowid = ?"
     number = missed = 0
@@ -180,15 +227,28 @@ def _read_lines(connection: sqlite3.Connection, table: str, columns: str) -> Ite
         number += 1
         try:
             line = connection.execute(question, (number,)).fetchone()
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             line = None
         missed = missed + 1 if line is None else 0
         if line is not None:
             yield line
 
 
+def _readable(
+    connection: sqlite3.Connection, table: str, columns: str, read: Callable[[tuple[Any, ...]], tuple[int, _Content]]
+) -> Iterator[tuple[int, _Content]]:
+    """Yield what the lines of a table say, past those that say nothing."""
+    for line in _read_lines(connection, table, columns):
+        try:
+            content = read(line)
+        except sqlite3.DatabaseError:
+            continue
+        yield content
+
+
 def collect_garbage(path: str | Path) -> dict[str, int]:
     """Take out damaged results and those of formulas that have changed since; return how many of each, and bytes."""
+    check_writable(Path(path))
     before = Path(path).stat().st_size if Path(path).is_file() else 0
     health = verify(path)
     if health.pages != "ok":

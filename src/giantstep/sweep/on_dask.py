@@ -34,6 +34,8 @@ _SAY_AGAIN = 60.0
 """Seconds after which it is said again that there are no workers."""
 _NO_WORKERS = 300.0
 """Seconds after which a local cluster without workers is given up."""
+_STARTS = 3
+"""Times a local cluster is started before the sweep ends."""
 _QUEUE = 100
 """Tasks in the hands of a cluster, at least: one that grows by need (SLURM) has to see the need."""
 
@@ -155,12 +157,25 @@ def connect(scheduler: str, orders: Orders) -> OnDask:
 
 
 def start_cluster(workers: int, orders: Orders, memory: int | None) -> OnDask:
-    """Return a backend on a new cluster of this machine."""
+    """Return a backend on a new cluster of this machine; where a worker dies as it starts, the cluster starts anew."""
     distributed = _distributed()
+    for attempts_left in reversed(range(_STARTS)):
+        try:
+            cluster = _local_cluster(distributed, workers, memory)
+            break
+        except Exception as error:  # Dask says nothing more exact than RuntimeError, of this and that cause
+            if not attempts_left:
+                raise lost_workers_error(error) from None
+            _log.warning("the Dask cluster could not start (%s); it is tried again", " ".join(str(error).split()))
+    client = distributed.Client(cluster, set_as_default=False)
+    return OnDask(client, orders, _NO_WORKERS, owned=(client, cluster))
+
+
+def _local_cluster(distributed: Any, workers: int, memory: int | None) -> Any:
     import dask
 
     with dask.config.set({"distributed.scheduler.allowed-failures": MOST_DEATHS - 2}):
-        cluster = distributed.LocalCluster(
+        return distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=memory or "auto",
@@ -168,8 +183,6 @@ def start_cluster(workers: int, orders: Orders, memory: int | None) -> OnDask:
             silence_logs=50,
             preload=__name__,
         )
-    client = distributed.Client(cluster, set_as_default=False)
-    return OnDask(client, orders, _NO_WORKERS, owned=(client, cluster))
 
 
 def _distributed() -> Any:

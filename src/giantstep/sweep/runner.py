@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,21 @@ from typing import Self
 import numpy as np
 
 from giantstep.progress import ProgressOption
-from giantstep.sweep.backends import Backend
+from giantstep.sweep.backends import Backend, Finished
+from giantstep.sweep.claims import Claims
 from giantstep.sweep.keys import Ask, Point
 from giantstep.sweep.progress import SweepProgress
-from giantstep.sweep.store import Row, Store
+from giantstep.sweep.store import Name, Row, Store
 from giantstep.sweep.tasks import Draw, Solve, Task
 from giantstep.types import Indices
 
 _log = logging.getLogger("giantstep")
 
-Name = tuple[str, int]
-"""Name of a result: the digest of its point, and its trial."""
 Results = dict[Name, Row]
+_LOOK = 0.5
+"""Seconds between two looks at what other sweeps of the same store compute."""
+_SAY_AGAIN = 60.0
+"""Seconds after which it is said again that they are waited for."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,19 @@ class Runner:
         self._backend: Backend | None = None
         self._computed: set[Name] = set()
         self._failed: dict[Name, bool] = {}
+        self._failed_before: dict[Name, float] = {}
+        self.claims: Claims | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._backend is not None:
-            self._backend.close()
+        try:
+            if self._backend is not None:
+                self._backend.close()
+        finally:
+            if self.claims is not None:
+                self.claims.close()
 
     def summary(self) -> str:
         """Say how many results were computed, taken from the store, and failed."""
@@ -108,27 +117,41 @@ class Runner:
         if damaged:
             _log.warning("%d results in %s are damaged and are computed again", len(damaged), self.store.name)
             self.store.remove_results((point.digest, trial) for point, trial in damaged)
-        if self.retry:
-            results = {name: row for name, row in results.items() if not row.reason or name in self._computed}
-        return results
+        return {name: row for name, row in results.items() if not self._is_tried_again(name, row)}
+
+    def _is_tried_again(self, name: Name, row: Row) -> bool:
+        """Tell whether a result is a failure to be computed again: one of the time before, whoever has tried since."""
+        if not self.retry or not row.reason or name in self._computed:
+            return False
+        return row.seconds == self._failed_before.setdefault(name, row.seconds)
 
     def _run(self, ask: Ask, pending: _Pending) -> None:
         try:
+            if self.claims is None and self.store.path is not None:
+                self.claims = Claims(self.store.path)
             if self._backend is None:
                 self._backend = self._open_backend()
-            for finished in self._backend.run(pending.next_task):
-                rows = []
-                for task, done in finished:
-                    halves = task.halves() if done.raised else []
-                    pending.queue.extendleft(halves)
-                    rows += [] if halves else task.rows(done)
-                if rows:
-                    self.store.put(ask, rows)
-                    new = {(row.point.digest, row.trial): row for row in rows}
-                    self._computed.update(new)
-                    pending.add(new)
+            while True:
+                for finished in self._backend.run(pending.next_task):
+                    self._keep(ask, finished, pending)
+                if not pending.held:
+                    return
+                pending.wait()
         except KeyboardInterrupt:
             raise Interrupted(self._farewell(pending.bar)) from None
+
+    def _keep(self, ask: Ask, finished: Finished, pending: _Pending) -> None:
+        """Store what tasks gave; a batch that raised is tried again in halves."""
+        rows = []
+        for task, done in finished:
+            halves = task.halves() if done.raised else []
+            pending.queue.extendleft(halves)
+            rows += [] if halves else task.rows(done)
+        if rows:
+            self.store.put(ask, rows)
+            new = {(row.point.digest, row.trial): row for row in rows}
+            self._computed.update(new)
+            pending.add(new)
 
     def _farewell(self, bar: SweepProgress) -> str:
         if self.store.path is None:
@@ -142,14 +165,21 @@ class Runner:
 class _Pending:
     """What is still to be done, handed out as tasks, and what is there already.
 
-    Where another process writes to the same store, both go on in an order of their own and take what the other has.
+    Other sweeps may fill the same store: what they have claimed is left to them and taken from the store when it is
+    there, unless they die.
+
+    Attributes
+    ----------
+    queue : jobs that nobody is known to work on; tasks to be done again.
+    held : jobs another sweep has claimed.
     """
 
     def __init__(self, jobs: Sequence[Job], results: Results, runner: Runner, bar: SweepProgress) -> None:
         self.queue: deque[Job | Task] = deque(jobs)
+        self.held: list[Job] = []
         self._results, self._runner, self.bar = results, runner, bar
         self._taken: set[Name] = set()
-        self._version, self._shared = runner.store.version(), False
+        self._looked = self._said = -math.inf
 
     def add(self, new: Results) -> None:
         """Keep results, and say so."""
@@ -157,21 +187,49 @@ class _Pending:
         self.bar.advance(len(new), sum(bool(row.reason) for row in new.values()))
 
     def next_task(self) -> Task | None:
-        """Return the next task; None where all are handed out."""
-        if not self._shared and self._runner.store.version() != self._version:
-            self._shared = True
-            random.Random(os.getpid()).shuffle(self.queue)
+        """Return the next task; None where none is left to this sweep just now."""
+        if self.held and not self.queue and time.monotonic() - self._looked > _LOOK:
+            self._look_again()
         while self.queue:
             job = self.queue.popleft()
             if isinstance(job, Task):
                 return job
-            names = job.names().items()
-            new = {name: row for name, row in names if name not in self._results and name not in self._taken}
-            if new and self._shared:
-                stored = self._runner.read([job])
-                self.add({name: stored[name] for name in new if name in stored})
-                new = {name: row for name, row in new.items() if name not in stored}
-            self._taken.update(new)
-            if new:
-                return job.task(sorted(new.values()))
+            missing = self._claim(job)
+            if missing:
+                self._taken.update(missing)
+                return job.task(sorted(missing.values()))
         return None
+
+    def _claim(self, job: Job) -> dict[Name, int]:
+        """Return the results of a job that this sweep now has to compute, with the row of each."""
+        missing = self._missing(job)
+        claims = self._runner.claims
+        if not missing or claims is None:
+            return missing
+        if not claims.claim(missing):
+            self.held.append(job)
+            return {}
+        if self._runner.store.has_any(missing):  # another sweep may have been at work until now
+            stored = self._runner.read([job])
+            there = {name: stored[name] for name in missing if name in stored}
+            self.add(there)
+            claims.release(there)
+        return self._missing(job)
+
+    def _missing(self, job: Job) -> dict[Name, int]:
+        known = (self._results, self._taken)
+        return {name: row for name, row in job.names().items() if not any(name in names for names in known)}
+
+    def _look_again(self) -> None:
+        self._looked = time.monotonic()
+        self.queue.extend(self.held)
+        self.held.clear()
+
+    def wait(self) -> None:
+        """Wait a moment for what other sweeps compute, and say so now and then."""
+        now = time.monotonic()
+        if now - self._said > _SAY_AGAIN:
+            self._said = now
+            count = sum(len(self._missing(job)) for job in self.held)
+            _log.info("%d results are being computed by another sweep of %s", count, self._runner.store.name)
+        time.sleep(_LOOK)

@@ -7,7 +7,6 @@ is there is never replaced; a failure is, where it is tried again.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,15 +18,20 @@ import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.jsondata import LONGEST, json_data
+from giantstep.sweep import disk
 from giantstep.sweep.blobs import Damaged, checksum, decode_arrays, encode_arrays
 from giantstep.sweep.keys import Ask, Point
 from giantstep.types import Array
 
+Name = tuple[str, int]
+"""Name of a result: the digest of its point, and its trial."""
 VERSION = 1
 """Version of the tables."""
 _APPLICATION = 0x67535450
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What SQLite raises where it cannot go on; its message may quote damaged text."""
 AT_ONCE = 500
 """Names in one question to SQLite."""
 _READ = (
@@ -51,6 +55,14 @@ CREATE TABLE results (
     seconds REAL NOT NULL, facts INTEGER REFERENCES facts (id), data BLOB NOT NULL, checksum BLOB NOT NULL,
     PRIMARY KEY (point, trial));
 """
+_CLAIM_TABLES = """
+CREATE TABLE IF NOT EXISTS sweepers (
+    id INTEGER PRIMARY KEY, machine TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT NOT NULL, beat INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS claims (
+    digest TEXT NOT NULL, trial INTEGER NOT NULL, sweeper INTEGER NOT NULL, PRIMARY KEY (digest, trial)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS claims_of_sweeper ON claims (sweeper);
+"""
+"""Who computes what now (`giantstep.sweep.claims`); stores of the same version may lack them."""
 
 
 class StoreError(GiantstepError):
@@ -90,11 +102,9 @@ class Store:
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
         if self.path is not None:
-            _check_path(self.path)
+            check_writable(self.path)
         with say_errors(self.name):
-            self._connection = sqlite3.connect(
-                self.path or ":memory:", timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-            )
+            self._connection = connect(self.path or ":memory:")
             try:
                 self._open()
             except BaseException:
@@ -108,13 +118,14 @@ class Store:
             problem = self._scalar("PRAGMA quick_check(1)")
             if problem != "ok":
                 raise sqlite3.DatabaseError(str(problem).splitlines()[-1])
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        journal = "WAL" if self.path is None else disk.journal_mode(self.path)
+        for setting in (f"journal_mode = {journal}", "synchronous = FULL", "foreign_keys = ON"):
             self._connection.execute(f"PRAGMA {setting}")
-        if not self._scalar(count):
+        if not self._scalar(f"{count} WHERE name = 'claims_of_sweeper'"):
             with self._transaction():
-                if not self._scalar(count):  # another process may have been first
-                    for statement in _TABLES.split(";"):
-                        self._connection.execute(statement)
+                tables = _CLAIM_TABLES if self._scalar(count) else _TABLES + _CLAIM_TABLES
+                for statement in tables.split(";"):
+                    self._connection.execute(statement)
 
     def close(self) -> None:
         """Close the file, its write-ahead log taken in where nobody else has it open."""
@@ -134,7 +145,7 @@ class Store:
     # -- writing ----------------------------------------------------------------------------------
 
     def put(self, ask: Ask, rows: Iterable[Row]) -> None:
-        """Keep results, all or none of them; a result that is there stays, a failure is replaced."""
+        """Keep results, all or none of them; a result that is there stays, a failure is replaced; claims end."""
         prepared = [(row, encode_arrays(row.values)) for row in rows]
         with self._transaction():
             known = self._ask_number(ask)
@@ -150,6 +161,10 @@ class Store:
                 "seconds = excluded.seconds, facts = excluded.facts, data = excluded.data, "
                 "checksum = excluded.checksum WHERE results.reason != ''",
                 [_columns(row, data, *facts[id(row.facts)]) for row, data in prepared],
+            )
+            self._connection.executemany(
+                "DELETE FROM claims WHERE digest = ? AND trial = ?",
+                [(row.point.digest, row.trial) for row, _ in prepared],
             )
 
     def _ask_number(self, ask: Ask) -> int:
@@ -173,7 +188,7 @@ class Store:
         )
         return int(self._scalar("SELECT id FROM facts WHERE digest = ?", digest)), digest
 
-    def remove_results(self, names: Iterable[tuple[str, int]]) -> int:
+    def remove_results(self, names: Iterable[Name]) -> int:
         """Take out results by name of the point and trial; return how many there were."""
         with self._transaction():
             cursor = self._connection.executemany(
@@ -208,10 +223,11 @@ class Store:
         with say_errors(self.name):
             return read_results(self._connection, points)
 
-    def version(self) -> int:
-        """Return a number that changes when another process has written."""
+    def has_any(self, names: Iterable[Name]) -> bool:
+        """Tell whether any of these results is there, good or failed."""
+        question = "SELECT 1 FROM results JOIN points ON points.id = point WHERE digest = ? AND trial = ?"
         with say_errors(self.name):
-            return int(self._scalar("PRAGMA data_version"))
+            return any(self._scalar(question, *name) for name in names)
 
     # -- SQLite -----------------------------------------------------------------------------------
 
@@ -221,15 +237,26 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with say_errors(self.name):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with say_errors(self.name), transaction(self._connection):
+            yield
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all that the with block does, or nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def connect(path: str | Path) -> sqlite3.Connection:
+    """Open a store's file, for any thread, to be written in transactions that are asked for."""
+    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
 
 
 @contextmanager
@@ -237,11 +264,11 @@ def say_errors(name: str) -> Iterator[None]:
     """Say what SQLite finds wrong inside the with block as a sentence of ours."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         raise _translate_error(error, name) from None
 
 
-def _translate_error(error: sqlite3.Error, name: str) -> GiantstepError:
+def _translate_error(error: Exception, name: str) -> GiantstepError:
     """Return SQLite's error as a sentence of ours, with what can be done about it."""
     reason = str(error)
     code = getattr(error, "sqlite_errorname", "") or ""
@@ -256,6 +283,8 @@ def _translate_error(error: sqlite3.Error, name: str) -> GiantstepError:
         return InputError(f"The store {name!r} cannot be written to ({reason}).")
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreError(f"The store {name!r} is held by another process ({reason}); run the same sweep again later.")
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in reason:
+        code, reason = "SQLITE_CORRUPT", "its text cannot be read"
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or type(error) is sqlite3.DatabaseError:
         return InputError(
             f"The store {name!r} is damaged or no store ({reason}); nothing was written to it. "
@@ -283,14 +312,14 @@ def _columns(row: Row, data: bytes, facts: int | None, digest: bytes) -> tuple[A
     return (row.trial, row.reason, row.detail, row.seconds, facts, data, check, row.point.digest)
 
 
-def _check_path(path: Path) -> None:
+def check_writable(path: Path) -> None:
+    """Refuse a place where no store can be made or written."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"There is no folder {str(folder)!r} for the store {path.name!r}.")
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder, not a store.")
-    closed = not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK))
-    if closed:
+    if disk.is_read_only(path):
         raise InputError(f"The store {str(path)!r} cannot be written to; its folder or the file is read-only.")
 
 
