@@ -218,3 +218,13 @@ def test_a_noisy_label_is_the_same_in_finer_steps(noise):
     channel = channel_of("sign(z)", noise)
     fine = Noisy(channel.line, noise, 3 * channel.jump)
     np.testing.assert_allclose(channel.information(0.6), fine.information(0.6), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("target", "noise", "flip"),
+    [("sign(z)", 0.0, 0.1), (CUT, 0.0, 0.0), ("abs(z)", 0.1, 0.0), ("abs(z)", 0.0, 0.0), ("relu(z)", 0.0, 0.0)],
+)
+def test_rough_values_are_good_enough_to_look_for_roots(target, noise, flip):
+    channel = channel_of(target, noise, flip)
+    q = np.array([0.02, 0.4, 0.8, 0.97])
+    np.testing.assert_allclose(channel.survey(q), [channel.information(float(x))[0] for x in q], rtol=1e-3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.bayes_limit.pairs import COARSE, PairLabels, PairNoisy
+from giantstep.families.bayes_limit.pairs import Fineness, PairLabels, PairNoisy
 from giantstep.families.bayes_limit.parity import Parity, Product
 from giantstep.families.bayes_limit.problem import problem_of
 from giantstep.families.bayes_limit.reading import read_target
@@ -65,9 +65,10 @@ def test_one_step_from_a_printed_fixed_point_stays():
 def test_reflections_of_the_target_change_nothing(target, monkeypatch):
     channel, M = PairNoisy(read_target(gs.Target(target)), 0.5), np.diag([0.5, 0.3])
     assert channel.reading.reflections
-    halved, psi = channel.information(M, COARSE)
+    wide = Fineness(2.0, 1.6)
+    halved, psi = channel.information(M, wide)
     monkeypatch.setattr(PairNoisy, "_halve", lambda self, rules, basis: False)
-    whole, same = channel.information(M, COARSE)
+    whole, same = channel.information(M, wide)
     np.testing.assert_allclose(halved, whole, atol=1e-12)
     assert psi == pytest.approx(same, abs=1e-12)
 

@@ -7,6 +7,7 @@ slope r I (alpha - alpha(q))/2. No state evolution is iterated.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -20,12 +21,15 @@ from giantstep.types import Floats
 
 ABSENT = 1e-7
 """E m1^2 and rho below this count as zero."""
-_FIRST = -7.0
+_FIRST, _SMOOTH = -7.0, -3.0
+"""Logit q at which the table begins, and below which few nodes suffice: alpha(q) is nearly a power of q there."""
 _DEEPEST = 34.0
 _TOLERANCE = 1e-12
 _SHALLOW = 0.12
 """Slope of log alpha in logit q below which the curve is looked at more closely: a loop may hide there."""
 _SAME = 1e-9
+_CLEAR = 0.01
+"""Slopes and differences of log alpha above this are beyond doubt in rough values, whose error is below 1e-3."""
 
 
 class ScalarChannel(Protocol):
@@ -53,6 +57,9 @@ class ScalarChannel(Protocol):
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q), per direction, and Psi(q)."""
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I(q) at many q to a relative 1e-3 or better, quickly: where roots and turns are looked for."""
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho."""
@@ -89,11 +96,12 @@ class Curve:
     _values: dict[float, tuple[float, float]] = field(default_factory=dict)
 
     def at(self, t: float) -> tuple[float, float]:
-        """Return log alpha and Psi at q = expit(t); what was asked for is kept."""
-        if t not in self._values:
+        """Return log alpha and Psi at q = expit(t); what was asked for is kept, up to rounding of t."""
+        key = round(t, 12)
+        if key not in self._values:
             information, psi = self.channel.information(float(expit(t)))
-            self._values[t] = (t - math.log(max(information, 1e-300)), psi)  # q/(1 - q) = exp(t)
-        return self._values[t]
+            self._values[key] = (t - math.log(max(information, 1e-300)), psi)  # q/(1 - q) = exp(t)
+        return self._values[key]
 
     def alpha(self, q: float) -> float:
         """Return alpha(q)."""
@@ -114,22 +122,44 @@ class Curve:
         return 1 / second if second > ABSENT else math.inf
 
     @cached_property
+    def _rough(self) -> CubicSpline:
+        """Log alpha in t = logit q, through rough values."""
+        return self._spline(lambda t: t - np.log(np.maximum(self.channel.survey(expit(t)), 1e-300)))[1]
+
+    @cached_property
     def _table(self) -> tuple[Floats, CubicSpline]:
+        """The nodes t and log alpha through accurate values."""
+        return self._spline(lambda t: np.array([self.at(float(x))[0] for x in t]))
+
+    def _spline(self, values: Callable[[Floats], Floats]) -> tuple[Floats, CubicSpline]:
+        """Return nodes and a spline, with more nodes where the slope has a small minimum."""
         spacing = self.channel.spacing
-        t = np.arange(_FIRST, self.channel.last + 0.5 * spacing, spacing)
-        spline = CubicSpline(t, [self.at(float(x))[0] for x in t])
+        near = np.arange(_SMOOTH, self.channel.last + 0.5 * spacing, spacing)
+        t = np.concatenate([np.linspace(_FIRST, _SMOOTH, 5)[:-1], near])
+        known = values(t)
+        spline = CubicSpline(t, known)
         for _ in range(2):
-            fine = np.linspace(t[0], t[-1], 8 * len(t))
-            slope = spline(fine, 1)
-            lowest = np.flatnonzero((slope[1:-1] < slope[:-2]) & (slope[1:-1] <= slope[2:])) + 1
-            centres = fine[lowest[(np.abs(slope[lowest]) < _SHALLOW) & (fine[lowest] > -3)]]
+            fine, slope, lowest = _slow_places(spline)
+            centres = fine[lowest[np.abs(slope[lowest]) < _SHALLOW]]
             if not len(centres):
                 break
-            more = (centres[:, None] + np.array([-0.6, -0.3, 0.0, 0.3, 0.6]) * spacing).ravel()
-            t = np.unique(np.concatenate([t, more[(more > t[0]) & (more < t[-1])]]))
-            t = t[np.concatenate([[True], np.diff(t) > 1e-3])]
-            spline = CubicSpline(t, [self.at(float(x))[0] for x in t])
+            more = np.unique((centres[:, None] + np.array([-0.6, -0.3, 0.0, 0.3, 0.6]) * spacing).ravel())
+            apart = np.abs(more[:, None] - t).min(axis=1) > 1e-3
+            more = more[(more > t[0]) & (more < t[-1]) & apart & np.append(True, np.diff(more) > 1e-3)]
+            order = np.argsort(np.concatenate([t, more]))
+            t, known = np.concatenate([t, more])[order], np.concatenate([known, values(more)])[order]
+            spline = CubicSpline(t, known)
         return t, spline
+
+    @cached_property
+    def _rough_turns(self) -> Floats | None:
+        """Where the rough curve turns, in logit q; None where rough values leave a doubt."""
+        spline = self._rough
+        _, slope, lowest = _slow_places(spline)
+        roots = spline.derivative().roots(extrapolate=False)
+        levels = spline(np.concatenate([spline.x[:1], roots, spline.x[-1:]]))
+        doubtful = (np.abs(slope[lowest]) < _CLEAR).any() or (np.abs(np.diff(levels)) < _CLEAR).any()
+        return None if doubtful else roots
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -165,27 +195,42 @@ class Curve:
 
     def fixed_points(self, alpha: float) -> list[float]:
         """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
-        wanted = math.log(alpha)
+        return [float(expit(t)) for t in self._roots(alpha)]
+
+    def _pieces(self, wanted: float) -> tuple[list[float], CubicSpline]:
+        """Return the ends of the monotone pieces and a spline: rough ones where `wanted` is far from all of them."""
+        rough = self._rough_turns
+        if rough is not None:
+            ends = [float(self._rough.x[0]), *rough.tolist(), float(self._rough.x[-1])]
+            if (np.abs(self._rough(ends) - wanted) > _CLEAR).all():
+                return ends, self._rough
         t, spline = self._table
-        edges = [float(t[0]), *(math.log(turn.q) - math.log1p(-turn.q) for turn in self.turns), float(t[-1])]
+        return [float(t[0]), *(math.log(turn.q) - math.log1p(-turn.q) for turn in self.turns), float(t[-1])], spline
+
+    def _roots(self, alpha: float, stable: bool = False) -> list[float]:
+        """Return logit q of all fixed points in (0, 1), in increasing order; where asked, of the stable ones only."""
+        wanted = math.log(alpha)
+        ends, spline = self._pieces(wanted)
+        level = [float(x) for x in spline(ends)] if spline is self._rough else [self.at(t)[0] for t in ends]
         roots = []
-        if self.weak < alpha < math.exp(self.at(edges[0])[0]):
-            low = edges[0] - 2.0
+        if level[0] > wanted and self.weak < alpha:
+            low = ends[0] - 2.0
             while self.at(low)[0] >= wanted and low > -_DEEPEST:
                 low -= 4.0
-            roots.append(self._bracketed(wanted, low, edges[0]) if self.at(low)[0] < wanted else low)
-        for low, high in zip(edges, edges[1:]):
-            ends = self.at(low)[0] - wanted, self.at(high)[0] - wanted
-            if ends[0] * ends[1] < 0 or (ends[1] == 0 and high == edges[-1]):
+            roots.append(self._bracketed(wanted, low, ends[0]) if self.at(low)[0] < wanted else low)
+        for index, (low, high) in enumerate(zip(ends, ends[1:])):
+            left, right = level[index] - wanted, level[index + 1] - wanted
+            crosses = left * right < 0 or (right == 0 and high == ends[-1])
+            if crosses and (left < 0 or not stable):
                 roots.append(self._polished(wanted, low, high, spline))
-        low = edges[-1]
-        farthest = self.channel.farthest
-        while self.at(low)[0] < wanted and low < farthest and alpha < self.full:
+        low, farthest = ends[-1], self.channel.farthest
+        beyond = level[-1] < wanted and alpha < self.full
+        while beyond and self.at(low)[0] < wanted and low < farthest:
             high = min(low + 1.5, farthest)
             if self.at(high)[0] >= wanted:
                 roots.append(self._bracketed(wanted, low, high))
             low = high
-        return [float(expit(root)) for root in roots]
+        return roots
 
     def _bracketed(self, wanted: float, low: float, high: float) -> float:
         return float(brentq(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14))
@@ -211,11 +256,7 @@ class Curve:
     def stable(self, alpha: float) -> list[float]:
         """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""
         start = [0.0] if alpha <= self.weak and self.weak > 0 else []
-        rising = []
-        for q in self.fixed_points(alpha):
-            t = math.log(q) - math.log1p(-q)
-            if self.at(t + 1e-3)[0] > self.at(t - 1e-3)[0]:
-                rising.append(q)
+        rising = [float(expit(t)) for t in self._roots(alpha, stable=True)]
         return [*start, *rising, *([1.0] if alpha > self.full else [])]
 
     def entropy(self, q: float, alpha: float) -> float:
@@ -280,3 +321,11 @@ class Curve:
         maxima = [turn for turn in self.turns if turn.is_maximum]
         top = max(maxima, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
         return (top.alpha, top.q) if top.alpha > self.weak else (self.weak, 0.0)
+
+
+def _slow_places(spline: CubicSpline) -> tuple[Floats, Floats, Floats]:
+    """Return fine nodes, the slope there, and the indices of its local minima beyond q = 0.05."""
+    fine = np.linspace(spline.x[0], spline.x[-1], 8 * len(spline.x))
+    slope = spline(fine, 1)
+    lowest = np.flatnonzero((slope[1:-1] < slope[:-2]) & (slope[1:-1] <= slope[2:])) + 1
+    return fine, slope, lowest[fine[lowest] > -3]

@@ -13,16 +13,36 @@ from giantstep.families.bayes_limit.line import REACH, Line
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Booleans, Floats, Indices
 
-_NODES, _WIDTH, _RATIO, _SMALLEST = 10, 0.5, 4.0, 1e-13
+_WIDTH = 0.5
 _FLAT = 1e-6
 """Closer than this to a critical point of value 1 rounding of y hides the preimages; they are read here instead."""
-_STEP, _XI = 0.7, 8.5
-_ACCURACY = 32.0
-"""Minus the logarithm of the error of the trapezoid rule in xi, relative to all of z."""
+_XI = 8.5
 _NEGLIGIBLE = -45.0
 """Logarithm of the weight below which another preimage is left out."""
 _BLOCK = 1 << 18
 _TINY = 1e-290
+
+
+class Steps(NamedTuple):
+    """How fine the rules are.
+
+    Attributes
+    ----------
+    nodes, ratio, smallest : nodes of a panel of z, how panels shrink towards a break, and down to which width.
+    xi : largest step in xi.
+    accuracy : minus the logarithm of the error of the trapezoid rule in xi, relative to all of z.
+    levels : into how many groups an octave of steps in xi is split.
+    """
+
+    nodes: int = 10
+    ratio: float = 4.0
+    smallest: float = 1e-13
+    xi: float = 0.7
+    accuracy: float = 32.0
+    levels: int = 2
+
+
+ACCURATE, ROUGH = Steps(), Steps(5, 6.0, 1e-7, 1.0, 15.0, 1)
 
 
 class Preimages(NamedTuple):
@@ -39,16 +59,17 @@ class Preimages(NamedTuple):
     """log |g'(z)/g'(z_j)| (N, J); minus infinity where there is none."""
 
 
-def geometric_panels(breaks: tuple[float, ...]) -> tuple[Floats, Floats]:
+def geometric_panels(breaks: tuple[float, ...], steps: Steps = ACCURATE) -> tuple[Floats, Floats]:
     """Return nodes and weights dz on (-8.5, 8.5), panels shrinking geometrically towards every break."""
-    shrinking = _WIDTH * _RATIO ** -np.arange(1, np.ceil(np.log(_WIDTH / _SMALLEST) / np.log(_RATIO)))
+    levels = np.ceil(np.log(_WIDTH / steps.smallest) / np.log(steps.ratio))
+    shrinking = _WIDTH * steps.ratio ** -np.arange(1, levels)
     edges = [np.linspace(-REACH, REACH, int(2 * REACH / _WIDTH) + 1), np.asarray(breaks, dtype=float)]
     for index, end in enumerate(breaks):
         left = end - breaks[index - 1] if index else np.inf
         right = breaks[index + 1] - end if index + 1 < len(breaks) else np.inf
         edges += [end - shrinking[shrinking < 0.6 * left], end + shrinking[shrinking < 0.6 * right]]
     together = np.concatenate(edges)
-    return gauss_legendre_panels(np.unique(together[np.abs(together) <= REACH]), _NODES)
+    return gauss_legendre_panels(np.unique(together[np.abs(together) <= REACH]), steps.nodes)
 
 
 @dataclass(frozen=True)
@@ -63,7 +84,16 @@ class Exact:
     @cached_property
     def nodes(self) -> Preimages:
         """Quadrature nodes on the monotone pieces, with their preimages."""
-        z, weights = geometric_panels(self.line.breaks)
+        return self._nodes(ACCURATE)
+
+    @cached_property
+    def _few_nodes(self) -> Preimages:
+        return self._nodes(ROUGH)
+
+    def _nodes(self, steps: Steps) -> Preimages:
+        z, weights = geometric_panels(self.line.breaks, steps)
+        if self.line.is_even_or_odd:  # z < 0 adds the same as z > 0
+            z, weights = z[z > 0], 2 * weights[z > 0]
         on_atom = np.zeros(len(z), dtype=bool)
         for piece in self.line.flat:
             on_atom |= (z > piece.low) & (z < piece.high)
@@ -94,19 +124,26 @@ class Exact:
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2); Psi contains E log|g'|."""
-        V, nodes = 1 - q, self.nodes
+        return self._summed(q, self.nodes, ACCURATE)
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q from few nodes."""
+        return np.array([self._summed(float(x), self._few_nodes, ROUGH)[0] for x in q])
+
+    def _summed(self, q: float, nodes: Preimages, steps: Steps) -> tuple[float, float]:
+        V = 1 - q
         ratio = nodes.log_ratio - nodes.distance**2 / (2 * V) - nodes.distance * nodes.z[:, None]
         rate = nodes.distance * np.sqrt(q / V)
         seen = ratio + np.abs(rate) * _XI > _NEGLIGIBLE
         steepest = np.where(seen, np.abs(nodes.distance), 0.0).max(axis=1, initial=0.0)
         # poles at distance b = pi sqrt(V/q)/|z_j - z| from the real axis: error exp(-2 pi b/step) times the weight of z
-        scale = 2 * np.pi**2 / np.maximum(_ACCURACY + np.log(nodes.weights), 8.0)
-        step = np.minimum(_STEP, scale * np.sqrt(V / q) / np.maximum(steepest, 1e-300))
-        level = np.ceil(2 * np.log2(_STEP / step) - 1e-9).astype(int)
+        scale = 2 * np.pi**2 / np.maximum(steps.accuracy + np.log(nodes.weights), 8.0)
+        step = np.minimum(steps.xi, scale * np.sqrt(V / q) / np.maximum(steepest, 1e-300))
+        level = np.ceil(steps.levels * np.log2(steps.xi / step) - 1e-9).astype(int)
         information = psi = 0.0
         for number in np.unique(level):
             rows = np.flatnonzero(level == number)
-            fine = _STEP / 2.0 ** (number / 2)
+            fine = steps.xi / 2.0 ** (number / steps.levels)
             xi = fine * np.arange(-int(_XI / fine), int(_XI / fine) + 1)
             density = fine * normal_density(xi)
             columns = np.flatnonzero(seen[rows].any(axis=0))

@@ -16,11 +16,12 @@ from giantstep.types import DeviceArray, Floats
 _CUT = 9.0
 _OFFSETS = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 _NODES = 20
+_FEW_CUT, _FEW_OFFSETS, _FEW_NODES = 5.5, np.array([0.0, 1.0, 2.2, 4.0, 6.5]), 4
 _TINY = 1e-290
 
 
 def interval_probabilities(
-    intervals: Sequence[Interval], values: Sequence[float], omega: Floats, V: float
+    intervals: Sequence[Interval], values: Sequence[float], omega: Floats, V: float | Floats
 ) -> tuple[Floats, Floats]:
     """Return P(z in the intervals of each value | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
     s = np.sqrt(V)
@@ -43,6 +44,17 @@ def label_panels(intervals: Sequence[Interval], q: float, extra: Sequence[float]
     edges = np.unique(np.concatenate([plain, around[np.abs(around) < cut], np.asarray(extra, dtype=float)]))
     omega, weights = gauss_legendre_panels(edges, _NODES)
     return omega, weights * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
+
+
+def _few_nodes(intervals: Sequence[Interval], q: Floats) -> tuple[Floats, Floats]:
+    """Return nodes omega and weights of N(0, q) for every q, (Q, N)."""
+    s, root = np.sqrt(1 - q)[:, None], np.sqrt(q)[:, None]
+    ends = sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)})
+    around = [end + s * np.concatenate([-_FEW_OFFSETS[1:], _FEW_OFFSETS]) for end in ends]
+    plain = root * np.linspace(-_FEW_CUT, _FEW_CUT, 9)
+    edges = np.clip(np.concatenate([plain, *around], axis=1), -_FEW_CUT * root, _FEW_CUT * root)
+    omega, weights = gauss_legendre_panels(np.sort(edges, axis=1), _FEW_NODES)
+    return omega, weights * normal_density(omega / root) / root
 
 
 def noisy_labels(P: DeviceArray, slope: DeviceArray, flip: float) -> tuple[DeviceArray, DeviceArray]:
@@ -72,7 +84,7 @@ class Labels:
                 kept.append(value)
         return tuple(kept)
 
-    def law(self, omega: Floats, V: float) -> tuple[Floats, Floats]:
+    def law(self, omega: Floats, V: float | Floats) -> tuple[Floats, Floats]:
         """Return Z_l(omega) and dZ_l/domega, (K, N) each."""
         return noisy_labels(*interval_probabilities(self.intervals, self.values, omega, V), self.flip)
 
@@ -82,6 +94,12 @@ class Labels:
         Z, slope = self.law(omega, 1 - q)
         Z = np.maximum(Z, _TINY)
         return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q from few nodes, all q at once."""
+        omega, weights = _few_nodes(self.intervals, q)
+        Z, slope = self.law(omega.ravel(), np.repeat(1 - q, omega.shape[1]))
+        return np.asarray((slope**2 / np.maximum(Z, _TINY)).sum(axis=0).reshape(omega.shape) * weights).sum(axis=1)
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho = E (E[z^2 - 1|y])^2, bayes_multi_index (12)."""
@@ -110,13 +128,15 @@ class Labels:
         return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
 
     def _decision_boundaries(self, q: float) -> list[float]:
-        """Return the omega at which another label becomes the likeliest."""
-        omega, _ = label_panels(self.intervals, q)
+        """Return the omega at which another label becomes the likeliest, to 1e-7: errors are quadratic in theirs."""
+        omega = _few_nodes(self.intervals, np.array([q]))[0][0]
         best = self.law(omega, 1 - q)[0].argmax(axis=0)
         turns = np.flatnonzero(best[1:] != best[:-1])
         left, right, first = omega[turns], omega[turns + 1], best[turns]
-        for _ in range(50):
-            middle = 0.5 * (left + right)
-            same = self.law(middle, 1 - q)[0].argmax(axis=0) == first
-            left, right = np.where(same, middle, left), np.where(same, right, middle)
+        for _ in range(4):
+            inside = left[:, None] + (right - left)[:, None] * np.linspace(0, 1, 65)
+            likeliest = self.law(inside.ravel(), 1 - q)[0].argmax(axis=0).reshape(inside.shape)
+            last = np.maximum((likeliest != first[:, None]).argmax(axis=1), 1)
+            row = np.arange(len(turns))
+            left, right = inside[row, last - 1], inside[row, last]
         return (0.5 * (left + right)).tolist()

@@ -59,6 +59,14 @@ class Line:
         return (self(z - 2 * step) - 8 * self(z - step) + 8 * self(z + step) - self(z + 2 * step)) / (12 * step)
 
     @cached_property
+    def is_even_or_odd(self) -> bool:
+        """Whether g(-z) = g(z) or g(-z) = -g(z): what z < 0 adds to any information is what z > 0 adds."""
+        z = np.linspace(0.0137, _BEYOND, 211)
+        with np.errstate(all="ignore"):
+            right, left = self(z), self(-z)
+        return bool(np.array_equal(left, right) or np.array_equal(left, -right))
+
+    @cached_property
     def flat(self) -> tuple[Interval, ...]:
         """The pieces between kinks on which it is constant, from -inf to inf; neighbours of one value are joined."""
         inner = [kink for kink in self.kinks if abs(kink) < _BEYOND]

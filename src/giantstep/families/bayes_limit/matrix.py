@@ -32,6 +32,8 @@ class FixedPoint(NamedTuple):
     phi: float
     residual: float
     stable: bool
+    inverse: Floats
+    """(1 - Jacobian of a step)^-1 in the entries of M."""
 
 
 class SeveralDirections:
@@ -64,9 +66,8 @@ class SeveralDirections:
         """Return the branches: message passing in the directions learnt at this alpha, and down from knowledge."""
         r = self.reading.rank
         learnt = [stage.rows for stage in self.stages if stage.alpha < alpha]
-        zero = self._at_zero(alpha)
         if not learnt:
-            low = zero
+            low = self._at_zero(alpha)
         else:
             rows = np.concatenate(learnt)
             low = self._follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
@@ -78,17 +79,21 @@ class SeveralDirections:
 
     def _at_zero(self, alpha: float) -> FixedPoint:
         r = self.reading.rank
-        return FixedPoint(np.zeros((r, r)), alpha * self.channel.information(np.zeros((r, r)))[1], 0.0, True)
+        return FixedPoint(np.zeros((r, r)), alpha * self.channel.information(np.zeros((r, r)))[1], 0.0, True, np.eye(0))
 
     def _follow(self, M: Floats, alpha: float, rows: Floats, known: FixedPoint | None = None) -> FixedPoint:
         """Iterate coarsely until near a fixed point, jump to it, leave it again where it is unstable, then refine."""
         project = rows.T @ rows
-        coarse, fine = (self._map(alpha, project, fineness) for fineness in (COARSE, FINE))
-        jacobian = np.zeros((0, 0))
+        coarse = self._map(alpha, project, COARSE)
+        jacobian, inverse = np.zeros((0, 0)), np.eye(0)
         stable = False
         for _ in range(_ROUNDS):
             M = _iterate(coarse, M)
-            M, jacobian = _newton(coarse, M, rows)
+            if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
+                nearby, _ = _broyden(coarse, M, known.inverse, rows, 3)
+                if np.abs(nearby - known.M).max() < 1e-3:
+                    return known
+            M, jacobian, inverse = _newton(coarse, M, rows)
             if known is not None and np.abs(M - known.M).max() < 1e-3:
                 return known
             sizes, vectors = np.linalg.eig(jacobian)
@@ -97,19 +102,21 @@ class SeveralDirections:
                 break
             push = _matrix(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
             M = _inside(M + 1e-2 * push * (1 if np.trace(push) >= 0 else -1), project)
-        inverse = np.linalg.inv(np.eye(len(jacobian)) - jacobian)
-        residual = math.inf
-        for _ in range(6):
-            new = fine(M)
-            gap = _vector(new - M, rows)
-            residual = float(np.abs(gap).max())
-            M = _inside(M + _matrix(inverse @ gap, rows), project)
-            if residual < _SOLVED:
-                break
-        _, psi = self._step(M, alpha, FINE)
-        r = len(M)
-        phi = 0.5 * float(np.trace(M)) + 0.5 * float(np.linalg.slogdet(np.eye(r) - M)[1]) + alpha * psi
-        return FixedPoint(M, phi, residual, stable)
+        return self._refine(M, alpha, rows, inverse)._replace(stable=stable)
+
+    def _refine(self, M: Floats, alpha: float, rows: Floats, inverse: Floats) -> FixedPoint:
+        """Finish with accurate rules; phi is stationary, so that the M of the last step serves it."""
+        project, r, psi, at = rows.T @ rows, len(M), [0.0], [M]
+
+        def fine(M: Floats) -> Floats:
+            new, psi[0] = self._step(_inside(M), alpha, FINE)
+            at[0] = _inside(M)
+            return _inside(project @ new @ project)
+
+        M, residual = _broyden(fine, M, inverse, rows, 7, _SOLVED)
+        last = at[0]
+        phi = 0.5 * float(np.trace(last)) + 0.5 * float(np.linalg.slogdet(np.eye(r) - last)[1]) + alpha * psi[0]
+        return FixedPoint(M, phi, residual, True, inverse)
 
     def _map(self, alpha: float, project: Floats, fineness: Fineness) -> Callable[[Floats], Floats]:
         def step(M: Floats) -> Floats:
@@ -161,24 +168,49 @@ def _iterate(step: Callable[[Floats], Floats], M: Floats) -> Floats:
     return M
 
 
-def _newton(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[Floats, Floats]:
-    """Return the fixed point near M and the Jacobian of the step there."""
-    project = rows.T @ rows
-    for _ in range(12):
-        base = step(M)
-        columns = []
+def _newton(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the fixed point near M, the Jacobian J of the step there, and (1 - J)^-1."""
+    jacobian = inverse = np.zeros((0, 0))
+    for _ in range(4):
+        base, columns = step(M), []
         size = len(rows) * (len(rows) + 1) // 2
         for entry in np.eye(size):
             h = 1e-5 if _inside_bounds(M, 1e-5 * _matrix(entry, rows)) else -1e-5
             columns.append(_vector(step(M + h * _matrix(entry, rows)) - base, rows) / h)
         jacobian = np.stack(columns, axis=1)
-        gap = _vector(base - M, rows)
-        if np.abs(gap).max() < _SETTLED:
-            return M, jacobian
-        move = np.asarray(np.linalg.solve(np.eye(size) - jacobian, gap), dtype=np.float64)
-        scale = min(1.0, 0.2 / max(float(np.abs(move).max()), 1e-300))
-        M = _inside(M + _matrix(scale * move, rows), project)
-    return M, jacobian
+        inverse = np.asarray(np.linalg.inv(np.eye(size) - jacobian), dtype=np.float64)
+        start = M
+        M, residual = _broyden(step, M, inverse, rows, 8, _SETTLED)
+        doubtful = abs(float(np.abs(np.linalg.eigvals(jacobian)).max()) - 1) < 0.05 and np.abs(M - start).max() > 1e-4
+        if residual < _SETTLED and not doubtful:
+            break
+    return M, jacobian, inverse
+
+
+def _broyden(
+    step: Callable[[Floats], Floats], M: Floats, inverse: Floats, rows: Floats, most: int, tolerance: float = 0.0
+) -> tuple[Floats, float]:
+    """Return M after at most so many quasi-Newton steps, the matrix (1 - J)^-1 learning on the way, and the last gap.
+
+    Stops after the step that leaves a gap below the tolerance, which it still takes.
+    """
+    project, residual = rows.T @ rows, math.inf
+    old_gap, old_move = np.zeros(len(inverse)), np.zeros(len(inverse))
+    for _ in range(most):
+        gap = _vector(step(M) - M, rows)
+        residual = float(np.abs(gap).max())
+        if old_move.any():
+            response = inverse @ (old_gap - gap)  # the inverse maps the fall of the gap to the move
+            scale = float(old_move @ response)
+            if abs(scale) > 1e-3 * float(old_move @ old_move):
+                inverse = inverse + np.outer((old_move - response) / scale, old_move @ inverse)
+        move = inverse @ gap
+        move *= min(1.0, 0.2 / max(float(np.abs(move).max()), 1e-300))
+        new = _inside(M + _matrix(move, rows), project)
+        old_gap, old_move, M = gap, _vector(new - M, rows), new
+        if residual < tolerance:
+            break
+    return M, residual
 
 
 def _inside_bounds(M: Floats, change: Floats) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +13,23 @@ from giantstep.families.bayes_limit.line import REACH, Line
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Floats, Indices
 
-_NODES = 12
 _Y_STEP, _Y_BLOCK, _Y_REACH = 0.4, 48, 8.0
 _OMEGA_BLOCK = 8.0
 """Width of a block of omega, in units of sqrt(1 - q)."""
 _VISIBLE = 7.6
 """Standard deviations of z whose images y are integrated over."""
 _TINY = 1e-290
+
+
+class Steps(NamedTuple):
+    """How fine the rules are: the step of omega over sqrt(min(q, 1 - q)), nodes of a panel of z, every how many y."""
+
+    omega: float = 0.12
+    nodes: int = 12
+    stride: int = 1
+
+
+ACCURATE, ROUGH = Steps(), Steps(0.35, 6, 2)
 
 
 def y_step(noise: float, jump: float) -> float:
@@ -55,7 +66,7 @@ class Noisy:
         around = np.maximum(slope, np.maximum(np.roll(slope, 1), np.roll(slope, -1)))
         return z, np.where(np.isfinite(around), around, 0.0)
 
-    def z_rule(self, V: float) -> tuple[Floats, Floats]:
+    def z_rule(self, V: float, nodes: int = ACCURATE.nodes) -> tuple[Floats, Floats]:
         """Return nodes and weights dz: panels of at most min(1, 2.5 sqrt(V), 3 sqrt(noise)/|g'|), broken at kinks."""
         z, slope = self._steepness
         width = np.minimum(min(1.0, 2.5 * np.sqrt(V)), 3 * np.sqrt(self.noise) / np.maximum(slope, 1e-12))
@@ -68,7 +79,7 @@ class Noisy:
         ]
         for piece, low, high in zip(edges, stops, stops[1:]):
             piece[0], piece[-1] = low, high
-        return gauss_legendre_panels(np.unique(np.concatenate(edges)), _NODES)
+        return gauss_legendre_panels(np.unique(np.concatenate(edges)), nodes)
 
     @cached_property
     def y_nodes(self) -> Floats:
@@ -85,11 +96,26 @@ class Noisy:
         return normal_density((y[:, None] - g) / s) / s
 
     def information(self, q: float) -> tuple[float, float]:
-        """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
-        V, step = 1 - q, 0.12 * np.sqrt(min(q, 1 - q))
-        count, s = int(np.ceil(REACH * np.sqrt(q) / step)), np.sqrt(V)
-        omega = step * np.arange(-count, count + 1)
-        z, weights = self.z_rule(V)
+        """Return I(q) and Psi(q), bayes_multi_index (2)."""
+        return self._integrate(q, ACCURATE)
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q from rough rules."""
+        return np.array([self._integrate(float(x), ROUGH)[0] for x in q])
+
+    def _omega_rule(self, q: float, step: float) -> tuple[Floats, Floats]:
+        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same."""
+        count = int(np.ceil(REACH * np.sqrt(q) / step))
+        omega = step * np.arange(0 if self.line.is_even_or_odd else -count, count + 1)
+        weights = step * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
+        return omega, np.where(omega > 0, 2.0, 1.0) * weights if self.line.is_even_or_odd else weights
+
+    def _integrate(self, q: float, steps: Steps) -> tuple[float, float]:
+        """Return I and Psi, block by block in omega and y."""
+        V, step = 1 - q, steps.omega * float(np.sqrt(min(q, 1 - q)))
+        s = np.sqrt(V)
+        omega, density = self._omega_rule(q, step)
+        z, weights = self.z_rule(V, steps.nodes)
         g = self.line(z)
         size = max(64, int(_OMEGA_BLOCK * s / step))
         information = psi = 0.0
@@ -100,21 +126,23 @@ class Noisy:
                 continue
             away = (z[low:high] - own[:, None]) / s
             K = normal_density(away) * (weights[low:high] / s)
-            density = step * normal_density(own / np.sqrt(q)) / np.sqrt(q)
-            for L, near, dy in self._likelihoods(g[low:high]):
-                Z = np.maximum(K[:, near] @ L, _TINY)
-                score = ((away * K)[:, near] @ L) / (s * Z)
-                measure = dy * density[:, None] * Z
-                information += float((measure * score**2).sum())
-                psi += float((measure * np.log(Z)).sum())
+            sloped = away * K
+            for L, near, dy in self._likelihoods(g[low:high], steps.stride):
+                whole = len(near) == high - low
+                Z = np.maximum((K if whole else K[:, near]) @ L, _TINY)
+                score = ((sloped if whole else sloped[:, near]) @ L) / Z
+                measure = Z * (dy * density[start : start + size, None])
+                information += float(np.einsum("oy,oy,oy->", measure, score, score)) / V
+                psi += float(np.vdot(measure, np.log(Z)))
         return information, psi
 
-    def _likelihoods(self, g: Floats) -> Iterator[tuple[Floats, Indices, float]]:
+    def _likelihoods(self, g: Floats, stride: int = 1) -> Iterator[tuple[Floats, Indices, float]]:
         """Yield (L, near, dy) block by block in y: L (z, y) at the z whose g is near enough to be seen."""
         margin, step = 8.6 * np.sqrt(self.noise), y_step(self.noise, self.jump)
-        first, last = np.searchsorted(self.y_nodes, [g.min() - margin, g.max() + margin])
+        nodes, step = self.y_nodes[::stride], stride * step
+        first, last = np.searchsorted(nodes, [g.min() - margin, g.max() + margin])
         for start in range(first, last, _Y_BLOCK):
-            y = self.y_nodes[start : min(start + _Y_BLOCK, last)]
+            y = nodes[start : min(start + _Y_BLOCK, last)]
             near: Indices = np.flatnonzero((g > y[0] - margin) & (g < y[-1] + margin))
             if len(near):
                 yield self.likelihood(y, g[near]).T, near, step

@@ -34,13 +34,15 @@ _CERTAIN = 1e-12
 
 
 class Fineness(NamedTuple):
-    """Steps of the rules in omega and z, relative to the accurate ones."""
+    """Steps of the rules in omega, z and y, relative to the accurate ones."""
 
     omega: float = 1.0
     z: float = 1.0
+    y: int = 1
 
 
-FINE, COARSE = Fineness(), Fineness(2.0, 1.6)
+FINE, COARSE = Fineness(), Fineness(2.0, 1.6, 2)
+_MOST_TABLES = 4
 
 
 class PairChannel(Protocol):
@@ -194,9 +196,10 @@ class PairNoisy:
         nodes: Floats = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, self._dy)
         return nodes
 
-    def _table(self, basis: Floats, step: float) -> tuple[Floats, ...]:
+    def _table(self, basis: Floats, step: float, stride: int = 1) -> tuple[Floats, ...]:
         """Return z1, its weights, z2 (rows, N2), their weights, and the likelihood (N1, N2, Y)."""
-        key = (step, *np.round(basis, 12).ravel())
+        step = float(f"{step:.2g}")
+        key = (step, stride, *np.round(basis, 12).ravel())
         if key not in self._tables:
             planes = rotated_planes(self.reading.planes, basis)
             z1, w1 = line_rule(breaks_along_first(planes), step)
@@ -204,9 +207,9 @@ class PairNoisy:
             points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
             g = np.asarray(self.reading.inner(points @ basis), dtype=float)
             s = np.sqrt(self.noise)
-            likelihood = normal_density((self.y - g[..., None]) / s) / s
-            if len(self._tables) >= 3:
-                self._tables.clear()
+            likelihood = normal_density((self.y[::stride] - g[..., None]) / s) / s
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.pop(next(iter(self._tables)))
             self._tables[key] = z1, w1, z2, w2, likelihood
         return self._tables[key]
 
@@ -215,7 +218,7 @@ class PairNoisy:
         m, basis = eigenbasis(M)
         V = 1 - m
         step = fineness.z * min(self._step, 0.6 * float(np.sqrt(V.min())))
-        z1, w1, z2, w2, likelihood = self._table(basis, float(f"{step:.2g}"))
+        z1, w1, z2, w2, likelihood = self._table(basis, step, fineness.y)
         rules = [omega_rule(float(x), 0.45 * fineness.omega, 0.1) for x in m]
         alone = self._halve(rules, basis)
         (o1, d1), (o2, d2) = rules
@@ -225,7 +228,8 @@ class PairNoisy:
         flat = plain.reshape(len(z1), -1)
         Z = np.maximum(K1 @ flat, _TINY)
         scores = [S1 @ flat, K1 @ sloped.reshape(len(z1), -1)]
-        measure = (d1[:, None, None] * d2[:, None] * self._dy * np.ones(len(self.y))).reshape(Z.shape)
+        dy = fineness.y * self._dy
+        measure = (d1[:, None, None] * d2[:, None] * dy * np.ones(likelihood.shape[-1])).reshape(Z.shape)
         weighted = measure / Z
         I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
         if alone:

@@ -52,6 +52,10 @@ class Parity:
         entropy = -(1 - low) * np.log1p(-low) - low * np.log(np.maximum(low, 1e-300))
         return float((joint * slopes).sum()), -float((joint * entropy).sum())
 
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q."""
+        return np.array([self.information(float(x))[0] for x in q])
+
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho: two signs have rho = (2/pi)^2 (1 - 2 f)^2, more have none."""
         first = 2 / math.pi * (1 - 2 * self.flip) ** 2 if self.directions == 1 else 0.0
@@ -151,6 +155,10 @@ class Product:
             information += 0.5 * float((weights * (first**2 + second**2) / Z).sum())
             psi += float((weights * Z * np.log(Z)).sum())
         return information, psi - math.log(abs(self.scale))
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q."""
+        return np.array([self.information(float(x))[0] for x in q])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""

@@ -13,7 +13,7 @@ from giantstep.families.bayes_limit.curve import Curve, ScalarChannel
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.labels import Labels
 from giantstep.families.bayes_limit.noisy import Noisy
-from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy, PairProduct
+from giantstep.families.bayes_limit.pairs import COARSE, PairChannel, PairLabels, PairNoisy, PairProduct
 from giantstep.families.bayes_limit.parity import Parity, Product
 from giantstep.families.bayes_limit.reading import Reading, read_target
 from giantstep.families.bayes_limit.stages import find_stages
@@ -168,6 +168,10 @@ class Diagonal:
         """Return I(q) of one direction and Psi(q)."""
         information, psi = self.channel.information(q * np.eye(2))
         return 0.5 * float(np.trace(information)), psi
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q from coarse rules."""
+        return np.array([0.5 * float(np.trace(self.channel.information(x * np.eye(2), COARSE)[0])) for x in q])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho."""
