@@ -18,7 +18,7 @@ from giantstep.gaussian.target import Plane, Target, as_target
 from giantstep.jsondata import json_number
 from giantstep.learnability.level_sets import generative_exponent
 from giantstep.learnability.prepared import HIGHEST, PROBE, Prepared, Sampled, coefficients
-from giantstep.learnability.proportional import proportional_thresholds
+from giantstep.learnability.proportional import proportional_thresholds, stages_text
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
 
@@ -180,11 +180,7 @@ class Exponents:
             f"generative exponent    {self.generative:g}",
             f"  repetition, stages   {_stages_text(self.generative_staircase)}",
             f"  repetition, samples  {self.repetition}" + (" (hard)" if self.generative_leap > 2 else ""),
-            *(
-                ["  message passing      order d; n/d of every stage: .thresholds()"]
-                if self.generative_leap <= 2
-                else []
-            ),
+            *([f"  message passing      {stages_text(self.target)}"] if self.generative_leap <= 2 else []),
         ]
         flags = [
             f"{direction_text(row)} {' and '.join(flag)}"

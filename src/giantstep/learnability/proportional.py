@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from giantstep.errors import InputError
+from giantstep.gaussian.subspaces import direction_text, tidy_signs
 from giantstep.gaussian.target import Target
 
 if TYPE_CHECKING:
@@ -21,3 +24,30 @@ def proportional_thresholds(target: Target, noise: float, flip: float) -> xarray
 
     scenario = family_class("bayes-limit")(target=target, noise=noise, flip=flip, samples_per_dim=1.0)
     return predict(scenario, what="thresholds")
+
+
+def stages_text(target: Target) -> str:
+    """Return n/d above which message passing learns each direction without noise, in words; at once where it is known.
+
+    >>> stages_text(Target("abs(z)")), stages_text(Target("sign(z1)+sign(z2)"))
+    ('z above n = 0.5 d', '0.707 z1 + 0.707 z2 at any n/d; 0.707 z1 - 0.707 z2 above n = 2.05238 d')
+    """
+    from giantstep.families import family_class
+
+    if target.directions > 2:
+        return "order d; n/d of every stage: .thresholds()"
+    try:
+        scenario = family_class("bayes-limit")(target=target, samples_per_dim=1.0)
+        alphas, rows = scenario.direction_thresholds()
+    except InputError:
+        return "order d; n/d of every stage at some noise: .thresholds(noise=...)"
+    texts = [f"{direction_text(row)} {_above(alpha)}" for alpha, row in zip(alphas.tolist(), tidy_signs(rows))]
+    return "; ".join(texts)
+
+
+def _above(alpha: float) -> str:
+    if math.isnan(alpha):
+        return "at an unknown n/d"
+    if math.isinf(alpha):
+        return "never with samples of order d"
+    return f"above n = {alpha:.6g} d" if alpha > 0 else "at any n/d"

@@ -12,7 +12,7 @@ from giantstep.gaussian.functions import Function
 from giantstep.gaussian.subspaces import direction_text
 from giantstep.gaussian.target import Target
 from giantstep.jsondata import json_number
-from giantstep.learnability.proportional import proportional_thresholds
+from giantstep.learnability.proportional import proportional_thresholds, stages_text
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
@@ -90,6 +90,8 @@ class Verdict:
             lines.append(f"  order {stage.order}: {stage.text} in {stage.samples} samples{note}")
         if len(self.hidden):
             lines.append("  never: " + ", ".join(map(direction_text, self.hidden)))
+        if self.exponent == 1:
+            lines.append(f"  message passing, the best known fast algorithm: {stages_text(self.target)}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

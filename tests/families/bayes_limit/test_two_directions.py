@@ -212,4 +212,6 @@ def test_a_sum_across_the_axes_is_seen_and_what_follows_is_not_known():
 def test_exponents_and_verdicts_name_the_thresholds():
     assert float(gs.exponents("h2(z)").thresholds(noise=0.5).alpha_direction[0]) == pytest.approx(0.57798706, abs=5e-9)
     assert float(gs.learnable("abs(z)", "relu").thresholds().alpha_amp) == pytest.approx(1.12847141, abs=5e-9)
-    assert "thresholds()" in str(gs.exponents("abs(z)"))
+    assert "z above n = 0.5 d" in str(gs.exponents("abs(z)"))
+    assert "z above n = 0.5 d" in str(gs.learnable("abs(z)", "relu"))
+    assert "thresholds(noise=...)" in str(gs.exponents("z1 + h2(z2)"))

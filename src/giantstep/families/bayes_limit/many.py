@@ -18,7 +18,7 @@ from giantstep.families.bayes_limit.noisy import y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
 from giantstep.families.bayes_limit.problem import Solution, Thresholds
 from giantstep.families.bayes_limit.reading import Reading
-from giantstep.families.bayes_limit.stages import Stage, UnknownStage, find_stages
+from giantstep.families.bayes_limit.stages import Stage, UnknownStage, find_stages, in_order
 from giantstep.gaussian.grids import broken_rule, hermite_rule
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.types import Array, Floats
@@ -158,6 +158,10 @@ class ManyDirections:
         """The directions in the order in which they are learnt."""
         return find_stages(self.channel, self.reading.rank)
 
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where each direction is learnt, and the directions."""
+        return in_order(self.stages)
+
     def thresholds(self) -> Thresholds:
         """Return where each direction is learnt."""
         return stage_thresholds(self.stages)
@@ -165,7 +169,6 @@ class ManyDirections:
 
 def stage_thresholds(stages: list[Stage]) -> Thresholds:
     """Return the thresholds of stages; first-order transitions are not looked for."""
-    alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in stages])
-    rows = np.concatenate([stage.rows for stage in stages])
+    alphas, rows = in_order(stages)
     weak, unknown = float(stages[0].alpha), math.nan
     return Thresholds(weak, unknown, unknown, unknown, math.inf, unknown, unknown, unknown, alphas, rows, "")

@@ -14,7 +14,7 @@ from giantstep.families.bayes_limit.many import stage_thresholds
 from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness, PairChannel
 from giantstep.families.bayes_limit.problem import Solution, Thresholds
 from giantstep.families.bayes_limit.reading import Reading
-from giantstep.families.bayes_limit.stages import Stage, find_stages
+from giantstep.families.bayes_limit.stages import Stage, find_stages, in_order
 from giantstep.types import Floats
 
 _SEED = np.array([2e-3, 1.6e-3])
@@ -123,6 +123,10 @@ class SeveralDirections:
             return _inside(project @ self._step(_inside(M), alpha, fineness)[0] @ project)
 
         return step
+
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where each direction is learnt, and the directions."""
+        return in_order(self.stages)
 
     def thresholds(self) -> Thresholds:
         """Return where each direction is learnt; first-order transitions are not looked for here."""

@@ -66,6 +66,9 @@ class Problem(Protocol):
     def thresholds(self) -> Thresholds:
         """Return the thresholds."""
 
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where message passing learns each direction (r,), and the directions as orthonormal rows."""
+
     @property
     def curve(self) -> Curve | None:
         """The curve alpha(q) where one overlap describes all fixed points."""
@@ -102,11 +105,15 @@ class OneOverlap:
             return self.pair.errors(M)
         return self.channel.errors(float(np.trace(M)) / self.reading.rank)
 
+    def first_learnt(self) -> tuple[Floats, Floats]:
+        """Return where q leaves zero, for every direction."""
+        r = self.reading.rank
+        return np.full(r, self.curve.weak), np.eye(r)
+
     def thresholds(self) -> Thresholds:
         """Return the thresholds read off the curve."""
-        curve, r = self.curve, self.reading.rank
-        weak, full = curve.weak, curve.full
-        known = np.full(r, weak), np.eye(r)
+        curve = self.curve
+        weak, full, known = curve.weak, curve.full, self.first_learnt()
         if math.isfinite(full):
             alpha, q = curve.spinodal
             jumps = math.isinf(alpha) or alpha > full * (1 + 1e-7)

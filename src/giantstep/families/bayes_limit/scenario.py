@@ -13,7 +13,7 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import MultiIndex, Number, Scenario, field
-from giantstep.types import Points
+from giantstep.types import Floats, Points
 
 BRANCHES = ("uninformed", "informed", "bayes")
 """What message passing reaches without knowledge, what it keeps from full knowledge, and the best possible."""
@@ -184,6 +184,21 @@ class BayesLimit(Scenario):
     def example(cls) -> BayesLimit:
         """Return a small valid scenario."""
         return cls(target="tanh(z)", noise=0.1, samples_per_dim=1.0)
+
+    def direction_thresholds(self) -> tuple[Floats, Floats]:
+        """Return n/d above which message passing learns each direction, and the directions as orthonormal rows.
+
+        0 where samples of order d always show it, infinite where they never do.
+
+        >>> alpha, rows = BayesLimit(target="z1 + h2(z2)", noise=0.25, samples_per_dim=1.0).direction_thresholds()
+        >>> alpha.round(6).tolist(), rows.tolist()
+        ([0.0, 0.644912], [[1.0, 0.0], [0.0, 1.0]])
+        """
+        from giantstep.families.bayes_limit.problem import problem_of
+
+        problem = problem_of(self.target, float(self.noise), float(self.flip))
+        alpha, rows = problem.first_learnt()
+        return alpha, rows @ problem.reading.basis
 
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the own dimensions."""

@@ -55,6 +55,12 @@ def find_stages(channel: Sliced, rank: int) -> list[Stage]:
     return _continue(channel, rank, [Stage(1 / rate, rows)])
 
 
+def in_order(stages: list[Stage]) -> tuple[Floats, Floats]:
+    """Return alpha of every direction (r,), and the directions as rows."""
+    alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in stages])
+    return alphas, np.concatenate([stage.rows for stage in stages])
+
+
 def _moments_at_zero(slab: Slab) -> tuple[Floats, Floats]:
     """Return E[m1 m1^T] and the matrix of dM -> E[G dM G], bayes_multi_index (12)."""
     density = slab.weights * normal_density(slab.z)
