@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from giantstep.errors import InputError
 from giantstep.gaussian.subspaces import direction_text, tidy_signs
@@ -37,7 +37,7 @@ def stages_text(target: Target) -> str:
     if target.directions > 2:
         return "order d; n/d of every stage: .thresholds()"
     try:
-        scenario = family_class("bayes-limit")(target=target, samples_per_dim=1.0)
+        scenario: Any = family_class("bayes-limit")(target=target, samples_per_dim=1.0)
         alphas, rows = scenario.direction_thresholds()
     except InputError:
         return "order d; n/d of every stage at some noise: .thresholds(noise=...)"

@@ -17,7 +17,7 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from giantstep.types import Floats
+from giantstep.types import Floats, Indices
 
 ABSENT = 1e-7
 """E m1^2 and rho below this count as zero."""
@@ -323,7 +323,7 @@ class Curve:
         return (top.alpha, top.q) if top.alpha > self.weak else (self.weak, 0.0)
 
 
-def _slow_places(spline: CubicSpline) -> tuple[Floats, Floats, Floats]:
+def _slow_places(spline: CubicSpline) -> tuple[Floats, Floats, Indices]:
     """Return fine nodes, the slope there, and the indices of its local minima beyond q = 0.05."""
     fine = np.linspace(spline.x[0], spline.x[-1], 8 * len(spline.x))
     slope = spline(fine, 1)

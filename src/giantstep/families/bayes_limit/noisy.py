@@ -106,7 +106,7 @@ class Noisy:
     def _omega_rule(self, q: float, step: float) -> tuple[Floats, Floats]:
         """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same."""
         count = int(np.ceil(REACH * np.sqrt(q) / step))
-        omega = step * np.arange(0 if self.line.is_even_or_odd else -count, count + 1)
+        omega: Floats = step * np.arange(0.0 if self.line.is_even_or_odd else -count, count + 1)
         weights = step * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
         return omega, np.where(omega > 0, 2.0, 1.0) * weights if self.line.is_even_or_odd else weights
 
