@@ -81,6 +81,8 @@ def _product_rule(m: int, planes: Sequence[Plane], scale: float, fineness: float
     largest, multiple = _STEPS.get(m, (0.4, 1.0))
     step = min(largest, multiple * scale) / fineness
     reach = 9.0 if m < 3 else 7.6
+    if m == 3 and not any(_last_axis(plane) < m for plane in planes):
+        return _lattice_rule(step, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis in range(m):
         row, last, mass = _axis_rule(
@@ -90,6 +92,24 @@ def _product_rule(m: int, planes: Sequence[Plane], scale: float, fineness: float
             raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
     return nodes, weights / weights.sum()
+
+
+def _lattice_rule(step: float, reach: float) -> tuple[Floats, Floats]:
+    """Return the points of a body-centred cubic lattice in a ball, as good as the cubic one of this step.
+
+    What a lattice cannot tell from a constant are the waves of its dual lattice. The shortest of them are as short as
+    for the cubic lattice when the cubes are sqrt(2) steps wide, and there are then 0.71 times as many points.
+    """
+    half = step / np.sqrt(2)
+    count = int(reach / half)
+    nodes = []
+    for start in (count % 2, 1 - count % 2):  # all three coordinates even, or all odd, in units of half a cube
+        axis = half * np.arange(start - count, count + 1, 2)
+        grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+        nodes.append(grid[np.sum(grid**2, axis=1) <= reach**2])
+    points = np.concatenate(nodes)
+    weights = np.exp(-0.5 * np.sum(points**2, axis=1))
+    return points, weights / weights.sum()
 
 
 def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:

@@ -116,10 +116,10 @@ def _fluctuations(
     source = source + tangents.unseen(signal.dual)
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, signal.theta**2 * inverse_dim[:, None])
     if packed:
-        m, lift = features.packed, tangents.matrix / width
-        right = lift @ (m @ (squared * source)[:, :, None]) + equations.packing.pack(Q1, Q2)[:, :, None]
+        lift = tangents.matrix / width
+        right = lift @ features.sums(squared * source, features.packed)[:, :, None] + equations.packing.pack(Q1, Q2)[:, :, None]
         Q = solve_each(np.eye(lift.shape[1]) - lift @ packed_coupling(equations, squared), right)[:, :, 0]
-        res = source + ((Q * equations.packing.multiplicity)[:, None, :] @ m)[:, 0, :]
+        res = source + features.combine(Q * equations.packing.multiplicity)
         return res, *equations.packing.unpack(Q)
     Ker = tangents.kernel(features.mu1, features.mu2) / width
     bare = source + features.quadratic(Q1, Q2)

@@ -24,16 +24,17 @@ from functools import cached_property
 import numpy as np
 
 from giantstep.readout.bulk import Bulk, Response
-from giantstep.readout.features import Features, Packing, packing
+from giantstep.readout.features import PACKED_BLOCKS, Features, Packing, packing, real_product
 from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
 
-PACKED_BLOCKS = 8
 KERNEL_CHUNK = 8
 CHUNK_NODES = 1000
 """Nodes above which fewer points are solved together, and above which the kernel at the nodes is not formed."""
+SHARED_VALUES = 1_000_000
+"""Values at the nodes that points with one set of features have together in a chunk."""
 MAX_STEPS, PROBE_STEPS = 60, 15
 
 
@@ -82,8 +83,13 @@ class Equations(Stacked):
         return self.ratio[:, None] * self.features.weights / denominator
 
     def split_points(self, index: Integers, size: int) -> Iterator[Integers]:
-        """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes."""
-        size = max(1, size * CHUNK_NODES // max(self.features.weights.shape[1], CHUNK_NODES))
+        """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes.
+
+        Points that share one set of features do so in a matrix product, which wants more of them.
+        """
+        nodes = self.features.weights.shape[1]
+        if nodes > CHUNK_NODES:
+            size = max(1, size * CHUNK_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
         for first in range(0, len(index), size):
             yield index[first : first + size]
 
@@ -132,7 +138,13 @@ def variance_function(equations: Equations, response: Response) -> Array:
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     """Return K_ab = r E[m_a m_b c_b/(b+V)^2] in packed coordinates (B, K, K)."""
-    m = equations.features.packed
+    features = equations.features
+    m, products = features.packed, features.coupled
+    if products is not None:
+        coupling = np.empty((len(squared_weights), m.shape[1], m.shape[1]), squared_weights.dtype)
+        rows, columns = np.triu_indices(m.shape[1])
+        coupling[:, rows, columns] = coupling[:, columns, rows] = real_product(squared_weights, products.T)
+        return coupling * equations.packing.multiplicity
     return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * equations.packing.multiplicity
 
 
@@ -200,10 +212,9 @@ def _newton_increment(equations: Equations, response: Response, squared: Array, 
     if packed:
         # dV = mismatch + c m . y with y the packed change that the mismatch causes
         L = tangents.matrix / equations.width[:, None, None]
-        m = features.packed
-        source = m @ (squared * mismatch)[:, :, None]
+        source = features.sums(squared * mismatch, features.packed)[:, :, None]
         y = solve_each(np.eye(L.shape[1]) - L @ packed_coupling(equations, squared), L @ source)[:, :, 0]
-        increment: Array = mismatch + ((y * equations.packing.multiplicity)[:, None, :] @ m)[:, 0, :]
+        increment: Array = mismatch + features.combine(y * equations.packing.multiplicity)
         return increment
     Ker = tangents.kernel(features.mu1, features.mu2) / equations.width[:, None, None]
     matrix = np.eye(Ker.shape[1]) - Ker * squared[:, None, :]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.readout.bulk import Response
+from giantstep.readout.features import Features
 from giantstep.readout.first_order import Equations
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
@@ -52,18 +53,24 @@ def solve_signal(
     C = prior_factor(P, counted, R)
     source = (features.Jp * features.per_channel(psih)).sum(axis=1)
     scale = np.sqrt(R)[:, :, None]
-    functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
     means = np.repeat(np.sqrt(inverse_dim)[:, None], k, axis=1)
     penalty = np.concatenate([means, np.ones(source.shape)], axis=1)
     sources = np.concatenate([np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ source[:, :, None])[:, :, 0]], axis=1)
-    spurious = None
-    if features.stretch is not None and inverse_dim.any() and features.stretch.any():
-        spurious = np.zeros_like(functions)
-        spurious[:, :k] = features.stretch * scale * np.sqrt(inverse_dim / 2)[:, None, None]
-    solution, c0 = least_squares(weights, wanted, functions, penalty, sources, spurious)
+    stretched = features.stretch is not None and inverse_dim.any() and features.stretch.any()
+    if features.single and features.weights.shape[1] > MANY_NODES and not stretched:
+        mixing = np.zeros((count, *(penalty.shape[1],) * 2))
+        mixing[:, range(k), range(k)], mixing[:, k:, k:] = scale[:, :, 0], C
+        solution, c0 = _shared_least_squares(features, weights, wanted, mixing, penalty, sources)
+    else:
+        functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
+        spurious = None
+        if stretched:
+            spurious = np.zeros_like(functions)
+            spurious[:, :k] = features.stretch * scale * np.sqrt(inverse_dim / 2)[:, None, None]
+        solution, c0 = least_squares(weights, wanted, functions, penalty, sources, spurious)
     x = (C @ solution[:, k:, None])[:, :, 0]
     tau = features.over_channels(features.Jp * x[:, None, :])
-    dual = (features.T0 @ (weights * (wanted - c0))[:, :, None])[:, :, 0] + source
+    dual = features.sums(weights * (wanted - c0), features.T0) + source
     dual = dual - (counted @ x[:, :, None])[:, :, 0]
     return Signal(solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual)
 
@@ -112,7 +119,7 @@ def least_squares(
         solution[:, seen], c = inside
         return solution, c
     root = np.sqrt(weights)
-    count, columns, nodes = functions.shape
+    nodes = functions.shape[2]
     rows = np.swapaxes(functions * root[:, None, :], 1, 2)
     aim = root * wanted
     broken = ~np.isfinite(rows).all(axis=(1, 2))
@@ -121,19 +128,50 @@ def least_squares(
     if nodes > MANY_NODES:  # far more nodes than functions: only their span matters
         basis, rows = np.linalg.qr(rows)
         aim = (np.swapaxes(basis, 1, 2) @ aim[:, :, None])[:, :, 0]
-    kept = rows.shape[1]
-    design = np.zeros((count, kept + columns + (0 if spurious is None else nodes), columns))
+    unwanted = None if spurious is None else np.swapaxes(spurious * root[:, None, :], 1, 2)
+    solution, fitted = _penalised(rows, aim, penalty, source, unwanted)
+    solution[broken], fitted[broken] = np.nan, np.nan
+    c = fitted if basis is None else (basis @ fitted[:, :, None])[:, :, 0]
+    return solution, c / np.where(root > 0, root, 1.0)
+
+
+def _shared_least_squares(
+    features: Features, weights: Floats, wanted: Floats, mixing: Floats, penalty: Floats, source: Floats
+) -> tuple[Floats, Floats]:
+    """Do what `least_squares` does for the functions mixing^T (mu0, T0) of one set of features at very many nodes.
+
+    In the orthonormal basis of `Features.means` the Gram matrix of a point is as well conditioned as its weights are
+    even, so that its Cholesky factor stands for a QR decomposition at the nodes.
+    """
+    basis, triangle = features.means
+    size = len(basis)
+    gram = np.empty((len(weights), size, size))
+    for point, row in enumerate(weights):
+        gram[point] = (basis * row) @ basis.T
+    broken = ~np.isfinite(gram).all(axis=(1, 2))
+    gram[broken] = np.eye(size)
+    factor = np.linalg.cholesky(gram)
+    aim = solve_each(factor, ((weights * wanted) @ basis.T)[:, :, None])[:, :, 0]
+    solution, fitted = _penalised(np.swapaxes(factor, 1, 2) @ triangle @ mixing, aim, penalty, source)
+    solution[broken], fitted[broken] = np.nan, np.nan
+    return solution, solve_each(np.swapaxes(factor, 1, 2), fitted[:, :, None])[:, :, 0] @ basis
+
+
+def _penalised(
+    rows: Floats, aim: Floats, penalty: Floats, source: Floats, unwanted: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Minimise |rows x - aim|^2 + |penalty x - source|^2 + |unwanted x|^2 by SVD; return x and rows x."""
+    count, kept, columns = rows.shape
+    design = np.zeros((count, kept + columns + (0 if unwanted is None else unwanted.shape[1]), columns))
     design[:, :kept] = rows
     design[:, kept + np.arange(columns), np.arange(columns)] = penalty
     response = np.zeros(design.shape[:2])
     response[:, :kept], response[:, kept : kept + columns] = aim, source
-    if spurious is not None:
-        design[:, kept + columns :] = np.swapaxes(spurious * root[:, None, :], 1, 2)
+    if unwanted is not None:
+        design[:, kept + columns :] = unwanted
     U, singular, Vt = np.linalg.svd(design, full_matrices=False)
-    U[broken] = np.nan
     keep = singular > 1e-14 * singular[:, :1]
     coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ response[:, :, None])[:, :, 0], 0.0)
-    c = U[:, :kept] @ coordinates[:, :, None]
-    c = (c if basis is None else basis @ c)[:, :, 0] / np.where(root > 0, root, 1.0)
     scaled = coordinates / np.where(keep, singular, 1.0)
-    return (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], c
+    fitted = (U[:, :kept] @ coordinates[:, :, None])[:, :, 0]
+    return (np.swapaxes(Vt, 1, 2) @ scaled[:, :, None])[:, :, 0], fitted
