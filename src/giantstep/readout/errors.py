@@ -117,7 +117,8 @@ def _fluctuations(
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, signal.theta**2 * inverse_dim[:, None])
     if packed:
         lift = tangents.matrix / width
-        right = lift @ features.sums(squared * source, features.packed)[:, :, None] + equations.packing.pack(Q1, Q2)[:, :, None]
+        driven = features.sums(squared * source, features.packed)[:, :, None]
+        right = lift @ driven + equations.packing.pack(Q1, Q2)[:, :, None]
         Q = solve_each(np.eye(lift.shape[1]) - lift @ packed_coupling(equations, squared), right)[:, :, 0]
         res = source + features.combine(Q * equations.packing.multiplicity)
         return res, *equations.packing.unpack(Q)

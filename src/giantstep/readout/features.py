@@ -12,7 +12,6 @@ import numpy as np
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats, Integers
 
-
 PACKED_BLOCKS = 8
 """Classes up to which the packed functions are fewer than the nodes."""
 MOST_PRODUCTS = 20_000_000
