@@ -14,6 +14,8 @@ from giantstep.types import Array, Floats, Integers
 
 PACKED_BLOCKS = 8
 """Classes up to which the packed functions are fewer than the nodes."""
+MANY_NODES = 1000
+"""Nodes above which fewer points are solved together and sums are organised differently."""
 MOST_PRODUCTS = 20_000_000
 """Values of products of packed functions that are kept."""
 
@@ -91,8 +93,8 @@ class Features(Stacked):
 
     @property
     def single(self) -> bool:
-        """Whether one set with few classes serves all points: sums over its nodes are then matrix products."""
-        return len(self.weights) == 1 and len(self.pi) <= PACKED_BLOCKS
+        """Whether one set of few classes and many nodes serves all points: sums over its nodes are matrix products."""
+        return len(self.weights) == 1 and len(self.pi) <= PACKED_BLOCKS and self.weights.shape[1] > MANY_NODES
 
     @cached_property
     def coupled(self) -> Floats | None:
@@ -112,13 +114,13 @@ class Features(Stacked):
 
     def sums(self, weights: Array, functions: Floats) -> Array:
         """Return sum_n weights functions (B, F), for weights (B, N) and functions (1 or B, F, N)."""
-        if len(functions) == 1:
+        if self.single:
             return real_product(weights, functions[0].T)
         return (functions @ weights[:, :, None])[:, :, 0]
 
     def combine(self, coefficients: Array) -> Array:
         """Return the combination of the packed functions at the nodes, (B, K) to (B, N)."""
-        if len(self.weights) == 1:
+        if self.single:
             return real_product(coefficients, self.packed[0])
         return (coefficients[:, None, :] @ self.packed)[:, 0, :]
 

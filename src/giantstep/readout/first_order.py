@@ -24,15 +24,13 @@ from functools import cached_property
 import numpy as np
 
 from giantstep.readout.bulk import Bulk, Response
-from giantstep.readout.features import PACKED_BLOCKS, Features, Packing, packing, real_product
+from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing, real_product
 from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
 
 KERNEL_CHUNK = 8
-CHUNK_NODES = 1000
-"""Nodes above which fewer points are solved together, and above which the kernel at the nodes is not formed."""
 SHARED_VALUES = 1_000_000
 """Values at the nodes that points with one set of features have together in a chunk."""
 MAX_STEPS, PROBE_STEPS = 60, 15
@@ -72,7 +70,7 @@ class Equations(Stacked):
     def packed(self) -> bool:
         """Whether packed coordinates are the better choice: few blocks, or more nodes than a kernel can have."""
         few = len(self.features.pi) <= PACKED_BLOCKS
-        return few or self.bulk.packed_only or self.features.weights.shape[1] > CHUNK_NODES
+        return few or self.bulk.packed_only or self.features.weights.shape[1] > MANY_NODES
 
     def chunk(self, packed: bool) -> int:
         """Return how many points to solve together."""
@@ -88,8 +86,8 @@ class Equations(Stacked):
         Points that share one set of features do so in a matrix product, which wants more of them.
         """
         nodes = self.features.weights.shape[1]
-        if nodes > CHUNK_NODES:
-            size = max(1, size * CHUNK_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
+        if nodes > MANY_NODES:
+            size = max(1, size * MANY_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
         for first in range(0, len(index), size):
             yield index[first : first + size]
 

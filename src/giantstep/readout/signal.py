@@ -16,13 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.readout.bulk import Response
-from giantstep.readout.features import Features
+from giantstep.readout.features import MANY_NODES, Features
 from giantstep.readout.first_order import Equations
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
-
-MANY_NODES = 2000
-"""Nodes from which the functions at the nodes are orthonormalised before they meet their penalties."""
 
 
 @dataclass
@@ -57,7 +54,7 @@ def solve_signal(
     penalty = np.concatenate([means, np.ones(source.shape)], axis=1)
     sources = np.concatenate([np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ source[:, :, None])[:, :, 0]], axis=1)
     stretched = features.stretch is not None and inverse_dim.any() and features.stretch.any()
-    if features.single and features.weights.shape[1] > MANY_NODES and not stretched:
+    if features.single and not stretched:
         mixing = np.zeros((count, *(penalty.shape[1],) * 2))
         mixing[:, range(k), range(k)], mixing[:, k:, k:] = scale[:, :, 0], C
         solution, c0 = _shared_least_squares(features, weights, wanted, mixing, penalty, sources)
