@@ -70,7 +70,12 @@ class Page:
     def text(self, selector: str) -> str:
         return str(self.page.inner_text(selector))
 
+    def unfold(self, selector: str) -> None:
+        """Open the fold a control lies in."""
+        self.page.eval_on_selector(selector, "(e) => { const fold = e.closest('details'); if (fold) fold.open = true; }")
+
     def enter(self, selector: str, value: str) -> None:
+        self.unfold(selector)
         self.page.fill(selector, value)
         self.page.press(selector, "Tab")
 
@@ -242,6 +247,7 @@ def test_the_view_follows_the_dimensions(page: Page, kind: str) -> None:
 
 def test_families_and_presets_are_picked_and_trajectories_drawn(page: Page) -> None:
     page.open(None)
+    page.page.click("#story-skip")
     option = '#preset option[value="subspace-trajectory"]'
     page.page.wait_for_selector(option, state="attached", timeout=200_000)
     page.page.select_option("#preset", "subspace-trajectory")

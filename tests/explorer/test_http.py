@@ -60,7 +60,7 @@ def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
         assert response.status_code == 200, path
         if path.startswith("/page/"):
             new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)}
-            new |= set(re.findall(r'(?:src|href)="(/page/[^"]+)"', response.text))
+            new |= set(re.findall(r'(?:src=|href=|asked\()"(/page/[^"]+)"', response.text))
             new -= seen
             seen |= new
             paths += new

@@ -8,7 +8,13 @@ from importlib.resources import files
 
 from giantstep.explorer.bounds import Bounds
 
-MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+MEDIA_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".woff2": "font/woff2",
+}
 """Files of the page by the end of their names; nothing else is ever read from disk."""
 
 

@@ -209,6 +209,7 @@ def families(emit: Emit) -> None:
     """Describe every family: one event ``family`` each; a broken one says why."""
     from giantstep import scenario
     from giantstep.describe import describe
+    from giantstep.explorer.declared import page_of
 
     for name in scenario.families():
         try:
@@ -220,6 +221,7 @@ def families(emit: Emit) -> None:
             about["examples"] = {
                 what: scenario.family_class(name).example_for(what).content() for what in about["questions"]
             }
+            about["page"] = page_of(name)
             text = json.dumps(about, allow_nan=False)
         except Exception as error:  # the page shows the others
             text = json.dumps({"family": name, "error": f"The family {name} cannot be loaded: {error}"})

@@ -3,7 +3,7 @@
 import { BOUNDS } from "./bounds.js";
 import { element } from "./elements.js";
 import { parsed, wholeField } from "./fields.js";
-import { chosen, gridFields, gridRange, isNumeric, isTable, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
+import { chosen, fieldGroups, gridFields, gridRange, isNumeric, isTable, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
 import { greek, pretty, short, words } from "./symbols.js";
 
 const NAMES = ["relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign(z)", "softplus(z)"];
@@ -11,11 +11,10 @@ const NAMES = ["relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign
 /** Build all controls of the state that `live()` gives; `change(state, rebuild)` is called with every new one. */
 export function buildForm(root, { family, live, change, wrong }) {
   const focused = document.activeElement?.id;
-  const open = root.querySelector("#more")?.open ?? false;
-  const scroll = root.scrollTop;
+  const open = new Set([...root.querySelectorAll("details[open]")].map((fold) => fold.id));
   const form = new Form(family, live, change, wrong);
-  root.replaceChildren(form.scenario(), form.axes(), form.shown(), form.experiment(), form.more(open));
-  root.scrollTop = scroll;
+  root.replaceChildren(form.main(), form.axes(), form.shown(), ...form.themes(), form.experiment(), form.more());
+  for (const fold of root.querySelectorAll("details")) fold.open = open.has(fold.id);
   if (focused && root.querySelector(`#${CSS.escape(focused)}`)) document.getElementById(focused).focus();
 }
 
@@ -27,6 +26,7 @@ export function showWrong(root, name, sentence) {
   const input = root.querySelector(`[data-field="${CSS.escape(name)}"], [data-field="${CSS.escape(`${name}.start`)}"]`);
   if (!input) return false;
   input.setAttribute("aria-invalid", "true");
+  for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   input.closest(".field")?.append(element("p", { class: "wrong" }, sentence));
   return true;
 }
@@ -66,10 +66,26 @@ class Form {
 
   // -- fields of the scenario ---------------------------------------------------------------------------------
 
-  scenario() {
-    const section = element("fieldset", {}, element("legend", {}, "Scenario"));
-    for (const { field, depth } of openFields(this.family, this.study.scenario)) section.append(this.field(field, depth));
+  /** The fields that matter most, as the family says. */
+  main() {
+    const section = element("fieldset", { class: "main-fields" }, element("legend", {}, "Scenario"));
+    section.append(...this.fieldsOf(this.groups()[0].names));
     return section;
+  }
+
+  /** The other fields, folded away by theme. */
+  themes() {
+    return this.groups().slice(1).map(({ title, names }) =>
+      element("details", { id: `theme-${title.toLowerCase().replace(/\W+/g, "-")}` }, element("summary", {}, title), ...this.fieldsOf(names)));
+  }
+
+  groups() {
+    return fieldGroups(this.family);
+  }
+
+  fieldsOf(names) {
+    const open = openFields(this.family, this.study.scenario);
+    return names.flatMap((name) => open.filter(({ field }) => field.name.split(".")[0] === name).map(({ field, depth }) => this.field(field, depth)));
   }
 
   field(field, depth) {
@@ -279,7 +295,7 @@ class Form {
   // -- experiment and settings ----------------------------------------------------------------------------------
 
   experiment() {
-    const section = element("fieldset", {}, element("legend", {}, "Experiment"));
+    const section = element("details", { id: "theme-experiment" }, element("summary", {}, "Experiment"));
     const whole = (title, help, value, take, id, least, most) => section.append(wholeField({ id, title, help, value, take, least, most }));
     const set = (name) => (value) => this.setTable("experiment", name, value);
     if (!this.family.fields.some((field) => field.name === "dim")) {
@@ -292,8 +308,8 @@ class Form {
     return section;
   }
 
-  more(open) {
-    const box = element("details", { id: "more", open }, element("summary", {}, "Theory and settings"));
+  more() {
+    const box = element("details", { id: "more" }, element("summary", {}, "Theory and settings"));
     const theories = Object.entries(this.family.theories);
     const add = (id, title, control, help) => box.append(element("div", { class: "field" }, element("div", { class: "head" }, element("label", { for: id }, title)), control, element("p", { class: "help" }, help)));
     if (theories.length > 1) {

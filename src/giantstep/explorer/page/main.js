@@ -2,9 +2,12 @@
 
 import { figure, slicesOf, swatch, tableOf } from "./chart.js";
 import { element } from "./elements.js";
+import { applySearch } from "./find.js";
 import { buildForm, showWrong } from "./form.js";
+import { drawnVariables, fillSwitch, fit, measureStage } from "./layout.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
 import { firstState, fromLink, labelsOf, linkOf, MOST_KEPT, sent, stateOf } from "./state.js";
+import { showStory, storyLabels, storyState } from "./story.js";
 import { greek, pretty, short, words } from "./symbols.js";
 
 const $ = (id) => document.getElementById(id);
@@ -13,6 +16,8 @@ const SLOW = 300;
 
 let families = {};
 let presets = [];
+let stories = [];
+let picked = ""; // the variable drawn where only some fit
 let allListed = false;
 let state = null;
 let current = { result: null, dots: null, about: null };
@@ -27,6 +32,7 @@ async function start() {
   setTheme(remembered("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
   listen();
   try {
+    stories = await (await asked("/page/stories.json")).json();
     for await (const family of listed("/api/families")) families[family.family] = family;
   } catch (error) {
     problem(`The families could not be loaded: ${error.message}`);
@@ -71,7 +77,35 @@ function restore(first) {
       return;
     }
   }
-  load(fallback);
+  const begun = stories.find((story) => storyFamily(story));
+  if (begun && !remembered("begun")) tell(begun.name);
+  else load(fallback);
+}
+
+function storyFamily(story) {
+  const family = families[story.study.scenario.family];
+  return family && !family.error ? family : null;
+}
+
+/** Load a story by its name. */
+function tell(name) {
+  const story = stories.find((story) => story.name === name);
+  const family = story && storyFamily(story);
+  if (!family) return problem("This story needs a family that could not be loaded.");
+  load(storyState(story, family, stateOf));
+}
+
+/** Leave the stories; what they show stays. */
+function leaveStories() {
+  keepInMind("begun", "1");
+  change({ ...state, story: undefined }, true);
+  storyPanel();
+  $("find").focus();
+}
+
+function storyPanel() {
+  const set = (scenario) => change({ ...state, study: { ...state.study, scenario } }, false);
+  showStory($("story"), stories, state.story, { go: tell, leave: leaveStories, set, live: () => state });
 }
 
 function family() {
@@ -90,6 +124,7 @@ function load(next) {
   showAgreement(null);
   $("remarks").replaceChildren();
   refreshAll();
+  storyPanel();
 }
 
 function refreshAll() {
@@ -217,6 +252,12 @@ function change(next, rebuild) {
 
 function form() {
   buildForm($("controls"), { family: family(), live: () => state, change, wrong: (name, sentence) => showWrong($("controls"), name, sentence) });
+  search();
+}
+
+function search() {
+  const count = applySearch($("controls"), $("find").value);
+  $("find-status").textContent = count === null ? "" : `${count} found`;
 }
 
 let remembering = null;
@@ -228,6 +269,8 @@ function remember() {
 // -- showing ------------------------------------------------------------------------------------------------------
 
 function names() {
+  const told = storyLabels(stories.find((story) => story.name === state.story));
+  if (told?.length === state.kept.length + 1) return told;
   return state.kept.length ? labelsOf(family(), [state.study, ...state.kept]) : [""];
 }
 
@@ -253,16 +296,19 @@ function draw() {
   requestAnimationFrame(() => {
     drawing = false;
     if (!current.result || !window.Plotly) return;
-    const shown = { family: family(), state, curves: curves(), dark: isDark(), narrow: matchMedia("(max-width: 900px)").matches };
+    const variables = drawnVariables(state, picked);
+    const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
     try {
-      const { traces, layout, summary } = figure(shown);
+      const { traces, layout: natural, summary } = figure(shown);
+      const layout = fit(natural);
       const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
       if (!drawn) $("chart").replaceChildren();
       const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
       drawn = kind;
       show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
       $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-      $("chart").classList.toggle("alone", state.variables.length === 1);
+      fillSwitch($("switch"), state, variables, (name) => { picked = name; draw(); });
+      measureStage(document.querySelector(".stage"));
     } catch (error) {
       problem(`This result cannot be drawn: ${error.message}`);
     }
@@ -641,8 +687,12 @@ const isDark = () => document.documentElement.dataset.theme === "dark";
 
 function setTheme(name) {
   document.documentElement.dataset.theme = name;
+  keepInMind("theme", name);
+}
+
+function keepInMind(name, value) {
   try {
-    localStorage.setItem("theme", name);
+    localStorage.setItem(name, value);
   } catch { /* a private window keeps nothing */ }
 }
 
@@ -671,6 +721,8 @@ function listen() {
   $("largest").addEventListener("click", () => markOptimum(true));
   $("matters").addEventListener("click", showMatters);
   $("link").addEventListener("click", copyLink);
+  $("find").addEventListener("input", search);
+  $("stories").addEventListener("click", () => tell(stories[0].name));
   $("numbers-box").addEventListener("toggle", () => $("numbers-box").open && numbers());
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));

@@ -21,6 +21,17 @@ export function matters(family, field, scenario) {
   return changed || Object.entries(field.only ?? {}).every(([name, values]) => values.includes(valueAt(scenario, name) ?? family.fields.find((other) => other.name === name)?.default));
 }
 
+/** Names of the fields of a family by theme, those that matter most first; what the family does not place comes last. */
+export function fieldGroups(family) {
+  const names = family.fields.map((field) => field.name);
+  const { main, themes } = family.page ?? {};
+  const first = main?.length ? main : names;
+  const groups = [{ title: "", names: first }, ...Object.entries(themes ?? {}).map(([title, names]) => ({ title, names }))];
+  const placed = new Set(groups.flatMap((group) => group.names));
+  const rest = names.filter((name) => !placed.has(name));
+  return rest.length ? [...groups, { title: "Other fields", names: rest }] : groups;
+}
+
 /** Which choice of a part a value is. */
 export function chosen(field, value) {
   if (!field.choices) return null;

@@ -1,0 +1,105 @@
+"""The figure stays in view whatever is moved; controls are found; the page opens on a story."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pytest
+
+from giantstep.describe import describe
+from giantstep.explorer.declared import page_of
+from giantstep.families import families
+
+from .conftest import Server
+from .test_browser import STATE, Page
+
+STORIES = json.loads(files("giantstep.explorer").joinpath("page", "stories.json").read_text("utf-8"))
+SIZES = [(360, 740), (640, 900), (844, 390), (900, 1000), (1400, 800)]
+
+SEEN = """(element) => {
+    element.scrollIntoView({block: "nearest"});
+    const figure = document.getElementById("chart").getBoundingClientRect();
+    const box = element.getBoundingClientRect();
+    const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    return {figure: figure.top >= 0 && figure.bottom <= innerHeight && figure.height > 150,
+            control: top === element, sideways: document.documentElement.scrollWidth - innerWidth};
+}"""
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
+    made = Page(context.new_page(), server)
+    yield made
+    context.close()
+    assert not made.errors
+
+
+@pytest.mark.parametrize("family", families())
+def test_a_family_places_every_field_once(family: str) -> None:
+    page = page_of(family)
+    placed = [*page["main"], *(name for names in page.get("themes", {}).values() for name in names)]
+    assert sorted(placed) == sorted(field["name"] for field in describe(family)["fields"])
+
+
+def test_figure_and_control_are_on_the_screen_together_and_controls_are_found(page: Page) -> None:
+    page.open({**STATE, "variables": ["test_error", "train_error"]})
+    for width, height in SIZES:
+        page.page.set_viewport_size({"width": width, "height": height})
+        page.page.wait_for_timeout(250)
+        for name in ("#f-ridge-slider", "#f-step\\.rate-slider", "#axis-1", "#log-y", "#find"):
+            seen = page.page.eval_on_selector(name, SEEN)
+            assert seen == {"figure": True, "control": True, "sideways": 0}, (width, height, name)
+    # a control is found by its meaning, in a fold
+    assert not page.page.is_visible("#f-noise")
+    page.page.fill("#find", "label noise")
+    assert page.page.is_visible("#f-noise") and not page.page.is_visible("#f-ridge")
+    assert page.text("#find-status").endswith(" found")
+    page.page.fill("#find", "")
+    assert page.page.is_visible("#f-ridge") and not page.page.is_visible("#f-noise")
+
+
+def test_the_page_opens_on_a_story_and_the_figure_follows_its_slider(page: Page) -> None:
+    page.open(None, curves=2)
+    assert page.text("#story h2") == STORIES[0]["title"]
+    page.until(lambda: [len(trace["x"]) for trace in page.traces()] == [60, 60])
+    before = page.traces()
+    page.page.focus("[data-drag]")
+    page.page.keyboard.press("Home")
+    page.until(lambda: page.traces()[0]["y"] != before[0]["y"])
+    assert page.traces()[1]["y"] == before[1]["y"]
+    page.page.wait_for_timeout(300)
+    page.page.reload()  # the address holds the story and what was dragged
+    page.page.wait_for_selector("#story h2")
+    assert float(page.page.input_value("[data-drag]")) == pytest.approx(np.log10(0.003), abs=1e-3)
+    page.page.click("#story-skip")
+    assert page.page.is_visible("#f-ridge") and not page.page.is_visible("#story h2")
+    page.page.goto("about:blank")
+    page.open(None)
+    assert page.page.is_visible("#f-ridge")  # who skipped once is not told again
+    page.page.click("#stories")
+    assert page.text("#story h2") == STORIES[0]["title"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(STORIES)))
+def test_every_story_is_drawn_and_dragged_at_every_width(page: Page, number: int) -> None:
+    page.open(None, curves=1)
+    story = STORIES[number]
+    page.page.click(f"#story .steps li:nth-child({number + 1}) button")
+    page.until(lambda: page.text("#story h2") == story["title"])
+    page.until(lambda: page.traces() and page.text("#status").startswith("limit, "))
+    page.page.wait_for_timeout(500)
+    page.until(lambda: page.text("#status").startswith("limit, "))
+    for width, height in ((360, 740), (900, 1000), (1400, 800)):
+        page.page.set_viewport_size({"width": width, "height": height})
+        page.page.wait_for_timeout(250)
+        assert page.page.eval_on_selector("[data-drag]", SEEN) == {"figure": True, "control": True, "sideways": 0}
+    before = page.traces()[0]["y"]
+    page.page.focus("[data-drag]")
+    page.page.keyboard.press("End")
+    page.until(lambda: page.traces()[0]["y"] != before)
