@@ -102,6 +102,7 @@ def test_the_slice_of_a_map_is_restored_from_a_link(page: Page, family: str) -> 
 
 def test_a_field_that_cannot_matter_is_not_shown(page: Page) -> None:
     assert not page.page.query_selector("#f-flip") and page.page.query_selector("#f-noise")
+    page.unfold("#f-loss")
     page.page.select_option("#f-loss", "logistic")
     page.page.wait_for_selector("#f-flip")
     assert not page.page.query_selector("#f-noise")

@@ -486,7 +486,10 @@ function listKept() {
 
 async function runExperiment() {
   const wrong = $("controls").querySelector("[data-own][aria-invalid]");
-  if (wrong) return wrong.focus();
+  if (wrong) {
+    for (const fold of $("controls").querySelectorAll("details")) if (fold.contains(wrong)) fold.open = true;
+    return wrong.focus();
+  }
   stopExperiment();
   problem("");
   current.dots = null;
