@@ -72,7 +72,7 @@ class Page:
 
     def unfold(self, selector: str) -> None:
         """Open the fold a control lies in."""
-        self.page.eval_on_selector(selector, "(e) => { const fold = e.closest('details'); if (fold) fold.open = true; }")
+        self.page.eval_on_selector(selector, "(e) => e.closest('details')?.setAttribute('open', '')")
 
     def enter(self, selector: str, value: str) -> None:
         self.unfold(selector)
