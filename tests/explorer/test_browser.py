@@ -67,6 +67,10 @@ class Page:
         )
         return found
 
+    def axis_title(self) -> str:
+        """Return what the horizontal axis says; nothing while there is no figure."""
+        return str(self.layout().get("xaxis", {}).get("title", {}).get("text", ""))
+
     def text(self, selector: str) -> str:
         return str(self.page.inner_text(selector))
 
@@ -251,12 +255,12 @@ def test_families_and_presets_are_picked_and_trajectories_drawn(page: Page) -> N
     option = '#preset option[value="subspace-trajectory"]'
     page.page.wait_for_selector(option, state="attached", timeout=200_000)
     page.page.select_option("#preset", "subspace-trajectory")
-    page.until(lambda: "time" in page.layout()["xaxis"]["title"]["text"] and len(page.traces()) > 1)
+    page.until(lambda: "time" in page.axis_title() and len(page.traces()) > 1)
     assert page.page.input_value("#family") == "subspace-clustering"
     assert "this figure" in page.text("#theory") and "arXiv" in page.text("#theory")
     assert "AMP" in page.text("#theory pre")
     page.page.select_option("#family", "one-step")
-    page.until(lambda: "samples per dim" in page.layout()["xaxis"]["title"]["text"])
+    page.until(lambda: "samples per dim" in page.axis_title())
 
 
 # -- when something is wrong ---------------------------------------------------------------------------------------
