@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.checks import check_number
+from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.family import Answer, Variable
 from giantstep.problems import Problems
@@ -19,28 +23,49 @@ from giantstep.types import Array, Booleans, Indices, Points
 if TYPE_CHECKING:
     import xarray
 
+    from giantstep.result import Table
+    from giantstep.scenario import Scenario
+
+_GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, np.linalg.LinAlgError)
+"""What flags a point rather than ending the call."""
+
 _log = logging.getLogger("giantstep")
 
 
 def solve_limit(
-    request: Request, settings: Mapping[str, Any], progress: ProgressOption, *, bare: bool = False
+    request: Request,
+    settings: Mapping[str, Any] | None,
+    progress: ProgressOption,
+    *,
+    bare: bool = False,
+    cpu_limit: float = math.inf,
 ) -> tuple[xarray.Dataset, Problems]:
     """Return the limit at every point of the grid, and what went wrong.
 
     Parameters
     ----------
     request : what is asked.
-    settings : the prepared settings of the question.
+    settings : the prepared settings of the question; prepared here if left out.
     bare : leave out the finite-size correction.
+    cpu_limit : seconds of CPU after which a point is given up and flagged.
     """
-    start = time.perf_counter()
+    start, spent = time.perf_counter(), time.thread_time()
     grid = request.grid
+    if settings is None:
+        try:
+            with deadline(cpu_limit * grid.size, cpu=True):
+                settings = request.prepare()
+        except _GIVEN_UP as error:
+            unsolved = Answer.unsolved(grid.size, _reason_of(error))
+            return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
+    cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
     answers = []
     with Progress(progress, grid.size, "limit") as bar:
         for batch in grid.batches():
             points = _bare(batch.points) if bare and not grid.dim_is_field else batch.points
-            answers.append((batch.index, batch.scenario.limit(points, request.what, own_settings)))
+            solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
+            answers += [(batch.index[rows], answer) for rows, answer in solved]
             bar.advance(len(batch.index))
     result, problems = collect_answers(answers, request, settings)
     _log.debug(
@@ -52,6 +77,41 @@ def solve_limit(
         time.perf_counter() - start,
     )
     return result, problems
+
+
+def _solve_batch(
+    scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any], cpu_left: float
+) -> list[tuple[Indices, Answer]]:
+    """Answer a batch; where that takes too long, or more memory than there is, each of its points alone."""
+    rows = np.arange(len(points["dim"]))
+    try:
+        with deadline(cpu_left * len(rows), cpu=True):
+            return [(rows, scenario.limit(points, what, settings))]
+    except _GIVEN_UP as error:
+        if len(rows) == 1:
+            return [(rows, Answer.unsolved(1, _reason_of(error)))]
+    alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
+    answers = [_solve_batch(scenario, point, what, settings, cpu_left)[0][1] for point in alone]
+    return [(rows[row : row + 1], answer) for row, answer in enumerate(answers)]
+
+
+def checked_cpu_limit(seconds: float | None) -> float:
+    """Return the seconds of CPU one point may take; the default is 15, or that of the environment."""
+    given = os.environ.get("GIANTSTEP_CPU_LIMIT", "15") if seconds is None else seconds
+    try:
+        given = float(given) if isinstance(given, str) else given
+    except ValueError:
+        pass
+    return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
+
+
+def _reason_of(error: BaseException) -> str:
+    """Say why a point was given up."""
+    if isinstance(error, TimeUp):
+        return "it takes too long; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    return f"its numbers leave the range of floating point ({str(error).rstrip('.').lower() or type(error).__name__})"
 
 
 def collect_answers(
@@ -70,7 +130,9 @@ def collect_answers(
             column = _without_failed(table.variable(name), np.asarray(values), failed)
             table.put(name, index, column)
         table.put_coords(answer.coords)
-        for name, column in _diagnostics(answer, failed).items():
+        status = _with_silent_nans(status, answer, table)
+        failed = status != ""
+        for name, column in _diagnostics(answer, status).items():
             table.put_diagnostic(name, index, column)
         problems.reasons += [str(reason) for reason in status[failed]]
         problems.remarks += answer.warnings
@@ -97,10 +159,21 @@ def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Arra
     return values
 
 
-def _diagnostics(answer: Any, failed: Booleans) -> dict[str, Array]:
+def _with_silent_nans(status: Array, answer: Answer, table: Table) -> Array:
+    """Flag solved points where a variable is NaN that does not declare what that means (`Variable.absent`)."""
+    status = status.astype(object)
+    for name, values in answer.values.items():
+        variable, array = table.variable(name), np.asarray(values)
+        if array.dtype.kind == "f" and name == variable.name and not variable.absent:
+            silent = np.isnan(array).reshape(len(status), -1).any(axis=1) & (status == "")
+            status[silent] = f"{name} is not a number"
+    return status
+
+
+def _diagnostics(answer: Any, status: Array) -> dict[str, Array]:
     return {
-        "converged": ~failed,
+        "converged": status == "",
         "residual": np.asarray(answer.residual, dtype=np.float64),
         "iterations": np.asarray(answer.iterations, dtype=np.int64),
-        "status": np.asarray(answer.status),
+        "status": status,
     }

@@ -43,7 +43,7 @@ _ALLOWED: dict[Any, str] = {
     bool: "true or false",
     type(None): "left out",
 }
-_VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared")
+_VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared", "absent")
 _WIDTH = 110
 
 
@@ -232,7 +232,8 @@ def _field_rows(fields: list[dict[str, Any]], indent: int = 1) -> Iterator[_Row]
 def _variable_row(variable: Mapping[str, Any]) -> _Row:
     dims = f"({', '.join(variable['dims'])})" if variable["dims"] else ""
     only = f"; {variable['engines'][0]} only" if len(variable["engines"]) == 1 else ""
-    return 1, variable["name"] + dims, variable["symbol"], [variable["meaning"] + only]
+    absent = f"; NaN: {variable['absent']}" if variable["absent"] else ""
+    return 1, variable["name"] + dims, variable["symbol"], [variable["meaning"] + only + absent]
 
 
 def _setting_row(name: str, setting: Mapping[str, Any]) -> _Row:

@@ -26,7 +26,8 @@ class Variable:
     `dims` are the variable's own dimensions, after the grid's; `engines` says who fills it. A variable with
     `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
     `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
-    otherwise `missing` says what a NaN means. One with `counted=True` is a fraction of counted events: that no trial
+    otherwise `missing` says what a NaN means. One with `absent` may be NaN at a solved point of the limit, and that is
+    what it means then (no outlier exists); any other NaN flags the point. One with `counted=True` is a fraction of counted events: that no trial
     saw one does not contradict a limit below three events in all trials.
     """
 
@@ -38,6 +39,7 @@ class Variable:
     compared: bool = True
     partial: bool = False
     missing: str = ""
+    absent: str = ""
     counted: bool = False
 
 
@@ -105,6 +107,14 @@ class Answer:
     def blank(cls, count: int) -> Answer:
         """Return an answer at `count` points, all of them solved, whose values are to be `put`."""
         return cls({}, np.full(count, "", dtype=object), np.zeros(count), np.zeros(count, np.int64))
+
+    @classmethod
+    def unsolved(cls, count: int, reason: str) -> Answer:
+        """Return an answer at `count` points without values, all of them for the same reason."""
+        blank = cls.blank(count)
+        blank.status[:] = reason
+        blank.residual[:] = np.nan
+        return blank
 
     @classmethod
     def closed(cls, values: dict[str, Array], **more: Any) -> Answer:

@@ -193,7 +193,8 @@ def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[
 def _about(variable: Variable, name: str) -> dict[str, str]:
     if name != variable.name:
         return {"long_name": f"standard error of {variable.name}"}
-    return {"long_name": variable.meaning, "symbol": variable.symbol}
+    about = {"long_name": variable.meaning, "symbol": variable.symbol}
+    return {**about, "absent": variable.absent} if variable.absent else about
 
 
 def about_field(scenario: Scenario, name: str) -> dict[str, str]:

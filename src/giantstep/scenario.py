@@ -275,7 +275,8 @@ class Scenario(Checked):
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
-        answer: Answer = self._engine("limit").limit(self, points, what, settings)
+        with np.errstate(all="ignore"):  # what overflowed is judged where answers are collected
+            answer: Answer = self._engine("limit").limit(self, points, what, settings)
         return answer
 
     def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
@@ -295,7 +296,8 @@ class Scenario(Checked):
         if type(self).limit is not Scenario.limit:
             return dict(settings)
         prepare = getattr(self._engine("limit"), "prepare", None)
-        return dict(settings) if prepare is None else prepare(self, points, what, settings)
+        with np.errstate(all="ignore"):
+            return dict(settings) if prepare is None else prepare(self, points, what, settings)
 
     @classmethod
     def example(cls) -> Self:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.batches import solve_limit
+from giantstep.batches import checked_cpu_limit, solve_limit
 from giantstep.checks import check_flags
 from giantstep.errors import InputError
 from giantstep.family import Engine, Question
@@ -43,6 +43,7 @@ def predict(
     tolerance: float = 1e-10,
     strict: bool = False,
     seed: int = 0,
+    cpu_limit: float | None = None,
     progress: ProgressOption = None,
     **fields: Any,
 ) -> xarray.Dataset:
@@ -58,6 +59,8 @@ def predict(
     tolerance : relative residual the equations are solved to.
     strict : raise `ConvergenceError` where a point is not solved, rather than warn.
     seed : of the points of a limit that is computed by sampling; others do not depend on it.
+    cpu_limit : seconds of CPU one point may take before it is given up and flagged (``inf`` waits for ever); 15 if left
+        out, or what the environment variable ``GIANTSTEP_CPU_LIMIT`` says.
     progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
     **fields : fields of the scenario (``step__rate=[0.5, 1]``) and settings of the question (``x=...``).
 
@@ -78,7 +81,7 @@ def predict(
     """
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     check_flags(strict=strict)
-    result, problems = solve_limit(request, request.prepare(), progress)
+    result, problems = solve_limit(request, None, progress, cpu_limit=checked_cpu_limit(cpu_limit))
     problems.refuse(strict)
     warn(problems)
     return result

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -107,7 +108,7 @@ def _result(asked: FigureStudy, device: str, progress: ProgressOption, store: st
         if asked.verb == "simulate":
             return stored
     if asked.verb == "predict":
-        return study.predict(progress=progress)
+        return study.predict(progress=progress, cpu_limit=math.inf)
     if asked.verb == "simulate":
         return study.simulate(device=device, progress=progress)
     return study.compare(device=device, progress=progress, stored=stored)

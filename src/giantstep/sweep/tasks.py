@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
-import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giantstep.deadline import TimeUp, deadline
 from giantstep.scenario import Scenario, walk_fields
 from giantstep.sweep.keys import Point
 from giantstep.sweep.store import Facts, Row
@@ -128,7 +126,7 @@ def attempt(task: Task, orders: Orders) -> Done:
     try:
         with deadline(orders.time_limit):
             done = _draw(task.work, orders.slot) if isinstance(task.work, Draw) else _solve(task.work)
-    except _TimeUp:
+    except TimeUp:
         done = task.failure(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
         done = task.failure(f"out of memory ({error})" if str(error) else "out of memory")
@@ -179,33 +177,3 @@ def use_threads(threads: int | None) -> None:
         from giantstep.lab.threads import blas_threads
 
         _threads_in_use[:] = [threads, blas_threads(threads)]
-
-
-class _TimeUp(BaseException):
-    """Raised inside a task whose time is up; no handler of a family takes it for its own."""
-
-
-@contextmanager
-def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise inside the block once so many seconds have passed; a call into compiled code is let finish first."""
-    if seconds is None:
-        yield
-        return
-    thread = ctypes.c_ulong(threading.get_ident())
-    lock = threading.Lock()
-    running = [True]
-
-    def stop() -> None:
-        with lock:
-            if running[0]:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_TimeUp))
-
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        with lock:
-            running[0] = False
-        timer.cancel()

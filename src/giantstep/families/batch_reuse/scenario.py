@@ -17,10 +17,23 @@ from giantstep.types import Floats
 _PSD = 1e-10
 _LIMIT: tuple[Engine, ...] = ("limit",)
 
+_TWO_STEPS = "beyond the closed form, which ends after one or two steps"
 _TRAJECTORY = (
-    Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target"),
-    Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other"),
-    Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj)", "cosine of neuron and target direction"),
+    Variable(
+        "M",
+        ("time", "neuron", "direction"),
+        "M_jr",
+        "overlap of each neuron with each direction of the target",
+        absent=_TWO_STEPS,
+    ),
+    Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other", absent=_TWO_STEPS),
+    Variable(
+        "cosine",
+        ("time", "neuron", "direction"),
+        "M_jr/sqrt(Q_jj)",
+        "cosine of neuron and target direction",
+        absent=_TWO_STEPS,
+    ),
     Variable("train_loss", ("time",), "E l(h^t, y)", "loss per sample on the training samples"),
     Variable("population_loss", ("time",), "E l(f(x), y)", "loss per sample on fresh samples, label noise included"),
     Variable("generalisation", ("time",), "population - train", "population loss minus training loss"),

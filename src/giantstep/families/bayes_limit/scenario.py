@@ -27,13 +27,17 @@ _EXPERIMENT: tuple[Engine, ...] = ("experiment",)
 _LOST = "GAMP contradicted itself from every start (more samples, another start or a larger dim helps)"
 
 
+_NO_LABELS = "the outputs are numbers, not labels that can be wrong"
+_NO_JUMP = "there is no such jump, or it is not looked for (three or more directions)"
+
+
 def _table(along: str) -> tuple[Variable, ...]:
     return (
         Variable("q", (along,), "tr M/r", "overlap with the target's directions, a squared cosine", missing=_LOST),
         Variable("M", (along, "direction", "direction_2"), "M", "overlap matrix of the posterior mean with the truth"),
         Variable("mse", (along,), "E(y - ghat)^2", "best square error given this overlap, noise included"),
         Variable("error", (along,), "P(y != yhat)", "best fraction of wrong labels, flips included; NaN without labels",
-                 compared=False),
+                 compared=False, absent=_NO_LABELS),
     )  # fmt: skip
 
 
@@ -43,8 +47,12 @@ _ERRORS = (
     Variable("phase", (), "-", "impossible, hard (AMP stays below the best possible) or optimal", engines=_LIMIT),
     Variable("sweeps", (), "-", "sweeps until GAMP stood still", engines=_EXPERIMENT, compared=False),
 )
+_ABSENT_THRESHOLDS = {
+    **dict.fromkeys(("alpha_dyn", "alpha_it", "alpha_amp", "q_dyn", "q_it", "q_amp"), _NO_JUMP),
+    "alpha_direction": "the stages before it are known, this one is not computed",
+}
 _THRESHOLDS = tuple(
-    Variable(name, dims, symbol, meaning, engines=_LIMIT)
+    Variable(name, dims, symbol, meaning, engines=_LIMIT, absent=_ABSENT_THRESHOLDS.get(name, ""))
     for name, dims, symbol, meaning in (
         ("alpha_weak", (), "alpha_c", "samples per dimension above which AMP learns something; 0 where it always does"),
         ("alpha_dyn", (), "alpha_dyn", "where a better fixed point than that of AMP is born"),

@@ -51,6 +51,10 @@ class PlantedShifts(Part):
     bulk: Numbers = field("s_q", "scale of the initial weights in each class; 1 if left out", default=())
 
 
+_NO_OUTLIER = "no further outlier exists"
+_NO_GAP = "no further gap exists"
+_NOTHING = "nothing is learnt yet"
+_NO_DIRECTION = "no further direction is learnt"
 _ERRORS = (
     Variable("test_error", ("time",), "E(y - f)^2", "mean squared error on fresh samples, label noise included"),
     Variable("train_error", ("time",), "sum (y - f)^2/n", "mean squared error on the n samples of the fit"),
@@ -88,6 +92,7 @@ _STEPS = (
         "gamma_a",
         "length of a target direction inside the learnt space",
         engines=_LIMIT,
+        absent=_NO_DIRECTION,
     ),
     Variable(
         "B",
@@ -99,8 +104,16 @@ _STEPS = (
     Variable("eigenvalue", ("atom",), "lambda_j", "eigenvalue of the inputs", engines=_LIMIT),
 )
 _ALONG = (
-    Variable("error_along", ("time", "kappa"), "E[(y - f)^2 | kappa]", "squared error given the learnt direction"),
-    Variable("mean_along", ("time", "kappa"), "E[f | kappa]", "mean output given the learnt direction"),
+    Variable(
+        "error_along",
+        ("time", "kappa"),
+        "E[(y - f)^2 | kappa]",
+        "squared error given the learnt direction",
+        absent=_NOTHING,
+    ),
+    Variable(
+        "mean_along", ("time", "kappa"), "E[f | kappa]", "mean output given the learnt direction", absent=_NOTHING
+    ),
 )
 _SPECTRUM = (
     Variable(
@@ -116,11 +129,18 @@ _SPECTRUM = (
         "z_j",
         "eigenvalues above the bulk, largest first; in the limit then those in gaps",
         compared=False,
+        absent=_NO_OUTLIER,
     ),
     Variable(
-        "gap_lower", ("time", "gap"), "g_-", "where a gap inside the bulk begins", engines=("limit",), compared=False
+        "gap_lower",
+        ("time", "gap"),
+        "g_-",
+        "where a gap inside the bulk begins",
+        engines=("limit",),
+        compared=False,
+        absent=_NO_GAP,
     ),
-    Variable("gap_upper", ("time", "gap"), "g_+", "where it ends", engines=("limit",), compared=False),
+    Variable("gap_upper", ("time", "gap"), "g_+", "where it ends", engines=("limit",), compared=False, absent=_NO_GAP),
 )
 _RESOLVENT = (
     Variable("m_real", ("time", "z"), "Re m(z)", "Stieltjes transform tr(Phi^T Phi/p - z)^-1/p, real part"),

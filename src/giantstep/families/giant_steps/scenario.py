@@ -19,18 +19,19 @@ from giantstep.vocabulary import Vocabulary
 DIVERGED = 1e8
 """Squared norm beyond which a trajectory is not followed."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
+_NO_STEP = "the next step of these neurons vanishes"
 _STEPS = (
     Variable("cosine", ("time", "block", "direction"), "M_tr/|w|", "cosine of the neurons of a block with a direction"),
     Variable("norm", ("time", "block"), "|w|^2", "squared norm of the weights of a neuron"),
     Variable("M", ("time", "block", "direction"), "<w_i, w*_r>", "overlap of the neurons of a block with a direction"),
     Variable("R", ("time", "block", "block_2"), "<w_i, w_j>", "overlap of two different neurons of two blocks"),
     Variable("gradient_cosine", ("time", "block", "direction"), "cos(a_i G_i, w*_r)",
-             "cosine of the next step of a neuron with a direction"),
+             "cosine of the next step of a neuron with a direction", absent=_NO_STEP),
 )  # fmt: skip
 _NEURONS = (
     Variable("cosine", ("time", "neuron", "direction"), "M_ir/|w_i|", "cosine of every neuron with a direction"),
     Variable("gradient_cosine", ("time", "neuron", "direction"), "cos(a_i G_i, w*_r)",
-             "cosine of the next step of every neuron with a direction"),
+             "cosine of the next step of every neuron with a direction", absent=_NO_STEP),
 )  # fmt: skip
 _SPECIALISATION = (
     Variable("alignment", (), "E cos^2(G_i, V*)", "squared cosine of a neuron's gradient with the target space"),

@@ -63,6 +63,8 @@ _TEST_LABELS = Setting(
     "noisy", "test on labels as they are, or on labels without noise and flips", choices=("noisy", "clean")
 )
 _LIMIT: tuple[Engine, ...] = ("limit",)
+_NO_GCV = "it is defined for the square loss without l1"
+_NO_SAMPLES = "there are no samples of this cluster"
 _BY_CLUSTER = (
     Variable("test_error_by_cluster", ("cluster",), "P_c(y w<0)", "test_error in each cluster"),
     Variable("test_mse_by_cluster", ("cluster",), "E_c(y - w)^2", "test_mse in each cluster"),
@@ -73,6 +75,7 @@ _BY_CLUSTER = (
         "E_c l(y, P)",
         "train_loss in each cluster (NaN: no samples of it)",
         partial=True,
+        absent=_NO_SAMPLES,
     ),
     Variable(
         "train_error_by_cluster",
@@ -81,6 +84,7 @@ _BY_CLUSTER = (
         "train_error in each cluster (NaN: no samples)",
         partial=True,
         counted=True,
+        absent=_NO_SAMPLES,
     ),
 )
 _OBSERVABLES = (
@@ -123,6 +127,7 @@ _ERRORS = (
         "2 train/(1 - tr H/n)^2",
         "generalised cross-validation of the square loss: the test_mse it estimates (NaN for other losses)",
         compared=False,
+        absent=_NO_GCV,
     ),
     Variable(
         "suboptimality",

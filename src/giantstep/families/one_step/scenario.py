@@ -40,6 +40,13 @@ SecondLayer = Annotated[
 ]
 AnyStep = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
 
+_NOT_CLOSED = "the closed form that answers here does not have it"
+_NO_ROWS = "the closed form does not have it, or the spike depends on the rows (initial_output = 1)"
+_CLASSES = "it is defined for the square loss"
+_REAL = "it is defined for labels"
+_NO_OUTLIER = "no further outlier exists"
+_NO_GAP = "no further gap exists"
+_NO_SPIKE = "no such outlier exists"
 _ERRORS = (
     Variable(
         "test_error",
@@ -55,27 +62,42 @@ _ERRORS = (
         counted=True,
     ),
     Variable("objective", (), "loss/n", "loss plus penalty on the samples of the fit, per sample"),
-    Variable("test_misclassified", (), "P(sign f != sign<w*,x>)", "fraction of fresh samples with the wrong sign"),
-    Variable("norm", (), "|a|^2/p", "squared norm of the fitted second layer, per neuron"),
-    Variable("theta", ("block",), "theta_q", "sum of a_i over block q, divided by sqrt(p)", compared=False),
-    Variable("t", ("block",), "t_q", "sum of a_i <w0_i, v> over block q, divided by sqrt(p)"),
-    Variable("psi", ("block",), "psi_q", "sum of a_i <w0_i, v_perp> over block q, divided by sqrt(p)"),
-    Variable("Q1", ("block", "block_2"), "Q1_qq'", "a_q W0_q (1 - v v^T) W0_q'^T a_q'/p"),
-    Variable("Q2", ("block",), "Q2_q", "|a_q|^2/p"),
+    Variable(
+        "test_misclassified",
+        (),
+        "P(sign f != sign<w*,x>)",
+        "fraction of fresh samples with the wrong sign",
+        absent=_REAL,
+    ),
+    Variable("norm", (), "|a|^2/p", "squared norm of the fitted second layer, per neuron", absent=_NOT_CLOSED),
+    Variable(
+        "theta",
+        ("block",),
+        "theta_q",
+        "sum of a_i over block q, divided by sqrt(p)",
+        compared=False,
+        absent=_NOT_CLOSED,
+    ),
+    Variable("t", ("block",), "t_q", "sum of a_i <w0_i, v> over block q, divided by sqrt(p)", absent=_NO_ROWS),
+    Variable("psi", ("block",), "psi_q", "sum of a_i <w0_i, v_perp> over block q, divided by sqrt(p)", absent=_NO_ROWS),
+    Variable("Q1", ("block", "block_2"), "Q1_qq'", "a_q W0_q (1 - v v^T) W0_q'^T a_q'/p", absent=_NO_ROWS),
+    Variable("Q2", ("block",), "Q2_q", "|a_q|^2/p", absent=_NOT_CLOSED),
     Variable(
         "V1",
         ("block", "block_2"),
         "V1_qq'",
         "tr[W0_q^T (Phi^T Phi/p + lambda)^-1_qq' W0_q']/p",
         engines=("limit",),
+        absent=_NOT_CLOSED,
     ),
-    Variable("V2", ("block",), "V2_q", "tr[(Phi^T Phi/p + lambda)^-1]_qq/p", engines=("limit",)),
+    Variable("V2", ("block",), "V2_q", "tr[(Phi^T Phi/p + lambda)^-1]_qq/p", engines=("limit",), absent=_NOT_CLOSED),
     Variable(
         "identity",
         (),
         "-",
         "relative violation of the loss identity, a self-test of the solution",
         engines=("limit",),
+        absent=_NOT_CLOSED,
     ),
     Variable("null_error", (), "E y^2", "error of predicting zero", engines=("limit",)),
     Variable(
@@ -84,6 +106,7 @@ _ERRORS = (
         "E y^2 - g0^2 - g1^2",
         "error of the best affine predictor, the floor of random features",
         engines=("limit",),
+        absent=_CLASSES,
     ),
 )
 _ALONG = (
@@ -106,9 +129,18 @@ _SPECTRUM = (
         "z_j",
         "eigenvalues above the bulk, largest first (inf: grows with the dimension), in the limit then those in gaps",
         compared=False,
+        absent=_NO_OUTLIER,
     ),
-    Variable("gap_lower", ("gap",), "g_-", "where a gap inside the bulk begins", engines=("limit",), compared=False),
-    Variable("gap_upper", ("gap",), "g_+", "where it ends", engines=("limit",), compared=False),
+    Variable(
+        "gap_lower",
+        ("gap",),
+        "g_-",
+        "where a gap inside the bulk begins",
+        engines=("limit",),
+        compared=False,
+        absent=_NO_GAP,
+    ),
+    Variable("gap_upper", ("gap",), "g_+", "where it ends", engines=("limit",), compared=False, absent=_NO_GAP),
 )
 _RESOLVENT = (
     Variable("m_real", ("z",), "Re m(z)", "Stieltjes transform tr(Phi^T Phi/p - z)^-1/p, real part"),
@@ -132,12 +164,14 @@ _WEIGHTS = (
         (),
         "(u.a)^2/|a|^2",
         "squared cosine of its left vector and the second layer (limit: NaN without an outlier)",
+        absent=_NO_SPIKE,
     ),
     Variable(
         "right_alignment",
         (),
         "(v.w*)^2",
         "squared cosine of its right vector and the target direction (limit: NaN without an outlier)",
+        absent=_NO_SPIKE,
     ),
     Variable(
         "bottom_singular_value",
@@ -146,10 +180,18 @@ _WEIGHTS = (
         "smallest of the min(p, d) singular values; the edge without an outlier at the bottom",
     ),
     Variable(
-        "bottom_left_alignment", (), "(u_min.a)^2/|a|^2", "squared cosine of its left vector and the second layer"
+        "bottom_left_alignment",
+        (),
+        "(u_min.a)^2/|a|^2",
+        "squared cosine of its left vector and the second layer",
+        absent=_NO_SPIKE,
     ),
     Variable(
-        "bottom_right_alignment", (), "(v_min.w*)^2", "squared cosine of its right vector and the target direction"
+        "bottom_right_alignment",
+        (),
+        "(v_min.w*)^2",
+        "squared cosine of its right vector and the target direction",
+        absent=_NO_SPIKE,
     ),
     Variable("bulk_lower", (), "|1 - sqrt(p/d)|", "lower edge of the singular values", engines=("limit",)),
     Variable("bulk_upper", (), "1 + sqrt(p/d)", "upper edge of the singular values", engines=("limit",)),
@@ -169,18 +211,21 @@ _SPIKES = (
         "s_k",
         "largest singular values of F/sqrt(n), F the features of the fit; in the limit the outliers only, then NaN "
         "(inf: grows with the dimension)",
+        absent=_NO_SPIKE,
     ),
     Variable(
         "alignment",
         ("spike", "degree"),
         "(u_k.h_j)^2/|h_j|^2",
         "squared cosine of the left vector and h_j = He_j/sqrt(j!) of the learnt feature <x, beta>/|beta|",
+        absent=_NO_SPIKE,
     ),
     Variable(
         "norm_alignment",
         ("spike",),
         "(u_k.chi)^2/|chi|^2",
         "squared cosine of the left vector and chi = (|x|^2 - d)/sqrt(2d), which is uninformative",
+        absent=_NO_SPIKE,
     ),
     Variable(
         "spike_degree",
@@ -188,6 +233,7 @@ _SPIKES = (
         "argmax_j",
         "name of the spike: the degree of its largest alignment (NaN: no spike, or that of |x|^2)",
         compared=False,
+        absent=_NO_SPIKE,
     ),
     Variable("bulk_edge", (), "s_+", "upper edge of the bulk of singular values of F/sqrt(n)", engines=("limit",)),
 )

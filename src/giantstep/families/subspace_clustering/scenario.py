@@ -53,6 +53,8 @@ _OVERLAPS = (
     Variable("amp_converged", (), "-", "whether AMP stood still (1) or not (0)", engines=("experiment",),
              compared=False),
 )  # fmt: skip
+_NO_THEORY = "the limit does not describe this algorithm, or not these clusters"
+_ONLY_ALG = "not computed for three or more clusters of unequal sizes"
 _TRAJECTORY = (
     Variable("m_u", ("time",), "m_u(t)", "overlap of the assignments after t sweeps"),
     Variable("m_v", ("time",), "m_v(t)", "overlap of the cluster means in sweep t"),
@@ -61,7 +63,7 @@ _TRAJECTORY = (
     Variable("accuracy", ("time",), "P(c_hat = c)", "fraction of samples in the right cluster"),
 )
 _THRESHOLDS = tuple(
-    Variable(name, (), symbol, meaning, engines=("limit",))
+    Variable(name, (), symbol, meaning, engines=("limit",), absent="" if name == "lam_alg" else _ONLY_ALG)
     for name, symbol, meaning in (
         ("lam_dyn", "lambda_dyn", "snr at which the informed branch appears"),
         ("lam_it", "lambda_IT", "snr above which something can be found at all"),
@@ -84,7 +86,13 @@ _CRITICAL = (
     Variable("ratio_c", (), "lambda_c/lambda_alg", "snr at the end of the line, over lam_alg", engines=("limit",)),
 )
 _RIVALS = (
-    Variable("accuracy", ("algorithm",), "P(c_hat = c)", "fraction of samples in the right cluster, best relabelling"),
+    Variable(
+        "accuracy",
+        ("algorithm",),
+        "P(c_hat = c)",
+        "fraction of samples in the right cluster, best relabelling",
+        absent=_NO_THEORY,
+    ),
 )
 
 
