@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+_PAUSE = 0.01
 
 
 class TimeUp(BaseException):
@@ -31,6 +34,9 @@ def deadline(seconds: float | None, *, cpu: bool = False) -> Iterator[None]:
         while (left := end - clock()) > 0:
             if over.wait(left):
                 return
+        while _is_importing(thread):  # a module that is loaded by half would stay so
+            if over.wait(_PAUSE):
+                return
         with lock:
             if not over.is_set():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeUp))
@@ -41,6 +47,15 @@ def deadline(seconds: float | None, *, cpu: bool = False) -> Iterator[None]:
     finally:
         with lock:
             over.set()
+
+
+def _is_importing(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _thread_clock(thread: int) -> Callable[[], float]:

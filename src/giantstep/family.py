@@ -27,8 +27,8 @@ class Variable:
     `compared=False` is shown by both engines but gets no z-score (a coordinate-like quantity, a diagnostic). One with
     `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
     otherwise `missing` says what a NaN means. One with `absent` may be NaN at a solved point of the limit, and that is
-    what it means then (no outlier exists); any other NaN flags the point. One with `counted=True` is a fraction of counted events: that no trial
-    saw one does not contradict a limit below three events in all trials.
+    what it means then (no outlier exists); any other NaN flags the point. One with `counted=True` is a fraction of
+    counted events: that no trial saw one does not contradict a limit below three events in all trials.
     """
 
     name: str

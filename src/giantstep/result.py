@@ -174,6 +174,8 @@ class Table:
                 coords[dim] = self.question.dimension(dim).first + np.arange(length)
                 continue
             values = np.asarray(values)
+            if len(values) > length and not np.all(self.diagnostics.get("converged", True)):
+                values = values[:length]  # the points given up are those that reach further
             if values.shape != (length,):
                 raise GiantstepError(f"The {self.engine} answered with {length} entries of `{dim}`, not {values.size}.")
             if np.iscomplexobj(values):

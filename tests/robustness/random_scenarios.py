@@ -1,7 +1,7 @@
 """Random scenarios of every family, made from the declared fields: ordinary values, boundaries, nonsense.
 
 A case is its number: the same number is the same case everywhere. Only three ends are allowed: an `InputError`, a point
-flagged with its reason, or an answer whose NaN the variable declares (`Variable.missing`). Everything else is a fault:
+flagged with its reason, or an answer whose NaN the variable declares (`Variable.absent`). Everything else is a fault:
 another exception, a warning of NumPy or SciPy, a NaN without a reason, more than `CPU_LIMIT` seconds of CPU.
 
 As a program it runs many cases on many processes, appends a line of JSON for each to a file, and goes on where it was::
@@ -44,8 +44,8 @@ _SEED = 20261116
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 
 _ONE_VARIABLE = (
-    "relu", "tanh(z)", "erf(z)", "z", "z**2", "h2(z)", "h3(z)", "sign(z)", "abs(z)", "sin(3*z)", "relu(z-1)", "tanh(2*z)",
-    "z**3 - 3*z + 1", "exp(z)", "sigmoid(z)", "gelu(z)",
+    "relu", "tanh(z)", "erf(z)", "z", "z**2", "h2(z)", "h3(z)", "sign(z)", "abs(z)", "sin(3*z)", "relu(z-1)",
+    "tanh(2*z)", "z**3 - 3*z + 1", "exp(z)", "sigmoid(z)", "gelu(z)",
 )  # fmt: skip
 _SEVERAL = (
     "z1*z2",
@@ -58,15 +58,16 @@ _SEVERAL = (
     "z1**2 - z2**2",
 )
 _ODD_FUNCTIONS = (
-    "0", "1", "1/z", "log(z)", "sqrt(z)", "tanh(100*z)", "1e300*z", "1e-300*z", "z**30", "exp(z**2)", "h12(z)", "1e-9*z + 1",
-    "sign(z) - 0.5", "z1 + z7", "abs(z)**0.5",
+    "0", "1", "1/z", "log(z)", "sqrt(z)", "tanh(100*z)", "1e300*z", "1e-300*z", "z**30", "exp(z**2)", "h12(z)",
+    "1e-9*z + 1", "sign(z) - 0.5", "z1 + z7", "abs(z)**0.5",
 )  # fmt: skip
 _BAD_FUNCTIONS = ("", "z +", "foo(z)", "__import__('os')", "z" * 2000, 5, None, [], {"z": 1}, float("nan"), "z^2", "x")
 _EDGES = (0.0, 1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.5, 1.0, 1e3, 1e6, 1e12, 1e30, 1e100, 1e300, math.inf)
 _WHOLE_EDGES = (0, 1, 2, 3, 20, 100, 1000, 10**6, 10**9, 2**63, 10**30)
 _NONSENSE: tuple[Any, ...] = (
-    math.nan, -math.inf, -1.0, "text", "", None, True, [], [1.0, "a"], [math.nan], {}, {"kind": "none"}, {"kind": 3}, 1j,
-    b"1", [[1.0], [2.0, 3.0]], object, (), "nan", "inf", -1e300, {"inputs": 1.0, "labels": 2.0}, {"values": [1.0]}, [[]],
+    math.nan, -math.inf, -1.0, "text", "", None, True, [], [1.0, "a"], [math.nan], {}, {"kind": "none"}, {"kind": 3},
+    1j, b"1", [[1.0], [2.0, 3.0]], object, (), "nan", "inf", -1e300, {"inputs": 1.0, "labels": 2.0},
+    {"values": [1.0]}, [[]],
 )  # fmt: skip
 
 
@@ -291,13 +292,13 @@ class TooLongError(BaseException):
     """The case used more CPU than `CPU_LIMIT`; no handler of an `Exception` may swallow it."""
 
 
-def judge(case: Case, limit: float = CPU_LIMIT, *, only_check: bool = False) -> Outcome:
-    """Run a case (or only check its scenario) and say how it ended."""
+def judge(case: Case, limit: float = CPU_LIMIT, *, only_check: bool = False, patience: float | None = None) -> Outcome:
+    """Run a case (or only check its scenario) and say how it ended; `patience` is the ``cpu_limit`` of `predict`."""
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught, _cpu_limit(limit):
         warnings.simplefilter("always")
         try:
-            end, text = _run(case, only_check)
+            end, text = _run(case, only_check, patience)
         except gs.InputError as error:
             end, text = ("refused", str(error)) if _is_clear(str(error)) else ("exception", f"unclear: {error}")
         except TooLongError:
@@ -311,11 +312,11 @@ def judge(case: Case, limit: float = CPU_LIMIT, *, only_check: bool = False) -> 
     return Outcome(case.number, case.family, end, text, round(seconds, 3), str(case) if end in FAULTS else "")
 
 
-def _run(case: Case, only_check: bool) -> tuple[str, str]:
+def _run(case: Case, only_check: bool, patience: float | None) -> tuple[str, str]:
     scenario = family_class(case.family)(**case.fields)
     if only_check:
         return "answered", ""
-    result = gs.predict(scenario, what=case.what, progress=False, **case.keywords)
+    result = gs.predict(scenario, what=case.what, progress=False, cpu_limit=patience, **case.keywords)
     reasons = [str(reason) for reason in result.status.values.reshape(-1) if reason]
     silent = _silent_nans(result, type(scenario).questions[str(case.what)])
     if silent:
@@ -329,7 +330,7 @@ def _silent_nans(result: Any, question: Question) -> str:
         return ""
     silent = []
     for variable in question.variables:
-        if variable.name in result and "limit" in variable.engines and not variable.missing:
+        if variable.name in result and "limit" in variable.engines and not variable.absent:
             values = result[variable.name].values
             if values.dtype.kind == "f" and (np.isnan(values).any() if values.size else False):
                 silent.append(variable.name)
@@ -366,7 +367,9 @@ def _where(lines: int) -> str:
 # -- many of them -----------------------------------------------------------------------------------------
 
 
-def run_many(numbers: list[int], processes: int, out: Path, limit: float, stop_after: float) -> Iterator[Outcome]:
+def run_many(
+    numbers: list[int], processes: int, out: Path, limit: float = CPU_LIMIT, stop_after: float = math.inf
+) -> Iterator[Outcome]:
     """Yield the outcome of every number that `out` does not hold, appending each to it."""
     known = {json.loads(line)["number"] for line in out.read_text().splitlines()} if out.exists() else set()
     todo = [number for number in numbers if number not in known]

@@ -114,7 +114,8 @@ _RECOVERY = (
     Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension", missing=_LATE),
     Variable("escape_time", (), "E T", "mean time to leave the saddle at M = 0 by a linear instability and noise (one "
              "neuron and direction, NaN else)", absent=_NO_ESCAPE),
-    Variable("escape_rate", (), "r", "rate of that instability per update (NaN where there is none)", ("limit",), absent=_NO_ESCAPE),
+    Variable("escape_rate", (), "r", "rate of that instability per update (NaN where there is none)", ("limit",),
+             absent=_NO_ESCAPE),
     Variable("recovered", (), "-", "fraction of the runs that reached it within `steps`", compared=False),
 )  # fmt: skip
 _PHASES = tuple(

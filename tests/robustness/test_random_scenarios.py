@@ -1,0 +1,105 @@
+"""Whatever a scenario is made of, it is refused in one sentence, flagged with a reason, or answered.
+
+`make verify` draws 10,000 of them; here are some hundreds, most of which are only checked.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.deadline import TimeUp, deadline
+from giantstep.families import families, family_class
+from giantstep.family import Answer
+from giantstep.types import Points
+
+from .random_scenarios import draw_case, judge, run_many
+
+
+@pytest.mark.parametrize("family", families())
+def test_scenarios_are_made_or_refused(family: str) -> None:
+    outcomes = [judge(draw_case(number, family), only_check=True) for number in range(60)]
+    assert not [outcome for outcome in outcomes if outcome.is_fault]
+    assert {outcome.end for outcome in outcomes} == {"refused", "answered"}
+
+
+@pytest.mark.parametrize("family", families())
+def test_predictions_are_answered_flagged_or_refused(family: str) -> None:
+    """A point that takes longer than the little time it gets is flagged, too."""
+    outcomes = [judge(draw_case(number, family), patience=0.1) for number in range(1000, 1010)]
+    assert not [(outcome.case, outcome.text) for outcome in outcomes if outcome.is_fault]
+
+
+@pytest.mark.slow
+def test_ten_thousand(tmp_path: Path) -> None:
+    outcomes = list(run_many(list(range(10_000)), 2, tmp_path / "outcomes.jsonl"))
+    assert len(outcomes) == 10_000
+    assert not [(outcome.case, outcome.text) for outcome in outcomes if outcome.is_fault]
+
+
+def test_fields_that_are_no_tables_are_refused() -> None:
+    for family in families():
+        for value in ({"inputs": 1.0, "labels": 2.0}, {"kind": 3}, [[1.0], [2.0, 3.0]], 1j):
+            for name in family_class(family).model_fields:
+                with pytest.raises(gs.InputError, match=r"\.$"):
+                    family_class(family)(**{**dict(family_class(family).example()), name: value})
+
+
+def test_a_point_that_takes_too_long_is_flagged_and_its_neighbours_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    s = family_class("subspace-clustering").example()
+    limit = type(s).limit
+
+    def slow_at_two(self: gs.Scenario, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+        return _spin() if 2.0 in points["snr"] else limit(self, points, what, settings)
+
+    expected = gs.predict(s, snr=[1.0, 3.0])
+    monkeypatch.setattr(type(s), "limit", slow_at_two)
+    with pytest.warns(gs.GiantstepWarning, match="too long"):
+        result = gs.predict(s, snr=[1.0, 2.0, 3.0], cpu_limit=0.2)
+    assert result.converged.values.tolist() == [True, False, True]
+    assert "cpu_limit" in str(result.status.values[1]) and np.isnan(result.m_u.values[1]).all()
+    assert np.array_equal(result.m_u.values[[0, 2]], expected.m_u.values)
+
+
+def test_the_limit_of_cpu_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = family_class("subspace-clustering").example()
+    for bad in (0.0, -1, math.nan, "long"):
+        with pytest.raises(gs.InputError, match="cpu_limit"):
+            gs.predict(s, cpu_limit=bad)
+    monkeypatch.setenv("GIANTSTEP_CPU_LIMIT", "soon")
+    with pytest.raises(gs.InputError, match="cpu_limit"):
+        gs.predict(s)
+
+
+def test_a_deadline_counts_cpu_not_waiting() -> None:
+    with deadline(0.05, cpu=True):
+        time.sleep(0.1)
+    with pytest.raises(TimeUp), deadline(0.05, cpu=True):
+        _spin()
+
+
+def _spin() -> NoReturn:
+    while True:
+        pass
+
+
+def test_what_a_nan_means_is_told() -> None:
+    from giantstep.describe import describe, describe_text
+
+    step = gs.SmallStep(rate=0.01)
+    s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=step)
+    result = gs.predict(s, what="weights")
+    assert np.isnan(result.left_alignment) and bool(result.converged)
+    assert result.left_alignment.attrs["absent"] == "no such outlier exists"
+    told = {v["name"]: v["absent"] for v in describe("one-step")["questions"]["weights"]["variables"]}
+    assert told["left_alignment"] == "no such outlier exists" and told["bulk_upper"] == ""
+    assert "NaN: no such outlier exists" in describe_text("one-step")
