@@ -30,4 +30,4 @@ print(gs.agreement(both))
 # %%
 # Dots with error bars over the line they should follow.
 figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
-gs.plot(both, variables="test_error", axes=axis)
+_ = gs.plot(both, variables="test_error", axes=axis)

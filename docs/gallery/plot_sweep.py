@@ -35,4 +35,4 @@ limit = gs.sweep(scenario, grid, source="limit", store=store, engine="local", pr
 
 # %%
 figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
-gs.plot(fine, variables="test_error", x="samples_per_dim", axes=axis)
+_ = gs.plot(fine, variables="test_error", x="samples_per_dim", axes=axis)

@@ -7,6 +7,7 @@ score with the same tail probability, so that 5 trials and 500 trials read alike
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from giantstep._names import callable_module
+from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field
 from giantstep.types import Floats
 from giantstep.verdicts import SEE, Verdict, agreeing, disagreeing, together, undecided
@@ -28,6 +30,9 @@ CHANCE = 1e-3
 
 POWER = 0.9
 """How often a gap that is called visible passes the line."""
+
+_HEAD = ("variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "verdict")
+"""Columns of the report."""
 
 _ROUNDING = 1e-9
 """Precision, relative to the variable's largest entry at a grid point, below which numbers are the same."""
@@ -109,6 +114,8 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
     """Lay the two results of one question over each other, with ``_gap`` and ``_z`` of each variable."""
     import xarray
 
+    from giantstep.result import asked_first
+
     data: dict[str, Any] = {}
     for variable in question.variables:
         name = variable.name
@@ -134,7 +141,7 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
     for name in ("converged", "status"):
         data[name] = _stack(limit[name], experiment[name])
     data.update({name: side[name] for side in (limit, experiment) for name in _ONE_SIDED if name in side})
-    return xarray.Dataset(data)
+    return xarray.Dataset(asked_first(data, question))
 
 
 _ONE_SIDED = ("residual", "iterations", "trials_done")
@@ -265,8 +272,8 @@ class Row:
         return self.variable, str(self.points), *numbers, self.verdict(see, allow).brief
 
 
-@dataclass(frozen=True)
-class Agreement:
+@dataclass(frozen=True, repr=False)
+class Agreement(Readable):
     """The report of a comparison: one row per variable; printing it gives a table with a verdict on each."""
 
     rows: tuple[Row, ...]
@@ -327,18 +334,25 @@ class Agreement:
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table, with what disagrees and the verdict on the whole in words."""
-        head = ("variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "verdict")
-        cells = [head, *(row.cells(allow, see) for row in self.rows)]
+        cells = [_HEAD, *(row.cells(allow, see) for row in self.rows)]
         name, *numbers, verdict = (max(map(len, column)) for column in zip(*cells))
         form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{verdict}}}"])
         lines = [form.format(*row).rstrip() for row in cells]
+        return "\n".join([*lines, *self._sentences(allow, see)])
+
+    def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
+        """Return what disagrees and the verdict on the whole."""
         if self.trials < 2:
-            return "\n".join([*lines, "One trial has no standard error, so nothing can be compared; take more."])
+            return ["One trial has no standard error, so nothing can be compared; take more."]
         told = [verdict.sentence for verdict in self.verdicts(see, allow) if verdict.verdict == "disagrees"]
-        return "\n".join([*lines, *told, self.verdict(see, allow).sentence])
+        return [*told, self.verdict(see, allow).sentence]
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<div>{escape(sentence)}</div>" for sentence in self._sentences())
+        return html_table(_HEAD, [row.cells() for row in self.rows], right=range(1, len(_HEAD) - 1)) + said
 
 
 def _check_gaps(see: float, allow: float) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import sys
+import time
 from collections.abc import Callable
+from html import escape
 from typing import Any, Self
 
 from giantstep.errors import bad_field
@@ -34,7 +38,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._shows_bar:
-            self._bar = _bar(self.shows_counts)
+            self._bar = NotebookBar(self.shows_counts) if _in_notebook() else _bar(self.shows_counts)
             self._bar.start()
             self._task = self._bar.add_task(self.text, total=self.total)
         self._tell()
@@ -65,6 +69,39 @@ def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class NotebookBar:
+    """A line of HTML below a notebook's cell that follows the count and goes at the end; needs no other package."""
+
+    def __init__(self, counts: bool) -> None:
+        self._counts, self._total, self._text, self._told = counts, 1, "", -math.inf
+        self._handle: Any = None
+        self._html: Any = None
+
+    def start(self) -> None:
+        """Show the empty line."""
+        notebook = importlib.import_module("IPython.display")  # a notebook brings it
+        self._handle, self._html = notebook.display(notebook.HTML(""), display_id=True), notebook.HTML
+
+    def add_task(self, text: str, total: int) -> int:
+        """Say what is counted."""
+        self._text, self._total = text, total
+        return 0
+
+    def update(self, task: int, completed: int, description: str) -> None:
+        """Show how many steps are done, at most ten times a second."""
+        now = time.monotonic()
+        if now - self._told < 0.1:
+            return
+        self._told = now
+        bar = f'<progress value="{completed}" max="{max(self._total, 1)}"></progress>'
+        count = f" {completed}/{self._total}" if self._counts else ""
+        self._handle.update(self._html(f"{bar} {escape(description)}{count}"))
+
+    def stop(self) -> None:
+        """Remove the line."""
+        self._handle.update(self._html(""))
 
 
 def _bar(counts: bool) -> Any:

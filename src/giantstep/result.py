@@ -154,7 +154,7 @@ class Table:
             data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
         coords = {name: (dims, values, about_field(scenario, name)) for name, (dims, values) in grid.coords.items()}
         coords.update(self._own_coords(scenario, lengths, settings))
-        result = xarray.Dataset(data, coords, attrs=attrs)
+        result = xarray.Dataset(asked_first(data, self.question), coords, attrs=attrs)
         labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
         return result.reindex(labels) if labels else result
 
@@ -184,6 +184,13 @@ class Table:
             else:
                 coords[dim] = values
         return coords
+
+
+def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
+    """Return the columns of a result with those of the variables a figure shows first, order parameters after."""
+    endings = ("", "_stderr", "_gap", "_z")
+    first = [name + ending for name in question.plot for ending in endings if name + ending in data]
+    return {name: data[name] for name in dict.fromkeys([*first, *data])}
 
 
 def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:

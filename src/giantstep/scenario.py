@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo
 
 from giantstep.class_help import FieldHelp, plain_signature
 from giantstep.dimensions import declare
+from giantstep.display import model_html, model_text
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import families, family_class, register
 from giantstep.family import Answer, Question
@@ -186,6 +187,15 @@ class Checked(BaseModel, metaclass=FieldHelp):
 
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
+
+    def __str__(self) -> str:
+        return model_text(self)
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def __dir__(self) -> list[str]:
         return [*type(self).model_fields, *dir(type(self))]

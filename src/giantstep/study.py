@@ -219,7 +219,7 @@ def _lay_over(
     return combine(limit, measured, request.question).assign_attrs(attrs)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Study:
     """A scenario, the question asked, the grid of fields that vary, and the settings of both engines.
 
@@ -278,6 +278,16 @@ class Study:
         return same_tables and (self.scenario, self.what) == (other.scenario, other.what)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        from giantstep.display import study_text
+
+        return study_text(self)
+
+    def _repr_html_(self) -> str:
+        from giantstep.display import study_html
+
+        return study_html(self)
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study (fields, settings, ``progress``)."""

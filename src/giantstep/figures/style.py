@@ -83,10 +83,11 @@ def new_figure(
     `heights` are the relative heights of the rows; ``sharex="col"`` gives a column one horizontal axis.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06))
+    from giantstep.figures.shown import ShownFigure
+
+    figure = ShownFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06))
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, height_ratios=heights)
     return figure, list(axes.ravel())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.grids import Grid
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import xarray
 
 HERMITE_ORDERS = 8
+_NAMES = 23
+"""Width of the names in the text of an answer."""
 _ZERO = 1e-9
 
 
@@ -40,8 +43,8 @@ def samples_needed(order: float) -> str:
     return {1: "d", 2: "d log d"}.get(int(order), f"d^{int(order) - 1}")
 
 
-@dataclass(frozen=True)
-class Exponents:
+@dataclass(frozen=True, repr=False)
+class Exponents(Readable):
     """What `giantstep.exponents` finds about a target.
 
     Attributes
@@ -170,32 +173,39 @@ class Exponents:
         }
 
     def __str__(self) -> str:
+        return "\n".join(f"{name:<{_NAMES}}{said}" if said else name for name, said in self._lines())
+
+    def _repr_html_(self) -> str:
+        return html_table(("", "exponents of a target"), self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Return what is said: a name and its value, or a sentence without a value."""
         r, k = self.directions.shape
         used = "" if r == k else f" in {k} variables"
         lines = [
-            f"target                 {self.target.name}   ({r} direction{'s' if r > 1 else ''}{used})",
-            f"information exponent   {self.information:g}",
-            f"  one pass, stages     {_stages_text(self.leap_staircase)}",
-            f"  one pass, samples    {self.one_pass}",
-            f"generative exponent    {self.generative:g}",
-            f"  repetition, stages   {_stages_text(self.generative_staircase)}",
-            f"  repetition, samples  {self.repetition}" + (" (hard)" if self.generative_leap > 2 else ""),
-            *([f"  message passing      {stages_text(self.target)}"] if self.generative_leap <= 2 else []),
+            ("target", f"{self.target.name}   ({r} direction{'s' if r > 1 else ''}{used})"),
+            ("information exponent", f"{self.information:g}"),
+            ("  one pass, stages", _stages_text(self.leap_staircase)),
+            ("  one pass, samples", self.one_pass),
+            ("generative exponent", f"{self.generative:g}"),
+            ("  repetition, stages", _stages_text(self.generative_staircase)),
+            ("  repetition, samples", self.repetition + (" (hard)" if self.generative_leap > 2 else "")),
         ]
+        if self.generative_leap <= 2:
+            lines.append(("  message passing", stages_text(self.target)))
         flags = [
             f"{direction_text(row)} {' and '.join(flag)}"
             for row, even, hard in zip(self.directions, self.symmetry, self.hard)
             if (flag := [*([even] if even else []), *(["hidden from every linear statistic"] if hard else [])])
         ]
-        lines.append(f"symmetry               {'; '.join(flags) or 'none'}")
+        lines.append(("symmetry", "; ".join(flags) or "none"))
         name = "C_k" if r == 1 else "|C_k|"
-        lines.append(f"{name:<6} k = 0..{len(self.hermite) - 1:<6}   {_numbers(self.hermite)}")
+        lines.append((f"{name:<6} k = 0..{len(self.hermite) - 1}", _numbers(self.hermite)))
         if self.activation is not None and self.activation_hermite is not None and self.products is not None:
-            lines.append(f"c_k of {self.activation.name:<15} {_numbers(self.activation_hermite)}")
-            lines.append(f"c_k {name:<18} {_numbers(self.products)}")
-            lines += [f"note: {sentence}" for sentence in self.caveats()]
-        lines.append(f"(normalised coefficients below {self.tolerance:.0e} count as zero)")
-        return "\n".join(lines)
+            lines.append((f"c_k of {self.activation.name}", _numbers(self.activation_hermite)))
+            lines.append((f"c_k {name}", _numbers(self.products)))
+            lines += [(f"note: {sentence}", "") for sentence in self.caveats()]
+        return [*lines, (f"(normalised coefficients below {self.tolerance:.0e} count as zero)", "")]
 
 
 def exponents(target: str | Callable[[Any], Any] | Function | Target, activation: Any = None) -> Exponents:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.display import Readable
 from giantstep.gaussian.functions import Function
 from giantstep.gaussian.subspaces import direction_text
 from giantstep.gaussian.target import Target
@@ -44,8 +45,8 @@ class LearnedStage:
         return {"order": self.order, "directions": self.directions.tolist(), "samples": self.samples, "note": self.note}
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(Readable):
     """The answer of `giantstep.learnable`.
 
     Attributes

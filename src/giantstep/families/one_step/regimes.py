@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.display import Readable, paragraphs
 from giantstep.errors import bad_field
 from giantstep.families.one_step.scenario import OneStep
 
 HIGHEST_DEGREE = 12
 
 
-@dataclass(frozen=True)
-class Regime:
+@dataclass(frozen=True, repr=False)
+class Regime(Readable):
     """The regime of a step: its name, the exponent log(eta)/log(n0), the degrees it learns, and the reasons."""
 
     name: str
@@ -24,6 +25,9 @@ class Regime:
 
     def __str__(self) -> str:
         return f"{self.name} (exponent {self.exponent:.3g}): " + " ".join(self.reasons)
+
+    def _repr_html_(self) -> str:
+        return paragraphs([f"{self.name} (exponent {self.exponent:.3g}):", *self.reasons])
 
 
 def regime(scenario: OneStep, dim: int) -> Regime:

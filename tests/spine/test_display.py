@@ -1,0 +1,78 @@
+"""Scenarios, studies and reports show themselves, as text and as HTML; a result has what was asked for first."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.families import SHIPPED, family_class
+from giantstep.progress import Progress
+
+ONE_STEP = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(2.0))
+
+
+@pytest.mark.parametrize("family", sorted(SHIPPED))
+def test_every_scenario_is_a_table_of_its_fields(family):
+    scenario = family_class(family).example()
+    html, text = scenario._repr_html_(), str(scenario)
+    for name, info in type(scenario).model_fields.items():
+        assert f">{name}</td>" in html and name in text
+        assert info.description in text
+    assert "object at" not in text and "<td" in html
+    assert html.count("<tr>") == html.count("</tr>")
+
+
+def test_a_study_says_what_varies():
+    study = gs.Study(ONE_STEP, grid={"ridge": np.linspace(0.1, 1, 20), "step__rate": [1, 2]}, experiment={"dim": 40})
+    for shown in (repr(study), study._repr_html_()):
+        assert "0.1 ... 1 (20 values)" in shown and "step.rate" in shown and "errors" in shown
+
+
+@pytest.mark.parametrize(
+    ("report", "word"),
+    [
+        (gs.exponents("z1 + h3(z2)", "relu"), "information exponent"),
+        (gs.learnable("h3(z)", "relu"), "never"),
+        (gs.regime(ONE_STEP, 200), "maximal step"),
+    ],
+)
+def test_reports_are_not_dumps(report, word):
+    assert repr(report) == str(report) and word in repr(report)
+    html = report._repr_html_()
+    assert word in html and "array(" not in html and "(self" not in html
+
+
+def test_an_agreement_is_a_table():
+    both = gs.compare(ONE_STEP, dim=20, trials=3)
+    report = gs.agreement(both)
+    html = report._repr_html_()
+    assert repr(report) == report.table()
+    assert html.count("<tr>") == 1 + len(report.rows) and report.verdict().sentence.split(";")[0] in html
+
+
+def test_what_was_asked_for_comes_first():
+    spikes = gs.predict(gs.OneStep.example_for("spikes"), what="spikes", dim=40)
+    assert next(iter(spikes.data_vars)) == "singular_values"
+    question = gs.MixtureGLM.questions["errors"]
+    names = list(gs.predict(gs.MixtureGLM.example()).data_vars)
+    assert names[: len(question.plot)] == list(question.plot)
+    assert [v.name for v in question.variables][: len(question.plot)] != list(question.plot)
+
+
+def test_a_figure_knows_its_picture():
+    figure = gs.plot(gs.predict(ONE_STEP, ridge=[0.1, 1.0]), "test_error")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_progress_in_a_notebook_needs_no_other_package(monkeypatch):
+    shown = []
+    handle = types.SimpleNamespace(update=shown.append)
+    notebook = types.SimpleNamespace(HTML=str, display=lambda content, display_id: handle)
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    with Progress(None, 4, "trials <1>") as progress:
+        progress.advance(2)
+    assert "trials &lt;1&gt; 0/4" in shown[0] and shown[-1] == ""
