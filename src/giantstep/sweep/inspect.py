@@ -85,15 +85,16 @@ def _connect(path: str | Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA user_version")
     except UNREADABLE:
+        if not is_read_only(file):
+            return connection
+        connection.close()
         log = file.with_name(file.name + "-wal")
-        if is_read_only(file) and log.is_file() and log.stat().st_size:
+        if log.is_file() and log.stat().st_size:
             raise InputError(
                 f"The store {str(path)!r} cannot be read where it is: the file system is read-only, and some results "
                 f"are still in {log.name!r}. Copy both files to a folder that can be written."
             ) from None
-        if is_read_only(file):
-            connection.close()
-            connection = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+        connection = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
     return connection
 
 
