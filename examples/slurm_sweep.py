@@ -1,12 +1,13 @@
-"""A sweep on a SLURM cluster: the scheduler lives in this program, the workers are SLURM jobs.
+"""A sweep on a SLURM cluster: this program hands out the tasks, its workers are SLURM jobs.
 
 Run it on a login node, in tmux or as a small job of its own; only this program opens the store::
 
     pip install "giantstep[slurm]"
     python slurm_sweep.py examples/sweep_learning_curve.toml runs.db --queue cpu --jobs 40
 
-Start it again after anything went wrong: what is stored is not computed again. ``--local 2`` takes two processes of
-this machine in place of SLURM, to try it out.
+Start it again after anything went wrong: what is stored is not computed again. The jobs end with this program, also
+where it is killed. ``--local 2`` takes two processes of this machine in place of SLURM, to try it out. The command line
+does the same: ``giantstep sweep STUDY --store runs.db --engine slurm --queue cpu --jobs 40``.
 """
 
 from __future__ import annotations
@@ -17,28 +18,18 @@ from typing import Any
 import giantstep as gs
 
 
-def cluster(options: argparse.Namespace) -> Any:
-    """Return a Dask cluster: SLURM jobs of one worker each, or processes of this machine."""
+def engine(options: argparse.Namespace) -> dict[str, Any]:
+    """Return where the sweep runs: in SLURM jobs of one worker each, or in processes of this machine."""
     if options.local:
-        from distributed import LocalCluster
-
-        return LocalCluster(n_workers=options.local, threads_per_worker=1, dashboard_address="127.0.0.1:0")
-    from dask_jobqueue import SLURMCluster
-
-    jobs = SLURMCluster(
+        return {"engine": "dask", "workers": options.local}
+    jobs = gs.Slurm(
         queue=options.queue,
+        jobs=options.jobs,
         account=options.account,
-        cores=1,  # tasks at once in a job: one; its BLAS threads are `threads` of the sweep
-        processes=1,
-        job_cpu=options.threads,
-        memory=options.memory,
         walltime=options.walltime,
-        job_extra_directives=options.directive or [],
-        worker_extra_args=["--lifetime", options.lifetime, "--lifetime-stagger", "2m"],
-        scheduler_options={"dashboard_address": ":0"},  # any free port: login nodes are shared
+        directives=options.directive,
     )
-    jobs.adapt(minimum_jobs=1, maximum_jobs=options.jobs)
-    return jobs
+    return {"engine": jobs, "memory": options.memory}
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -50,10 +41,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--queue", help="partition")
     parser.add_argument("--account")
     parser.add_argument("--threads", type=int, default=1, help="cores, and BLAS threads, of a job")
-    parser.add_argument("--memory", default="4GB")
-    parser.add_argument("--walltime", default="01:00:00")
-    parser.add_argument("--lifetime", default="55m", help="a worker leaves before SLURM ends its job")
-    parser.add_argument("--directive", action="append", help='one more line for SLURM, such as "--gres=gpu:1"')
+    parser.add_argument("--memory", type=float, default=4.0, help="GiB of a job")
+    parser.add_argument("--walltime", default="01:00:00", help="time of a job; longer than any task")
+    parser.add_argument("--directive", action="append", default=[], help='for SLURM, such as "--gres=gpu:1"')
     parser.add_argument("--out", help="write the result: .csv, .nc, .json, .tex")
     parser.add_argument("--local", type=int, default=0, metavar="N", help="N processes of this machine instead")
     return parser.parse_args(words)
@@ -61,12 +51,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def main(words: list[str] | None = None) -> None:
     """Sweep a study on the cluster."""
-    from distributed import Client
-
     options = arguments(words)
     study = gs.Study.read(options.study)
-    with cluster(options) as workers, Client(workers) as client:
-        result = study.sweep(store=options.store, engine=client, threads=options.threads)
+    result = study.sweep(store=options.store, threads=options.threads, **engine(options))
     if options.out:
         gs.save(result, options.out)
     print(result)

@@ -52,6 +52,7 @@ from giantstep.study import compare as compare
 from giantstep.study import predict as predict
 from giantstep.study import simulate as simulate
 from giantstep.sweep import sweep as sweep
+from giantstep.sweep.slurm import Slurm as Slurm
 from giantstep.tuning import best_ridge as best_ridge
 from giantstep.vocabulary import Vocabulary as Vocabulary
 

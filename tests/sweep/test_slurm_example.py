@@ -32,17 +32,42 @@ def script():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
-def test_it_asks_slurm_for_workers(script, monkeypatch):
-    jobqueue = pytest.importorskip("dask_jobqueue")
-    asked = {}
-    monkeypatch.setattr(jobqueue.SLURMCluster, "adapt", lambda self, **options: asked.update(options))
-    words = ["S.toml", "runs.db", "--queue", "cpu", "--jobs", "7", "--threads", "4", "--directive=--gres=gpu:1"]
-    with script.cluster(script.arguments(words)) as cluster:
+def test_it_asks_slurm_for_workers(script):
+    pytest.importorskip("dask_jobqueue")
+    words = ["S.toml", "runs.db", "--queue", "cpu", "--jobs", "7", "--directive=--gres=gpu:1", "--memory", "3"]
+    chosen = script.engine(script.arguments(words))
+    assert chosen["engine"].jobs == 7 and chosen["memory"] == 3
+    with chosen["engine"].cluster("mine", 4, 3 * 2**30) as cluster:
         job = cluster.job_script()
-    assert asked == {"minimum_jobs": 1, "maximum_jobs": 7}
-    for line in ("#SBATCH -p cpu", "#SBATCH --cpus-per-task=4", "#SBATCH -t 01:00:00", "#SBATCH --gres=gpu:1"):
-        assert line in job
-    assert "--nthreads 1" in job and "--lifetime 55m" in job
+    asked = ("-J mine", "-p cpu", "--cpus-per-task=4", "--mem=3G", "-t 01:00:00", "--gres=gpu:1")
+    for line in asked:
+        assert f"#SBATCH {line}\n" in job
+    assert "--nthreads 1" in job and "--lifetime 3300s" in job and "--death-timeout 60" in job
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"jobs": 0}, "Field `jobs` must be a whole number at least 1"),
+        ({"queue": "a b"}, "Field `queue` must be a name of SLURM's"),
+        ({"walltime": "1h"}, 'Field `walltime` must be a time such as "01:00:00"'),
+        ({"walltime": "00:00:00"}, "Field `walltime` must be a time"),
+        ({"directives": "--gres=gpu:1"}, "Field `directives` must be a list of options of sbatch"),
+    ],
+)
+def test_jobs_are_checked(settings, expected):
+    with pytest.raises(gs.InputError, match=expected):
+        gs.Slurm(**settings)
+    assert gs.Slurm(walltime="1-02:00:03").seconds == 93603
+
+
+def test_without_slurm_it_is_said_in_a_sentence(monkeypatch, tmp_path):
+    pytest.importorskip("dask_jobqueue")
+    from .faulty import Faulty
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(gs.InputError, match='engine="slurm" needs the command sbatch'):
+        gs.sweep(Faulty(), engine="slurm", dim=10, trials=1)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")

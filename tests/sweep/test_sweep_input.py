@@ -22,7 +22,11 @@ def sentence(**settings):
     ("settings", "expected"),
     [
         ({"source": "theory"}, 'Field `source` must be "experiment" or "limit"'),
-        ({"engine": "slurm"}, "Field `engine` must be one of local, processes, dask, an Executor or a Dask client"),
+        (
+            {"engine": "pbs"},
+            "Field `engine` must be one of local, processes, dask, slurm, a gs.Slurm, an Executor or a",
+        ),
+        ({"engine": "slurm", "workers": 2}, "Field `workers` must be left out where workers are SLURM jobs"),
         ({"engine": 3}, "Field `engine` must be one of"),
         ({"workers": 0}, "Field `workers` must be a whole number at least 1"),
         ({"engine": "local", "workers": 2}, 'Field `workers` must be 1 with engine="local"'),

@@ -18,8 +18,11 @@ from giantstep.cli.options import Changes, Output, StudyFile, Theory, Trials
 from giantstep.cli.outputs import check_outputs
 from giantstep.cli.values import assignments, single
 from giantstep.cli.verbs import hand_over
+from giantstep.errors import bad_field
 
 INTERRUPTED = 130
+_JOBS = ("queue", "jobs", "account", "walltime", "directives")
+"""Options that describe SLURM jobs."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,21 @@ class Run:
     ] = None
     source: Annotated[str, typer.Option(help="experiment or limit.")] = "experiment"
     engine: Annotated[
-        str | None, typer.Option(help="local, processes or dask; chosen by the options below if left out.")
+        str | None, typer.Option(help="local, processes, dask or slurm; chosen by the options below if left out.")
     ] = None
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None
     scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A running Dask scheduler.")] = None
     threads: Annotated[int | None, typer.Option(help="BLAS threads of each worker.")] = None
     memory: Annotated[float | None, typer.Option(metavar="GIB", help="Memory a worker may take for a task.")] = None
     time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time a task may take.")] = None
+    queue: Annotated[str | None, typer.Option(help="Partition of SLURM.")] = None
+    jobs: Annotated[int | None, typer.Option(help="SLURM jobs at most (10).")] = None
+    account: Annotated[str | None, typer.Option(help="Account of SLURM.")] = None
+    walltime: Annotated[str | None, typer.Option(metavar="HH:MM:SS", help="Time of a SLURM job (01:00:00).")] = None
+    directives: Annotated[
+        list[str] | None,
+        typer.Option("--directive", metavar="OPTION", help='Option of sbatch, as "--gres=gpu:1"; may be repeated.'),
+    ] = None
     retry: Annotated[bool, typer.Option("--retry", help="Compute failures of earlier runs again.")] = False
     until: Annotated[
         list[str] | None,
@@ -62,16 +73,29 @@ def sweep(
     verb = "predict" if run.source == "limit" else "simulate"
     edited = edit_study(Study.read(study), verb, changes, theory, experiment)
     refine = None if run.refine is None else [run.refine]
-    wishes = {"until": _table("--until", run.until), "refine": _table("--refine", refine)}
+    wishes = {"until": _table("--until", run.until), "refine": _table("--refine", refine), "engine": _engine(run)}
+    settings = {name: value for name, value in vars(run).items() if name not in _JOBS}
     if run.store is None:
         print("giantstep: without --store DB nothing is kept: an interrupted sweep starts again.", file=sys.stderr)
     try:
         with _telling():
-            result = edited.sweep(**{**vars(run), **wishes})
+            result = edited.sweep(**{**settings, **wishes})
     except Interrupted as stop:
         print(f"giantstep: {stop}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     hand_over(result, output)
+
+
+def _engine(run: Run) -> Any:
+    """Return where to run: what was asked for, or SLURM jobs as they were described."""
+    described = {name: getattr(run, name) for name in _JOBS if getattr(run, name) is not None}
+    if not described:
+        return run.engine
+    if run.engine not in (None, "slurm"):
+        raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
+    from giantstep.sweep.slurm import Slurm
+
+    return Slurm(**described)
 
 
 def _table(option: str, texts: list[str] | None) -> dict[str, Any] | None:

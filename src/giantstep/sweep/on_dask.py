@@ -52,11 +52,19 @@ class OnDask(OnFutures):
     orders : how its workers compute.
     patience : seconds without a single worker after which the sweep ends; None waits as long as it takes.
     owned : what is closed at the end, in this order.
+    revive : asks for workers that the cluster gave up, as Dask does where one takes long to restart.
     """
 
-    def __init__(self, client: Any, orders: Orders, patience: float | None = None, owned: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        client: Any,
+        orders: Orders,
+        patience: float | None = None,
+        owned: tuple[Any, ...] = (),
+        revive: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(orders)
-        self._client, self._patience, self._owned = client, patience, owned
+        self._client, self._patience, self._owned, self._revive = client, patience, owned, revive
         self._workers = _threads_of(client)
         self._looked = self._seen = self._said = time.monotonic()
         self._missed: set[str] = set()
@@ -109,7 +117,7 @@ class OnDask(OnFutures):
             states = self._client.run_on_scheduler(_states_question([future.key for future in self._waiting]))
         except Exception as error:  # it may answer the next time; if it never does, the client cancels its futures
             _log.debug("the Dask scheduler did not answer (%s)", type(error).__name__)
-        self._call_workers_back()
+        self._revive()
         if self._workers:
             self._seen = now
         elif self._patience is not None and now - self._seen > self._patience:
@@ -120,12 +128,6 @@ class OnDask(OnFutures):
                 "no Dask worker is there; %d tasks have waited for %.0f s", len(self._waiting), now - self._seen
             )
         self._send_again({key for key, state in states.items() if state in (None, "memory", "erred", "forgotten")})
-
-    def _call_workers_back(self) -> None:
-        """Ask a cluster of this program for workers that it gave up, as Dask does where one takes long to restart."""
-        for cluster in self._owned:
-            if hasattr(cluster, "worker_spec"):
-                cluster.scale(len(cluster.worker_spec))
 
     def _send_again(self, odd: set[str]) -> None:
         """Send tasks again that are over or unknown there and wait here, for the second time."""
@@ -145,7 +147,7 @@ class OnDask(OnFutures):
 
 def connect(scheduler: str, orders: Orders) -> OnDask:
     """Return a backend on the cluster of a running scheduler."""
-    distributed = _distributed()
+    distributed = load_distributed()
     try:
         client = distributed.Client(scheduler, timeout=_SCHEDULER_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -158,7 +160,7 @@ def connect(scheduler: str, orders: Orders) -> OnDask:
 
 def start_cluster(workers: int, orders: Orders, memory: int | None) -> OnDask:
     """Return a backend on a new cluster of this machine; where a worker dies as it starts, the cluster starts anew."""
-    distributed = _distributed()
+    distributed = load_distributed()
     for attempts_left in reversed(range(_STARTS)):
         try:
             cluster = _local_cluster(distributed, workers, memory)
@@ -168,7 +170,8 @@ def start_cluster(workers: int, orders: Orders, memory: int | None) -> OnDask:
                 raise lost_workers_error(error) from None
             _log.warning("the Dask cluster could not start (%s); it is tried again", " ".join(str(error).split()))
     client = distributed.Client(cluster, set_as_default=False)
-    return OnDask(client, orders, _NO_WORKERS, owned=(client, cluster))
+    revive = lambda: cluster.scale(len(cluster.worker_spec))  # noqa: E731
+    return OnDask(client, orders, _NO_WORKERS, owned=(client, cluster), revive=revive)
 
 
 def _local_cluster(distributed: Any, workers: int, memory: int | None) -> Any:
@@ -185,11 +188,12 @@ def _local_cluster(distributed: Any, workers: int, memory: int | None) -> Any:
         )
 
 
-def _distributed() -> Any:
+def load_distributed(extra: str = "dask") -> Any:
+    """Return the module `distributed`, which `extra` of this package brings."""
     try:
         import distributed
     except ImportError:
-        raise InputError('engine="dask" needs Dask distributed (install giantstep[dask]).') from None
+        raise InputError(f'engine="{extra}" needs Dask distributed (install giantstep[{extra}]).') from None
     return distributed
 
 

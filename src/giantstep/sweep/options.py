@@ -12,13 +12,14 @@ from giantstep.errors import bad_field
 from giantstep.sweep import on_dask
 from giantstep.sweep.backends import Backend, InProcess, OnExecutor
 from giantstep.sweep.processes import Processes
+from giantstep.sweep.slurm import Slurm
 from giantstep.sweep.tasks import Orders
 from giantstep.workers import usable_cores
 
 EngineOption = str | Executor | Any | None
-"""A name, an Executor, a Dask client, or None to choose by the other options."""
+"""A name, a `Slurm`, an Executor, a Dask client, or None to choose by the other options."""
 
-BACKENDS = ("local", "processes", "dask")
+BACKENDS = ("local", "processes", "dask", "slurm")
 
 
 def thread_share(workers: int) -> int:
@@ -36,7 +37,7 @@ class BackendOptions:
 
     Attributes
     ----------
-    backend : a name of `BACKENDS`, an Executor or a Dask client.
+    backend : a name of `BACKENDS`, a `Slurm`, an Executor or a Dask client.
     workers : tasks at once; a cluster has its own.
     """
 
@@ -60,22 +61,29 @@ class BackendOptions:
 
         Parameters
         ----------
-        engine : ``"local"`` (this process), ``"processes"``, ``"dask"``, any `concurrent.futures.Executor`, or a Dask
-            ``Client``. If left out: Dask where `scheduler` is given, processes where `workers` is above 1.
+        engine : ``"local"`` (this process), ``"processes"``, ``"dask"``, ``"slurm"`` or a `giantstep.Slurm`, any
+            `concurrent.futures.Executor`, or a Dask ``Client``. If left out: Dask where `scheduler` is given, processes
+            where `workers` is above 1.
         workers : how many tasks run at once; as many as there are cores if left out.
         scheduler : address of a running Dask scheduler.
         threads : BLAS threads of each worker; if left out the cores are shared out evenly. The same number of threads
             gives the same numbers bit for bit, whatever the number of workers.
-        memory : GiB a worker may take for a task (processes and local Dask clusters).
+        memory : GiB a worker may take for a task (processes, local Dask clusters, SLURM jobs).
         time_limit : seconds a task may take.
         """
         whole = "a whole number at least 1"
         wanted = None if workers is None else check_whole("workers", workers, whole, 1)
         if engine is None:
             engine = "dask" if scheduler is not None else "processes" if (wanted or 1) > 1 else "local"
-        named = isinstance(engine, str)
-        if (named and engine not in BACKENDS) or not (named or isinstance(engine, Executor) or _is_client(engine)):
-            raise bad_field("engine", engine, f"one of {', '.join(BACKENDS)}, an Executor or a Dask client")
+        if engine == "slurm":
+            engine = Slurm()
+        named, queued = isinstance(engine, str), isinstance(engine, Slurm)
+        given = queued or isinstance(engine, Executor) or _is_client(engine)
+        if engine not in BACKENDS if named else not given:
+            allowed = f"one of {', '.join(BACKENDS)}, a gs.Slurm, an Executor or a Dask client"
+            raise bad_field("engine", engine, allowed)
+        if queued and wanted is not None:
+            raise bad_field("workers", workers, "left out where workers are SLURM jobs: `jobs` says how many")
         if scheduler is not None and engine != "dask":
             raise bad_field("scheduler", scheduler, 'left out, or used with engine="dask"')
         if scheduler is not None and not isinstance(scheduler, str):
@@ -93,15 +101,16 @@ class BackendOptions:
         above = "a number above 0"
         if memory is not None:
             memory = 2**30 * check_number("memory", memory, above, lambda value: 0 < value < math.inf)
-            if engine == "local" or elsewhere:
-                raise bad_field("memory", memory, "left out but for worker processes and local Dask clusters")
+            if engine == "local" or (elsewhere and not queued):
+                allowed = "left out but for worker processes, local Dask clusters and SLURM jobs"
+                raise bad_field("memory", memory, allowed)
         if time_limit is not None:
             time_limit = check_number("time_limit", time_limit, above, lambda value: 0 < value < math.inf)
         return cls(engine, count, scheduler, Orders(threads, time_limit), None if memory is None else int(memory))
 
     def trials_here(self, device: str) -> int:
         """Return how many trials share the memory of this machine (or of one GPU); none where they run elsewhere."""
-        if self.scheduler is not None or _is_client(self.backend):
+        if self.scheduler is not None or isinstance(self.backend, Slurm) or _is_client(self.backend):
             return 0
         return self.workers if device == "cpu" else 1
 
@@ -115,6 +124,8 @@ class BackendOptions:
             return on_dask.connect(self.scheduler, self.orders)
         if self.backend == "dask":
             return on_dask.start_cluster(self.workers, self.orders, self.memory)
+        if isinstance(self.backend, Slurm):
+            return self.backend.open(self.orders, self.memory)
         if isinstance(self.backend, Executor):
             return OnExecutor(self.backend, self.workers, self.orders)
         return on_dask.OnDask(self.backend, self.orders)
