@@ -48,7 +48,8 @@ class Setting:
     """A setting of one question: how it is asked, not what is studied (a scenario field says that).
 
     A setting without which the question cannot be asked has an `example`. A whole number as `default` makes it a
-    count, at least 1; None makes it a number or a list of numbers.
+    count, at least 1; None makes it a number or a list of numbers. `coarse` is a value for a first picture, where the
+    default takes long enough to be waited for.
     """
 
     default: Any
@@ -56,6 +57,7 @@ class Setting:
     engines: tuple[Engine, ...] = ("limit", "experiment")
     choices: tuple[str, ...] = ()
     example: Any = None
+    coarse: Any = None
 
 
 @dataclass(frozen=True)

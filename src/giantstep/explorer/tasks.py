@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +64,20 @@ def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
     return to_json(result[names])
 
 
-def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
-    """Answer with the limit: one event ``limit``."""
+def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None, coarse: bool = False) -> None:
+    """Answer with the limit: one event ``limit``; a coarse one takes the coarse settings of its question."""
     start = time.process_time()  # what it costs, however busy the machine is
+    study = read_study(tables)
+    settings = {
+        name: setting.coarse
+        for name, setting in (study.question.settings.items() if coarse else ())
+        if setting.coarse is not None and name not in study.settings
+    }
     with _remarks() as remarks:
-        result = read_study(tables).predict(progress=False)
+        result = replace(study, settings={**study.settings, **settings}).predict(progress=False)
     text = _json(result, variables)
-    about = {"seconds": round(time.process_time() - start, 4), "warnings": remarks}
+    seconds = round(time.process_time() - start, 4)
+    about = {"seconds": seconds, "simplified": bool(settings), "warnings": [] if settings else remarks}
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 

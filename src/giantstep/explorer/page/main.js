@@ -154,7 +154,7 @@ async function ask(slot) {
   const busy = asking.get(slot);
   if (busy) {
     busy.again = true;
-    if (performance.now() - busy.since > SLOW) busy.control.abort();
+    if (busy.drawn || performance.now() - busy.since > SLOW) busy.control.abort(); // what is drawn already need not become finer
     return;
   }
   const now = { again: false, since: performance.now(), control: new AbortController() };
@@ -177,11 +177,12 @@ async function answer(slot, study, curve, now) {
     const response = await asked("/api/limit", { client, curve: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
     for await (const line of linesOf(response)) {
       if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
-      if (now.again && curve.result && !line.last) continue;
       curve.result = line.result;
       curve.about = { ...line, milliseconds: performance.now() - sentAt };
       if (slot === 0) told(line, performance.now() - sentAt);
       draw();
+      now.drawn = true;
+      if (now.again) now.control.abort();
     }
     if (slot === 0 && !now.again) {
       if (complaint === "limit") problem("");
@@ -229,6 +230,7 @@ function change(next, rebuild) {
   const before = state;
   state = next;
   const differs = computed(before.study) !== computed(state.study);
+  const marked = Boolean(current.dots || current.optimum);
   if (complaint === "page") problem("");
   if (differs) {
     stopExperiment();
@@ -247,7 +249,7 @@ function change(next, rebuild) {
   if (others) kept.forEach((_, i) => ask(i + 1));
   if (others || rebuild) theory();
   remember();
-  draw();
+  if (!differs || marked || rebuild) draw(); // else the answer is drawn as soon as it comes
 }
 
 function form() {
@@ -290,6 +292,7 @@ function blank(sentence) {
 let drawing = false;
 let drawn = "";
 function draw() {
+  if (!state) return;
   $("chart").classList.toggle("stale", !current.result);
   if (drawing) return;
   drawing = true;
@@ -739,4 +742,5 @@ function listen() {
   addEventListener("resize", draw);
 }
 
-addEventListener("load", start);
+$("plotly").addEventListener("load", draw);
+start();

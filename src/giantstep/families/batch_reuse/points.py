@@ -8,6 +8,7 @@ steps decide the later ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -91,10 +92,24 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen:
     seed, scramble : the points depend on both and on nothing else.
     widen : draw h* wider than it is, with weights: polynomial targets have heavy-tailed integrands.
     """
+    make = _kept_sobol if nodes * layout.columns <= _MOST_KEPT else _scrambled_sobol
+    return make(layout, nodes, seed, scramble, widen)
+
+
+def _scrambled_sobol(layout: Layout, nodes: int, seed: int, scramble: int, widen: bool) -> WeightedPoints:
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
     engine = stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
     uniform = np.ascontiguousarray(engine.random(nodes).T)
-    return _from_uniform(layout, uniform, widen=widen)
+    points = _from_uniform(layout, uniform, widen=widen)
+    for array in (points.target, points.noise, points.normals, points.weights, points.mask):
+        if array is not None:
+            array.setflags(write=False)  # they are shared by all who ask for the same ones
+    return points
+
+
+_kept_sobol = lru_cache(maxsize=16)(_scrambled_sobol)
+_MOST_KEPT = 1 << 19
+"""Numbers of a set of points that is kept (4 MB); a slider asks for the same ones again and again."""
 
 
 def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:

@@ -61,7 +61,7 @@ _KERNELS = (
     ),
 )
 _SETTINGS = {
-    "nodes": Setting(2**16, "points of one run of the limit, a power of two (grid: at most)", _LIMIT),
+    "nodes": Setting(2**16, "points of one run of the limit, a power of two (grid: at most)", _LIMIT, coarse=2**12),
     "scrambles": Setting(4, "independent runs of the limit, which make its standard errors", _LIMIT),
     "points": Setting(
         "sobol",

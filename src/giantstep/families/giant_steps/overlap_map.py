@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,6 +19,7 @@ from scipy.stats import qmc
 from giantstep.families.giant_steps.averages import Averages, private_averages
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.grids import Grid, hermite_rule, product_grid
+from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
 
 NULL = 1e-11
@@ -131,7 +133,7 @@ def shared_space(network: Network, state: Overlaps) -> Shared:
         raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
     kept = sizes > NULL * scale
     A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
-    grid = _grid(network, A.shape[1])
+    grid = _grid(tuple(network.target.planes), network.fineness, A.shape[1])
     spread = np.sqrt(np.maximum(state.q - np.sum(A * A, axis=1), 0.0))
     fields = zip((grid.points @ A.T).T, spread.tolist())
     averages = tuple(private_averages(network.activation, u, sd) for u, sd in fields)
@@ -154,12 +156,13 @@ def _shared_covariance(network: Network, state: Overlaps) -> Floats:
     return R
 
 
-def _grid(network: Network, dims: int) -> Grid:
+@lru_cache(maxsize=8)
+def _grid(planes: tuple[Plane, ...], fineness: float, dims: int) -> Grid:
     if dims <= 4:
-        planes = [plane.within(dims) for plane in network.target.planes]
-        nodes = max(8, round(network.fineness * _NODES[dims]))
-        return product_grid(dims, planes, hermite_rule(nodes), max(6, round(network.fineness * _PIECE[dims])))
-    count = SOBOL_POINTS if network.fineness >= 1 else SOBOL_POINTS // 4
+        nodes = max(8, round(fineness * _NODES[dims]))
+        within = [plane.within(dims) for plane in planes]
+        return product_grid(dims, within, hermite_rule(nodes), max(6, round(fineness * _PIECE[dims])))
+    count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4
     points = ndtri(qmc.Sobol(dims, seed=7).random(count))
     points = np.concatenate([points, -points])
     return Grid(points, np.full(len(points), 1 / len(points)))

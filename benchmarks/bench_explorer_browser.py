@@ -1,0 +1,218 @@
+"""The explorer in a real browser: every family's default and every preset, from a slider to the redraw.
+
+For each family: the first curve after opening its link in a fresh browser context, the bytes loaded until then, the
+time from a move of a slider to the next redraw (median and 95th percentile of several moves, one after the other), the
+time from the last move to the fine curve, and the CPU seconds that server and workers spent on one move. For each
+preset: the first curve, the fine one, or what the page says instead. The promises, on two idle cores: 60 ms in the
+median and 150 ms at the 95th percentile, a fine curve within 1 s, a first curve within 1.5 s.
+
+    python benchmarks/bench_explorer_browser.py [families] [presets] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PORT = 8798
+ADDRESS = f"http://127.0.0.1:{PORT}"
+FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking".split()
+MOVES = 15
+PATIENCE = 25.0
+
+WATCH = """
+window.firstCurve = null;
+const look = setInterval(() => {
+  if (document.getElementById('chart')?.data?.length) { window.firstCurve = performance.now(); clearInterval(look); }
+}, 4);
+"""
+LINKS = """async () => {
+  const { firstState, stateOf, linkOf } = await import('/page/state.js');
+  const read = async (url) => (await (await fetch(url)).text()).trim().split('\\n').map((line) => JSON.parse(line));
+  const families = Object.fromEntries((await read('/api/families')).map((family) => [family.family, family]));
+  const presets = await read('/api/presets');
+  const links = { families: {}, presets: {} };
+  for (const [name, family] of Object.entries(families)) links.families[name] = await linkOf(firstState(family));
+  for (const preset of presets) {
+    const usable = preset.studies.length && !preset.error;
+    const state = usable && stateOf(families[preset.family], preset.studies, preset.name);
+    links.presets[preset.name] = usable ? await linkOf(state) : preset.error;
+  }
+  return links;
+}"""
+MOVE = """async ([share, patience]) => {
+  const chart = document.getElementById('chart');
+  const fields = ['ridge', 'noise', 'rate', 'snr', 'sparsity', 'samples_per_dim'];
+  const wanted = fields.map((name) => document.getElementById(`f-${name}-slider`));
+  const slider = [...wanted, ...document.querySelectorAll('input[type=range]')].find((one) => one && !one.disabled);
+  const shown = () => JSON.stringify(chart.data.map((trace) => [trace.y, trace.z]));
+  const before = shown();
+  const [low, high] = [Number(slider.min), Number(slider.max)];
+  window.place = (window.place ?? Number(slider.value)) + share * Math.max(high - low, 50 * (Number(slider.step) || 0));
+  const start = performance.now();
+  const drawn = new Promise((resolve) => {
+    const check = () => {
+      if (shown() === before) return;
+      chart.removeListener('plotly_afterplot', check);
+      resolve(performance.now() - start);
+    };
+    chart.on('plotly_afterplot', check);
+    setTimeout(() => { chart.removeListener('plotly_afterplot', check); resolve(null); }, 1000 * patience);
+  });
+  slider.value = window.place;
+  slider.dispatchEvent(new Event('input', { bubbles: true }));
+  return [slider.id, await drawn];
+}"""
+SAID = "() => [document.getElementById('status').textContent, document.getElementById('problem').textContent]"
+BYTES = """() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+  .reduce((sum, entry) => sum + entry.transferSize, 0)"""
+
+
+def cpu_seconds(root: int) -> float:
+    """Return the CPU seconds of a process and all below it, the ended ones too."""
+    parents, times = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            pid = int(folder.name)
+            parents[pid], times[pid] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    own = {root}
+    while grown := {pid for pid, parent in parents.items() if parent in own} - own:
+        own |= grown
+    return sum(times.get(pid, 0.0) for pid in own)
+
+
+def wait_until_fine(page: Any, start: float) -> tuple[float | None, str]:
+    """Return the seconds since `start` until the page shows a fine curve, or what it says instead."""
+    while time.perf_counter() - start < PATIENCE:
+        status, problem = page.evaluate(SAID)
+        if status.startswith("limit,"):
+            return time.perf_counter() - start, ""
+        if problem:
+            return None, problem
+        if "coarse" in status and "being computed" not in status:
+            return None, status
+        page.wait_for_timeout(20)
+    return None, "no fine curve in time"
+
+
+def opened(browser: Any, link: str) -> tuple[Any, dict[str, Any]]:
+    """Return a page on a link, and how it opened."""
+    page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+    page.add_init_script(WATCH)
+    start = time.perf_counter()
+    page.goto(f"{ADDRESS}/{link}")
+    fine, said = wait_until_fine(page, start)
+    first = page.evaluate("() => window.firstCurve")
+    about = {"first_s": None if first is None else first / 1e3, "fine_s": fine, "said": said}
+    return page, {**about, "bytes": page.evaluate(BYTES)}
+
+
+def drag(page: Any, root: int) -> dict[str, Any]:
+    """Return what moves of a slider cost: one after the other there and back, then a rest for the fine curve."""
+    times, slider = [], ""
+    for _ in range(3):
+        page.evaluate(MOVE, [0.02, PATIENCE])  # costs get known
+        page.wait_for_timeout(100)
+    before = cpu_seconds(root)
+    for move in range(MOVES):
+        slider, milliseconds = page.evaluate(MOVE, [(0.02 + 0.0007 * move) * (1 if move % 6 < 3 else -1), PATIENCE])
+        times.append(np.inf if milliseconds is None else milliseconds)
+        page.wait_for_timeout(15)
+    spent = (cpu_seconds(root) - before) / MOVES
+    last = time.perf_counter()
+    fine, said = wait_until_fine(page, last)
+    middle, high = np.percentile(times, [50, 95])
+    return {
+        "slider": slider,
+        "median_ms": middle,
+        "p95_ms": high,
+        "settled_s": fine,
+        "cpu_ms": 1e3 * spent,
+        "said": said,
+    }
+
+
+def report_families(browser: Any, links: dict[str, str], root: int) -> list[str]:
+    """Return the table of the families' defaults."""
+    head = (
+        f"{'family':<22}{'slider':<26}{'median ms':>10}{'p95 ms':>9}{'CPU ms':>8}{'fine s':>8}{'first s':>9}{'MB':>7}"
+    )
+    rows = [head]
+    for name, link in links.items():
+        page, opening = opened(browser, link)
+        if opening["first_s"] is None:
+            rows.append(f"{name:<22}{opening['said']}")
+        else:
+            moves = drag(page, root)
+            fine = "-" if moves["settled_s"] is None else f"{moves['settled_s']:.2f}"
+            cells = f"{moves['median_ms']:>10.0f}{moves['p95_ms']:>9.0f}{moves['cpu_ms']:>8.0f}{fine:>8}"
+            opens = f"{opening['first_s']:>9.2f}{opening['bytes'] / 1e6:>7.2f}"
+            rows.append(f"{name:<22}{moves['slider']:<26}{cells}{opens}")
+        print(rows[-1], flush=True)
+        page.context.close()
+    return rows
+
+
+def report_presets(browser: Any, links: dict[str, str]) -> list[str]:
+    """Return the table of the presets."""
+    rows = [f"{'preset':<44}{'first s':>9}{'fine s':>9}  says"]
+    for name, link in links.items():
+        if not link.startswith("#"):
+            rows.append(f"{name:<44}{'-':>9}{'-':>9}  {link}")
+        else:
+            page, about = opened(browser, link)
+            first, fine = ("-" if about[key] is None else f"{about[key]:.2f}" for key in ("first_s", "fine_s"))
+            rows.append(f"{name:<44}{first:>9}{fine:>9}  {about['said'][:110]}".rstrip())
+            page.context.close()
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", nargs="*", default=["families", "presets"])
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    command = [sys.executable, "-m", "giantstep", "explore", "--no-browser", "--port", str(PORT)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    rows = [f"load of the machine before {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"]
+    try:
+        assert server.stdout is not None
+        server.stdout.readline()
+        with sync_playwright() as playwright:
+            path = os.environ.get("GIANTSTEP_CHROMIUM") or shutil.which("chromium")
+            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+            page = browser.new_page()
+            page.goto(ADDRESS)
+            links = json.loads(json.dumps(page.evaluate(LINKS)))
+            page.close()
+            if "families" in asked.what:
+                rows += report_families(browser, links["families"], server.pid)
+            if "presets" in asked.what:
+                rows += report_presets(browser, links["presets"])
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+    rows.append(f"load of the machine after {os.getloadavg()[0]:.1f}")
+    if asked.out is not None:
+        asked.out.write_text("\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()
