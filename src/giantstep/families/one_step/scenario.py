@@ -239,6 +239,9 @@ _SPIKES = (
 )
 
 
+_READ_OUT_FIELDS = ("width_per_dim", "samples_per_dim", "ridge")
+
+
 class OneStep(Scenario):
     """A two-layer network after one gradient step on its first layer, its second layer then fitted by ridge regression.
 
@@ -367,6 +370,10 @@ class OneStep(Scenario):
         },
     }
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        name: "scenario.with_inputs(inputs, precondition) gives this network inputs with a covariance, as a FewSteps"
+        for name in ("inputs", "precondition")
+    }
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
     target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
@@ -443,6 +450,48 @@ class OneStep(Scenario):
                     f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
                 )
                 raise bad_field("step.batch_per_dim", float(batch[other[0]]), allowed)
+
+    def with_inputs(self, inputs: Any, precondition: float | str = 0.0) -> Scenario:
+        """Return this network on inputs with a covariance: a `FewSteps` of one step (none without a step).
+
+        Its answers have a `time`: 0 before the step, 1 after it. Isotropic inputs (None) give the numbers of OneStep.
+
+        Parameters
+        ----------
+        inputs : `InputBlocks`, `PowerLaw`, `InputCovariance`, `InputRows` or None, as in `FewSteps`.
+        precondition : the step is multiplied by Sigma^-c: c, "none" (0) or "whitened" (1).
+
+        >>> import giantstep as gs
+        >>> s = gs.OneStep(activation="tanh", target="sin(z)", noise=0.02, width_per_dim=1.0, samples_per_dim=1.5,
+        ...                ridge=0.1, step=MaximalStep(3.0))
+        >>> mixed = gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
+        >>> gs.predict(s.with_inputs(mixed, "whitened")).test_error.values.round(4)
+        array([0.2681, 0.0473])
+        """
+        from giantstep.families import family_class
+
+        self._check_for_inputs()
+        shared = ("activation", "target", "noise", "second_layer", "rows", *_READ_OUT_FIELDS)
+        steps = {"steps": 0}
+        if isinstance(self.step, MaximalStep):
+            steps = {"steps": 1, "rate": self.step.rate, "batch_per_dim": self.step.batch_per_dim}
+        return family_class("few-steps")(
+            **{name: getattr(self, name) for name in shared}, **steps, inputs=inputs, precondition=precondition
+        )
+
+    def _check_for_inputs(self) -> None:
+        """Refuse what the theory of inputs with a covariance does not cover."""
+        where = "where inputs have a covariance"
+        if self.loss != "square":
+            raise bad_field("loss", self.loss, f'"square" {where}')
+        if not isinstance(self.step, NoStep | MaximalStep):
+            raise bad_field("step.kind", self.step.kind, f'"none" or "maximal" {where}')
+        if self.second_layer == "gaussian":
+            raise bad_field("second_layer", "gaussian", f"a Vocabulary {where}")
+        if self.fit_sample != "fresh":
+            raise bad_field("fit_sample", self.fit_sample, f'"fresh" {where}')
+        if self.ridge == 0:
+            raise bad_field("ridge", 0.0, f"above 0 {where}")
 
     @classmethod
     def example(cls) -> OneStep:
