@@ -1,4 +1,4 @@
-"""GAMP on a GPU beside state evolution, sweep by sweep; `results/gpu_gamp.txt` has the same sweeps, called directly.
+"""GAMP on a GPU beside state evolution, sweep by sweep; what it printed at d = 20,000 is in `results/gpu_gamp.txt`.
 
     python benchmarks/gpu_gamp.py [--device cuda] [--dim 2000] [--trials 200]
 

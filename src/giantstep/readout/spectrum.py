@@ -14,6 +14,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
+from giantstep.readout.input_bulk import InputBulk
 from giantstep.spectra import Panels, bulk_panels, march_to_edge
 from giantstep.types import Array, Booleans, Floats, Integers
 
@@ -275,7 +276,7 @@ class RealSolver:
         else:
             first = solve_first_order(equations)
         proper = self.sign is None or np.all(first.denominator > 0) and np.all(np.sign(first.response.R) == self.sign)
-        if first.residual[0] > 1e-9 or not proper:
+        if first.residual[0] > 1e-9 or not proper or not (self.sign is None or _is_outside(first)):
             return None
         return first
 
@@ -288,6 +289,14 @@ class RealSolver:
         if value > 0:
             self.solved.append((z, first))
         return value
+
+
+def _is_outside(first: FirstOrder) -> bool:
+    """Tell whether no atom of the inputs is passed: beyond an island of leading ones their G are negative."""
+    if not isinstance(first.equations.bulk, InputBulk):
+        return True
+    sizes = np.linalg.eigvalsh(np.real(first.response.g))
+    return bool(sizes.min() >= -1e-9 * np.abs(sizes).max())
 
 
 @dataclass

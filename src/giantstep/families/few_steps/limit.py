@@ -33,8 +33,18 @@ from giantstep.families.few_steps.trajectory import (
 )
 from giantstep.family import Answer
 from giantstep.padding import corner, largest_shape
-from giantstep.readout import Equations, Features, FirstOrder, Spectrum, find_outliers, ridge_errors, solve_first_order
+from giantstep.readout import (
+    Equations,
+    Features,
+    FirstOrder,
+    InputBulk,
+    Spectrum,
+    find_outliers,
+    ridge_errors,
+    solve_first_order,
+)
 from giantstep.readout.answers import check_x, check_z, choose_x, describe_resolvent, describe_spectrum, grows_linearly
+from giantstep.readout.condensed import condense
 from giantstep.readout.first_order import variance_function
 from giantstep.types import Floats, Integers, Points
 
@@ -313,6 +323,9 @@ def _spectra(table: _Table, group: _Group) -> Iterator[tuple[int, int, Spectrum]
     """Yield (time, point, its spectrum) after every step."""
     bounded = grows_linearly(group.network.activation)
     for time, _, index, equations in _read_outs(table, group):
+        if isinstance(equations.bulk, InputBulk):  # a spectrum needs integrals over the atoms at hundreds of z
+            condensed = condense(equations.bulk, group.network.inputs.eigenvalues)
+            equations = dataclasses.replace(equations, bulk=condensed)
         for row, point in enumerate(index):
             yield time, int(point), Spectrum(equations.take(np.array([row])), bounded or time == 0)
 

@@ -1,0 +1,60 @@
+"""Many atoms of a spectrum as few: Gauss rules of groups of neighbours, for integrals of functions smooth in lambda."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from giantstep.readout.input_bulk import InputBulk
+from giantstep.types import Floats
+
+FEW = 64
+"""Up to so many atoms nothing is done."""
+_RATIO, _NODES, _DEGREE = 1.35, 6, 9
+
+
+def condense(bulk: InputBulk, eigenvalues: Floats) -> InputBulk:
+    """Return the bulk with the atoms of similar eigenvalues (J,) replaced by the nodes of a Gauss rule of their masses.
+
+    A group spans a factor 1.35 of lambda and keeps 12 moments; groups of up to six atoms stay as they are.
+    """
+    if len(eigenvalues) <= FEW or eigenvalues.min() <= 0:
+        return bulk
+    order = np.argsort(eigenvalues)
+    group = np.floor(np.log(eigenvalues[order] / eigenvalues[order[0]]) / np.log(_RATIO) + 1e-9)
+    product, masses = [], []
+    for members in np.split(order, np.flatnonzero(np.diff(group)) + 1):
+        if len(members) <= _NODES:
+            product.append(bulk.product[members])
+            masses.append(bulk.masses[members])
+            continue
+        nodes, weights = gauss_rule(eigenvalues[members], bulk.masses[members])
+        values = bulk.product[members].reshape(len(members), -1)
+        domain = [float(eigenvalues[members].min()), float(eigenvalues[members].max())]
+        degree = min(_DEGREE, len(members) - 1)
+        fits = [np.polynomial.Chebyshev.fit(eigenvalues[members], column, degree, domain=domain) for column in values.T]
+        product.append(np.stack([fit(nodes) for fit in fits], axis=1).reshape(-1, *bulk.product.shape[1:]))
+        masses.append(weights)
+    return dataclasses.replace(bulk, product=np.concatenate(product), masses=np.concatenate(masses))
+
+
+def gauss_rule(points: Floats, masses: Floats) -> tuple[Floats, Floats]:
+    """Return the nodes and weights of the Gauss rule of a discrete measure, by Lanczos' method on its points.
+
+    >>> nodes, weights = gauss_rule(np.linspace(0.0, 1.0, 50), np.full(50, 0.02))
+    >>> round(float(weights @ nodes**11), 12) == round(float(np.mean(np.linspace(0.0, 1.0, 50) ** 11)), 12)
+    True
+    """
+    basis = [np.sqrt(masses / masses.sum())]
+    diagonal, across = [], []
+    for _ in range(_NODES):
+        step = points * basis[-1]
+        diagonal.append(float(step @ basis[-1]))
+        for _ in range(2):
+            for known in basis:
+                step = step - known * (known @ step)
+        across.append(float(np.linalg.norm(step)))
+        basis.append(step / across[-1])
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(across[:-1], 1) + np.diag(across[:-1], -1))
+    return np.asarray(nodes), np.asarray(masses.sum() * vectors[0] ** 2)
