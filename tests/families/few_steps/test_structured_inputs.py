@@ -505,3 +505,15 @@ def test_a_coarser_rule_is_still_right():
     moved = follow(net, [3.0])[0][-1]
     fine = follow(dataclasses.replace(net, fineness=1.0), [3.0])[0][-1]
     np.testing.assert_allclose(moved.U, fine.U, rtol=1e-9)
+
+
+def test_the_refinement_that_matters_is_chosen():
+    atoms = np.arange(1.0, 61.0)
+    trailing = gs.InputBlocks(atoms**-0.8, np.full(60, 1 / 60), (atoms > 30).astype(float))
+    tanh, relu = LOW_RANK["K"][0], LOW_RANK["L"][0].replace(inputs=trailing)
+    for scenario, chosen in ((tanh, "split"), (relu, "quadratic")):
+        auto, named = (gs.predict(scenario, theory=theory, dim=60) for theory in ("auto", chosen))
+        assert auto.attrs["theory"] == chosen
+        np.testing.assert_array_equal(auto.test_error, named.test_error)
+    assert gs.predict(SETTINGS["C"][0], theory="auto", dim=400).attrs["theory"] == "exact"
+    assert gs.predict(tanh, theory="auto").attrs["theory"] == "exact"  # the limit itself

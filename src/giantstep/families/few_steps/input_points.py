@@ -65,6 +65,33 @@ def check_finite_dim(scenario: FewSteps, points: Points, what: str, theory: str)
         raise bad_field("theory", theory, '"isotropic" where batch_per_dim is finite')
 
 
+def refinements(scenario: FewSteps, points: Points, what: str) -> list[str]:
+    """Return for every point the theory of its finite dimension that `theory="auto"` chooses.
+
+    "exact" where both effective ranks are large, where the limit is asked for, or where neither refinement is known;
+    else the one whose fluctuation in the features is larger at the start: c_1 sqrt(tau_2/d) of the leading channel,
+    not linearised by structured_inputs (8.2), or c_2 sqrt(int lambda^2/(2 d)) of w0^T Sigma w0, split by (8.1).
+    """
+    count = len(points["ridge"])
+    if scenario.inputs is None or what != "errors":
+        return ["exact"] * count
+    _, c1, c2 = (abs(float(c)) for c in scenario.activation.hermite(2)[:3])
+    chosen = []
+    for index in range(count):
+        dim, finite_batch = float(points["dim"][index]), bool(np.isfinite(points["batch_per_dim"][index]))
+        if not np.isfinite(dim) or np.all(_effective_ranks(scenario, points, index) >= LEAST_RANKS):
+            chosen.append("exact")
+            continue
+        law = input_law(scenario, points, index)
+        sizes = {"split": c1 * np.sqrt(law.leading_variance()), "quadratic": c2 * np.sqrt(law.second_moment() / 2)}
+        if scenario.target.directions > 1:
+            del sizes["split"]
+        if finite_batch:
+            del sizes["quadratic"]
+        chosen.append(max(sizes, key=lambda name: sizes[name]) if sizes else "exact")
+    return chosen
+
+
 def rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
     """Warn where the corrections to the limit, which are of order 1/r_eff and 1/r_4, are not small."""
     inputs = scenario.inputs
@@ -85,7 +112,7 @@ def rank_warnings(scenario: FewSteps, points: Points) -> list[str]:
     return [
         *remarks,
         f"The inputs have the effective ranks r_eff = {low[0]:.3g} and r_4 = {low[1]:.3g}: below 100 and 20 the limit "
-        "may be several percent off (see the page on structured inputs).",
+        'may be several percent off (theory="auto" at a finite dim mends part; see the page on structured inputs).',
     ]
 
 

@@ -75,6 +75,14 @@ class InputLaw:
         second, fourth = (float(self.masses @ self.eigenvalues**power) for power in (2, 4))
         return 1 / second, second**2 / fourth
 
+    def second_moment(self) -> float:
+        """Return int lambda^2 dmu."""
+        return float(self.masses @ self.eigenvalues**2)
+
+    def leading_variance(self) -> float:
+        """Return the largest tau_2 = w*^T Sigma^2 w* of a direction."""
+        return float(np.einsum("j,jaa->a", self.eigenvalues, self.moments).max())
+
     def counts(self, dim: int) -> Integers:
         """Return how many of `dim` coordinates each atom has."""
         edges = np.rint(np.append(0.0, np.cumsum(self.masses)) * dim).astype(np.int64)

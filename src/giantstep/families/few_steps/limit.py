@@ -19,6 +19,7 @@ from giantstep.families.few_steps.input_points import (
     input_law,
     input_spectrum,
     rank_warnings,
+    refinements,
 )
 from giantstep.families.few_steps.scenario import FewSteps
 from giantstep.families.few_steps.trajectory import (
@@ -91,15 +92,21 @@ def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, 
     theory = str(settings.get("theory"))
     if theory in FINITE_DIM:
         check_finite_dim(scenario, points, what, theory)
-    for group in _groups(scenario, points, theory):
-        _ANSWERS[what](table, group, settings)
-        warnings += group.unlearnt()
+    chosen = np.array(refinements(scenario, points, what) if theory == "auto" else [theory] * len(table.status))
+    for name in dict.fromkeys(chosen.tolist()):
+        rows = np.flatnonzero(chosen == name)
+        for group in _groups(scenario, {key: values[rows] for key, values in points.items()}, name):
+            group.index = rows[group.index]
+            _ANSWERS[what](table, group, settings)
+            warnings += group.unlearnt()
     answer = table.answer()
     answer.coords |= {name: settings[name] for name in ("time", "x", "z", "kappa") if settings.get(name) is not None}
     answer.warnings = list(dict.fromkeys(warnings))
     finite = np.isfinite(points["batch_per_dim"])
     batches = "isotropic" if finite.all() else "exact and isotropic" if finite.any() else "exact"
-    answer.attrs["theory"] = theory if theory in FINITE_DIM else batches
+    refined = [name for name in dict.fromkeys(chosen.tolist()) if name in FINITE_DIM]
+    plain = [] if len(refined) and np.isin(chosen, FINITE_DIM).all() else [batches]
+    answer.attrs["theory"] = " and ".join([*plain, *refined])
     return answer
 
 

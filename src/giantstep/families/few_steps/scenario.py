@@ -214,6 +214,7 @@ class FewSteps(Scenario):
     theories: ClassVar[Mapping[str, str]] = {
         "exact": "the exact limit of steps on large batches",
         "isotropic": "the noise of a finite batch as isotropic noise of every row: an approximation",
+        "auto": "at a finite dim, inputs of low effective ranks: split or quadratic, whichever matters; else exact",
         "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
         "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
     }

@@ -472,7 +472,7 @@ class OneStep(Scenario):
 
         self._check_for_inputs()
         shared = ("activation", "target", "noise", "second_layer", "rows", *_READ_OUT_FIELDS)
-        steps = {"steps": 0}
+        steps: dict[str, Any] = {"steps": 0}
         if isinstance(self.step, MaximalStep):
             steps = {"steps": 1, "rate": self.step.rate, "batch_per_dim": self.step.batch_per_dim}
         return family_class("few-steps")(
