@@ -196,7 +196,7 @@ def test_curves_are_kept_and_laid_over(page: Page) -> None:
     page.page.wait_for_timeout(300)
     page.page.reload()
     page.until(lambda: len(page.traces()) == 2)
-    page.page.click("#pinned button")
+    page.page.click("#pinned [aria-label^=Remove]")
     page.until(lambda: len(page.traces()) == 1)
 
 

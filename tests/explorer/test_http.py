@@ -62,11 +62,13 @@ def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
         if path.startswith("/page/"):
             new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)}
             new |= set(re.findall(r'(?:src=|href=|asked\()"(/page/[^"]+)"', response.text))
+            new |= {f"/page/{name}" for name in re.findall(r'new URL\("([^"]+)"', response.text)}
+            new |= {f"/page/katex/{name}" for name in re.findall(r"url\((fonts/[^)]+woff2)\)", response.text)}
             new -= seen
             seen |= new
             paths += new
             hosts = re.findall(r"https?://([^/\"'`$]+)", response.text)
-            assert set(hosts) <= {"arxiv.org"}, path  # a link to read, never loaded
+            assert set(hosts) <= {"arxiv.org", "www.w3.org"}, path  # a link to read and a name, never loaded
     assert {f"/page/{name}" for name in server.explorer.page if name != "index.html"} <= seen
     assert "http" not in re.sub(r"https?-equiv", "", page)
 

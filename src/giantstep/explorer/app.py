@@ -59,7 +59,7 @@ class Explorer:
         self._arrays: dict[str, Any] = {}
         routes = [
             Route("/", self.file),
-            Route("/page/{name}", self.file),
+            Route("/page/{name:path}", self.file),
             Route("/plotly.min.js", self.plotly_script),
             Route("/api/families", self.entries),
             Route("/api/presets", self.entries),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from giantstep.explorer.bounds import Bounds
 
@@ -21,9 +23,17 @@ MEDIA_TYPES = {
 def page_files(bounds: Bounds) -> dict[str, bytes]:
     """Return name -> content of everything the page loads, but for Plotly."""
     folder = files("giantstep.explorer").joinpath("page")
-    page = {file.name: file.read_bytes() for file in folder.iterdir() if suffix(file.name) in MEDIA_TYPES}
+    page = dict(_files(folder))
     script = f"// What the server answers at most.\n\nexport const BOUNDS = {json.dumps(asdict(bounds))};\n"
     return {**page, "bounds.js": script.encode()}
+
+
+def _files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+    for file in folder.iterdir():
+        if file.is_dir():
+            yield from _files(file, f"{prefix}{file.name}/")
+        elif suffix(file.name) in MEDIA_TYPES:
+            yield prefix + file.name, file.read_bytes()
 
 
 def suffix(name: str) -> str:

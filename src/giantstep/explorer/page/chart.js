@@ -3,6 +3,7 @@
 import { isMainAxis, symbolOf } from "./schema.js";
 import { escaped, greek, pretty, short, words } from "./symbols.js";
 import { steady, widthsOf, wholeTicks } from "./axes.js";
+import { finiteLimit } from "./finite.js";
 
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5A5A5A", "#8C6D1F"];
 const DARK_PALETTE = ["#56B4E9", "#FF8C42", "#2CC79B", "#E39BC4", "#F0C040", "#7FB2FF", "#C4CAD0", "#C7A758"];
@@ -159,7 +160,7 @@ export function figure({ family, state, curves, dark, narrow }) {
             hovertemplate: `%{x:.4g}, %{y:.5g}<extra>${escaped(legend)}</extra>`,
           });
         }
-        if (dotted) addDots({ traces, dots, name, view: own, index, colour, marker: MARKERS[(several ? slot : number) % MARKERS.length], legend, group, isFirst, tag, axis, compared });
+        if (dotted) addDots({ traces, dots, limit: { x: xs, y }, name, view: own, index, colour, marker: MARKERS[(several ? slot : number) % MARKERS.length], legend, group, isFirst, tag, axis, compared });
       });
       if (all.length > few.length) summary.push(`${few.length} of ${all.length} curves are drawn`);
     });
@@ -186,7 +187,7 @@ function star(optimum, x, y, xaxis, yaxis) {
   };
 }
 
-function addDots({ traces, dots, name, view, index, colour, marker, legend, group, isFirst, tag, axis, compared }) {
+function addDots({ traces, dots, limit, name, view, index, colour, marker, legend, group, isFirst, tag, axis, compared }) {
   const source = dots.dims[name].includes("source") ? { source: dots.source.indexOf("experiment") } : {};
   const at = { ...index, ...source };
   const xs = values(dots, view.x);
@@ -199,6 +200,9 @@ function addDots({ traces, dots, name, view, index, colour, marker, legend, grou
     error_y: errors ? { type: "data", array: errors.map((value) => value ?? 0), color: colour, thickness: 1.4, width: 3 } : undefined,
     hovertemplate: `%{x:.4g}, %{y:.5g} ± %{error_y.array:.2g}<extra>experiment</extra>`,
   });
+  const limitAt = dots.dims[name].includes("source") ? dots.source.indexOf("limit") : -1;
+  const finiteSize = limitAt < 0 ? null : finiteLimit({ x: xs, y: along(dots, name, view.x, { ...index, source: limitAt }).map(finite), legend, line: limit });
+  if (finiteSize) traces.push({ ...finiteSize, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`, line: { color: colour, width: 1.2, dash: "dot" } });
   if (!compared || !(`${name}_z` in dots.dims)) return;
   traces.push({
     type: "scatter", mode: "markers", x: xs, y: along(dots, `${name}_z`, view.x, index).map(finite), showlegend: false, legendgroup: group, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis + 1)}`,

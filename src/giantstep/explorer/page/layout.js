@@ -32,7 +32,7 @@ export function fillSwitch(root, state, drawn, pick) {
 
 /** Tell the style how much of the screen the figure takes, so that what is focused is not scrolled behind it. */
 export function measureStage(stage) {
-  document.documentElement.style.setProperty("--stage", `${isStacked() ? stage.offsetHeight : 0}px`);
+  document.documentElement.style.setProperty("--stage", `${stage.offsetHeight}px`);
 }
 
 /** Give a figure the height that leaves room for the controls. */

@@ -2,11 +2,16 @@
 
 import { figure, slicesOf, swatch, tableOf } from "./chart.js";
 import { element } from "./elements.js";
+import { equationsOf, linkSymbols } from "./equations.js";
 import { applySearch } from "./find.js";
 import { buildForm, showWrong } from "./form.js";
+import { keptCurve } from "./kept.js";
+import { History, wishOf } from "./history.js";
 import { drawnVariables, fillSwitch, fit, measureStage } from "./layout.js";
+import { longLink, shortLink } from "./link.js";
+import { pictureOf } from "./picture.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
-import { firstState, fromLink, labelsOf, linkOf, MOST_KEPT, sent, stateOf } from "./state.js";
+import { firstState, fromLink, labelsOf, MOST_KEPT, sent, stateOf } from "./state.js";
 import { showStory, storyLabels, storyState } from "./story.js";
 import { greek, pretty, short, words } from "./symbols.js";
 
@@ -25,6 +30,7 @@ let kept = [];
 let running = null;
 let finished = null;
 const asking = new Map();
+const history = new History();
 
 // -- start --------------------------------------------------------------------------------------------------------
 
@@ -41,7 +47,7 @@ async function start() {
   const good = Object.values(families).filter((family) => !family.error);
   if (!good.length) return problem("No family could be loaded.");
   const richest = good.reduce((best, family) => (Object.keys(family.questions).length > Object.keys(best.questions).length ? family : best));
-  restore(richest);
+  await restore(richest);
   try {
     for await (const preset of listed("/api/presets")) {
       presets.push(preset);
@@ -65,11 +71,11 @@ async function* listed(url) {
   }
 }
 
-function restore(first) {
+async function restore(first) {
   const fallback = firstState(first);
   if (location.hash.length > 1) {
     try {
-      load(fromLink(location.hash, families));
+      load(fromLink(await longLink(location.hash), families));
       return;
     } catch (error) {
       load(fallback);
@@ -116,6 +122,7 @@ function family() {
 function load(next) {
   problem("");
   stopExperiment();
+  if (state) history.note(state, true);
   state = next;
   current = { result: null, dots: null, about: null };
   kept = state.kept.map(() => ({ result: null, dots: null }));
@@ -228,6 +235,7 @@ const computed = (study) => JSON.stringify([study.scenario, study.what, study.gr
 
 function change(next, rebuild) {
   const before = state;
+  history.note(before);
   state = next;
   const differs = computed(before.study) !== computed(state.study);
   const marked = Boolean(current.dots || current.optimum);
@@ -262,10 +270,26 @@ function search() {
   $("find-status").textContent = count === null ? "" : `${count} found`;
 }
 
+/** Go to the state before, or after; going there is no step of its own. */
+function travel(wish) {
+  const next = wish === "undo" ? history.undo(state) : history.redo(state);
+  if (!next) return;
+  state = null;
+  load(next);
+}
+
+async function writeLink() {
+  const shown = state;
+  const link = await shortLink(shown, families);
+  if (shown === state) window.history.replaceState(null, "", link);
+}
+
 let remembering = null;
 function remember() {
   clearTimeout(remembering);
-  remembering = setTimeout(() => history.replaceState(null, "", linkOf(state)), 150);
+  remembering = setTimeout(writeLink, 150);
+  $("undo").disabled = !history.past.length;
+  $("redo").disabled = !history.future.length;
 }
 
 // -- showing ------------------------------------------------------------------------------------------------------
@@ -273,7 +297,8 @@ function remember() {
 function names() {
   const told = storyLabels(stories.find((story) => story.name === state.story));
   if (told?.length === state.kept.length + 1) return told;
-  return state.kept.length ? labelsOf(family(), [state.study, ...state.kept]) : [""];
+  const labels = state.kept.length ? labelsOf(family(), [state.study, ...state.kept]) : [""];
+  return labels.map((label, slot) => (slot && state.kept[slot - 1].name) || label);
 }
 
 function curves() {
@@ -372,7 +397,9 @@ function theory() {
   what.append(element("dt", {}, "theory"), element("dd", {}, `${named}: ${theories[named]}`));
   const preset = presets.find((preset) => preset.name === state.preset);
   const papers = [...family().papers].sort((a, b) => (b.key === preset?.paper) - (a.key === preset?.paper));
-  $("theory").replaceChildren(element("pre", { tabindex: "0", "aria-label": "Model and update rule" }, greek(family().update_rule)), what, ...papers.map((value) => paper(value, value.key === preset?.paper)));
+  const plain = element("pre", { tabindex: "0", "aria-label": "Model and update rule" }, greek(family().update_rule));
+  const sketch = pictureOf(family());
+  $("theory").replaceChildren(...(sketch ? [sketch] : []), equationsOf(family(), plain), what, ...papers.map((value) => paper(value, value.key === preset?.paper)));
 }
 
 function paper({ key, title, bibtex }, isShown) {
@@ -475,13 +502,27 @@ function dropKept(number) {
   $("pin").focus();
 }
 
+function renameKept(number, name) {
+  history.note(state, true);
+  state = { ...state, kept: state.kept.map((study, i) => (i === number ? { ...study, name: name || undefined } : study)) };
+  listKept();
+  remember();
+  draw();
+}
+
+/** Put a kept curve under the sliders again; it stays among the kept ones. */
+function restoreKept(number) {
+  const { name, ...study } = state.kept[number];
+  const variables = state.variables.filter((variable) => family().questions[study.what].variables.some((known) => known.name === variable));
+  load({ ...state, study, story: undefined, variables: variables.length ? variables : firstVariables(family().questions[study.what]) });
+}
+
 function listKept() {
   $("pin").disabled = state.kept.length >= MOST_KEPT;
   const labels = names();
   $("pinned").replaceChildren(...state.kept.map((_, i) => {
     const label = labels[i + 1];
-    const mark = element("span", { class: "swatch", "aria-hidden": "true", style: `background:${swatch(i + 1, isDark())}` });
-    return element("li", {}, mark, label, element("button", { type: "button", "aria-label": `Remove ${label}`, onclick: () => dropKept(i) }, "×"));
+    return keptCurve({ label, colour: swatch(i + 1, isDark()), rename: (name) => renameKept(i, name), restore: () => restoreKept(i), drop: () => dropKept(i) });
   }));
 }
 
@@ -581,6 +622,7 @@ function showProgress(sentence) {
   $("experiment-status").textContent = sentence;
 }
 
+/** The report of a comparison: the verdicts in words, with what could have been seen, then the numbers. */
 function showAgreement(report, warnings = []) {
   $("agreement-box").hidden = !report;
   document.querySelector('[data-file="dots"]').hidden = !finished;
@@ -588,9 +630,10 @@ function showAgreement(report, warnings = []) {
   const shown = report.variables.filter((row) => state.variables.includes(row.variable));
   const number = (value, digits) => (typeof value === "number" ? value.toFixed(digits) : "–");
   const percent = (value) => (typeof value === "number" ? `${(100 * value).toFixed(2)}%` : "–");
-  const rows = (shown.length ? shown : report.variables).map((row) => [words(row.variable), String(row.points), number(row.largest_z, 2), number(row.chance_z, 2), percent(row.largest_relative_gap), percent(row.smallest_visible), row.passes ? "yes" : "no"]);
+  const rows = (shown.length ? shown : report.variables).map((row) => [words(row.variable), String(row.points), number(row.largest_z, 2), number(row.chance_z, 2), percent(row.largest_relative_gap), percent(row.smallest_visible), row.verdict]);
+  const sentences = (shown.length ? shown : report.variables).map((row) => element("p", { class: `verdict ${row.verdict}` }, row.sentence));
   const note = element("p", { class: "help" }, "z is the gap between experiment and limit in standard errors; by chance the largest of so many passes its line once in 1,000. At a finite dimension small gaps remain that are no error of either side.");
-  $("agreement").replaceChildren(table(["variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "within chance"], rows), note, ...warnings.map((text) => element("p", { class: "help" }, text)));
+  $("agreement").replaceChildren(...sentences, table(["variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "verdict"], rows), note, ...warnings.map((text) => element("p", { class: "help" }, text)));
 }
 
 // -- design -------------------------------------------------------------------------------------------------------
@@ -645,7 +688,7 @@ function forgetDesign() {
 // -- links and files ----------------------------------------------------------------------------------------------
 
 async function copyLink() {
-  history.replaceState(null, "", linkOf(state));
+  await writeLink();
   try {
     await navigator.clipboard.writeText(location.href);
     status("the link is copied");
@@ -732,13 +775,22 @@ function listen() {
   $("numbers-box").addEventListener("toggle", () => $("numbers-box").open && numbers());
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));
-  addEventListener("hashchange", () => {
+  addEventListener("hashchange", async () => {
     try {
-      load(fromLink(location.hash, families));
+      load(fromLink(await longLink(location.hash), families));
     } catch (error) {
       problem(error.message);
     }
   });
+  $("undo").addEventListener("click", () => travel("undo"));
+  $("redo").addEventListener("click", () => travel("redo"));
+  addEventListener("keydown", (event) => {
+    const wish = wishOf(event);
+    if (!wish) return;
+    event.preventDefault();
+    travel(wish);
+  });
+  linkSymbols($("theory"), $("side"));
   addEventListener("resize", draw);
 }
 

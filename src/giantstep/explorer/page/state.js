@@ -140,6 +140,7 @@ function checked(study, family) {
   if (study.what !== undefined && study.what !== what) throw new Error(`The link is broken: ${family.family} does not answer ${JSON.stringify(study.what)}.`);
   const good = { scenario: study.scenario, what };
   for (const name of TABLES) good[name] = isTable(study[name]) ? study[name] : {};
+  if (typeof study.name === "string") good.name = study.name.slice(0, 60);
   return good;
 }
 
