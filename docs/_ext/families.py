@@ -3,7 +3,8 @@
 ``{update-rule} one-step``, ``{fields} one-step``, ``{questions} one-step``, ``{papers} one-step`` and
 ``{agreement} one-step``, the table that `make verify` measured. ``{public-names} NAMES`` documents public names,
 ``{benchmarks}`` what every benchmark printed when its result was stored, ``{stored-numbers} NAME`` and
-``{stored-text} NAME`` one file of those results, ``{published-figures}`` what `giantstep reproduce` can draw.
+``{stored-text} NAME`` one file of those results, ``{published-figures}`` what `giantstep reproduce` can draw,
+``{paper-symbols}`` what `from_paper` takes.
 """
 
 from __future__ import annotations
@@ -262,6 +263,23 @@ class PublishedFigures(Directive):
         return out
 
 
+class PaperSymbols(Directive):
+    """The symbols that `from_paper` takes, paper by paper, with what our fields are in them."""
+
+    def run(self) -> list[nodes.Node]:
+        from giantstep.families import SHIPPED, family_class
+        from giantstep.references import BIBTEX
+
+        out: list[nodes.Node] = []
+        for cls in map(family_class, sorted(SHIPPED)):
+            for key, paper in cls.paper_symbols.items():
+                title = f'{cls.__name__}.from_paper("{key}", ...): {_reference(BIBTEX[key])}'
+                theirs = [(_literal(name), meaning) for name, meaning in paper.symbols.items()]
+                ours = [(_literal(name), _literal(" or ".join(paper.formulas(name)))) for name in paper.fields]
+                out += [_title(title), _table(("symbol", "meaning"), theirs), _table(("ours", "in symbols"), ours)]
+        return out
+
+
 class PublicNames(Directive):
     """The public names given, each with its docstring."""
 
@@ -315,6 +333,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("public-names", PublicNames)
     app.add_directive("benchmarks", Benchmarks)
     app.add_directive("published-figures", PublishedFigures)
+    app.add_directive("paper-symbols", PaperSymbols)
     app.add_directive("stored-numbers", StoredNumbers)
     app.add_directive("stored-text", StoredText)
     app.connect("autodoc-process-docstring", _plain_text, priority=100)

@@ -33,6 +33,7 @@ from giantstep.families import families, family_class, register
 from giantstep.family import Answer, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
+from giantstep.paper_symbols import Paper, scenario_from_paper
 from giantstep.types import Array, Floats, Points
 
 
@@ -256,6 +257,8 @@ class Scenario(Checked):
     """BibTeX keys of `giantstep.references`."""
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     """BibTeX key -> our field or variable -> what that paper writes for it, where it is not our symbol."""
+    paper_symbols: ClassVar[Mapping[str, Paper]] = {}
+    """BibTeX key -> the parameters of that paper and what our fields are in them: what `from_paper` takes."""
     formula_version: ClassVar[int] = 1
     """Raised when a formula or an experiment changes its numbers."""
     shared_fields: ClassVar[tuple[str, ...]] = ()
@@ -318,6 +321,35 @@ class Scenario(Checked):
     def example_for(cls, what: str) -> Self:
         """Return a small valid scenario for one question; another than the example where that has no answer to it."""
         return cls.example()
+
+    @classmethod
+    def from_paper(cls, paper: str, /, **symbols: Any) -> Self:
+        """Return the scenario of a paper's parameters, given by the paper's own symbols; both are printed.
+
+        Parameters
+        ----------
+        paper : BibTeX key, one of ``paper_symbols``; docs/notation.md lists them with their symbols.
+        **symbols : the paper's symbols (``lambda_`` for lambda); what it has no symbol for goes by our field's name.
+
+        >>> import giantstep as gs
+        >>> s = gs.OneStep.from_paper("moniri2024theory", phi=0.25, psi=0.5, lambda_=0.1, eta=1.0)
+        moniri2024theory:
+          phi     =  0.25  d/n
+          psi     =  0.5   d/N
+          lambda  =  0.1   penalty in (1/n) sum (y - f)^2 + lambda |b|^2
+          eta     =  1     step size
+        giantstep:
+          samples_per_dim     =  4    = 1/phi
+          width_per_dim       =  2    = 1/psi
+          ridge               =  0.2  = lambda*psi/phi
+          step.rate           =  1    = eta
+          step.batch_per_dim  =  4    = 1/phi
+        >>> s.step
+        SmallStep(rate=1.0, batch_per_dim=4.0, update='exact', initial_output=0)
+        """
+        scenario, text = scenario_from_paper(cls, paper, symbols)
+        print(text)
+        return scenario
 
     @classmethod
     def reference(cls) -> tuple[Self, str, float] | None:

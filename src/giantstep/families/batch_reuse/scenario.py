@@ -10,7 +10,9 @@ import numpy as np
 
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
+from giantstep.families.batch_reuse.notation import PAPERS
 from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
@@ -130,15 +132,8 @@ class BatchReuse(Scenario):
         "closed-form": "the first two steps in closed form, for ReLU and for polynomials with the correlation loss",
     }
     papers: ClassVar[tuple[str, ...]] = ("dandi2024benefits",)
-    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "dandi2024benefits": {
-            "target": "f*",
-            "M": "M^t",
-            "Q": "C_theta(t,t)",
-            "decay": "lambda",
-            "samples_per_dim": "alpha = n/d (the loss is a sum over samples)",
-        }
-    }
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
 
     target: MultiIndex = field("g", "target: the label is g(h*_1, ..., h*_k) plus noise", default="tanh(z)")
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")

@@ -11,7 +11,9 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families.giant_steps.notation import PAPERS
 from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
@@ -128,9 +130,8 @@ class GiantSteps(Scenario):
     }
     theories: ClassVar[Mapping[str, str]] = {"exact": "the exact map of overlaps, d -> inf"}
     papers: ClassVar[tuple[str, ...]] = ("dandi2023giant",)
-    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "dandi2023giant": {"rate": "eta/p", "batch_exponent": "l", "second_layer": "sqrt(p) a_j", "target": "f*"}
-    }
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
 
     target: MultiIndex = field("h(z1..zk)", "target, a function of up to six directions")
     activation: Expression = field("s", "activation", default="relu")

@@ -17,6 +17,7 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.data import table_fields
 from giantstep.families.mixture_glm.existence import check_existence
 from giantstep.families.mixture_glm.mixture import describe
+from giantstep.families.mixture_glm.notation import PAPERS
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
     MARGIN_LOSSES,
@@ -31,6 +32,7 @@ from giantstep.families.mixture_glm.parts import (
 )
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
+from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
@@ -266,15 +268,8 @@ class MixtureGLM(Scenario):
         "loureiro2021mixtures",
         "gerace2024gaussian",
     )
-    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "loureiro2021learning": {
-            "teacher_norm": "rho (gamma = k/d is absorbed in the teacher)",
-            "noise": "Delta",
-            "h": "-",
-        },
-        "loureiro2021mixtures": {"weights": "rho_k", "h": "m_k", "V": "V_k", "q": "q_k", "b": "b*", "noise": "-"},
-        "gerace2024gaussian": {"samples_per_dim": "alpha", "weights": "rho_c", "ridge": "lambda"},
-    }
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     weights: Numbers = field("p_c", "probability of each cluster; they sum to one", default=(1.0,))

@@ -10,12 +10,14 @@ import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from giantstep.errors import bad_field
+from giantstep.families.one_step.notation import PAPERS
 from giantstep.families.one_step.steps import GrowingStep as GrowingStep
 from giantstep.families.one_step.steps import MaximalStep as MaximalStep
 from giantstep.families.one_step.steps import NoStep as NoStep
 from giantstep.families.one_step.steps import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.steps import SmallStep as SmallStep
 from giantstep.family import Question, Setting, Variable
+from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Scenario, field
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary as Vocabulary
@@ -330,45 +332,8 @@ class OneStep(Scenario):
         "mei2022generalization",
         "giantstep2026batch",
     )
-    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "dandi2025random": {
-            "samples_per_dim": "alpha beta = n/d",
-            "width_per_dim": "beta = p/d",
-            "step.rate": "eta/d",
-            "step.strength": "u",
-            "step.alignment": "cos(v, w*)",
-            "second_layer.values": "zeta",
-            "second_layer.probabilities": "pi",
-            "V2": "b*_q/beta",
-            "V1": "psi/beta",
-            "theta": "tau0_q",
-            "t": "tau1_q",
-        },
-        "cui2024asymptotics": {
-            "target": "sigma_*",
-            "samples_per_dim": "alpha",
-            "step.rate": "eta~",
-            "step.batch_per_dim": "alpha0",
-            "step.strength": "r_s theta",
-            "step.bulk": "c^(1/2)",
-            "step.alignment": "gamma",
-            "theta": "m",
-            "t": "theta",
-            "Q1": "q1",
-            "Q2": "q2",
-        },
-        "moniri2024theory": {
-            "samples_per_dim": "1/phi = n/d",
-            "width_per_dim": "1/psi = p/d",
-            "ridge": "lambda n/p",
-            "step.exponent": "alpha",
-        },
-        "mei2022generalization": {
-            "width_per_dim": "psi1 = N/d",
-            "samples_per_dim": "psi2 = n/d",
-            "ridge": "lambda psi2",
-        },
-    }
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         name: "scenario.with_inputs(inputs, precondition) gives this network inputs with a covariance, as a FewSteps"

@@ -10,10 +10,12 @@ import numpy as np
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families.online_sgd.notation import PAPERS
 from giantstep.family import Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.learnability.algorithms import NAMED, Algorithm, Network, as_algorithm
+from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
 from giantstep.types import Floats
 
@@ -192,10 +194,8 @@ class OnlineSGD(Scenario):
         "asymptotic": "the map with only the leading term, of order d/n_b, of what a batch scatters",
         "published": "the map as published: asymptotic, and without the correction by 1/n_b to the squared drift",
     }
-    notation: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "arnaboldi2024online": {"target": "h*", "activation": "sigma", "noise": "Delta", "M": "M", "Q": "Q"},
-        "arnaboldi2024repetita": {"target": "h*", "activation": "sigma", "rate": "gamma = gamma0 n_b p/d", "M": "M"},
-    }
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     papers: ClassVar[tuple[str, ...]] = (
         "arnaboldi2024online", "arnaboldi2024repetita", "dandi2023giant", "saad1995online",
     )  # fmt: skip

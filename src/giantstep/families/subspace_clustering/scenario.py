@@ -11,7 +11,9 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.mixture import largest_variance
+from giantstep.families.subspace_clustering.notation import PAPERS
 from giantstep.family import Question, Setting, Variable
+from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Integer, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
@@ -170,6 +172,8 @@ class SubspaceClustering(Scenario):
     }
     theories: ClassVar[Mapping[str, str]] = {"exact": "Bayes-optimal state evolution and its free entropy"}
     papers: ClassVar[tuple[str, ...]] = ("pesce2022subspace", "lesieur2016phase")
+    paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("snr", "samples_per_dim")  # the same noise, more signal, more rows
 
     clusters: Integer = field("k", "number of clusters", default=2, ge=2, le=MOST_CLUSTERS)

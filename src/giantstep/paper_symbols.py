@@ -1,0 +1,260 @@
+"""Scenarios from a paper's symbols: what each of our fields is in them, said once for every paper of a family.
+
+A family declares a `Paper` for each paper whose parameters differ from ours. `Scenario.from_paper` reads the formulas
+forward, the page and `giantstep describe` show them, and docs/notation.md lists them.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from giantstep.errors import InputError, bad_field, nearest
+
+if TYPE_CHECKING:
+    from giantstep.scenario import Scenario
+
+    AnyScenario = TypeVar("AnyScenario", bound=Scenario)
+
+_OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {"sqrt": np.sqrt, "round": lambda value: int(np.round(value))}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The parameters of one paper.
+
+    Attributes
+    ----------
+    symbols : symbol -> what the paper means by it.
+    fields : our field -> a formula in these symbols, or several ways to say it. The field of a part with a kind is
+        written ``step(maximal).rate``: giving its symbols chooses that kind.
+    defaults : symbol -> the value it has where it is not given.
+    fixed : our field -> what the paper always has.
+    shown : our field or variable -> what the paper writes for it, where that is not the formula.
+    """
+
+    symbols: Mapping[str, str]
+    fields: Mapping[str, str | tuple[str, ...]]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+    def formulas(self, name: str) -> tuple[str, ...]:
+        """Return the ways to say one of our fields."""
+        said = self.fields[name]
+        return (said,) if isinstance(said, str) else said
+
+    def notation(self) -> dict[str, str]:
+        """Return our field or variable -> what the paper writes for it, as pages show it."""
+        written = {_field(name): self.formulas(name)[0].replace("**", "^").replace("*", " ") for name in self.fields}
+        return {**written, **self.shown}
+
+
+def notation_of(papers: Mapping[str, Paper]) -> dict[str, dict[str, str]]:
+    """Return BibTeX key -> our field or variable -> what that paper writes: `Scenario.notation`."""
+    return {key: paper.notation() for key, paper in papers.items()}
+
+
+def symbols_in(formula: str) -> list[str]:
+    """Return the symbols of a formula, in their order.
+
+    >>> symbols_in("sqrt(p)*a")
+    ['p', 'a']
+    """
+    names = {_symbol(node) for node in ast.walk(_parsed(formula)) if isinstance(node, ast.Name)}
+    return sorted(names - set(_FUNCTIONS), key=formula.index)
+
+
+def _parsed(formula: str) -> ast.expr:
+    """Return a formula as Python reads it, where ``lambda`` is no name."""
+    return ast.parse(re.sub(r"\blambda\b", "lambda_", formula), mode="eval").body
+
+
+def _symbol(name: ast.Name) -> str:
+    return name.id.rstrip("_")
+
+
+def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
+    """Return the value of a formula; a symbol alone stays what it is, a function or a list.
+
+    >>> evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}), evaluate("sigma", {"sigma": "relu"})
+    (1.6, 'relu')
+    """
+    node = _parsed(formula)
+    if isinstance(node, ast.Name):
+        return values[_symbol(node)]
+    value = _value(node, values)
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, values), _value(node.right, values)
+        return _OPERATIONS[type(node.op)](left, right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _FUNCTIONS[node.func.id](_value(node.args[0], values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, values)
+    if isinstance(node, ast.Name):
+        value = values[_symbol(node)]
+        good = not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
+        if not good or not np.isfinite(value).all():
+            raise bad_field(_symbol(node), value, "a finite number")
+        return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
+    if isinstance(node, ast.Constant):
+        return node.value
+    raise InputError(f"The formula {ast.unparse(node)} is none of a paper.")
+
+
+def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, Any]) -> tuple[AnyScenario, str]:
+    """Return the scenario of a paper's symbols, and both sets of parameters as text."""
+    papers = cls.paper_symbols
+    if key not in papers:
+        known = ", ".join(papers) or "none"
+        raise bad_field("paper", key, f"one of the papers {cls.__name__} knows: {known}{nearest(key, list(papers))}")
+    paper = papers[key]
+    symbols = {name: value for name, value in _plain(given).items() if name in paper.symbols}
+    ours = {name: value for name, value in _plain(given).items() if name not in paper.symbols}
+    _check_names(cls, key, paper, ours)
+    _check_used(key, paper, symbols)
+    formulas = _chosen(paper, symbols)
+    _check_all_used(key, paper, symbols, formulas)
+    values = {**paper.defaults, **symbols}
+    try:
+        found = {name: evaluate(formula, values) for name, formula in formulas.items()}
+    except (ZeroDivisionError, OverflowError):
+        raise InputError(f"The symbols of {key} cannot be turned into ours: {_said(symbols)}.") from None
+    scenario = _build(cls, key, paper, {**found, **ours})
+    return scenario, _both(key, paper, symbols, {name: (formulas[name], found[name]) for name in found})
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Write ``lambda_`` as ``lambda``, which Python keeps for itself."""
+    return {name.rstrip("_").replace("__", "."): value for name, value in given.items()}
+
+
+def _check_names(cls: type[Scenario], key: str, paper: Paper, ours: Mapping[str, Any]) -> None:
+    """Refuse a name that is neither a symbol of the paper nor a field of ours for which it has no symbol."""
+    said = {_field(name).partition(".")[0]: name for name in paper.fields}
+    for name in ours:
+        root = name.partition(".")[0]
+        if root in cls.model_fields and (root not in said or "." in name):
+            continue
+        if root in said:
+            formula = paper.formulas(said[root])[0]
+            raise InputError(f"In {key} the field `{name}` is {formula}; give {', '.join(symbols_in(formula))}.")
+        known = [*paper.symbols, *(field for field in cls.model_fields if field not in said)]
+        raise InputError(
+            f"There is no symbol `{name}` in {key}{nearest(name, known)}; it has {', '.join(paper.symbols)}."
+        )
+
+
+def _check_used(key: str, paper: Paper, symbols: Mapping[str, Any]) -> None:
+    """Refuse a symbol whose formulas lack another one, and say which."""
+    there = {*symbols, *paper.defaults}
+    for name in symbols:
+        formulas = [(ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f)]
+        if not any(set(symbols_in(formula)) <= there for _, formula in formulas):
+            ours, formula = formulas[0]
+            missing = next(symbol for symbol in symbols_in(formula) if symbol not in there)
+            raise _missing(key, paper, missing, ours, formula)
+
+
+def _chosen(paper: Paper, symbols: Mapping[str, Any]) -> dict[str, str]:
+    """Return the formula of every field that the symbols give; of several kinds of a part the one that uses most."""
+    there = {*symbols, *paper.defaults}
+
+    def weight(formula: str) -> int:
+        return len(set(symbols_in(formula)) & set(symbols))
+
+    found: dict[str, str] = {}
+    for name in paper.fields:
+        possible = [formula for formula in paper.formulas(name) if set(symbols_in(formula)) <= there]
+        if possible:
+            found[name] = max(possible, key=weight)
+    plain = {symbol for name, formula in found.items() if not _kind(name) for symbol in symbols_in(formula)}
+    kinds: dict[str, set[str]] = {}
+    for name, formula in found.items():
+        if _kind(name):
+            kinds.setdefault(_kind(name), set()).update((set(symbols_in(formula)) & set(symbols)) - plain)
+    complete = [kind for kind in kinds if all(name in found for name in paper.fields if _kind(name) == kind)]
+    best = max([kind for kind in complete or kinds if kinds[kind]], key=lambda kind: len(kinds[kind]), default="")
+    return {name: formula for name, formula in found.items() if _kind(name) in ("", best)}
+
+
+def _check_all_used(key: str, paper: Paper, symbols: Mapping[str, Any], formulas: Mapping[str, str]) -> None:
+    """Refuse a symbol that no formula took: one of another kind of a part, or one that lacks its companions."""
+    used = {symbol for formula in formulas.values() for symbol in symbols_in(formula)}
+    for name in symbols:
+        if name in used:
+            continue
+        field, formula = next((ours, f) for ours in paper.fields for f in paper.formulas(ours) if name in symbols_in(f))
+        for other in [ours for ours in paper.fields if _kind(field) and _kind(ours) == _kind(field)]:
+            lacking = [symbol for symbol in symbols_in(paper.formulas(other)[0]) if symbol not in symbols]
+            if lacking and name in symbols_in(paper.formulas(other)[0]):
+                raise _missing(key, paper, lacking[0], other, paper.formulas(other)[0])
+        raise InputError(f"Symbol `{name}` of {key} ({_field(field)} = {formula}) does not go with {_said(symbols)}.")
+
+
+def _missing(key: str, paper: Paper, symbol: str, ours: str, formula: str) -> InputError:
+    return InputError(f"Symbol `{symbol}` of {key} is missing ({paper.symbols[symbol]}): {_field(ours)} = {formula}.")
+
+
+def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, Any]) -> AnyScenario:
+    content: dict[str, Any] = dict(paper.fixed)
+    for name, value in found.items():
+        part, dot, inner = _field(name).partition(".")
+        if dot:
+            content.setdefault(part, {})
+            content[part][inner] = value
+            if _kind(name):
+                content[part]["kind"] = _kind(name)
+        else:
+            content[part] = value
+    try:
+        return cls(**content)
+    except InputError as error:
+        missing = next((name for name in paper.fields if _field(name) == error.field and name not in found), None)
+        if missing is None:
+            raise
+        formula = paper.formulas(missing)[0]
+        needed = ", ".join(f"`{symbol}` ({paper.symbols[symbol]})" for symbol in symbols_in(formula))
+        raise InputError(f"{key} needs {needed}: {error.field} = {formula}.") from None
+
+
+def _both(key: str, paper: Paper, symbols: Mapping[str, Any], found: Mapping[str, tuple[str, Any]]) -> str:
+    from giantstep.display import aligned, shown_value
+
+    theirs = aligned((name, "=", shown_value(value), paper.symbols[name]) for name, value in symbols.items())
+    ours = aligned(
+        (_field(name), "=", shown_value(value), f"= {formula}" if formula != name else "")
+        for name, (formula, value) in found.items()
+    )
+    return "\n".join([f"{key}:", *theirs, "giantstep:", *ours])
+
+
+def _said(symbols: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in symbols.items())
+
+
+def _field(name: str) -> str:
+    """Return our field of a declaration: ``step(maximal).rate`` is ``step.rate``."""
+    before, bracket, rest = name.partition("(")
+    return before + rest.partition(")")[2] if bracket else name
+
+
+def _kind(name: str) -> str:
+    return name.partition("(")[2].partition(")")[0]
