@@ -115,6 +115,7 @@ def opened(browser: Any, link: str) -> tuple[Any, dict[str, Any]]:
     start = time.perf_counter()
     page.goto(f"{ADDRESS}/{link}")
     fine, said = wait_until_fine(page, start)
+    page.wait_for_timeout(50)
     first = page.evaluate("() => window.firstCurve")
     about = {"first_s": None if first is None else first / 1e3, "fine_s": fine, "said": said}
     return page, {**about, "bytes": page.evaluate(BYTES)}

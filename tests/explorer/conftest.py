@@ -16,6 +16,7 @@ import uvicorn
 
 from giantstep.explorer.app import Explorer
 from giantstep.explorer.bounds import Bounds
+from giantstep.explorer.patience import PatientProtocol
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
@@ -50,7 +51,9 @@ class Server:
         self.port = listening.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
         self.explorer = Explorer(self.port, BOUNDS)
-        config = uvicorn.Config(self.explorer.app, log_level="critical", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            self.explorer.app, http=PatientProtocol, log_level="critical", timeout_graceful_shutdown=1
+        )
         self.uvicorn = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.uvicorn.run, kwargs={"sockets": [listening]}, daemon=True)
         self.thread.start()

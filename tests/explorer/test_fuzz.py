@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from giantstep.families import SHIPPED, family_class
@@ -120,6 +122,37 @@ def test_spoilt_experiments_end(server: Server, experiment: dict[str, Any], dots
     if response.status_code == 202:
         told = server.client.get(f"/api/experiment/{response.json()['name']}").text
         assert told.rstrip().rpartition("event: ")[2].split("\n")[0] in ("finished", "stopped", "refused")
+
+
+AT_ONCE = 8
+"""Requests on their way at the same time in the long run below."""
+
+
+def posted(server: Server, path: str, body: Any) -> None:
+    check(server.client.post(path, json=copy.deepcopy(body)))
+
+
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=750)
+@given(studies=st.lists(spoilt(), min_size=AT_ONCE, max_size=AT_ONCE))
+def test_six_thousand_spoilt_studies(server: Server, studies: list[dict[str, Any]]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        bodies = [{"study": tables, "client": f"fuzz {number}"} for number, tables in enumerate(studies)]
+        list(pool.map(lambda body: posted(server, "/api/limit", body), bodies))
+
+
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=500)
+@given(
+    bodies=st.lists(anything, min_size=4, max_size=4), studies=st.lists(spoilt(), min_size=4, max_size=4), what=words
+)
+def test_four_thousand_more_requests_on_every_path(
+    server: Server, bodies: list[Any], studies: list[dict[str, Any]], what: str
+) -> None:
+    paths = ("/api/limit", "/api/export/toml", "/api/export/python", "/api/sensitivities")
+    asked = [*bodies, *({"study": one, "studies": [one], "variable": what} for one in studies)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda item: posted(server, *item), zip(paths * 2, asked)))
 
 
 def test_the_server_is_alive_after_all_that(server: Server) -> None:

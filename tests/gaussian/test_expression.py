@@ -119,6 +119,10 @@ def test_several_variables():
 
 
 REFUSED = {
+    "max(z," * 59 + "z" + ")" * 59: "nested more than 12",
+    "relu(" * 25 + "z" + "-1)" * 25: "nested more than 12",
+    "1/(2 + " * 13 + "z" + ")" * 13: "nested more than 12",
+    "1_0*z": "without underscores",
     "__import__('os')": "__import__",
     "z.real": "attribute",
     "z[0]": "subscript",

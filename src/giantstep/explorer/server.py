@@ -48,6 +48,7 @@ def serve(
         import uvicorn
 
         from giantstep.explorer.app import Explorer
+        from giantstep.explorer.patience import PatientProtocol
     except ModuleNotFoundError as error:
         raise InputError(
             f"The explorer needs the package {error.name}; install it with: pip install 'giantstep[explorer]'."
@@ -57,7 +58,12 @@ def serve(
     address = f"http://{ADDRESS}:{number}/"
     explorer = Explorer(number)
     config = uvicorn.Config(
-        explorer.app, log_level="warning", server_header=False, timeout_graceful_shutdown=1, limit_concurrency=200
+        explorer.app,
+        http=PatientProtocol,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        limit_concurrency=200,
     )
 
     class Server(uvicorn.Server):

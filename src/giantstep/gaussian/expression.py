@@ -21,6 +21,7 @@ from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, OPERATORS, PR
 
 LENGTH_LIMIT = 1000
 DEPTH_LIMIT = 60
+ROUGH_DEPTH_LIMIT = 12
 EXPONENT_LIMIT = 64
 VARIABLE_LIMIT = 64
 DEGREE_LIMIT = 64
@@ -105,6 +106,8 @@ class _Reader:
     def read(self) -> Node:
         if len(self.text) > LENGTH_LIMIT:
             raise self.refuse(f"it has {len(self.text)} characters and at most {LENGTH_LIMIT} are allowed")
+        if re.search(r"\d_\d", self.text):
+            raise self.refuse("a number is written without underscores")
         if not self.text.strip():
             raise self.refuse(f"it is empty; allowed are {ALLOWED}")
         try:
@@ -113,7 +116,13 @@ class _Reader:
                 body = ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             raise self.refuse(f"it is not a formula; allowed are {ALLOWED}") from None
-        return self.node(body, 0)
+        tree = self.node(body, 0)
+        if _rough_depth(tree) > ROUGH_DEPTH_LIMIT:
+            raise self.refuse(
+                f"functions that are not smooth (relu, abs, max, sqrt, a quotient, ...) are nested more than "
+                f"{ROUGH_DEPTH_LIMIT} levels deep"
+            )
+        return tree
 
     def node(self, tree: ast.expr, depth: int) -> Node:
         if depth > DEPTH_LIMIT:
@@ -494,18 +503,32 @@ def _fill(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
 def rough_arguments(tree: Node) -> Iterator[Node]:
     """Yield the sub-trees at whose zeros some part of the tree is not smooth."""
     for node in walk(tree):
-        if not isinstance(node, Call):
-            continue
-        rough = PRIMITIVES[node.name].rough
-        if node.name == "**" and isinstance(node.arguments[1], Number):
-            exponent = node.arguments[1].value
-            rough = "zero" if exponent < 0 or exponent != int(exponent) else ""
-        if rough == "zero":
-            yield node.arguments[0]
-        elif rough == "second":
-            yield node.arguments[1]
-        elif rough == "equal":
-            yield _without_neutral("-", node.arguments)
+        argument = _rough_argument(node)
+        if argument is not None:
+            yield argument
+
+
+def _rough_argument(node: Node) -> Node | None:
+    """Return the sub-tree at whose zeros a node itself is not smooth, if there is one."""
+    if not isinstance(node, Call):
+        return None
+    rough = PRIMITIVES[node.name].rough
+    if node.name == "**" and isinstance(node.arguments[1], Number):
+        exponent = node.arguments[1].value
+        rough = "zero" if exponent < 0 or exponent != int(exponent) else ""
+    if rough == "zero":
+        return node.arguments[0]
+    if rough == "second":
+        return node.arguments[1]
+    return _without_neutral("-", node.arguments) if rough == "equal" else None
+
+
+def _rough_depth(node: Node) -> int:
+    """Return how many nodes that are not smooth lie inside each other: finding where costs their cube."""
+    if not isinstance(node, Call):
+        return 0
+    own = not isinstance(_rough_argument(node), Number | None)
+    return own + max(map(_rough_depth, node.arguments))
 
 
 def roots(node: Node, name: str) -> list[float]:
