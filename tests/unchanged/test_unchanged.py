@@ -37,6 +37,9 @@ def hold(seen, recorded, tolerance):
         assert values.shape == expected.shape, name
         finite = np.abs(expected[np.isfinite(expected)])
         scale = float(finite.max(initial=0.0))
+        if name == "identity":  # by how much an identity is violated: rounding, of which the size counts
+            assert np.all(values < np.maximum(100 * expected, 1e-12)), name
+            continue
         np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance * max(scale, 1e-2), err_msg=name)
 
 

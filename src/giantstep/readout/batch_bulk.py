@@ -36,6 +36,8 @@ from giantstep.types import Array, Floats
 MAX_STEPS, PROBE_STEPS = 300, 15
 NEARLY = 1e-9
 """Mismatch from which one more Newton step, whose error is of the order of its square, ends at rounding."""
+NEAR = 1e-2
+"""Mismatch from which one more Newton step is good enough for `near`."""
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,23 @@ class BatchBulk(Stacked):
         """Return a start without gm: `solve` guesses it, knowing Vh1."""
         return Response.at_zero(a, block_width, np.full((len(a), self.size, self.size), np.nan))
 
-    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
+    def solve(
+        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
+    ) -> Response:
         """Solve the inner equations by Newton; points that a warm start leads astray start once more, cold."""
         gm, R = np.array(start.g, D.dtype), np.array(start.R)
         cold = np.isnan(gm).any(axis=(1, 2))
         gm[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
-        gm, R = self._iterate(Vh1, D, block_width, gm, R, PROBE_STEPS if probe else MAX_STEPS)
+        last_size = NEAR if near else NEARLY
+        gm, R = self._iterate(Vh1, D, block_width, gm, R, PROBE_STEPS if probe else MAX_STEPS, last_size)
         lost = ~np.isfinite(R).all(axis=1) & ~cold & ~probe
         if lost.any():
             again, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
             gm[lost], R[lost] = again._iterate(*inside, *again._guess(*inside), MAX_STEPS)
-        S = Pencil.at(self, gm, R, Vh1).response(R.shape[1])
-        return Response(R, S, gm, Vh1, D, block_width)
+        pencil = Pencil.at(self, gm, R, Vh1)
+        response = Response(R, pencil.response(R.shape[1]), gm, Vh1, D, block_width)
+        response.__dict__["pencil"] = pencil  # of this very response: `tangents` asks for it next
+        return response
 
     def _guess(self, Vh1: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
         """Return where a cold solve starts (6.1)."""
@@ -110,7 +117,7 @@ class BatchBulk(Stacked):
         return gm, R
 
     def _iterate(
-        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, max_steps: int
+        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, max_steps: int, last_size: float = NEARLY
     ) -> tuple[Array, Array]:
         """Solve the inner equations for (gm, R) by Newton.
 
@@ -147,7 +154,7 @@ class BatchBulk(Stacked):
             last[active] = np.where(worse, np.inf, size)
             moving = active[~done]
             gm[moving], R[moving] = next_gm[~done], next_R[~done]
-            active = active[~done & ((size > NEARLY) | plain | worse)]
+            active = active[~done & ((size > last_size) | plain | worse)]
             if active.size == 0:
                 break
         return gm, R
@@ -191,7 +198,8 @@ class BatchTangents:
     def at(cls, batch: BatchBulk, response: Response) -> BatchTangents:
         """Differentiate the inner solution; one factorisation serves all K directions."""
         R, S = response.R, response.S
-        pencil = Pencil.at(batch, response.g, R, response.Vh1)
+        known: Pencil | None = response.__dict__.get("pencil")
+        pencil = Pencil.at(batch, response.g, R, response.Vh1) if known is None else known
         matrix, moved_y = linearise(batch, pencil, R, response.D)
         (count, k), size = R.shape, batch.size
         rows, columns = packing(k).rows, packing(k).columns

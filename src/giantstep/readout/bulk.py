@@ -104,8 +104,14 @@ class Bulk(Protocol):
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return what a cold solve starts from, with R = beta_q/a: the answer to Vh = 0, above the solution."""
 
-    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
-        """Return the response, started from an earlier one; each point stops on its own. `probe` gives up early."""
+    def solve(
+        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
+    ) -> Response:
+        """Return the response, started from an earlier one; each point stops on its own. `probe` gives up early.
+
+        `near` asks for an error of second order in the distance of the start only, for callers that iterate: started
+        from its own answer it is exact.
+        """
 
     def tangents(self, response: Response) -> Tangents:
         """Return the derivative of the response."""

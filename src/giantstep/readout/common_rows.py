@@ -12,6 +12,8 @@ from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
 MAX_STEPS = 40
+NEAR = 1e-2
+"""Relative size of the last Newton step where an error of the order of its square is good enough."""
 
 
 class CommonRows:
@@ -38,12 +40,15 @@ class CommonRows:
         return Response.at_zero(a, block_width, np.zeros((len(a), *self.atoms, k, k)))
 
 
-def solve_rows(R: Array, D: Array, block_width: Floats, resolvent: Callable[[Array], tuple[Array, Array]]) -> Array:
+def solve_rows(
+    R: Array, D: Array, block_width: Floats, resolvent: Callable[[Array], tuple[Array, Array]], near: bool = False
+) -> Array:
     """Return the R (B, k) with R_q = beta_q/(D_q + g_qq), by Newton from `R`, each point on its own.
 
     `resolvent` gives g_qq (B, k) and the squares g_qr^2 (B, k, k) at R, means over the atoms where there are several;
-    dg_qq/dR_r = -g_qr^2.
+    dg_qq/dR_r = -g_qr^2. `near` is enough: see `Bulk.solve`.
     """
+    last_step = NEAR if near else 1e-14
     eye, busy = np.eye(D.shape[1]), np.ones(len(R), dtype=bool)
     for _ in range(MAX_STEPS):
         diagonal, squares = resolvent(R)
@@ -55,7 +60,7 @@ def solve_rows(R: Array, D: Array, block_width: Floats, resolvent: Callable[[Arr
             kept = (np.sign(proposal) == np.sign(R)).all(axis=1)[:, None]
             proposal = np.where(kept, proposal, f)
         R = np.where(busy[:, None], proposal, R)
-        busy &= np.max(np.abs(change) / np.abs(R), axis=1) > 1e-14
+        busy &= np.max(np.abs(change) / np.abs(R), axis=1) > last_step
         if not busy.any():
             break
     return R

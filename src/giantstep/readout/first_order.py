@@ -34,6 +34,8 @@ KERNEL_CHUNK = 8
 SHARED_VALUES = 1_000_000
 """Values at the nodes that points with one set of features have together in a chunk."""
 MAX_STEPS, PROBE_STEPS = 60, 15
+DIVERGED = 10.0
+"""Growth of the residual at which a probe gives up."""
 
 
 @dataclass
@@ -123,10 +125,10 @@ class FirstOrder(Stacked):
         self.response.put(index, part.response)
 
 
-def respond(equations: Equations, V: Array, start: Response, probe: bool = False) -> Response:
+def respond(equations: Equations, V: Array, start: Response, probe: bool = False, near: bool = False) -> Response:
     """Return the response of the bulk to V, through the hats of (3.1)."""
     Vh1, Vh2 = equations.features.moments(equations.node_weights(equations.b[:, None] + V))
-    return equations.bulk.solve(Vh1, equations.a[:, None] + Vh2, equations.block_width, start, probe)
+    return equations.bulk.solve(Vh1, equations.a[:, None] + Vh2, equations.block_width, start, probe, near)
 
 
 def variance_function(equations: Equations, response: Response) -> Array:
@@ -154,19 +156,24 @@ def cold_start(equations: Equations) -> tuple[Array, Response]:
 
 
 def solve_first_order(
-    equations: Equations, start: FirstOrder | None = None, *, packed: bool | None = None, probe: bool = False
+    equations: Equations,
+    start: FirstOrder | None = None,
+    *,
+    packed: bool | None = None,
+    probe: bool = False,
+    goal: float = 1e-13,
 ) -> FirstOrder:
     """Solve for V at every point, in chunks that stay in cache; real or complex by the dtype of `equations.a`.
 
     `start`, the solution of as many points, warm-starts; without it Newton starts from above (Vh = 0), where it needs
     no damping. `packed` chooses the coordinates; by default they are packed for at most 8 blocks.
-    `probe` gives up early, for points that may have no solution.
+    `probe` gives up early, for points that may have no solution; a residual below `goal` ends the iteration.
     """
     packed = equations.packed if packed is None else packed
     parts = []
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
-        parts.append(_solve_chunk(equations.take(index), warm, packed, probe))
+        parts.append(_solve_chunk(equations.take(index), warm, packed, probe, goal))
     V, responses, residual, iterations = zip(*parts)
     return FirstOrder(
         equations, np.concatenate(V), Response.join(responses), np.concatenate(residual), np.concatenate(iterations)
@@ -174,7 +181,7 @@ def solve_first_order(
 
 
 def _solve_chunk(
-    equations: Equations, start: FirstOrder | None, packed: bool, probe: bool
+    equations: Equations, start: FirstOrder | None, packed: bool, probe: bool, goal: float
 ) -> tuple[Array, Response, Floats, Integers]:
     V, last = cold_start(equations) if start is None else (start.V, start.response)
     last = last.astype(equations.a.dtype)  # of every point, from which its next inner solve starts
@@ -185,7 +192,7 @@ def _solve_chunk(
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
         everything = len(active) == len(equations.ratio)
         part, earlier = (equations, last) if everything else (equations.take(active), last.take(active))
-        response = respond(part, V, earlier, probe)
+        response = respond(part, V, earlier, probe, near=True)
         plain = variance_function(part, response)
         denominator = part.b[:, None] + V
         relative = np.abs((plain - V) / denominator) ** 2
@@ -200,8 +207,12 @@ def _solve_chunk(
             newton[~(np.sign(part.b[:, None] + newton) == sign).all(axis=1)] = np.nan
         return plain, newton, np.maximum(residual, np.where(residual < 1e-12, shift, 0.0))
 
-    solution = solve_fixed_point(step, V, max_steps=PROBE_STEPS if probe else MAX_STEPS)
-    return solution.x, respond(equations, solution.x, last, probe), solution.residual, solution.iterations
+    patience = {"max_steps": PROBE_STEPS, "hopeless": DIVERGED} if probe else {"max_steps": MAX_STEPS}
+    solution = solve_fixed_point(step, V, goal=goal, **patience)
+    left = np.flatnonzero(~(solution.residual < goal))  # elsewhere `last` is the response to the solution
+    if left.size:
+        last.put(left, respond(equations.take(left), solution.x[left], last.take(left), probe))
+    return solution.x, last, solution.residual, solution.iterations
 
 
 def _newton_increment(equations: Equations, response: Response, squared: Array, mismatch: Array, packed: bool) -> Array:

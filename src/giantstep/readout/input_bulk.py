@@ -75,14 +75,16 @@ class InputBulk(CommonRows):
         """Return what stands for Vh1 in the quadratic channels, 0 where they have no noise (B, k, k)."""
         return np.zeros_like(response.S) if self.noise is None else self.noise.moments(response)
 
-    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
+    def solve(
+        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
+    ) -> Response:
         """Solve R_q = beta_q/(D_q + int G_qq dmu) (4.3) by Newton, each point on its own."""
 
         def resolvent(R: Array) -> tuple[Array, Array]:
             G = self._resolvent(Vh1, R)
             return np.einsum("j,bjqq->bq", self.masses, G), self._average(G**2)
 
-        R = solve_rows(start.R, D, block_width, resolvent)
+        R = solve_rows(start.R, D, block_width, resolvent, near)
         S = self._average(self.product * self.responses(Vh1, R))
         return Response(R, S, self._resolvent(Vh1, R), Vh1, D, block_width)
 

@@ -23,7 +23,9 @@ class IsotropicBulk(CommonRows):
     packed_only: ClassVar[bool] = False
     row_norm: ClassVar[Floats] = np.ones((1, 1))
 
-    def solve(self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False) -> Response:
+    def solve(
+        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
+    ) -> Response:
         """Solve R_q = beta_q/(D_q + g_qq) (3.3) by Newton."""
         eye = np.eye(D.shape[1])
 
@@ -31,7 +33,7 @@ class IsotropicBulk(CommonRows):
             g = solve_each(eye + Vh1 * R[:, None, :], Vh1)
             return np.einsum("bqq->bq", g), g**2
 
-        R = solve_rows(start.R, D, block_width, resolvent)
+        R = solve_rows(start.R, D, block_width, resolvent, near)
         mixing = eye + Vh1 * R[:, None, :]
         g = solve_each(mixing, Vh1)
         # S = (I + diag(R) Vh1)^-1 diag R is the transpose of diag(R) (I + Vh1 diag R)^-1

@@ -97,8 +97,8 @@ class _Spikes:
     def _solve(self, z: float) -> FirstOrder | None:
         """Return the solution at z, from which the next ones start."""
         first = self.solver.at(z)
-        if first is not None and not any(known == z for known, _ in self.solver.solved):
-            self.solver.solved.append((z, first))
+        if first is not None and not any(known == z for known, _, _ in self.solver.solved):
+            self.solver.solved.append((z, 1.0, first))
         return first
 
     def _eigenvalues(self, first: FirstOrder | None) -> Array:

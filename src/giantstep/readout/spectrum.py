@@ -7,6 +7,7 @@ Resolvent and density at complex z; edges and the atom at 0 on the real axis; th
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ NEAR = 0.1
 """Difference of log |z| up to which a solution starts another one without steps between."""
 COARSE = 8
 """Values of z that are continued from large imaginary parts; the others start from their neighbours."""
+ON_THE_WAY = 1e-4
+"""Residual that is good enough for a solution from which the next one starts."""
 ROUGH = 1e-5
 """Mass that a panel of the density may misplace before it is halved."""
 MAX_REFINEMENTS = 16
@@ -31,8 +34,14 @@ FINEST = 1e-3
 """Part of the largest x below which the density is not refined: each node of kappa may be a bulk of its own there."""
 DARK = 1e-4
 """x density(x) below which a scan takes x to be outside the bulk."""
+CLOSE = 0.6
+"""Stability below which an edge is close."""
 TRUSTED_MARGIN = 1e-4
 """`Bulk.edge_margin` up to which an edge is found by marching on the real axis."""
+
+
+_ENDS: dict[bytes, float] = {}
+KEPT_ENDS = 256
 
 
 @dataclass
@@ -85,8 +94,11 @@ class Spectrum:
         solved = known.take(np.zeros(len(at), dtype=np.int64))
         solved = dataclasses.replace(solved, equations=self.at(-at, np.ones(len(at))))
         solved.put(np.arange(count), known)
-        for fresh, nearest in _bisect(np.log(np.abs(at)), np.arange(len(at)) < count):
-            solved.put(fresh, self._from_neighbours(at[fresh], solved.take(nearest)))
+        position = np.log(np.abs(at))
+        for fresh, left, right in _bisect(position, np.arange(len(at)) < count):
+            share = (position[fresh] - position[left]) / np.where(left == right, 1.0, position[right] - position[left])
+            start = _between(solved.take(left), solved.take(right), np.clip(share, 0.0, 1.0))
+            solved.put(fresh, self._from_neighbours(at[fresh], start))
         return solved
 
     def _from_neighbours(self, z: Array, neighbours: FirstOrder) -> FirstOrder:
@@ -102,7 +114,8 @@ class Spectrum:
         part: FirstOrder | None = None
         for stage in range(stages + 1):
             height = top * (z.imag / top) ** (stage / stages)
-            part = solve_first_order(self.at(-(z.real + 1j * height), np.ones(len(z))), part)
+            goal = 1e-13 if stage == stages else ON_THE_WAY
+            part = solve_first_order(self.at(-(z.real + 1j * height), np.ones(len(z))), part, goal=goal)
         assert part is not None
         lost = np.flatnonzero(~is_physical(part))
         if lost.size and stages < 400:
@@ -137,7 +150,26 @@ class Spectrum:
         return self.end() if self.bounded else np.inf
 
     def end(self) -> float:
-        """Return where the bulk ends for these nodes, which are bounded even where the law is not."""
+        """Return where the bulk ends for these nodes, which are bounded even where the law is not.
+
+        The last few answers are kept: who chooses x asks first, who answers asks again.
+        """
+        key = self._key()
+        if key not in _ENDS:
+            if len(_ENDS) >= KEPT_ENDS:
+                _ENDS.clear()
+            _ENDS[key] = self._find_end()
+        return _ENDS[key]
+
+    def _key(self) -> bytes:
+        """Return what the bulk depends on."""
+        features, bulk = self.equations.features, self.equations.bulk
+        arrays = [features.pi, features.weights, features.mu1, features.mu2, self.equations.ratio, self.equations.width]
+        own = [value for value in vars(bulk).values() if isinstance(value, np.ndarray)]
+        text = b"".join(np.ascontiguousarray(array).tobytes() for array in [*arrays, *own])
+        return type(bulk).__name__.encode() + hashlib.sha256(text).digest()
+
+    def _find_end(self) -> float:
         start = 20 * self.mean * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
         if self.equations.bulk.edge_margin > TRUSTED_MARGIN:
             return self._end_by_density(start)
@@ -222,10 +254,28 @@ def is_physical(first: FirstOrder) -> Booleans:
     return (first.residual < 1e-8) & np.all(first.response.R.imag > 0, axis=1) & upward
 
 
-def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers]]:
-    """Yield (which entries come next, the nearest one that is done) until all are done.
+def _between(left: FirstOrder, right: FirstOrder, share: Floats) -> FirstOrder:
+    """Return starts between two solutions each, `share` of the way from left to right."""
+    start = dataclasses.replace(left, V=_blend(left.V, right.V, share))
+    start.response = dataclasses.replace(
+        left.response,
+        R=_blend(left.response.R, right.response.R, share),
+        g=_blend(left.response.g, right.response.g, share),
+    )
+    return start
 
-    Those that are near (`NEAR`) to one that is done come next, and the middle of every gap.
+
+def _blend(left: Array, right: Array, share: Floats) -> Array:
+    weight = share.reshape(-1, *(1,) * (left.ndim - 1))
+    blend: Array = (1 - weight) * left + weight * right
+    return blend
+
+
+def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers, Integers]]:
+    """Yield (which entries come next, those that are done on their left and right) until all are done.
+
+    Those that are near (`NEAR`) to one that is done come next, and the middle of every gap. Where there is none on one
+    side, it is the other one twice.
     """
     order, done = np.argsort(position, kind="stable"), done.copy()
     at = position[order]
@@ -236,7 +286,7 @@ def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Intege
         nearest = np.where(np.abs(at[left] - at[todo]) <= np.abs(at[right] - at[todo]), left, right)
         middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == _rank_in_group(after)
         fresh = middle | (np.abs(at[nearest] - at[todo]) < NEAR)
-        yield order[todo[fresh]], order[nearest[fresh]]
+        yield order[todo[fresh]], order[left[fresh]], order[right[fresh]]
         done[order[todo[fresh]]] = True
 
 
@@ -254,7 +304,8 @@ class RealSolver:
 
     def __init__(self, spectrum: Spectrum, pair: Callable[[float], tuple[float, float]], sign: int | None) -> None:
         self.spectrum, self.pair, self.sign = spectrum, pair, sign
-        self.solved: list[tuple[float, FirstOrder]] = []
+        self.solved: list[tuple[float, float, FirstOrder]] = []
+        """Points, the stability there, and the solutions."""
 
     def begin(self, near_axis: FirstOrder) -> None:
         """Start from a solution just above the real axis, where there is no density."""
@@ -264,21 +315,37 @@ class RealSolver:
         parts = (response.R, response.S, response.g, response.Vh1, response.D, response.block_width)
         response = Response(*(np.real(part) for part in parts))
         first = dataclasses.replace(near_axis, equations=real, V=near_axis.V.real, response=response)
-        self.solved.append((float(-real.a[0]), first))
+        self.solved.append((float(-real.a[0]), 1.0, first))
 
     def at(self, z: float) -> FirstOrder | None:
         """Return the solution at z on the branch of the solutions so far, or None."""
         a, b = self.pair(z)
         equations = self.spectrum.at(np.array([a]), np.array([b]))
         if self.solved:
-            near = min(self.solved, key=lambda pair: abs(pair[0] - z))[1]
-            first = solve_first_order(equations, near, probe=True)
+            first = solve_first_order(equations, self._start(z), probe=True)
         else:
             first = solve_first_order(equations)
         proper = self.sign is None or np.all(first.denominator > 0) and np.all(np.sign(first.response.R) == self.sign)
         if first.residual[0] > 1e-9 or not proper or not (self.sign is None or _is_outside(first)):
             return None
         return first
+
+    def _start(self, z: float) -> FirstOrder:
+        """Return the nearest solution, near an edge carried on along the line through the two nearest.
+
+        Near an edge everything is smooth in the stability v, and z = edge + a v^2.
+        """
+        nearest = sorted(self.solved, key=lambda known: abs(known[0] - z))[:2]
+        at, v, first = nearest[0]
+        if len(nearest) < 2 or nearest[1][1] == v or max(v, nearest[1][1]) > CLOSE:
+            return first
+        other_at, other_v, other = nearest[1]
+        square = v**2 + (z - at) * (other_v**2 - v**2) / (other_at - at) if other_at != at else 0.0
+        if square <= 0:
+            return first
+        start = _between(first, other, np.array([(np.sqrt(square) - v) / (other_v - v)]))
+        sound = np.all(np.sign(start.response.R) == np.sign(first.response.R)) and np.all(start.denominator > 0)
+        return start if sound else first
 
     def __call__(self, z: float) -> float | None:
         """Return the stability at z, or None where there is no solution."""
@@ -287,7 +354,7 @@ class RealSolver:
             return None
         value = self.spectrum.stability(first)
         if value > 0:
-            self.solved.append((z, first))
+            self.solved.append((z, value, first))
         return value
 
 

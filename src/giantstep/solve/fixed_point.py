@@ -29,6 +29,7 @@ def solve_fixed_point(
     goal: float = 1e-13,
     good_enough: float = 1e-10,
     max_steps: int = 60,
+    hopeless: float = np.inf,
 ) -> FixedPoint:
     """Solve x = G(x) at every point of a batch.
 
@@ -39,6 +40,7 @@ def solve_fixed_point(
     start : (B, ...) starting points, real or complex.
     goal : a point is frozen once its residual is below this, or once it is below `good_enough` and no longer shrinks
         (rounding has been reached).
+    hopeless : a point is given up once its residual is this many times the first one.
     """
     x = np.array(start)
     residual = np.full(len(x), np.inf)
@@ -47,12 +49,14 @@ def solve_fixed_point(
     best_x = x.copy()
     best_plain = x.copy()
     stalled = np.zeros(len(x), dtype=np.int64)
+    first: Floats | None = None
     active = np.arange(len(x))
     for _ in range(max_steps):
         if active.size == 0:
             break
         plain, newton, now = step(x[active], active)
         now = np.where(np.isfinite(now), now, np.inf)
+        first = now if first is None else first
         residual[active] = now
         iterations[active] += 1
         better = now < best[active]
@@ -62,6 +66,7 @@ def solve_fixed_point(
         best_x[active[better]] = x[active[better]]
         best_plain[active[better]] = plain[better]
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
+        done |= now / hopeless > first[active]
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
         proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
         lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
