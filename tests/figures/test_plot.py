@@ -55,7 +55,7 @@ def test_labels_and_legend_come_from_the_result_and_say_everything_once():
     assert axes.get_ylabel() == r"test error,  $\mathrm{E}(y - f)^2$"
     entries = texts(axes)
     assert entries[:3] == [r"$\lambda$ = 0.01", r"$\lambda$ = 0.1", r"$\lambda$ = 1"]
-    assert entries[3] == "limit"
+    assert entries[3] == "limit, at the dots only"
     assert entries[4].startswith("experiment")
     assert entries[5] == "not computed"
     assert len(entries) == 6

@@ -19,7 +19,16 @@ _GREEK = (
 ).split()
 _OPERATORS = {"sum": r"\Sigma\,", "int": r"\int ", "sign": r"\mathrm{sign}\,"}
 _OPERATORS |= {"Re": r"\mathrm{Re}\,", "Im": r"\mathrm{Im}\,"}
-_OPERATORS |= {"E": r"\mathrm{E}", "P": r"\mathrm{P}", "tr": r"\mathrm{tr}", "dx": r"\,dx", "inf": r"\infty"}
+_OPERATORS |= {"cos": r"\cos ", "max": r"\max ", "min": r"\min ", "log": r"\log "}
+_OPERATORS |= {
+    "E": r"\mathrm{E}",
+    "P": r"\mathrm{P}",
+    "tr": r"\mathrm{tr}",
+    "dx": r"\,dx",
+    "inf": r"\infty",
+    "ell": r"\ell ",
+}
+_OPERATORS |= {"eps": r"\epsilon "}
 _WORD = re.compile(r"[A-Za-z]+")
 _ALLOWED = re.compile(r"[A-Za-z0-9_^+\-*/=<>,.()|!' \[\]]+")
 
@@ -34,15 +43,22 @@ def mathtext(symbol: str) -> str:
     """
     if not symbol or symbol == "-":
         return ""
-    words = _WORD.findall(symbol)
+    words = _WORD.findall(re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
     if not _ALLOWED.fullmatch(symbol) or any(len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words):
         return symbol
-    text = symbol.replace("!=", r"\neq ").replace("<w*,x>", r"\langle w_*, x\rangle").replace("*", r"\,")
+    text = symbol.replace("!=", r"\neq ").replace("<w*,x>", r"\langle w_\ast , x\rangle").replace("*", r"\,")
+    text = re.sub(r"\b([A-Za-z])_?hat\b", r"\\hat \1 ", text)
+    text = re.sub(r"sqrt\(([^()]*)\)", r"\\sqrt{\1}", text)
     text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)
+    text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", lambda match: _roman_subscript(match.group(1)), text)
     text = re.sub(r"_([A-Za-z0-9]+'?[A-Za-z0-9]*'?|[+-])", r"_{\1}", text)
     text = re.sub(r"_\{(\d)\}_\{", r"_{\1,", text)
-    text = re.sub(r"\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
+    text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
     return f"${text}$" if _parses(f"${text}$") else symbol
+
+
+def _roman_subscript(word: str) -> str:
+    return f"_{{\\{word}}}" if word in _GREEK else f"_{{\\mathrm{{{word}}}}}"
 
 
 def _letters(word: str) -> str:
@@ -95,17 +111,20 @@ def y_label(array: xarray.DataArray, name: str, width: int = 40) -> str:
     """Return the label of a vertical axis: the name of the variable, and its symbol where it is short."""
     symbol = mathtext(str(array.attrs.get("symbol", "")))
     text = textwrap.fill(name_of(name), width)
-    if not symbol or symbol == text or len(symbol) > 40:
+    if not symbol or symbol == text or len(symbol) > 60 or (symbol[0] != "$" and re.search(r"[_^*/=]", symbol)):
         return text
-    same = re.fullmatch(rf"{re.escape(text)}(_\w+)?", str(array.attrs["symbol"])) is not None
+    same = re.match(rf"{re.escape(name)}(_\w+)?(\W|$)", str(array.attrs["symbol"])) is not None
     return symbol if same else f"{text},  {symbol}"
 
 
 def title(array: xarray.DataArray, width: int = 62) -> str:
     """Return the meaning of a variable, broken into lines."""
-    return textwrap.fill(str(array.attrs.get("long_name", "")), width)
+    return textwrap.fill(str(array.attrs.get("long_name", "")).replace("`", ""), width)
 
 
 def _first_clause(text: str) -> str:
-    """Return a meaning without what is said behind a semicolon or in a final bracket of words."""
-    return re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", text.split("; ")[0])
+    """Return a meaning without a formula or what is said behind a semicolon, and without a final bracket of words."""
+    clause = text.split("; ")[0]
+    before, _, formula = clause.partition(": ")
+    clause = before if re.search(r"[=*^`]", formula) else clause
+    return re.sub(r" \([^()]*[a-z]{3}[^()]*\)$", "", clause)

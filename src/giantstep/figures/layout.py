@@ -14,7 +14,7 @@ import xarray
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import InputError, nearest
 from giantstep.family import Question
-from giantstep.figures.labels import short_symbol, value_label
+from giantstep.figures.labels import name_of, short_symbol, value_label
 from giantstep.result import DIAGNOSTICS, question_of
 from giantstep.types import Array, Booleans, Floats
 
@@ -22,8 +22,12 @@ FEW = 8
 """A second numeric dimension up to this length is a family of curves, a longer one makes a heat map."""
 MOST = 60
 """Curves beyond which a figure shows nothing any more."""
+CROWD = 18
+"""Curves of several kinds beyond which two fields make maps."""
+PANELS = 9
+"""Maps of one variable beyond which a figure shows nothing any more."""
 
-Kind = Literal["curves", "spectrum", "map", "table"]
+Kind = Literal["curves", "spectrum", "map", "names", "table"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Curve:
     """Its place along the dimensions that tell the curves apart."""
     named: bool = False
     """Whether `x` are names or counts rather than numbers, so that no line joins them."""
+    joined: bool = False
+    """Whether it is a limit computed at the experiment's points only, so that its line says nothing between them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class View:
     """The coordinate along the horizontal axis."""
     x_dim: str | None = None
     others: tuple[str, ...] = ()
-    """Dimensions that tell the curves apart; of a map, the vertical one."""
+    """Dimensions that tell the curves apart; of a map, the vertical one, then those with a panel for each entry."""
 
 
 class Reading:
@@ -74,6 +80,21 @@ class Reading:
         single = [dim for dim in result.dims if dim != "source" and result.sizes[dim] == 1]
         self.data = result.squeeze(single)
         self.sources = [str(source) for source in self.data["source"].values]
+        self.fine: dict[str, xarray.Dataset] = {}
+        """Coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
+
+    def ask_fine_limit(self, result: xarray.Dataset, views: Sequence[View]) -> None:
+        """Ask the limit of a comparison again, between the points of the curves of `views`."""
+        from giantstep.figures.smooth import fine_limit
+
+        if "limit" not in self.sources or len(self.sources) < 2:
+            return
+        for x in {view.x for view in views if view.kind == "curves" and view.x is not None}:
+            names = [view.name for view in views if view.x == x and view.kind == "curves"]
+            solved = [name for name in names if not self._is_absent(name, "limit")]
+            found = fine_limit(result, x, solved) if solved else None
+            if found is not None:
+                self.fine[x] = found.squeeze([dim for dim in found.dims if found.sizes[dim] == 1])
 
     # -- variables -------------------------------------------------------------------------------------------
 
@@ -87,12 +108,13 @@ class Reading:
     def chosen(self, variables: str | Sequence[str] | None) -> list[str]:
         """Return the variables asked for, or those the family shows by default."""
         known = self.names()
-        if not known:
+        if not known and variables is None:
             raise InputError("The result has no variable that can be drawn.")
         if variables is None:
-            return [name for name in self._by_default() if name in known] or known[:1]
+            shown = [name for name in self._by_default() if name in known]
+            return [name for name in shown if self._is_known(name)] or shown[:1] or known[:1]
         wanted = [variables] if isinstance(variables, str) else list(variables)
-        drawable = [str(n) for n in self.data.data_vars if self.data[n].dtype.kind in "fiub"]
+        drawable = [str(n) for n in self.data.data_vars if self.data[n].dtype.kind in "fiubUO"]
         for name in wanted:
             if name not in drawable:
                 hint = nearest(name, drawable)
@@ -100,6 +122,10 @@ class Reading:
         if not wanted:
             raise InputError("plot needs at least one variable.")
         return wanted
+
+    def _is_known(self, name: str) -> bool:
+        """Tell whether some number of a variable was computed (no fraction of wrong labels without labels)."""
+        return bool(np.any(np.isfinite(self.data[name].values.astype(float))))
 
     def _by_default(self) -> tuple[str, ...]:
         if "plot" in self.attrs:
@@ -127,14 +153,18 @@ class Reading:
             return View("table", name, array)
         x_dim = str(self.data[coordinate].dims[0]) if coordinate in self.data.coords else coordinate
         others = tuple(dim for dim in dims if dim != x_dim)
-        if dimension_named(x_dim).role == "spectrum":
-            kind: Kind = "spectrum"
-        elif self._is_map(x_dim, others):
-            kind = "map"
+        rows = self._rows_of_map(x_dim, others)
+        if array.dtype.kind in "UO":
+            kind: Kind = "names"
+            others = (rows, *(dim for dim in others if dim != rows)) if rows else others
+        elif dimension_named(x_dim).role == "spectrum":
+            kind = "spectrum"
+        elif rows and self._is_long(rows, others):
+            kind, others = "map", (rows, *(dim for dim in others if dim != rows))
         else:
             kind = "curves"
-        count = int(np.prod([self.data.sizes[dim] for dim in others], dtype=int))
-        if kind != "map" and count > MOST:
+        count = int(np.prod([self.data.sizes[dim] for dim in others[kind in ("map", "names") :]], dtype=int))
+        if count > (PANELS if kind in ("map", "names") else MOST):
             raise InputError(
                 f"`{name}` has {count} curves over `{coordinate}`, too many for one figure; choose some "
                 f"along {', '.join(others)} (result.isel, result.sel)."
@@ -151,9 +181,13 @@ class Reading:
 
     def _horizontal(self, dims: Sequence[str]) -> str | None:
         roles = {dimension_named(dim).role: dim for dim in reversed(dims)}
-        for role in ("spectrum", "trajectory"):
-            if role in roles:
-                return roles[role]
+        if "spectrum" in roles:
+            return roles["spectrum"]
+        own = [dim for dim in dims if self.data.sizes[dim] > FEW and self._is_function_of(dim)]
+        if own and self.data.sizes.get(roles.get("trajectory", ""), 0) <= FEW:
+            return own[0]
+        if "trajectory" in roles:
+            return roles["trajectory"]
         grid = [dim for dim in dims if not _is_own(dim)]
         numeric = [dim for dim in grid if self.coordinate(dim) is not None]
         if numeric:
@@ -167,9 +201,23 @@ class Reading:
         numbers = [name for name in lines if self.data[name].dtype.kind in "fiu"]
         return (dim if dim in numbers else numbers[0]) if numbers else (dim if not lines else None)
 
-    def _is_map(self, x_dim: str, others: Sequence[str]) -> bool:
-        numeric = len(others) == 1 and not _is_own(others[0]) and self.coordinate(others[0]) is not None
-        return bool(numeric and self.coordinate(x_dim) is not None and self.data.sizes[others[0]] > FEW)
+    def _is_function_of(self, dim: str) -> bool:
+        """Tell whether a dimension holds the argument of a function: a curve, or numbers that no field has."""
+        known, numbers = dimension_named(dim), self.data.coords.get(dim)
+        is_own = known.role == "curve" or (
+            known.role == "values" and "converged" in self.data and not self._is_field(dim)
+        )
+        return is_own and numbers is not None and numbers.dtype.kind == "f"
+
+    def _rows_of_map(self, x_dim: str, others: Sequence[str]) -> str | None:
+        """Return the one other dimension with the numbers of a field, where that makes a map with `x_dim`."""
+        rows = [dim for dim in others if not _is_own(dim) and self.coordinate(dim) is not None]
+        return rows[0] if len(rows) == 1 and not _is_own(x_dim) and self.coordinate(x_dim) is not None else None
+
+    def _is_long(self, rows: str, others: Sequence[str]) -> bool:
+        """Tell whether curves would be too many, so that a map shows more."""
+        count = int(np.prod([self.data.sizes[dim] for dim in others], dtype=int))
+        return self.data.sizes[rows] > FEW or (count > CROWD and len(others) > 1)
 
     # -- numbers ---------------------------------------------------------------------------------------------
 
@@ -188,17 +236,32 @@ class Reading:
         for place, index in enumerate(itertools.product(*sizes)):
             point = dict(zip(view.others, index))
             for source in self.sources:
-                y = self._numbers(view.array, source, point)
-                if self._is_absent(view.name, source, y):
+                if self._is_absent(view.name, source):
                     continue
+                fine = self.fine.get(view.x)
+                if source == "limit" and fine is not None and view.name in fine:
+                    yield self._fine_curve(fine, view, point, place)
+                    continue
+                y = self._numbers(view.array, source, point)
                 error = self.data.get(view.name + "_stderr")
                 bars = None if error is None else self._numbers(error, source, point)
                 bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
                 label = self.label(point)
                 failed = self._failed(source, point, view, len(y))
-                yield Curve(source, label, place, x, y, bars, failed, point, named)
+                joined = source == "limit" and len(self.sources) > 1 and not named and self._is_field(view.x_dim)
+                yield Curve(source, label, place, x, y, bars, failed, point, named, joined)
 
-    def _is_absent(self, name: str, source: str, y: Floats) -> bool:
+    def _is_field(self, dim: str) -> bool:
+        return "converged" in self.data and dim in self.data["converged"].dims
+
+    def _fine_curve(self, fine: xarray.Dataset, view: View, point: dict[str, int], place: int) -> Curve:
+        assert view.x is not None
+        chosen = fine.isel({dim: index for dim, index in point.items() if dim in fine.dims})
+        y = np.asarray(chosen[view.name].values, dtype=float)
+        failed = np.broadcast_to(~np.asarray(chosen["converged"].values, dtype=bool), y.shape)
+        return Curve("limit", self.label(point), place, fine[view.x].values, y, None, failed, point)
+
+    def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""
         whole = self.data[name]
         whole = whole.sel(source=source) if "source" in whole.dims else whole
@@ -223,9 +286,10 @@ class Reading:
             name = self.coordinate(dim)
             if name is None or (name == dim and dim not in self.data.coords):
                 values = self.data.coords.get(dim)
-                parts.append(str(values.values[place]) if values is not None else f"{dim} {place + 1}")
+                parts.append(str(values.values[place]) if values is not None else f"{name_of(dim)} {place + 1}")
             elif _is_own(dim):
-                parts.append(f"{dim.replace('_2', ' ')} {value_label(self.data[name].values[place])}")
+                second = "second " if dim.endswith("_2") else ""
+                parts.append(f"{second}{dim.removesuffix('_2')} {value_label(self.data[name].values[place])}")
             else:
                 symbol = short_symbol(self.data[name], name)
                 parts.append(f"{symbol} = {value_label(self.data[name].values[place])}")

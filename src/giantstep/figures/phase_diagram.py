@@ -52,7 +52,7 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         fontsize=8, color=VERMILION,
     )  # fmt: skip
     target = json.loads(result.attrs["scenario"])["target"]
-    name = target if isinstance(target, str) else "the target"
+    name = target if isinstance(target, str) and len(target) <= 20 else "the target"
     titles = (f"time to recover {name}, $l = {order:g}$", "largest useful rate", "overlaps of order one")
     for panel, mark, title in zip(axes, "abc", titles):
         panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")

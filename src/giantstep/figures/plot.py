@@ -29,22 +29,27 @@ def plot(
     log: str | bool | None = None,
     axes: Any = None,
     bound: bool = False,
+    smooth: bool = True,
 ) -> Figure:
     """Draw a result: the limit as lines, the experiment as markers with error bars of one standard error.
 
     A numeric dimension of the grid makes curves, ``x`` a spectrum, ``time`` trajectories, two long numeric
-    dimensions a heat map; a result without a grid is a table. NaN leaves gaps, points that were not computed
-    are crossed. A question with a figure of its own (phase diagrams) has that drawn unless variables are named.
+    dimensions a map with contours and its best point; a variable of names (``phase``) is a coloured map or strip, and
+    a result without a grid a table. NaN leaves gaps, points that were not computed are crossed. The limit of a
+    comparison is asked again between the points of the experiment (for a few seconds at most), so that it is a curve;
+    where that cannot be, dots mark where it was computed. A question with a figure of its own (phase diagrams) has
+    that drawn unless variables are named.
 
     Parameters
     ----------
     result : what `predict`, `simulate` or `compare` returned, or `load` read.
     variables : one name or several, each in a panel of its own; the family's choice if left out.
     path : where to save the figure (.png, .pdf or .svg).
-    x : dimension or coordinate of the horizontal axis; chosen if left out.
+    x : dimension or coordinate of the horizontal axis (``step.rate`` or ``step__rate``); chosen if left out.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
     axes : draw into this matplotlib axes (all variables in one) or into these (one each).
     bound : draw the best possible error, and that of message passing, under learning curves (`best_possible`).
+    smooth : ask the limit of a comparison again for a fine curve; False draws the result's own points only.
 
     Returns
     -------
@@ -69,7 +74,10 @@ def plot(
         if own and variables is None and x is None and axes is None and not bound:
             figure = _own_figure(own)(result)
         else:
-            views = [reading.view(name, x) for name in reading.chosen(variables)]
+            across = None if x is None else str(x).replace("__", ".")
+            views = [reading.view(name, across) for name in reading.chosen(variables)]
+            if smooth:
+                reading.ask_fine_limit(result, views)
             figure = _panels(reading, views, scale) if axes is None else _into(axes, reading, views, scale)
             if bound:
                 _add_bounds(result, figure, axes, views)
@@ -98,27 +106,29 @@ def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
+    from giantstep.figures.legends import clear_of_data
     from giantstep.figures.views import draw
 
     groups: list[list[View]] = [[view] for view in views if view.kind != "table"]
     numbers = [view for view in views if view.kind == "table"]
     if numbers:
         groups.append(numbers)
-    panels = [(reading, group) for group in groups if group[0].kind != "map"]
-    for group in groups:  # a map shows one engine, so each gets its own
-        if group[0].kind == "map":
-            panels += [(reading_of(reading, source), group) for source in reading.sources]
+    panels: list[tuple[Reading, list[View], str]] = []
+    for group in groups:
+        maps = group[0].kind in ("map", "names")
+        panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
     figure, axes = new_figure(rows, columns, width=width, height=3.7 * rows)
-    for place, (source, group) in enumerate(panels):
-        draw(axes[place], source, group, log)
-        if group[0].kind == "map" and len(reading.sources) > 1:
-            axes[place].set_title(source.sources[0])
+    for panel, (shown, group, name) in zip(axes, panels):
+        draw(panel, shown, group, log)
+        if name:
+            panel.set_title(name)
     for unused in axes[len(panels) :]:
         unused.remove()
     _say_once(axes[: len(panels)])
+    clear_of_data(figure, axes[: len(panels)])
     return figure
 
 
@@ -134,11 +144,24 @@ def _say_once(axes: Sequence[Axes]) -> None:
         legend.remove()
 
 
-def reading_of(reading: Reading, source: str) -> Reading:
-    """Return the reading of one engine only."""
+def _panels_of_map(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
+    """Return a panel for each engine and each entry of own dimensions, which a map cannot show together."""
     from giantstep.figures.layout import Reading
 
-    return Reading(reading.data.sel(source=[source]))
+    apart = view.others[1:] if view.kind == "map" else ()
+    panels = []
+    for source in reading.sources:
+        for index in np.ndindex(*(reading.data.sizes[dim] for dim in apart)):
+            point = dict(zip(apart, index))
+            part = Reading(reading.data.sel(source=[source]).isel(point))
+            names = part.data[view.name].values
+            if (names == "").all() if names.dtype.kind in "UO" else np.isnan(names.astype(float)).all():
+                continue
+            name = [reading.label(point), source if len(reading.sources) > 1 else ""]
+            panels.append((part, [part.view(view.name, view.x)], ", ".join(filter(None, name))))
+    if len(panels) == 1 and len(reading.sources) > 1:
+        panels = [(panels[0][0], panels[0][1], "")]
+    return panels or [(reading, [view], "")]
 
 
 def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None) -> Figure:

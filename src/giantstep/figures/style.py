@@ -21,6 +21,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 """One marker for each colour, so that a figure also reads in grey."""
 DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.5))
 COLORMAP = "viridis"
+DECADES = 2.5
+"""Span of positive values beyond which their axis is logarithmic."""
 
 RC: dict[str, Any] = {
     "figure.dpi": 100,
@@ -118,6 +120,21 @@ def is_geometric(values: Sequence[float] | np.ndarray) -> bool:
     # rounded decades (0.01, 0.03, 0.1, 0.3, ...) count too
     rough = bool(np.all(np.abs(steps - steps.mean()) <= 0.35 * abs(steps.mean()))) and spread > np.log(50)
     return bool(spread > np.log(4)) and (even or rough) and bool(np.all(steps > 0) or np.all(steps < 0))
+
+
+def spans_decades(values: np.ndarray) -> bool:
+    """Tell whether numbers are positive and span so much that their axis should be logarithmic."""
+    finite = values[np.isfinite(values)]
+    return bool(finite.size > 2 and np.all(finite > 0) and np.log10(finite.max() / finite.min()) > DECADES)
+
+
+def whole_ticks(axes: Axes, values: np.ndarray, *, is_time: bool = False) -> None:
+    """Give an axis of whole numbers whole ticks: of counts, or of updates."""
+    from matplotlib.ticker import MaxNLocator
+
+    counted = values.dtype.kind in "iu" or (is_time and values.dtype.kind == "f")
+    if counted and axes.get_xscale() == "linear" and np.all(values == np.round(values)):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def plain_log_ticks(axis: Axis) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import Curve, Reading, View
-from giantstep.figures.style import GREY, MARKERS, VERMILION, colours, is_geometric, plain_log_ticks
+from giantstep.figures.legends import BESIDE
+from giantstep.figures.maps import draw_map, draw_names
+from giantstep.figures.style import (
+    GREY,
+    MARKERS,
+    VERMILION,
+    colours,
+    is_geometric,
+    plain_log_ticks,
+    spans_decades,
+    whole_ticks,
+)
 from giantstep.types import Booleans, Floats
 
 if TYPE_CHECKING:
@@ -18,8 +29,10 @@ if TYPE_CHECKING:
 
 MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
-DECADES = 2.5
-"""Span of positive values beyond which their axis is logarithmic."""
+LINE, STEP = 1.5, 2.0
+"""Width of a line, and how much wider it is for each line that hides it."""
+MOST_ENTRIES = 16
+"""Curves that a legend names; of more it says how many there are."""
 BINS = 48
 ROOM = 6
 """Legend entries beyond which the legend stands beside the axes, where it covers nothing."""
@@ -31,7 +44,9 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
     """Draw variables into one axes: one, or several that share their horizontal axis."""
     first = views[0]
     if first.kind == "map":
-        _map(axes, reading, first, log)
+        draw_map(axes, reading, first, log)
+    elif first.kind == "names":
+        draw_names(axes, reading, first, log)
     elif first.kind == "spectrum":
         _spectrum(axes, reading, views, log)
     elif first.kind == "table":
@@ -41,8 +56,9 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
         _curves(axes, reading, views, log)
     assert first.x is not None
     axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x)))
+    whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
     if len(views) == 1:
-        if first.kind != "map":
+        if first.kind not in ("map", "names"):
             axes.set_ylabel(y_label(first.array, first.name))
         if titled:
             axes.set_title(title(first.array), color=GREY)
@@ -55,15 +71,34 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
     drawn: list[Curve] = []
     key = _Key(axes)
     for view, palette, offset in _palettes(reading, views):
-        for curve in reading.curves(view):
+        curves = list(reading.curves(view))
+        for curve, width in zip(curves, _widths(curves)):
             place = offset + curve.place
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            draw_curve(axes, curve, palette[place], MARKERS[place % len(MARKERS)], alone=len(reading.sources) == 1)
-            key.add(curve.source, label, palette[place])
+            alone = len(reading.sources) == 1
+            draw_curve(axes, curve, palette[place], MARKERS[place % len(MARKERS)], alone=alone, width=width)
+            key.add(curve.source, label, palette[place], measured=bool(np.isfinite(curve.y).any()))
+            key.joined |= curve.joined
             drawn.append(curve)
-    _scales(axes, drawn, log)
+    assert views[0].x is not None
+    _scales(axes, drawn, log, reading.along(views[0].x).values)
     _mark_failed(axes, drawn, key)
     key.show(MARKERS)
+
+
+def _widths(curves: Sequence[Curve]) -> list[float]:
+    """Return widths of lines such that each of several limits that coincide shows beside the thinner ones over it."""
+    finite = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(0)])
+    near = 0.003 * np.ptp(finite) if finite.size else 0.0
+    limits = [curve for curve in curves if curve.source != "experiment"]
+    if len(limits) > ROOM:
+        return [LINE] * len(curves)
+
+    def coincide(first: Curve, second: Curve) -> bool:
+        return len(first.y) == len(second.y) and bool(np.mean(np.abs(first.y - second.y) <= near) > 0.4)
+
+    over = {id(c): sum(coincide(c, other) for other in limits[place + 1 :]) for place, c in enumerate(limits)}
+    return [LINE + STEP * min(over.get(id(curve), 0), 3) for curve in curves]
 
 
 def _palettes(reading: Reading, views: Sequence[View]) -> list[tuple[View, list[Any], int]]:
@@ -73,21 +108,29 @@ def _palettes(reading: Reading, views: Sequence[View]) -> list[tuple[View, list[
     return [(view, palette, sum(counts[:place])) for place, view in enumerate(views)]
 
 
-def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: bool = False) -> None:
+def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: bool = False, width: float = LINE) -> None:
     """Draw one curve: a line for the limit, markers with error bars for the experiment; NaN leaves gaps."""
     named = curve.named
     x = np.arange(len(curve.x)) if named else curve.x
     if named:
-        axes.set_xticks(x, [str(value) for value in curve.x])
+        crowded = sum(len(str(value)) for value in curve.x) > 40
+        axes.set_xticks(
+            x, [str(value) for value in curve.x], rotation=30 if crowded else 0, ha="right" if crowded else "center"
+        )
         axes.set_xlim(-0.5, len(x) - 0.5)
     if curve.source != "experiment":
-        few = len(x) < 12 and alone
-        lines: dict[str, Any] = {}
+        few = curve.joined or (len(x) < 12 and alone)
+        lines: dict[str, Any] = {"linewidth": width - 0.7 * curve.joined}
         if named:
             lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": 1.8}
         axes.plot(x, curve.y, color=colour, zorder=2, **lines)
         lonely = isolated(curve.y) if not named and not few else np.isfinite(curve.y) & few & (not named)
-        axes.plot(x[lonely], curve.y[lonely], linestyle="none", marker=marker, markersize=3, color=colour, zorder=2)
+        look: dict[str, Any] = {
+            "marker": "." if curve.joined else marker,
+            "markersize": 3,
+            "zorder": 4 if curve.joined else 2,
+        }
+        axes.plot(x[lonely], curve.y[lonely], linestyle="none", color=colour, **look)
         if curve.error is not None:
             axes.fill_between(x, curve.y - curve.error, curve.y + curve.error, color=colour, alpha=0.2, linewidth=0)
         return
@@ -122,24 +165,18 @@ def isolated(y: Floats) -> Booleans:
     return there[1:-1] & ~there[:-2] & ~there[2:]
 
 
-def _scales(axes: Axes, drawn: Sequence[Curve], log: str | None) -> None:
+def _scales(axes: Axes, drawn: Sequence[Curve], log: str | None, x: Floats) -> None:
     if not drawn:
         return
     if log is None:
-        x = drawn[0].x
         along = not drawn[0].named and is_geometric(x)
-        log = ("x" if along else "") + ("y" if _spans_decades(np.concatenate([c.y for c in drawn])) else "")
+        log = ("x" if along else "") + ("y" if spans_decades(np.concatenate([c.y for c in drawn])) else "")
     if "x" in log:
         axes.set_xscale("log")
         plain_log_ticks(axes.xaxis)
     if "y" in log:
         axes.set_yscale("log")
         plain_log_ticks(axes.yaxis)
-
-
-def _spans_decades(y: Floats) -> bool:
-    y = y[np.isfinite(y)]
-    return bool(y.size > 2 and np.all(y > 0) and np.log10(y.max() / y.min()) > DECADES)
 
 
 def _mark_failed(axes: Axes, drawn: Sequence[Curve], key: _Key) -> None:
@@ -167,10 +204,14 @@ class _Key:
         self.extra: list[tuple[Any, str]] = []
         self.failed = False
         self.steps = False
+        self.joined = False
+        self.measured: set[str] = set()
 
-    def add(self, source: str, label: str, colour: Any) -> None:
+    def add(self, source: str, label: str, colour: Any, *, measured: bool = True) -> None:
         if label:
             self.entries.setdefault(label, colour)
+        if source == "experiment" and measured:
+            self.measured.add(label)
         if source not in self.sources:
             self.sources.append(source)
 
@@ -179,9 +220,13 @@ class _Key:
 
         handles: list[Any] = []
         only_points = self.sources == ["experiment"]
-        for place, (label, colour) in enumerate(self.entries.items()):
+        crowd = len(self.entries) > MOST_ENTRIES
+        if crowd:
+            first, *_, last = self.entries
+            handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
+        for place, (label, colour) in enumerate([] if crowd else self.entries.items()):
             style: dict[str, Any] = {}
-            if not self.steps and "experiment" in self.sources:
+            if not self.steps and label in self.measured:
                 style = {"marker": markers[place % len(markers)], "markerfacecolor": "white"}
                 style["linestyle"] = "none" if only_points else "-"
             handles.append(Line2D([], [], color=colour, label=label, **style))
@@ -195,7 +240,7 @@ class _Key:
         if not handles:
             return
         if len(handles) > ROOM:
-            self.axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+            self.axes.legend(handles=handles, **BESIDE)
         else:
             self.axes.legend(handles=handles, loc="best")
 
@@ -204,6 +249,10 @@ class _Key:
         from matplotlib.patches import Patch
 
         label = SOURCE_LABELS.get(source, source)
+        if source != "experiment" and self.joined:
+            return Line2D(
+                [], [], color=GREY, linewidth=0.8, marker=".", markersize=4, label=f"{label}, at the dots only"
+            )
         if source != "experiment":
             return Line2D([], [], color=GREY, label=label)
         if self.steps:
@@ -334,67 +383,15 @@ def _spectrum_limits(axes: Axes, drawn: Sequence[Curve], log: str | None, is_den
         axes.set_xscale("log")
     if "y" in log:
         axes.set_yscale("log")
-    if not drawn or not is_density or "y" in log:
+    if not drawn or not is_density:
+        return
+    if "y" in log:  # a density that is nearly nothing at an edge must not decide the frame
+        axes.set_ylim(bottom=1e-4 * max(float(np.nanmax(curve.y)) for curve in drawn))
         return
     axes.set_ylim(bottom=0)
     if "x" in log:
         return
-    axes.set_xlim(left=0)
-    top = max(float(np.nanmax(curve.y)) for curve in drawn)
-    inner = max(float(np.nanmax(curve.y[curve.x > 0.06 * curve.x[-1]], initial=0)) for curve in drawn)
-    if 0 < inner < top / 2.5:  # the density diverges at zero: let it leave the frame, the rest stays readable
-        axes.set_ylim(0, 1.6 * inner)
-
-
-# -- maps ----------------------------------------------------------------------------------------------------
-
-
-def _map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
-    from matplotlib.colors import LogNorm, Normalize
-
-    assert view.x is not None and view.x_dim is not None
-    source = reading.sources[0]
-    array = view.array.sel(source=source) if "source" in view.array.dims else view.array
-    y_name = reading.coordinate(view.others[0]) or view.others[0]
-    values = array.transpose(view.others[0], view.x_dim).values.astype(float)
-    x, y = reading.along(view.x), reading.along(y_name)
-    finite = values[np.isfinite(values)]
-    norm: Any = LogNorm if finite.size and _spans_decades(finite) else Normalize
-    mesh = axes.pcolormesh(
-        cell_edges(x.values), cell_edges(y.values), np.ma.masked_invalid(values), norm=norm(), rasterized=True
-    )
-    axes.set_facecolor("#d9d9d9")
-    wanted = log if log is not None else "".join(a for a, c in (("x", x), ("y", y)) if is_geometric(c.values))
-    for axis, set_scale in (("x", axes.set_xscale), ("y", axes.set_yscale)):
-        if axis in wanted:
-            set_scale("log")
-    axes.set_ylabel(x_label(y, y_name, reading.dimension(y_name), 40))
-    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(y_label(view.array, view.name))
-    bar.outline.set_visible(False)
-    failed = reading.data.get("converged")
-    if failed is not None:
-        bad = ~(failed.sel(source=source) if "source" in failed.dims else failed)
-        rows, columns = np.nonzero(bad.transpose(view.others[0], view.x_dim).values)
-        axes.plot(x.values[columns], y.values[rows], linestyle="none", marker="x", color=VERMILION, markersize=4)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(True)
-
-
-def cell_edges(centres: Floats) -> Floats:
-    """Return the edges of cells around centres, halfway in log where the centres are geometric.
-
-    >>> cell_edges(np.array([1.0, 2.0, 3.0]))
-    array([0.5, 1.5, 2.5, 3.5])
-    """
-    centres = np.asarray(centres, dtype=float)
-    forward: Callable[[Floats], Floats] = np.log if is_geometric(centres) else np.asarray
-    c = forward(centres)
-    if len(c) == 1:
-        return centres[0] + np.array([-0.5, 0.5])
-    middle = 0.5 * (c[1:] + c[:-1])
-    edges = np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])
-    return np.exp(edges) if forward is np.log else edges
+    axes.set_xlim(left=min(0.0, *(float(curve.x[0]) for curve in drawn)))
 
 
 # -- tables --------------------------------------------------------------------------------------------------

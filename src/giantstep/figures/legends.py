@@ -1,0 +1,51 @@
+"""Legends that hide nothing: inside the axes where there is room, beside them where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
+
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False}
+"""Where a legend stands that would cover data."""
+
+
+def clear_of_data(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Move legends that cover a line, a marker, an error bar or a histogram out of their axes."""
+    inside = [axes for axes in panels if (legend := axes.get_legend()) is not None and legend.get_frame_on()]
+    if inside:
+        figure.draw_without_rendering()
+    for axes in inside:
+        legend = axes.get_legend()
+        if legend is not None and covers_data(axes, legend.get_window_extent()):
+            legend.set_loc(BESIDE["loc"])
+            legend.set_bbox_to_anchor(BESIDE["bbox_to_anchor"], transform=axes.transAxes)
+            legend.set_frame_on(BESIDE["frameon"])
+
+
+def covers_data(axes: Axes, box: Bbox) -> bool:
+    """Tell whether a box on paper lies over anything that was drawn from numbers."""
+    for line in axes.lines:
+        path = line.get_transform().transform_path(line.get_path())
+        vertices = np.asarray(path.vertices, dtype=float)
+        if not np.isfinite(vertices).any():
+            continue
+        joined = line.get_linestyle() not in ("None", "none", "", " ")
+        points = vertices[np.isfinite(vertices).all(axis=1)]
+        if box.count_contains(points) or (joined and path.intersects_bbox(box, filled=False)):
+            return True
+    for patch in axes.patches:
+        path = patch.get_transform().transform_path(patch.get_path())
+        if path.intersects_bbox(box, filled=True):
+            return True
+    for collection in axes.collections:
+        transform = collection.get_transform()
+        if any(transform.transform_path(path).intersects_bbox(box, filled=True) for path in collection.get_paths()):
+            return True
+    return False

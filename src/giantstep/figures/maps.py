@@ -1,0 +1,156 @@
+"""Maps over two fields: numbers as colours with contours and the best point, names as coloured regions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from giantstep.figures.labels import x_label, y_label
+from giantstep.figures.layout import Reading, View
+from giantstep.figures.style import ORANGE, PURPLE, SKY, VERMILION, is_geometric, spans_decades
+from giantstep.types import Array, Booleans, Floats, Integers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEVELS = 7
+REGIONS = ("#D9D9D9", ORANGE, SKY, "#7BC8A4", PURPLE, "#F0E442", "#8C8C8C")
+"""Fills of named regions, told apart by colour-blind readers and pale enough to draw over."""
+_SMALL_IS_GOOD = re.compile(r"error|mse|loss|misclassified|objective")
+_LARGE_IS_GOOD = re.compile(r"accuracy|cosine|overlap|^m_|^q$|^tpr$")
+
+
+def draw_map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
+    """Draw one engine's numbers over two fields: colours, contours, the best point, and what was not computed."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    values, x, y = _table(reading, view)
+    finite = values[np.isfinite(values)]
+    norm: Any = LogNorm if finite.size and spans_decades(finite) else Normalize
+    shown = np.ma.masked_invalid(values)
+    mesh = axes.pcolormesh(cell_edges(x.values), cell_edges(y.values), shown, norm=norm(), rasterized=True)
+    axes.set_facecolor("#d9d9d9")
+    _contours(axes, x.values, y.values, shown, norm is LogNorm)
+    _mark_best(axes, x.values, y.values, values, view.name)
+    _finish(axes, reading, x, y, log)
+    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
+    bar.set_label(y_label(view.array, view.name))
+    bar.outline.set_visible(False)
+    rows, columns = np.nonzero(_failed(reading, view, values.shape))
+    if len(rows):
+        axes.plot(x.values[columns], y.values[rows], linestyle="none", marker="x", color=VERMILION, markersize=4)
+
+
+def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
+    """Draw a variable of names: a map of coloured regions over two fields, or a strip for each curve over one."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+    from matplotlib.patches import Patch
+
+    if reading.coordinate(view.others[0]) if view.others else None:
+        values, x, y = _table(reading, view)
+        edges = cell_edges(y.values)
+        _finish(axes, reading, x, y, log)
+    else:
+        assert view.x is not None and view.x_dim is not None
+        array = view.array.isel(source=0) if "source" in view.array.dims else view.array
+        x = reading.along(view.x)
+        values = array.transpose(..., view.x_dim).values.reshape(-1, len(x))
+        edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
+        labels = [reading.label(dict(zip(view.others, index))) for index in np.ndindex(array.shape[:-1])]
+        axes.set_yticks(range(len(values)), labels)
+        if "x" in (log if log is not None else "x" * is_geometric(x.values)):
+            axes.set_xscale("log")
+    names = _in_order(values, str(view.array.attrs.get("long_name", "")))
+    codes: Integers = np.array([[names.index(str(value)) if str(value) else -1 for value in row] for row in values])
+    fills = [REGIONS[place % len(REGIONS)] for place in range(len(names))]
+    norm = BoundaryNorm(np.arange(len(names) + 1) - 0.5, max(len(names), 1))
+    shown = np.ma.masked_less(codes, 0)
+    axes.pcolormesh(cell_edges(x.values), edges, shown, cmap=ListedColormap(fills), norm=norm, rasterized=True)
+    handles = [Patch(facecolor=fill, label=name) for fill, name in zip(fills, names)]
+    if np.any(codes < 0):
+        handles.append(Patch(facecolor="white", edgecolor="0.6", label="not computed"))
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+
+
+def _in_order(values: Array, meaning: str) -> list[str]:
+    """Return the names in the order in which the variable's meaning lists them, others after those."""
+    names = [str(name) for name in dict.fromkeys(values.ravel().tolist()) if str(name)]
+    return sorted(names, key=lambda name: (name not in meaning, meaning.find(name)))
+
+
+def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
+    """Return the values as rows and columns, and the coordinates along the columns and the rows."""
+    assert view.x is not None and view.x_dim is not None
+    array = view.array.sel(source=reading.sources[0]) if "source" in view.array.dims else view.array
+    values = array.transpose(view.others[0], view.x_dim).values
+    rows = reading.coordinate(view.others[0]) or view.others[0]
+    numbers = values if values.dtype.kind in "UO" else values.astype(float)
+    return numbers, reading.along(view.x), reading.along(rows).rename(rows)
+
+
+def _failed(reading: Reading, view: View, shape: tuple[int, ...]) -> Booleans:
+    converged = reading.data.get("converged")
+    if converged is None:
+        return np.zeros(shape, dtype=bool)
+    bad = ~(converged.sel(source=reading.sources[0]) if "source" in converged.dims else converged)
+    wide = bad.broadcast_like(reading.along(view.others[0])).broadcast_like(reading.along(str(view.x_dim)))
+    return np.asarray(wide.transpose(view.others[0], view.x_dim).values, dtype=bool)
+
+
+def _contours(axes: Axes, x: Floats, y: Floats, values: Any, logarithmic: bool) -> None:
+    """Draw lines of equal value, where there is room for any."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    filled = values.compressed()
+    if min(values.shape) < 4 or filled.size < 0.5 * values.size or not filled.size or np.ptp(filled) <= 0:
+        return
+    locator = LogLocator(numticks=LEVELS) if logarithmic else MaxNLocator(LEVELS)
+    levels = [level for level in locator.tick_values(filled.min(), filled.max()) if filled.min() < level < filled.max()]
+    if levels:
+        lines = axes.contour(x, y, values, levels=levels, colors="white", linewidths=0.7, alpha=0.9)
+        axes.clabel(lines, fontsize=6.5, fmt=lambda value: f"{value:g}")
+
+
+def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> None:
+    """Mark the smallest error, or the largest overlap, that the map holds."""
+    small, large = _SMALL_IS_GOOD.search(name), _LARGE_IS_GOOD.search(name)
+    finite = np.isfinite(values)
+    if not (small or large) or not finite.any() or np.ptp(values[finite]) <= 0:
+        return
+    signed = np.where(finite, values if small else -values, np.inf)
+    row, column = np.unravel_index(int(np.argmin(signed)), values.shape)
+    axes.plot(
+        x[column], y[row], marker="*", markersize=11, color=VERMILION, markeredgecolor="white", linestyle="none",
+        zorder=6, clip_on=False, label=f"{'smallest' if small else 'largest'}: {values[row, column]:.3g}",
+    )  # fmt: skip
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, borderaxespad=0.1, handletextpad=0.2)
+
+
+def _finish(axes: Axes, reading: Reading, x: Any, y: Any, log: str | None) -> None:
+    """Set scales, the label of the vertical axis, and a closed frame."""
+    wanted = log if log is not None else "".join(a for a, c in (("x", x), ("y", y)) if is_geometric(c.values))
+    for axis, set_scale in (("x", axes.set_xscale), ("y", axes.set_yscale)):
+        if axis in wanted:
+            set_scale("log")
+    axes.set_ylabel(x_label(y, str(y.name), reading.dimension(str(y.name)), 40))
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(True)
+
+
+def cell_edges(centres: Sequence[float] | Floats) -> Floats:
+    """Return the edges of cells around centres, halfway in log where the centres are geometric.
+
+    >>> cell_edges(np.array([1.0, 2.0, 3.0]))
+    array([0.5, 1.5, 2.5, 3.5])
+    """
+    numbers = np.asarray(centres, dtype=float)
+    forward: Callable[[Floats], Floats] = np.log if is_geometric(numbers) else np.asarray
+    c = forward(numbers)
+    if len(c) == 1:
+        return numbers[0] + np.array([-0.5, 0.5])
+    middle = 0.5 * (c[1:] + c[:-1])
+    edges = np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])
+    return np.exp(edges) if forward is np.log else edges

@@ -1,0 +1,181 @@
+"""Pictures without excuses: smooth limits, maps with contours, named regions, legends beside the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import toys
+import xarray as xr
+from matplotlib.collections import QuadMesh
+
+import giantstep as gs
+from giantstep.figures.labels import mathtext, x_label, y_label
+from giantstep.figures.layout import Reading
+from giantstep.figures.legends import covers_data
+from giantstep.figures.plot import plot
+from giantstep.figures.smooth import MOST_POINTS, fine_limit
+
+SCENARIO = gs.OneStep(
+    activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    second_layer=gs.Vocabulary([1, -1], [0.9, 0.1]), step=gs.MaximalStep(rate=2.0),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def learning_curve() -> xr.Dataset:
+    return gs.compare(SCENARIO, dim=40, trials=2, samples_per_dim=[0.5, 1.0, 3.0], ridge=[0.1, 1.0])
+
+
+def limit_lines(axes):
+    return [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 3]
+
+
+def test_the_limit_of_a_comparison_is_a_curve_of_its_own(learning_curve):
+    (axes,) = plot(learning_curve, "test_error").axes
+    lines = limit_lines(axes)
+    assert len(lines) == 2
+    for line, ridge in zip(lines, (0.1, 1.0)):
+        x, y = line.get_data()
+        assert 30 < len(x) <= MOST_POINTS and (np.diff(x) > 0).all()
+        exact = gs.predict(SCENARIO, dim=40, samples_per_dim=list(x[::9]), ridge=ridge).test_error
+        np.testing.assert_allclose(y[::9], exact, rtol=1e-9)
+    assert not any("dots" in text.get_text() for text in axes.get_legend().get_texts())
+
+
+def test_a_limit_at_a_finite_dimension_has_its_own_numbers_of_samples(learning_curve):
+    fine = fine_limit(learning_curve, "samples_per_dim", ["test_error"])
+    assert fine is not None
+    samples = 40 * fine.samples_per_dim.values
+    np.testing.assert_allclose(samples, np.round(samples), atol=1e-9)
+
+
+@pytest.mark.parametrize("change", ["numbers", "paired", "scenario", "one side"])
+def test_a_limit_that_cannot_be_asked_again_says_so(learning_curve, change):
+    result = learning_curve.isel(ridge=0, drop=True) if change == "scenario" else learning_curve.copy(deep=True)
+    if change == "numbers":
+        result["test_error"] = 1.1 * result["test_error"]
+    elif change == "paired":
+        result = result.assign_coords(ratio=("samples_per_dim", [1.0, 2.0, 3.0]))
+    elif change == "scenario":
+        result.attrs.pop("scenario")
+    else:
+        result = result.sel(source=["experiment"])
+    assert fine_limit(result, "samples_per_dim", ["test_error"]) is None
+    (axes,) = plot(result, "test_error", x="samples_per_dim").axes
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert ("limit, at the dots only" in said) == (change != "one side")
+
+
+def test_jumps_stay_where_they_are():
+    """Points gather at a jump until it is steeper than anybody sees."""
+    from giantstep.figures.smooth import _middles
+
+    along = np.linspace(0.0, 1.0, 5)
+    for _ in range(12):
+        known = xr.Dataset({"value": ("a", np.where(along < 0.3, 0.0, 1.0))}, {"a": along})
+        along = np.unique(np.append(along, _middles(along, known, "a", ["value"])))
+    below, above = along[along < 0.3].max(), along[along >= 0.3].min()
+    assert above - below < 2e-3
+    assert len(along) < 80
+
+
+def test_fields_may_be_named_as_keywords_are():
+    result = gs.predict(SCENARIO, step__rate=[0.5, 1.0, 2.0])
+    (axes,) = plot(result, "test_error", x="step__rate").axes
+    assert axes.get_xlabel() == r"step size divided by the width,  $\eta$"
+
+
+def test_labels_are_typeset_from_the_notation():
+    assert mathtext("lambda_algB/lambda_alg") == r"$\lambda_{\mathrm{algB}}/\lambda_{\mathrm{alg}}$"
+    assert mathtext("M_jr/sqrt(Q_jj)") == r"$M_{jr}/\sqrt{Q_{jj}}$"
+    assert mathtext("P(c_hat = c)") == r"$\mathrm{P}(\hat c  = c)$"
+    about = xr.DataArray([1.0], dims="a", attrs={"symbol": "m_u", "long_name": "an overlap"})
+    assert y_label(about, "m_u") == "$m_{u}$"
+    rate = about.assign_attrs(toys.ABOUT["step.rate"])
+    assert x_label(rate, "step.rate", gs.OneStep.questions["errors"].dimension("step.rate")) == (
+        r"step size divided by the width,  $\eta$"
+    )
+
+
+def test_updates_are_counted_in_whole_numbers():
+    time = np.arange(3.0)
+    result = xr.Dataset({"a": ("time", time**2)}, {"time": time}, {"engine": "limit"})
+    figure = plot(result)
+    figure.draw_without_rendering()
+    ticks = figure.axes[0].get_xticks()
+    assert (ticks == np.round(ticks)).all()
+
+
+def test_a_map_has_contours_and_marks_the_best_point():
+    result = toys.prediction(12, 10)
+    axes = plot(result).axes[0]
+    assert any(type(child).__name__ == "QuadContourSet" for child in axes.collections)
+    (star,) = [line for line in axes.lines if line.get_marker() == "*"]
+    best = result.test_error.where(result.test_error == result.test_error.min(), drop=True)
+    assert (star.get_xdata()[0], star.get_ydata()[0]) == (best.samples_per_dim.item(), best.ridge.item())
+    assert axes.get_legend().get_texts()[0].get_text().startswith("smallest: ")
+
+
+def test_two_fields_with_branches_make_a_map_of_each_branch():
+    base = toys.prediction(12, 10).drop_vars("converged")
+    stacked = xr.concat([base, 2 * base, 3 * base], xr.IndexVariable("branch", ["a", "b", "c"]))
+    figure = plot(stacked.transpose("samples_per_dim", "ridge", "branch").assign_attrs(base.attrs), "test_error")
+    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
+    assert titles == ["a", "b", "c"]
+
+
+def phases(two: bool) -> xr.Dataset:
+    x, y = np.linspace(0, 1, 9), np.linspace(0, 1, 7)
+    names = np.where(x[:, None] + y < 0.7, "impossible", np.where(x[:, None] + y < 1.2, "hard", "easy"))
+    about = {"long_name": "impossible, hard or easy"}
+    whole = xr.Dataset({"phase": (("a", "b"), names, about)}, {"a": x, "b": y}, {"engine": "limit"})
+    return whole if two else whole.isel(b=3, drop=True)
+
+
+@pytest.mark.parametrize("two", [True, False])
+def test_a_variable_of_names_is_coloured_regions_with_their_names(two):
+    (axes,) = plot(phases(two), "phase").axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["impossible", "hard", "easy"]
+    (mesh,) = [child for child in axes.collections if isinstance(child, QuadMesh)]
+    assert mesh.get_array().shape == ((7, 9) if two else (1, 9))
+    assert mesh.get_array().ravel()[0] == 0 and mesh.get_array().ravel()[-1] == 2
+
+
+def test_curves_that_coincide_all_show():
+    same = np.linspace(0, 1, 30) ** 2
+    values = np.stack([same, same, same + 0.5], axis=1)
+    coords = {"a": np.linspace(0, 1, 30), "branch": ["x", "y", "z"]}
+    (axes,) = plot(xr.Dataset({"m": (("a", "branch"), values)}, coords, {"engine": "limit"})).axes
+    widths = [line.get_linewidth() for line in axes.lines if len(line.get_xdata()) == 30]
+    assert widths[0] > widths[1] == widths[2]
+
+
+def test_a_legend_that_would_hide_data_stands_beside_it():
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0, 1, (200, 4))
+    coords = {"a": np.linspace(0, 1, 200), "branch": list("wxyz")}
+    figure = plot(xr.Dataset({"m": (("a", "branch"), values)}, coords, {"engine": "limit"}))
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    assert not covers_data(axes, axes.get_legend().get_window_extent())
+    assert covers_data(axes, axes.bbox)
+
+
+def test_more_curves_than_a_legend_holds_are_counted():
+    result = xr.Dataset({"m": (("time", "neuron"), np.zeros((3, 40)))}, {"time": [0, 1, 2]}, {"engine": "limit"})
+    (axes,) = plot(result).axes
+    assert axes.get_legend().get_texts()[0].get_text().startswith("40 curves:")
+
+
+def test_a_density_is_shown_down_to_zero_and_logarithmic_on_request():
+    result = toys.spectrum()
+    highest = float(result.density.max())
+    (axes,) = plot(result, "density").axes
+    assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] >= highest and axes.get_xlim()[0] == 0
+    assert plot(result, "density", log="y").axes[0].get_yscale() == "log"
+
+
+def test_a_default_variable_that_was_never_computed_has_no_panel():
+    result = toys.comparison().assign_attrs(plot='["null_error", "test_error"]')
+    result["null_error"] = np.nan * result["null_error"]
+    assert Reading(result).chosen(None) == ["test_error"]
