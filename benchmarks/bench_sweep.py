@@ -209,7 +209,7 @@ def learning_curves(out: Path, device: str, p: int, repeats: int = 5) -> None:
     grid = {"step.alignment": [0.2, 0.5, 0.8], "samples_per_dim": ratios}
     store = out / f"learning_curves_{p}.db"
     settings = {"dim": dim, "trials": repeats, "device": device, "engine": "local", "store": store}
-    gs.simulate(network(), dim=dim, trials=1, device=device, samples_per_dim=ratios[:2])  # warm up
+    gs.simulate(network(), dim=dim, trials=1, device=device, samples_per_dim=ratios[[0, -1]])  # warm up
     seconds = clock(lambda: gs.sweep(network(), grid, **settings))
     again = clock(lambda: gs.sweep(network(), grid, **settings))
     sizes = np.rint(ratios * dim)

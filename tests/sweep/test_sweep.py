@@ -202,6 +202,7 @@ def test_threads_of_this_process_are_left_as_they_were():
 def test_gpu_workers_take_a_device_each(monkeypatch):
     from types import SimpleNamespace
 
+    from giantstep.sweep.options import gpu_workers
     from giantstep.sweep.tasks import worker_device
 
     runtime = SimpleNamespace(getDeviceCount=lambda: 2)
@@ -210,6 +211,9 @@ def test_gpu_workers_take_a_device_each(monkeypatch):
     assert [worker_device("cuda", slot) for slot in (0, 1, 2)] == ["cuda:0", "cuda:1", "cuda:0"]
     assert worker_device("cuda:1", 0) == "cuda:1" and worker_device("cpu", 3) == "cpu"
     assert worker_device("cuda", None) == "cuda"
+    assert gpu_workers("cuda") == 2 and gpu_workers("cuda:1") is None and gpu_workers("cpu") is None
+    runtime.getDeviceCount = lambda: 1
+    assert gpu_workers("cuda") is None
 
 
 def test_workers_share_the_cores():

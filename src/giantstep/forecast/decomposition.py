@@ -123,10 +123,8 @@ def decompose_kernel(
 
 def centred_kernel(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return X X^T of features (N, p) that are centred already."""
-    kernel = outer_gram(features, xp)
-    if xp is np:  # only the lower triangle is filled
-        kernel = np.tril(kernel) + np.tril(kernel, -1).T
-    return kernel
+    kernel = outer_gram(features, xp)  # only the lower triangle is filled
+    return xp.tril(kernel) + xp.tril(kernel, -1).T
 
 
 def sample_rows(

@@ -1,4 +1,4 @@
-"""Dense linear algebra of experiments, the one module that tells the CPU from a GPU.
+"""Dense linear algebra of experiments, the one module that tells the CPU from a GPU (`giantstep.lab.cuda`).
 
 On the CPU every large product goes through SciPy's BLAS, as the factorisations do: NumPy's has its threads,
 and where calls alternate the two sets of threads wait for each other (measured: twice the time). Symmetric
@@ -8,18 +8,19 @@ matrices are read from their lower triangle; only that is sure to be filled.
 from __future__ import annotations
 
 import importlib
-from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from giantstep.lab import cuda
 from giantstep.types import DeviceArray
 
 _GEMM, _GEMV, _SYMV, _SYRK = get_blas_funcs(("gemm", "gemv", "symv", "syrk"), dtype=np.float64)
 _POTRF = get_lapack_funcs("potrf", dtype=np.float64)
+_PANEL = 2048
+"""Columns of a symmetric matrix that are multiplied at a time on a GPU."""
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -56,18 +57,32 @@ def add_gram(total: DeviceArray, features: DeviceArray, xp: ModuleType) -> None:
     """Add F^T F to a Fortran-ordered matrix in place."""
     if xp is np:
         _SYRK(1.0, features.T, 1.0, total, lower=1, overwrite_c=1)
+    elif cuda.is_cuda(xp):
+        cuda.add_gram(total, features, xp)
     else:
         total += features.T @ features
 
 
 def outer_gram(features: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return F F^T."""
-    return _SYRK(1.0, features.T, trans=1, lower=1) if xp is np else features @ features.T
+    if xp is np:
+        return _SYRK(1.0, features.T, trans=1, lower=1)
+    return cuda.outer_gram(features, xp) if cuda.is_cuda(xp) else features @ features.T
 
 
 def symmetric_product(matrix: DeviceArray, vector: DeviceArray, xp: ModuleType) -> DeviceArray:
     """Return a symmetric matrix times a vector."""
-    return _SYMV(1.0, matrix, vector, lower=1) if xp is np else matrix @ vector
+    if xp is np:
+        return _SYMV(1.0, matrix, vector, lower=1)
+    if not cuda.is_cuda(xp):
+        return matrix @ vector
+    product = xp.zeros(len(vector))
+    for start in range(0, len(vector), _PANEL):
+        here, below = slice(start, start + _PANEL), slice(start + _PANEL, None)
+        corner, panel = xp.tril(matrix[here, here]), matrix[below, here]
+        product[here] += corner @ vector[here] + xp.tril(corner, -1).T @ vector[here] + panel.T @ vector[below]
+        product[below] += panel @ vector[here]
+    return product
 
 
 def eigenvalues(matrix: DeviceArray, xp: ModuleType) -> DeviceArray:
@@ -100,27 +115,23 @@ def cholesky(matrix: DeviceArray, shift: float, xp: ModuleType) -> DeviceArray |
     """Return the lower Cholesky factor of matrix + shift, None where it is not of full rank to rounding."""
     size = len(matrix)
     diagonal = (xp.arange(size),) * 2
-    shifted = np.array(matrix, order="F") if xp is np else matrix.copy()
+    shifted = np.array(matrix, order="F") if xp is np else matrix.T.copy().T  # in Fortran's order
     shifted[diagonal] += shift
     sizes = shifted[diagonal]
     if xp is np:
         factor, failed = _POTRF(shifted, lower=1, clean=0, overwrite_a=1)
         if failed:
             return None
+    elif cuda.is_cuda(xp):
+        if not cuda.factor_in_place(shifted, xp):
+            return None
+        factor = shifted
     else:
         try:
-            with _failures_raise(xp):
-                factor = xp.linalg.cholesky(shifted)
+            factor = xp.linalg.cholesky(shifted)
         except np.linalg.LinAlgError:
             return None
     return factor if bool(xp.all(factor[diagonal] ** 2 > 4 * size * _EPS * sizes)) else None
-
-
-def _failures_raise(xp: ModuleType) -> AbstractContextManager[Any]:
-    if xp.__name__ != "cupy":
-        return nullcontext()
-    errors: AbstractContextManager[Any] = importlib.import_module("cupyx").errstate(linalg="raise")
-    return errors
 
 
 def solve_triangular(factor: DeviceArray, right: DeviceArray, transposed: bool, xp: ModuleType) -> DeviceArray:

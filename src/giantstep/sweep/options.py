@@ -22,6 +22,16 @@ EngineOption = str | Executor | Any | None
 BACKENDS = ("local", "processes", "dask", "slurm")
 
 
+def gpu_workers(device: str) -> int | None:
+    """Return how many workers a sweep starts where nothing was said: one for each GPU, where there are several."""
+    if device != "cuda":
+        return None
+    from giantstep.lab.devices import namespace
+
+    count = int(namespace(device).cuda.runtime.getDeviceCount())
+    return count if count > 1 else None
+
+
 def thread_share(workers: int) -> int:
     """Return the BLAS threads of each of so many workers, so that together they use what this process may use."""
     import scipy.linalg  # noqa: F401, loads the libraries

@@ -16,7 +16,7 @@ from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.sweep.adaptive import Sampling, TrialGoal
 from giantstep.sweep.answers import fill_experiment, fill_limit
-from giantstep.sweep.options import BackendOptions, EngineOption
+from giantstep.sweep.options import BackendOptions, EngineOption, gpu_workers
 from giantstep.sweep.runner import Runner
 from giantstep.sweep.store import Store
 from giantstep.types import Floats
@@ -155,6 +155,8 @@ def sweep(
     inputs = Inputs(scenario, grid, fields, {"what": what, "dim": dim, **limit})
     experiment = Experiment(trials, seed, device, keep_trials, paired)
     sampling = Sampling(until, most_trials, refine, most_points)
+    if engine is None and scheduler is None and workers is None and source == "experiment":
+        workers = gpu_workers(device)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
     result, problems = Sweep(source, inputs, experiment, sampling, options, retry, strict).run(store, progress)
     warn(problems)
