@@ -80,6 +80,13 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     assert link.startswith("#~") and len(link) < 0.7 * long
     page.page.reload()
     page.until(lambda: len(page.traces()) == 2 and page.traces()[1]["name"] == "seven tenths")
+    # two scenarios side by side: A, B and their difference
+    page.page.click("#sides")
+    gap = "() => [...document.querySelectorAll('#ab [role=img]')].map((side) => side.data?.[0]?.y ?? null)"
+    a, b, difference = page.until(lambda: all(page.page.evaluate(gap)) and page.page.evaluate(gap))
+    assert difference == [right - left for left, right in zip(a, b)] and not page.page.is_visible("#chart")
+    page.page.click("#sides")
+    page.until(lambda: page.page.is_visible("#chart"))
     page.page.click("#pinned [aria-label^=Restore]")
     page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
 
@@ -92,6 +99,18 @@ def test_the_limit_at_the_dimension_of_the_experiment_is_drawn_where_it_differs(
     assert page.page.evaluate(script, {**given, "y": [1.0, 0.25]}) is None
     drawn = page.page.evaluate(script, {**given, "y": [1.1, 0.3]})
     assert drawn["y"] == [1.1, 0.3] and drawn["name"] == "limit at the experiment's d"
+
+
+def test_one_time_is_picked_out_of_many(page: Page) -> None:
+    page.page.goto(f"{page.server.address}/page/forecast.html")
+    result = {"dims": {"density": ["time", "x"], "time": ["time"], "x": ["x"]}, "coords": ["time", "x"]}
+    result |= {"density": [[1, 2], [3, 4], [5, 6]], "time": [0, 1, 2], "x": [0.5, 1.5]}
+    dimensions = {"time": {"role": "trajectory"}, "x": {"role": "spectrum"}}
+    question = {"variables": [{"name": "density", "dims": ["time", "x"]}], "settings": {}, "dimensions": dimensions}
+    script = """async ([question, result]) => { const { atTime, timesOf } = await import('/page/time.js');
+        const { dim, times } = timesOf(question, result, ['density']);
+        return [dim, times, atTime(result, dim, 1).density, atTime(result, dim, 1).dims.density]; }"""
+    assert page.page.evaluate(script, [question, result]) == ["time", [0, 1, 2], [3, 4], ["x"]]
 
 
 def test_a_broken_short_link_is_said_to_be_broken(browser: Any, server: Server) -> None:

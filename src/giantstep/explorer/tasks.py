@@ -42,7 +42,7 @@ def read_study(tables: Mapping[str, Any]) -> Study:
 
 
 @contextmanager
-def _remarks() -> Iterator[list[str]]:
+def remarks_of() -> Iterator[list[str]]:
     """Collect what giantstep warns about; other libraries' warnings are for their developers."""
     remarks: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -73,7 +73,7 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
         for name, setting in (study.question.settings.items() if coarse else ())
         if setting.coarse is not None and name not in study.settings
     }
-    with _remarks() as remarks:
+    with remarks_of() as remarks:
         result = replace(study, settings={**study.settings, **settings}).predict(progress=False)
     text = _json(result, variables)
     seconds = round(time.process_time() - start, 4)
@@ -97,7 +97,7 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
             emit("dots", f'{{"result": {_json(so_far(), variables)}}}')
             last = time.monotonic()
 
-    with _remarks() as remarks:
+    with remarks_of() as remarks:
         result = read_study(tables).compare(progress=progress, watch=watch)
     report = agreement(result).to_dict()
     emit("file", json.dumps({"text": combined_csv({"": result})}))
@@ -124,7 +124,7 @@ def export(
     if kind == "toml":
         text = first.to_toml(comments=True)
     elif kind == "csv":
-        with _remarks():
+        with remarks_of():
             text = combined_csv({label: study.predict(progress=False) for label, study in known.items()})
     else:
         text = figure_script(known, variables, log, None if dots is None else read_study(dots))
@@ -145,7 +145,7 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
         path = Path(folder) / f"table{ending}"
         path.write_bytes(content)
         table = read_labelled(path, label)
-    with _remarks() as remarks:
+    with remarks_of() as remarks:
         result = ask(table.inputs, table.labels, task=task or "auto")
     about = {"warnings": remarks, "trust": result.attrs["trust"], "csv": combined_csv({"": result})}
     emit("forecast", f'{json.dumps(about)[:-1]}, "result": {_json(result, None)}}}')
@@ -169,7 +169,7 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
         raise InputError("Let a field vary between finite numbers: its range is searched.")
     rest = {name: values for name, values in study.grid.items() if name not in over}
     goal: dict[str, Any] = {"maximise" if largest else "minimise": variable}
-    with _remarks():
+    with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
     shown = {"variable": variable, "fields": fields, "values": best[variable].values.ravel().tolist()}
@@ -182,7 +182,7 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     from giantstep.jsondata import json_data
 
     study = read_study(tables)
-    with _remarks():
+    with remarks_of():
         result = sensitivity(study.scenario, of=variable, **_asked(study))
     columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
     shown = {"variable": variable, "value": float(result[variable]), "remark": str(result["remark"].values)}

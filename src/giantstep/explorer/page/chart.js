@@ -20,7 +20,10 @@ export function layoutOf(result, name, question) {
   const variable = question.variables.find((variable) => variable.name === name);
   const own = dims.filter((dim) => !grid.includes(dim));
   const numeric = grid.filter((dim) => isNumbers(values(result, dim)) && length(result, dim) > 1);
-  const axis = own.find((dim) => isMainAxis(question, dim)) ?? own.find((dim) => dim in question.settings && length(result, dim) > 1);
+  const isSpectrum = (dim) => question.dimensions[dim]?.role === "spectrum";
+  const isAsked = (dim) => dim in question.settings && length(result, dim) > 1;
+  const isAskedPlace = (dim) => isAsked(dim) && !isMainAxis(question, dim); // a place along which all times are curves
+  const axis = own.find(isSpectrum) ?? own.find(isAskedPlace) ?? own.find((dim) => isMainAxis(question, dim)) ?? own.find(isAsked);
   if (!axis && numeric.length === 2 && numeric.every((dim) => length(result, dim) > FEW)) {
     return { kind: "map", x: numeric[0], y: numeric[1], others: dims.filter((dim) => !numeric.includes(dim)), variable };
   }

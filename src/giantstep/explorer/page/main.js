@@ -1,5 +1,6 @@
 // The page: asks for limits as the hand moves, runs experiments, shows, links and downloads.
 
+import { drawSides } from "./ab.js";
 import { figure, slicesOf, swatch, tableOf } from "./chart.js";
 import { element } from "./elements.js";
 import { equationsOf, linkSymbols } from "./equations.js";
@@ -12,7 +13,9 @@ import { longLink, shortLink } from "./link.js";
 import { pictureOf } from "./picture.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
 import { firstState, fromLink, labelsOf, MOST_KEPT, sent, stateOf } from "./state.js";
+import { stored, storedAnswer } from "./stored.js";
 import { showStory, storyLabels, storyState } from "./story.js";
+import { atTime, timesOf } from "./time.js";
 import { greek, pretty, short, words } from "./symbols.js";
 
 const $ = (id) => document.getElementById(id);
@@ -75,16 +78,19 @@ async function restore(first) {
   const fallback = firstState(first);
   if (location.hash.length > 1) {
     try {
-      load(fromLink(await longLink(location.hash), families));
+      const linked = fromLink(await longLink(location.hash), families);
+      if (stored && !stories.some((story) => story.name === linked.story)) throw new Error("The link is none of this page's stories.");
+      load(linked);
       return;
     } catch (error) {
-      load(fallback);
+      if (stored) tell(stories[0].name);
+      else load(fallback);
       problem(error.message);
       return;
     }
   }
   const begun = stories.find((story) => storyFamily(story));
-  if (begun && !remembered("begun")) tell(begun.name);
+  if (begun && (stored || !remembered("begun"))) tell(begun.name);
   else load(fallback);
 }
 
@@ -148,6 +154,7 @@ function refreshAll() {
 // -- what is asked ------------------------------------------------------------------------------------------------
 
 async function asked(url, body, options = {}) {
+  if (stored) return storedAnswer(url, body, state?.story);
   const response = await fetch(url, body === undefined ? options : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...options });
   if (!response.ok) {
     const problem = await response.json().catch(() => ({}));
@@ -219,6 +226,7 @@ async function* linesOf(response) {
 }
 
 function told(line, milliseconds) {
+  if (line.stored) return status(`stored limit, ${line.stored}`);
   const points = line.of > 1 ? `${line.points} of ${line.of} points` : "one point";
   if (line.stage === "coarse") status(line.last ? `<span class="coarse">coarse</span>, ${points}` : `<span class="coarse">coarse</span>, ${points}; the fine curve is being computed …`);
   else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);
@@ -301,9 +309,39 @@ function names() {
   return labels.map((label, slot) => (slot && state.kept[slot - 1].name) || label);
 }
 
+/** The times a figure lays over each other, of which a slider picks one. */
+function timesShown() {
+  return timesOf(family().questions[state.study.what], current.result, state.variables);
+}
+
+function timeSlider() {
+  const shown = timesShown();
+  $("times").hidden = !shown;
+  if (!shown) return;
+  $("time").max = shown.times.length - 1;
+  $("time").value = state.time ?? -1;
+  const text = state.time === undefined ? "all" : short(shown.times[Math.min(state.time, shown.times.length - 1)]);
+  $("time-shown").textContent = text;
+  $("time").setAttribute("aria-valuetext", text);
+}
+
+/** A, B and their difference instead of one figure. */
+function sides(name) {
+  const [a, b] = curves();
+  const make = (several) => {
+    const { traces, layout, summary } = figure({ family: family(), state: { ...state, variables: [name] }, curves: several, dark: isDark(), narrow: true });
+    return { traces, layout, summary };
+  };
+  drawSides($("ab"), { a, b, name, draw: make, fit, config: { responsive: true, displayModeBar: false } });
+  fillSwitch($("switch"), state, [name], (other) => { picked = other; draw(); });
+  measureStage(document.querySelector(".stage"));
+}
+
 function curves() {
   const labels = names();
-  return [current, ...kept].map((curve, slot) => ({ ...curve, label: labels[slot], slot }));
+  const time = timesShown();
+  const picked = (result) => (time && state.time !== undefined ? atTime(result, time.dim, state.time) : result);
+  return [current, ...kept].map((curve, slot) => ({ ...curve, result: picked(curve.result), dots: picked(curve.dots), label: labels[slot], slot }));
 }
 
 /** Take the figure away, where it shows another state than the page. */
@@ -324,7 +362,15 @@ function draw() {
   requestAnimationFrame(() => {
     drawing = false;
     if (!current.result || !window.Plotly) return;
+    timeSlider();
     const variables = drawnVariables(state, picked);
+    const isSplit = Boolean(state.ab && kept[0]?.result);
+    $("ab").hidden = !isSplit;
+    $("chart").hidden = isSplit;
+    if (isSplit) {
+      sides(state.variables.includes(picked) ? picked : variables[0]);
+      return;
+    }
     const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
     try {
       const { traces, layout: natural, summary } = figure(shown);
@@ -517,8 +563,18 @@ function restoreKept(number) {
   load({ ...state, study, story: undefined, variables: variables.length ? variables : firstVariables(family().questions[study.what]) });
 }
 
+/** Put B under the sliders and A in its place. */
+function swapSides() {
+  const [b, ...others] = state.kept;
+  const { name, ...study } = b;
+  load({ ...state, study, kept: [state.study, ...others] });
+}
+
 function listKept() {
   $("pin").disabled = state.kept.length >= MOST_KEPT;
+  $("sides").disabled = !state.kept.length;
+  $("sides").setAttribute("aria-pressed", String(Boolean(state.ab && state.kept.length)));
+  $("swap").hidden = !(state.ab && state.kept.length);
   const labels = names();
   $("pinned").replaceChildren(...state.kept.map((_, i) => {
     const label = labels[i + 1];
@@ -782,6 +838,15 @@ function listen() {
       problem(error.message);
     }
   });
+  $("sides").addEventListener("click", () => {
+    change({ ...state, ab: !state.ab });
+    listKept();
+  });
+  $("swap").addEventListener("click", swapSides);
+  $("time").addEventListener("input", () => {
+    const place = Number($("time").value);
+    change({ ...state, time: place < 0 ? undefined : place });
+  });
   $("undo").addEventListener("click", () => travel("undo"));
   $("redo").addEventListener("click", () => travel("redo"));
   addEventListener("keydown", (event) => {
@@ -795,4 +860,5 @@ function listen() {
 }
 
 $("plotly").addEventListener("load", draw);
+if (stored) document.body.dataset.stored = "1";
 start();

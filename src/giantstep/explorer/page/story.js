@@ -2,6 +2,7 @@
 
 import { element } from "./elements.js";
 import { isTable, valueAt, withValue } from "./schema.js";
+import { stored } from "./stored.js";
 import { short, words } from "./symbols.js";
 
 /** The state a story starts with. */
@@ -39,8 +40,9 @@ export function showStory(root, stories, name, actions) {
   const next = stories[number + 1];
   const bar = element("div", { class: "bar" },
     next ? element("button", { type: "button", class: "main", id: "story-next", onclick: () => actions.go(next.name) }, "Next") : null,
-    story.forecast ? element("a", { href: "/page/forecast.html" }, "Forecast your own table") : null,
-    element("button", { type: "button", id: "story-skip", onclick: actions.leave }, next ? "Skip to the workbench" : "To the workbench"));
+    story.forecast && !stored ? element("a", { href: "/page/forecast.html" }, "Forecast your own table") : null,
+    stored ? element("span", { class: "help" }, "Limits stored beforehand, interpolated in between. For the workbench and experiments: pip install 'giantstep[explorer]', then giantstep explore.")
+      : element("button", { type: "button", id: "story-skip", onclick: actions.leave }, next ? "Skip to the workbench" : "To the workbench"));
   root.replaceChildren(steps, element("h2", { tabindex: "-1" }, story.title), element("p", {}, story.text), ...story.drag.map((drag) => dragger(drag, actions)), bar);
 }
 
