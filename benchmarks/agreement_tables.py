@@ -4,7 +4,7 @@
 
 A check is a study file with one more table: `[check]` has a `title`, the relative gap `allow`ed to finite-size terms
 the limit does not know, and the `variables` that are shown (all compared ones are checked). The documentation shows the
-tables on the page of each family. The exit status is 1 where a variable passes its line and the allowed gap.
+tables on the page of each family, with their verdicts. The exit status is 1 where a variable disagrees.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> int:
         failures += failed
     TABLES.parent.mkdir(parents=True, exist_ok=True)
     TABLES.write_text(json.dumps(tables, indent=1) + "\n")
-    print("\n".join(failures) or f"{TABLES.name}: {len(paths)} checks agree")
+    print("\n".join(failures) or f"{TABLES.name}: none of {len(paths)} checks disagrees")
     return 1 if failures else 0
 
 

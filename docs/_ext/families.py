@@ -162,7 +162,10 @@ class Agreement(FamilyDirective):
         if not rows:
             text = "No agreement table has been made for this family yet: run make verify."
             return [nodes.paragraph("", text)]
-        head = ("check", "variable", "d", "trials", "points", "largest |z|", "line", "largest gap", "visible")
+        from giantstep.agreement import Row
+
+        head = ("check", "variable", "d", "trials", "points", "largest |z|", "by chance", "largest gap", "visible gap",
+                "verdict")  # fmt: skip
         cells = [
             (
                 row["check"],
@@ -173,9 +176,10 @@ class Agreement(FamilyDirective):
                 f"{row['largest_z']:.2f}",
                 f"{row['line']:.2f}",
                 f"{100 * row['largest_gap']:.2f}%",
-                f"{100 * row['visible']:.2f}%",
+                f"{100 * known.visible_gap:.2f}%",
+                known.verdict(allow=row["allowed_gap"]).brief,
             )
-            for row in rows
+            for row, known in ((row, Row.from_record(row)) for row in rows)
         ]
         return [_table(head, cells)]
 

@@ -39,6 +39,7 @@ def test_the_limit_of_a_comparison_is_a_curve_of_its_own(learning_curve):
         assert 30 < len(x) <= MOST_POINTS and (np.diff(x) > 0).all()
         exact = gs.predict(SCENARIO, dim=40, samples_per_dim=list(x[::9]), ridge=ridge).test_error
         np.testing.assert_allclose(y[::9], exact, rtol=1e-9)
+    assert axes.get_title(loc="left").endswith("fresh samples, label noise included")  # no word on classes
     assert not any("dots" in text.get_text() for text in axes.get_legend().get_texts())
 
 

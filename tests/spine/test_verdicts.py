@@ -121,3 +121,13 @@ def test_what_is_asked_for_decides_what_passes():
     assert not report.passes(see=0.03) and report.failures(see=0.03) == ["value"]
     with pytest.raises(gs.InputError, match="see"):
         report.verdict(see=-0.1)
+
+
+def test_a_row_of_a_stored_table_has_the_same_verdict():
+    report = compared([1.0, 2.0, 1.5], [0.01, 0, 0], 0.01)
+    row = report.rows[0]
+    record = {"variable": "value", "points": row.points, "trials": TRIALS, "largest_z": row.largest_z}
+    record |= {"line": row.chance_z, "largest_gap": row.largest_relative_gap, "visible": row.smallest_visible}
+    again = type(row).from_record(record)
+    assert again.visible_gap == pytest.approx(row.visible_gap)
+    assert again.verdict().verdict == row.verdict().verdict

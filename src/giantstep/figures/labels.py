@@ -29,6 +29,8 @@ _OPERATORS |= {
     "ell": r"\ell ",
 }
 _OPERATORS |= {"eps": r"\epsilon "}
+_WITH_CLASSES = "; with classes "
+"""Where the meaning of a variable goes on with what it is for labels that are classes."""
 _WORD = re.compile(r"[A-Za-z]+")
 _ALLOWED = re.compile(r"[A-Za-z0-9_^+\-*/=<>,.()|!' \[\]]+")
 
@@ -117,9 +119,13 @@ def y_label(array: xarray.DataArray, name: str, width: int = 40) -> str:
     return symbol if same else f"{text},  {symbol}"
 
 
-def title(array: xarray.DataArray, width: int = 62) -> str:
-    """Return the meaning of a variable, broken into lines."""
-    return textwrap.fill(str(array.attrs.get("long_name", "")).replace("`", ""), width)
+def title(array: xarray.DataArray, width: int = 62, loss: str | None = None) -> str:
+    """Return the meaning of a variable, broken into lines; that for classes only where `loss` is one of classes."""
+    text = str(array.attrs.get("long_name", "")).replace("`", "")
+    regression, _, classes = text.partition(_WITH_CLASSES)
+    if classes and loss is not None:
+        text = regression if loss == "square" else classes
+    return textwrap.fill(text, width)
 
 
 def _first_clause(text: str) -> str:

@@ -137,6 +137,11 @@ class Reading:
         """Return the question the result answers, where the result knows it."""
         return question_of(self.attrs)
 
+    def loss(self) -> str | None:
+        """Return the loss of the scenario, where it has one that does not vary."""
+        content = json.loads(str(self.attrs.get("scenario", "{}")))
+        return None if "loss" in self.data.coords else content.get("loss")
+
     def dimension(self, name: str) -> Dimension:
         """Return what is declared of a dimension, by the question where the result knows it."""
         question = self.question()

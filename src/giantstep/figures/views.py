@@ -61,7 +61,7 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
         if first.kind not in ("map", "names"):
             axes.set_ylabel(y_label(first.array, first.name))
         if titled:
-            axes.set_title(title(first.array), color=GREY)
+            axes.set_title(title(first.array, loss=reading.loss()), color=GREY)
 
 
 # -- curves --------------------------------------------------------------------------------------------------
