@@ -9,6 +9,7 @@ import numpy as np
 
 from giantstep.checks import check_number
 from giantstep.errors import bad_field
+from giantstep.families.bayes_limit.many import ManyDirections
 from giantstep.families.bayes_limit.problem import Problem, problem_of
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
@@ -90,7 +91,31 @@ def _rows(problem: Problem, matrices: Floats) -> dict[str, Any]:
     return {"q": np.trace(matrices, axis1=1, axis2=2) / r, "M": whole, "mse": errors[:, 0], "error": errors[:, 1]}
 
 
+def _sampled_rows(problem: ManyDirections, matrices: Floats, seed: int) -> dict[str, Any]:
+    """Return means and standard errors over scrambles of overlaps and errors at matrices (S, N, r, r)."""
+    basis, r = problem.reading.basis, problem.reading.rank
+    errors = np.array([[channel.errors(M) for M in path] for channel, path in zip(problem.samples(seed), matrices)])
+    whole = np.einsum("ai,snab,bj->snij", basis, matrices, basis)
+    runs = {"q": np.trace(matrices, axis1=2, axis2=3) / r, "M": whole, "mse": errors[..., 0], "error": errors[..., 1]}
+    spread = {f"{name}_stderr": run.std(axis=0, ddof=1) / np.sqrt(len(run)) for name, run in runs.items()}
+    return {**{name: run.mean(axis=0) for name, run in runs.items()}, **spread}
+
+
+def _sampled_errors(problem: ManyDirections, alpha: float, seed: int) -> tuple[dict[str, Any], str]:
+    """Return both branches; the best possible one is theirs where they are one, and not known where they differ."""
+    found = problem.solve_samples(alpha, seed)
+    if found.status:
+        return {}, found.status
+    row = _sampled_rows(problem, found.M, seed)
+    best = {name: values[:1] if found.same else np.full_like(values[:1], np.nan) for name, values in row.items()}
+    row = {name: np.concatenate([values, best[name]]) for name, values in row.items()}
+    phase = "" if not found.same else PHASES[2] if row["q"][0] > 0 else PHASES[0]
+    return {**row, "phi": np.full(len(BRANCHES), np.nan), "phase": phase}, ""
+
+
 def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    if isinstance(problem, ManyDirections):
+        return _sampled_errors(problem, alpha, int(settings.get("seed") or 0))
     solution = problem.solve(alpha)
     if solution.status:
         M = np.full_like(solution.M, np.nan)
@@ -109,6 +134,13 @@ def _phase(q: Floats) -> str:
 
 
 def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    if isinstance(problem, ManyDirections):
+        seed = int(settings.get("seed") or 0)
+        paths = [[settings["overlap"]] for _ in problem.samples(seed)]
+        for path, channel in zip(paths, problem.samples(seed)):
+            for _ in settings["time"][1:]:
+                path.append(channel.step(path[-1], alpha))
+        return _sampled_rows(problem, np.array(paths), seed), ""
     path = [settings["overlap"]]
     for _ in settings["time"][1:]:
         path.append(problem.step(path[-1], alpha))

@@ -1,6 +1,6 @@
 """Three and more directions: at which n/d each is learnt, from tables along one axis (bayes_multi_index section 4).
 
-Overlaps and errors would need nested sampling whose error bars fake what is asked here; they are not computed.
+Overlaps and errors are sampled (`sampled`), inside the subspace that these thresholds allow.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from giantstep.families.bayes_limit.noisy import y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
 from giantstep.families.bayes_limit.problem import Solution, Thresholds
 from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.sampled import SCRAMBLES, SampledChannel, draw
 from giantstep.families.bayes_limit.stages import Stage, UnknownStage, find_stages, in_order
 from giantstep.gaussian.grids import broken_rule, hermite_rule
 from giantstep.gaussian.quadrature import normal_density
@@ -27,6 +29,9 @@ _MOST = 40_000_000
 """Entries (z, y) of the tables at most."""
 _PIECE = 10
 _VISIBLE = 7.7
+_SEED, _KNOWLEDGE = 0.02, 0.9
+"""Overlaps at which state evolution starts without and with knowledge."""
+_SAME = 1e-3
 
 
 @dataclass(eq=False)
@@ -62,7 +67,7 @@ class AxisChannel:
         return np.asarray(np.sqrt(np.mean(np.where(np.abs(slopes) < 1e3, slopes, 0.0) ** 2, axis=1)))
 
     def _step(self, axis: int) -> float:
-        return float(np.clip(0.25 * np.sqrt(self.noise) / max(float(self._slopes[axis]), 1e-9), 0.02, 0.15))
+        return float(np.clip(0.3 * np.sqrt(self.noise) / max(float(self._slopes[axis]), 1e-9), 0.02, 0.15))
 
     def _axis_rule(self, axis: int) -> tuple[Array, Array]:
         """Return nodes and weights of N(0, 1) along an axis: few where the target is constant between its breaks."""
@@ -127,31 +132,69 @@ def _second(points: Floats) -> Floats:
     return np.asarray((points[:, :, None] * points[:, None, :] - np.eye(D)).reshape(len(points), D * D))
 
 
+class SampledBranches(NamedTuple):
+    """Overlap matrices of every scramble: (S, 2, r, r), message passing and from full knowledge."""
+
+    M: Floats
+    same: bool
+    """Whether both are one fixed point within their standard errors."""
+    status: str = ""
+
+
 class ManyDirections:
-    """A problem of three and more directions: thresholds only."""
+    """A problem of three and more directions: thresholds by tables, overlaps and errors by sampling."""
 
     curve: Curve | None = None
 
     def __init__(self, reading: Reading, noise: float, flip: float) -> None:
         self.reading, self.channel = reading, AxisChannel(reading, noise, flip)
+        self._samples: dict[int, list[SampledChannel]] = {}
 
-    def _refuse(self) -> InputError:
-        return InputError(
-            f"The overlaps of {self.reading.target.name} are not computed: {self.reading.rank} directions without a "
-            'symmetry (sampled overlaps are too noisy to trust); what="thresholds" says where each is learnt.'
-        )
+    def samples(self, seed: int) -> list[SampledChannel]:
+        """Return the channel on independent scrambles; the last ones are kept."""
+        if seed not in self._samples:
+            reading, noise, flip = self.channel.reading, self.channel.noise, self.channel.flip
+            scrambles = [draw(reading.rank, SCRAMBLES * seed + number, noise > 0) for number in range(SCRAMBLES)]
+            self._samples = {seed: [SampledChannel(reading, noise, flip, points) for points in scrambles]}
+        return self._samples[seed]
 
     def solve(self, alpha: float) -> Solution:
-        """Refuse."""
-        raise self._refuse()
+        """Return the branches of message passing and from full knowledge, means over scrambles; phi is not known."""
+        found = self.solve_samples(alpha, 0)
+        M = found.M.mean(axis=0)
+        return Solution(np.concatenate([M, M[:1]]), np.full(3, np.nan), 0.0, found.status)
+
+    def solve_samples(self, alpha: float, seed: int) -> SampledBranches:
+        """Return both branches on every scramble; what is learnt is decided by the thresholds alone."""
+        r = self.reading.rank
+        if any(math.isnan(stage.alpha) for stage in self.stages):
+            unknown = np.full((SCRAMBLES, 2, r, r), np.nan)
+            return SampledBranches(unknown, False, "it is not known which directions are learnt at this n/d")
+        learnt = [stage.rows for stage in self.stages if stage.alpha < alpha]
+        rows = np.concatenate(learnt) if learnt else np.zeros((0, r))
+        seeds = np.diag(_SEED * np.linspace(1.0, 0.8, len(rows)))
+        branches, settled = [], True
+        for channel in self.samples(seed):
+            low, done = channel.settle(rows.T @ seeds @ rows, alpha, rows)
+            high, held = channel.settle(_KNOWLEDGE * np.eye(r), alpha, np.eye(r))
+            branches.append((low, high))
+            settled = settled and done and held
+        M = np.array(branches)
+        gap, error = _mean_and_error(np.trace(M[:, 1] - M[:, 0], axis1=1, axis2=2))
+        status = "" if settled else "state evolution did not settle"
+        sizes = np.linalg.eigvalsh(rows @ M[:, 0] @ rows.T)
+        if len(rows) and bool(np.any(sizes.mean(axis=0) < 4 * sizes.std(axis=0) / math.sqrt(SCRAMBLES))):
+            status = "too near to a threshold for sampled overlaps"
+        return SampledBranches(M, bool(gap < 4 * error + _SAME), status)
 
     def step(self, M: Floats, alpha: float) -> Floats:
-        """Refuse."""
-        raise self._refuse()
+        """Return one step of state evolution, the mean over scrambles."""
+        return np.asarray(np.mean([channel.step(M, alpha) for channel in self.samples(0)], axis=0))
 
     def errors(self, M: Floats) -> tuple[float, float]:
-        """Refuse."""
-        raise self._refuse()
+        """Return the best errors, means over scrambles."""
+        mse, error = np.mean([channel.errors(M) for channel in self.samples(0)], axis=0).tolist()
+        return mse, error
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -165,6 +208,10 @@ class ManyDirections:
     def thresholds(self) -> Thresholds:
         """Return where each direction is learnt."""
         return stage_thresholds(self.stages)
+
+
+def _mean_and_error(values: Floats) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def stage_thresholds(stages: list[Stage]) -> Thresholds:

@@ -31,11 +31,17 @@ _NO_LABELS = "the outputs are numbers, not labels that can be wrong"
 _NO_JUMP = "there is no such jump, or it is not looked for (three or more directions)"
 
 
+_SAMPLED = "three or more directions are sampled: which of two different branches is the best is not decided"
+
+
 def _table(along: str) -> tuple[Variable, ...]:
     return (
-        Variable("q", (along,), "tr M/r", "overlap with the target's directions, a squared cosine", missing=_LOST),
-        Variable("M", (along, "direction", "direction_2"), "M", "overlap matrix of the posterior mean with the truth"),
-        Variable("mse", (along,), "E(y - ghat)^2", "best square error given this overlap, noise included"),
+        Variable("q", (along,), "tr M/r", "overlap with the target's directions, a squared cosine", missing=_LOST,
+                 absent=_SAMPLED),
+        Variable("M", (along, "direction", "direction_2"), "M", "overlap matrix of the posterior mean with the truth",
+                 absent=_SAMPLED),
+        Variable("mse", (along,), "E(y - ghat)^2", "best square error given this overlap, noise included",
+                 absent=_SAMPLED),
         Variable("error", (along,), "P(y != yhat)", "best fraction of wrong labels, flips included; NaN without labels",
                  compared=False, absent=_NO_LABELS),
     )  # fmt: skip
@@ -43,10 +49,11 @@ def _table(along: str) -> tuple[Variable, ...]:
 
 _ERRORS = (
     *_table("branch"),
-    Variable("phi", ("branch",), "phi", "free entropy per dimension; infinite at full recovery", engines=_LIMIT),
+    Variable("phi", ("branch",), "phi", "free entropy per dimension; infinite at full recovery", engines=_LIMIT,
+             absent="three or more directions are sampled, their free entropy is not"),
     Variable("phase", (), "-", "impossible, hard (AMP stays below the best possible) or optimal", engines=_LIMIT),
     Variable("sweeps", (), "-", "sweeps until GAMP stood still", engines=_EXPERIMENT, compared=False),
-)
+)  # fmt: skip
 _ABSENT_THRESHOLDS = {
     **dict.fromkeys(("alpha_dyn", "alpha_it", "alpha_amp", "q_dyn", "q_it", "q_amp"), _NO_JUMP),
     "alpha_direction": "the stages before it are known, this one is not computed",

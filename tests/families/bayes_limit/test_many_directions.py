@@ -1,0 +1,51 @@
+"""Three and more directions by sampling: against closed forms and tables, standard errors, and what is refused."""
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.families.bayes_limit.parity import Parity
+from giantstep.families.bayes_limit.problem import problem_of
+from giantstep.families.bayes_limit.reading import read_target
+from giantstep.families.bayes_limit.sampled import SampledChannel, draw
+
+
+def sampled(target, noise, M, scrambles=6):
+    draws = [draw(len(M), seed, noise > 0) for seed in range(scrambles)]
+    channels = [SampledChannel(read_target(gs.Target(target)), noise, 0.0, points) for points in draws]
+    runs = np.array([[*channel.information(M)[np.triu_indices(len(M))], *channel.errors(M)] for channel in channels])
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(scrambles)
+
+
+def test_sampled_parity_is_the_closed_form():
+    closed, M = Parity(3, 0.0), 0.6 * np.eye(3)
+    means, errors = sampled("sign(z1*z2*z3)", 0.0, M)
+    information = closed.information(0.6)[0] * np.eye(3)[np.triu_indices(3)]
+    expected = np.array([*information, *closed.errors(0.6)])
+    assert (np.abs(means - expected) <= 4.5 * errors + 3e-4).all()  # what symmetry forbids is zero
+    assert errors.max() < 3e-3
+
+
+def test_sampled_noise_is_the_table_of_two_directions():
+    M = np.diag([0.57597543, 0.39976909])
+    problem = problem_of(gs.Target("z1 + z1*z2"), 0.25, 0.0)
+    means, errors = sampled("z1 + z1*z2", 0.25, M)
+    expected = [*problem.channel.information(M)[0][np.triu_indices(2)], problem.errors(M)[0]]
+    assert (np.abs(means[:4] - expected) <= 4.5 * errors[:4] + 1e-3).all()
+    assert errors[:4].max() < 1.2e-2
+
+
+@pytest.mark.slow
+def test_three_signs_that_are_all_told_are_three_half_spaces():
+    r = gs.predict(gs.BayesLimit(target="sign(z1) + 2*sign(z2) + 4*sign(z1*z3)", samples_per_dim=3.0))
+    one = gs.predict(gs.BayesLimit(target="sign(z)", samples_per_dim=3.0)).sel(branch="bayes")
+    assert bool(r.converged) and str(r.phase.values) == "optimal"
+    assert (np.abs(r.q - float(one.q)) <= 4.5 * r.q_stderr + 3e-4).all() and (r.q_stderr < 1e-3).all()
+    wrong = 1 - (1 - float(one.error)) ** 3
+    assert (np.abs(r.error - wrong) <= 4.5 * r.error_stderr + 5e-4).all()
+
+
+def test_nothing_is_decided_where_thresholds_are_not_known():
+    with pytest.warns(gs.errors.GiantstepWarning, match="not known which directions"):
+        r = gs.predict(gs.BayesLimit(target="sign(z1)+sign(z2)+sign(z3)", samples_per_dim=1.0))
+    assert np.isnan(r.q).all()
