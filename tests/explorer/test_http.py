@@ -410,6 +410,12 @@ def test_python_makes_the_figure(server: Server, tmp_path: Path) -> None:
     assert "test_error" in done.stdout  # the report of the agreement
 
 
+def test_the_figure_is_a_pdf(server: Server) -> None:
+    body = {"studies": [study(), study(ridge=1.0)], "view": {"variables": ["test_error"], "labels": ["a", "b"]}}
+    response = server.client.post("/api/export/pdf", json=body)
+    assert response.content.startswith(b"%PDF") and response.headers["content-type"] == "application/pdf"
+
+
 def test_unknown_exports_are_refused(server: Server) -> None:
     assert "toml" in refusal(server.client.post("/api/export/exe", json={"studies": [study()]}), 404)
     for studies in ([], [study()] * 9, "all", [3]):

@@ -5,7 +5,7 @@
 ``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
-``POST /api/export/KIND``    ``toml``, ``csv`` or ``python`` of what is shown
+``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` or ``pdf`` of what is shown
 ``POST /api/optimum``        the best point of the ranges that a study shows
 ``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
 ``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -39,7 +40,7 @@ from giantstep.explorer.pagefiles import MEDIA_TYPES, page_files, suffix
 from giantstep.explorer.tasks import refusal
 from giantstep.workers import usable_cores
 
-EXPORTS = ("toml", "csv", "python")
+EXPORTS = ("toml", "csv", "python", "pdf")
 MOST_STUDIES = 8
 """Studies laid over each other."""
 _FORECAST = "/api/forecast"
@@ -196,6 +197,8 @@ class Explorer:
             "dots": None if dots is None else self._study({"study": {**studies[0], "grid": dots}}),
         }
         text = json.loads(await self.slow.answer("export", arguments, self.bounds.limit_seconds))["text"]
+        if kind == "pdf":
+            return Response(base64.b64decode(text), media_type="application/pdf")
         return Response(text, media_type="text/plain")
 
     async def design(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The Python that makes the figure of the page: studies as TOML, lines, dots, axes."""
+"""The figure of the page as matplotlib draws it: the Python that makes it, and the figure itself as PDF."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import xarray
+
     from giantstep.study import Study
 
 _LINES = '''"""A figure of the giantstep explorer."""
@@ -48,6 +50,30 @@ def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: s
     if dots is not None:
         text += _DOTS.format(study=_quoted(dots.to_toml()), log=log)
     return text + 'figure.savefig("figure.png", dpi=200)\n'
+
+
+def figure_pdf(limits: Mapping[str, xarray.Dataset], variables: Sequence[str], log: str) -> bytes:
+    """Return limits drawn into one panel for each variable, as the bytes of a PDF."""
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    from giantstep.figures.plot import plot
+
+    names = list(variables) or list(next(iter(limits.values())).data_vars)[:1]
+    figure = Figure(figsize=(5.6 * len(names), 4), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for panel, name in zip(panels, names):
+        for label, limit in limits.items():
+            before = len(panel.lines)
+            plot(limit, name, axes=panel, log=log)
+            if len(limits) > 1 and len(panel.lines) == before + 1:
+                panel.lines[-1].set_label(label)
+        if len(limits) > 1 and panel.get_legend_handles_labels()[1]:
+            panel.legend(fontsize="small")
+    file = BytesIO()
+    figure.savefig(file, format="pdf")
+    return file.getvalue()
 
 
 def _quoted(text: str) -> str:

@@ -5,6 +5,7 @@ Everything comes in as the tables of a study file and goes out as JSON text, so 
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import sys
@@ -113,19 +114,23 @@ def export(
     log: str,
     dots: Mapping[str, Any] | None,
 ) -> None:
-    """Write what is shown as a file: ``toml`` (the first study), ``csv`` (the limits), ``python`` (the figure)."""
+    """Write what is shown as a file: ``toml`` (the first study), ``csv`` (limits), ``python``, ``pdf`` (figure)."""
     from giantstep.arrays import large_arrays
-    from giantstep.explorer.script import figure_script
+    from giantstep.explorer.script import figure_pdf, figure_script
 
     known = {label: read_study(tables) for label, tables in studies.items()}
     first = next(iter(known.values()))
-    if kind != "csv" and any(True for study in known.values() for _ in large_arrays(study.scenario)):
+    if kind in ("toml", "python") and any(True for study in known.values() for _ in large_arrays(study.scenario)):
         raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
     if kind == "toml":
         text = first.to_toml(comments=True)
     elif kind == "csv":
         with remarks_of():
             text = combined_csv({label: study.predict(progress=False) for label, study in known.items()})
+    elif kind == "pdf":
+        with remarks_of():
+            limits = {label: study.predict(progress=False) for label, study in known.items()}
+        text = base64.b64encode(figure_pdf(limits, variables, log)).decode()
     else:
         text = figure_script(known, variables, log, None if dots is None else read_study(dots))
     emit("file", json.dumps({"text": text}))

@@ -23,7 +23,8 @@ export function layoutOf(result, name, question) {
   const isSpectrum = (dim) => question.dimensions[dim]?.role === "spectrum";
   const isAsked = (dim) => dim in question.settings && length(result, dim) > 1;
   const isAskedPlace = (dim) => isAsked(dim) && !isMainAxis(question, dim); // a place along which all times are curves
-  const axis = own.find(isSpectrum) ?? own.find(isAskedPlace) ?? own.find((dim) => isMainAxis(question, dim)) ?? own.find(isAsked);
+  const isTrajectory = (dim) => isMainAxis(question, dim) && (length(result, dim) > FEW || !numeric.some((name) => length(result, name) > FEW)); // a few times along a long field are curves
+  const axis = own.find(isSpectrum) ?? own.find(isAskedPlace) ?? own.find(isTrajectory) ?? own.find(isAsked);
   if (!axis && numeric.length === 2 && numeric.every((dim) => length(result, dim) > FEW)) {
     return { kind: "map", x: numeric[0], y: numeric[1], others: dims.filter((dim) => !numeric.includes(dim)), variable };
   }

@@ -377,6 +377,7 @@ function draw() {
       const layout = fit(natural);
       const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
       if (!drawn) $("chart").replaceChildren();
+      $("chart").style.height = `${layout.height}px`;
       const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
       drawn = kind;
       show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
@@ -753,18 +754,31 @@ async function copyLink() {
   }
 }
 
+/** What is shown as a file that the server writes. */
+async function exported(kind) {
+  const labels = curves().map((curve, i) => curve.label || `curve ${i + 1}`);
+  const view = { variables: state.variables, log: state.log, labels };
+  if (finished) view.dots = finished.grid;
+  const studies = [state.study, ...state.kept].map(sent);
+  return (await asked(`/api/export/${kind}`, { studies: kind === "toml" ? studies.slice(0, 1) : studies, view })).blob();
+}
+
+async function copyText(kind) {
+  try {
+    await navigator.clipboard.writeText(await (await exported(kind)).text());
+    status(`the ${kind === "python" ? "Python" : "TOML"} is copied`);
+  } catch (error) {
+    problem(`It could not be copied: ${error.message}`);
+  }
+}
+
 async function download(kind) {
   const name = `giantstep-${state.study.scenario.family}-${state.study.what}`;
   try {
     if (kind === "png" || kind === "svg") save(await picture(kind), `${name}.${kind}`);
     else if (kind === "dots") save(URL.createObjectURL(await (await asked(`/api/experiment/${encodeURIComponent(finished.name)}/csv`)).blob()), `${name}-dots.csv`);
     else {
-      const labels = curves().map((curve, i) => curve.label || `curve ${i + 1}`);
-      const view = { variables: state.variables, log: state.log, labels };
-      if (finished) view.dots = finished.grid;
-      const studies = [state.study, ...state.kept].map(sent);
-      const file = await (await asked(`/api/export/${kind}`, { studies: kind === "toml" ? studies.slice(0, 1) : studies, view })).blob();
-      save(URL.createObjectURL(file), `${name}.${kind === "python" ? "py" : kind}`);
+      save(URL.createObjectURL(await exported(kind)), `${name}.${kind === "python" ? "py" : kind}`);
     }
   } catch (error) {
     problem(`The file could not be made: ${error.message}`);
@@ -830,6 +844,7 @@ function listen() {
   $("stories").addEventListener("click", () => tell(stories[0].name));
   $("numbers-box").addEventListener("toggle", () => $("numbers-box").open && numbers());
   $("controls").addEventListener("submit", (event) => event.preventDefault());
+  for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copyText(button.dataset.copy));
   for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));
   addEventListener("hashchange", async () => {
     try {
