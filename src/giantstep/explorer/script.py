@@ -64,11 +64,12 @@ def figure_pdf(limits: Mapping[str, xarray.Dataset], variables: Sequence[str], l
     figure = Figure(figsize=(5.6 * len(names), 4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for panel, name in zip(panels, names):
-        for label, limit in limits.items():
+        for number, (label, limit) in enumerate(limits.items()):
             before = len(panel.lines)
             plot(limit, name, axes=panel, log=log)
-            if len(limits) > 1 and len(panel.lines) == before + 1:
-                panel.lines[-1].set_label(label)
+            drawn = [line for line in panel.lines[before:] if len(line.get_xdata()) > 1]
+            if len(limits) > 1 and len(drawn) == 1:  # one curve of each study: told apart by colour and name
+                drawn[0].set(color=f"C{number}", label=label)
         if len(limits) > 1 and panel.get_legend_handles_labels()[1]:
             panel.legend(fontsize="small")
     file = BytesIO()
