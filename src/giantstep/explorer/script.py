@@ -60,7 +60,7 @@ def figure_pdf(limits: Mapping[str, xarray.Dataset], variables: Sequence[str], l
 
     from giantstep.figures.plot import plot
 
-    names = list(variables) or list(next(iter(limits.values())).data_vars)[:1]
+    names = list(variables) or [str(name) for name in next(iter(limits.values())).data_vars][:1]
     figure = Figure(figsize=(5.6 * len(names), 4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for panel, name in zip(panels, names):
