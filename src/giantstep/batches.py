@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
+from giantstep.errors import InputError
 from giantstep.family import Answer, Variable
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
     from giantstep.result import Table
     from giantstep.scenario import Scenario
 
-_GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, np.linalg.LinAlgError)
-"""What flags a point rather than ending the call."""
+_GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, ValueError)
+"""What may flag a point rather than end the call (a ValueError: where it speaks of numbers that are not finite)."""
+_TOO_LARGE, _NOT_FINITE = re.compile(r"Maximum allowed \w+ exceeded"), re.compile(r"(?i)\b(finite|nan|nans|infs)\b")
+"""What NumPy and SciPy say of arrays that are too large, and of numbers that they refuse."""
 
 _log = logging.getLogger("giantstep")
 
@@ -56,6 +60,7 @@ def solve_limit(
             with deadline(cpu_limit * grid.size, cpu=True):
                 settings = request.prepare()
         except _GIVEN_UP as error:
+            _raise_unless_numerical(error)
             unsolved = Answer.unsolved(grid.size, _reason_of(error))
             return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
@@ -88,6 +93,7 @@ def _solve_batch(
         with deadline(cpu_left * len(rows), cpu=True):
             return [(rows, scenario.limit(points, what, settings))]
     except _GIVEN_UP as error:
+        _raise_unless_numerical(error)
         if len(rows) == 1:
             return [(rows, Answer.unsolved(1, _reason_of(error)))]
     alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
@@ -105,11 +111,18 @@ def checked_cpu_limit(seconds: float | None) -> float:
     return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
 
 
+def _raise_unless_numerical(error: BaseException) -> None:
+    """Let everything through that a family refused, and what is a mistake of ours."""
+    kept = isinstance(error, ValueError) and not isinstance(error, np.linalg.LinAlgError)
+    if isinstance(error, InputError) or (kept and not (_TOO_LARGE.match(str(error)) or _NOT_FINITE.search(str(error)))):
+        raise error
+
+
 def _reason_of(error: BaseException) -> str:
     """Say why a point was given up."""
     if isinstance(error, TimeUp):
         return "it takes too long; `cpu_limit` and GIANTSTEP_CPU_LIMIT allow more seconds of CPU for a point"
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _TOO_LARGE.match(str(error)):
         return "it needs more memory than there is"
     return f"its numbers leave the range of floating point ({str(error).rstrip('.').lower() or type(error).__name__})"
 

@@ -15,6 +15,9 @@ from giantstep.family import Setting
 from giantstep.scenario import as_number
 from giantstep.types import Array
 
+LARGEST_COUNT = 10**8
+"""Of nodes, steps, runs: more are a slip."""
+
 
 def check_number(name: str, value: Any, allowed: str, good: Callable[[float], bool], *, whole: bool = False) -> float:
     """Return a number which is `good` (and whole); else raise with what is `allowed`, in words."""
@@ -57,8 +60,9 @@ def check_setting(name: str, setting: Setting, value: Any) -> Any:
             raise bad_field(name, value, "true or false" if kind is bool else "a text")
         return value
     if isinstance(setting.default, int):
-        return check_whole(name, value, "a whole number at least 1", 1)
-    if not (np.ndim(value) or _is_complex(value)):
+        count = check_whole(name, value, "a whole number at least 1", 1)
+        return check_whole(name, count, f"a whole number of at most {LARGEST_COUNT:,}", 1, LARGEST_COUNT)
+    if not (isinstance(value, list | tuple) or np.ndim(value) or _is_complex(value)):
         return check_number(name, value, "a number", lambda number: True)
     return _number_list(name, value)
 

@@ -19,6 +19,7 @@ from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function, Target
 from giantstep.scenario import (
+    LARGEST_WHOLE,
     Scenario,
     allowed_types,
     allowed_values,
@@ -333,9 +334,9 @@ def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
 def _dimensions(value: Any) -> Array:
     numbers = _numbers("dim", DIM, value)
     check_numbers("dim", DIM, numbers)
-    whole = np.isinf(numbers) | (numbers == np.round(numbers))
+    whole = np.isinf(numbers) | ((numbers == np.round(numbers)) & (numbers < LARGEST_WHOLE))
     if not whole.all():
-        raise bad_field("dim", numbers[~whole].flat[0], "a whole number")
+        raise bad_field("dim", numbers[~whole].flat[0], "a whole number below 2**53")
     return numbers if np.isinf(numbers).any() else numbers.astype(np.int64)
 
 

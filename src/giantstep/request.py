@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from giantstep.checks import check_flags, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field, nearest
@@ -148,4 +149,9 @@ def _split(
 def _common(values: Sequence[Any]) -> Any:
     """Return what several batches prepared: their one value, or the widest of the lists they chose."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
-    return max(arrays, key=np.ptp) if arrays else values[0]
+    return max(arrays, key=_extent) if arrays else values[0]
+
+
+def _extent(values: NDArray[Any]) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num(abs(np.ptp(values)), nan=np.inf)) if values.size else 0.0

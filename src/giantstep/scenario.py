@@ -36,6 +36,9 @@ from giantstep.jsondata import json_number
 from giantstep.paper_symbols import Paper, scenario_from_paper
 from giantstep.types import Array, Floats, Points
 
+LARGEST_WHOLE = 2**53
+"""Whole numbers from here on are not all floating-point numbers, as which points hold them."""
+
 
 def as_number(value: Any) -> float:
     """Return a real number as a float; text, true/false and NaN raise ValueError saying what is wanted.
@@ -56,6 +59,8 @@ def as_number(value: Any) -> float:
 def _as_integer(value: Any) -> int:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise ValueError("a whole number")
+    if abs(int(value)) >= LARGEST_WHOLE:
+        raise ValueError("a whole number below 2**53")
     return int(value)
 
 

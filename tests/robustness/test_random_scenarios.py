@@ -92,6 +92,16 @@ def _spin() -> NoReturn:
         pass
 
 
+def test_universality_with_l1_has_no_gap_between_equal_clusters() -> None:
+    """It raised an error; as l1 vanishes it goes over into the answer without l1."""
+    s = gs.MixtureGLM(weights=[0.5, 0.5], labels="linear", noise=0.1, ridge=0.1, samples_per_dim=2.0, l1=0.2,
+                      covariances={"kind": "isotropic", "values": (0.7, 0.7)})  # fmt: skip
+    assert np.allclose(gs.predict(s, what="universality").test_error, 0.0, atol=1e-12)
+    unequal = s.replace(covariances={"kind": "isotropic", "values": (0.2, 1.8)})
+    gap = gs.predict(unequal, what="universality", l1=[0.0, 1e-7, 0.2]).test_error.values
+    assert np.allclose(gap[1], gap[0], rtol=1e-5) and np.all(np.abs(gap[2] - gap[0]) > 0.01)
+
+
 def test_what_a_nan_means_is_told() -> None:
     from giantstep.describe import describe, describe_text
 

@@ -178,6 +178,8 @@ def _axis_rule(
         mass = mass * normal_density(nodes)
     else:
         nodes, mass = smooth[0][None, :], smooth[1][None, :]
+    if len(weights) * mass.shape[1] > MOST_VALUES:
+        raise InputError(f"The rule in {axis + 1} directions would need {len(weights) * mass.shape[1]:.2g} nodes.")
     joint = weights[:, None] * mass
     row, column = np.nonzero(joint > NEGLIGIBLE)
     return row, np.broadcast_to(nodes, joint.shape)[row, column], joint[row, column]

@@ -98,7 +98,7 @@ class BatchBulk(Stacked):
         gm[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
         last_size = NEAR if near else NEARLY
         gm, R = self._iterate(Vh1, D, block_width, gm, R, PROBE_STEPS if probe else MAX_STEPS, last_size)
-        lost = ~np.isfinite(R).all(axis=1) & ~cold & ~probe
+        lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
         if lost.any():
             again, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
             gm[lost], R[lost] = again._iterate(*inside, *again._guess(*inside), MAX_STEPS)

@@ -123,7 +123,8 @@ def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool =
     np.clip(uniform, _SMALLEST, 1 - _SMALLEST, out=uniform)
     normal = uniform[: layout.gaussian]
     mask = _mask(layout, uniform[layout.gaussian :])
-    special.ndtri(normal, out=normal)
+    for row in normal:  # one by one: the deadline of a point is looked at between them
+        special.ndtri(row, out=row)
     scale = 1.0 if not widen else WIDENED if k <= FEW_DIRECTIONS else SLIGHTLY_WIDENED
     logs = -0.5 * (scale**2 - 1) * (normal[:k] ** 2).sum(axis=0)
     weights = np.exp(logs - logs.max())
@@ -134,11 +135,20 @@ def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool =
     return _split(layout, normal, weights, mask)
 
 
+_BLOCK = 512
+"""Columns above which their products are made in blocks, between which the deadline of a point is looked at."""
+
+
 def _match_moments(normal: Floats, weights: Floats) -> Floats:
     """Return the columns with weighted mean 0 and weighted covariance I exactly."""
     normal = normal - (normal @ weights)[:, None]
-    factor = np.linalg.cholesky((normal * weights) @ normal.T)
-    return np.asarray(np.linalg.inv(factor) @ normal)
+    if len(normal) <= _BLOCK:
+        factor = np.linalg.cholesky((normal * weights) @ normal.T)
+        return np.asarray(np.linalg.inv(factor) @ normal)
+    blocks = [slice(start, start + _BLOCK // 8) for start in range(0, len(normal), _BLOCK // 8)]
+    factor = np.linalg.cholesky(np.concatenate([(normal[rows] * weights) @ normal.T for rows in blocks]))
+    inverse = np.linalg.inv(factor)
+    return np.concatenate([inverse[rows] @ normal for rows in blocks])
 
 
 def _split(layout: Layout, normal: Floats, weights: Floats, mask: Floats | None) -> WeightedPoints:

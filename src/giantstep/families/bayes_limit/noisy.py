@@ -19,6 +19,7 @@ _OMEGA_BLOCK = 8.0
 _VISIBLE = 7.6
 """Standard deviations of z whose images y are integrated over."""
 _TINY = 1e-290
+MOST_NODES, MOST_PANELS = 4_000_000, 200_000
 
 
 class Steps(NamedTuple):
@@ -39,6 +40,13 @@ def y_step(noise: float, jump: float) -> float:
     """
     step = _Y_STEP * float(np.sqrt(noise))
     return min(step, max(0.7 * noise / jump, 0.1 * step)) if jump > 0 else step
+
+
+def even_nodes(low: float, high: float, step: float) -> Floats:
+    """Return equally spaced nodes; a range of more steps than memory holds raises MemoryError."""
+    if not high - low < MOST_NODES * step:
+        raise MemoryError("the outputs of the target spread too far for the steps that its noise asks for")
+    return np.arange(low, high, step)
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ class Noisy:
         grown = np.concatenate([[0.0], np.cumsum(0.5 * (1 / width[1:] + 1 / width[:-1]) * np.diff(z))])
         stops = np.array([-REACH, *(kink for kink in self.line.kinks if abs(kink) < REACH), REACH])
         at = np.interp(stops, z, grown)
+        if not at[-1] - at[0] < MOST_PANELS:
+            raise MemoryError("the noise is too small for the slope of the target")
         edges = [
             np.interp(np.linspace(low, high, max(1, int(np.ceil(high - low))) + 1), grown, z)
             for low, high in zip(at, at[1:])
@@ -87,8 +97,7 @@ class Noisy:
         z = np.concatenate([np.linspace(-_VISIBLE, _VISIBLE, 3001), np.asarray(self.line.kinks)])
         seen = self.line(z[np.abs(z) <= _VISIBLE])
         margin, step = _Y_REACH * np.sqrt(self.noise), y_step(self.noise, self.jump)
-        nodes: Floats = np.arange(seen.min() - margin, seen.max() + margin + step, step)
-        return nodes
+        return even_nodes(float(seen.min() - margin), float(seen.max() + margin + step), step)
 
     def likelihood(self, y: Floats, g: Floats) -> Floats:
         """Return N(y; g, noise) for all pairs."""

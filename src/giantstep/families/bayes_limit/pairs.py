@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.labels import noisy_labels
-from giantstep.families.bayes_limit.noisy import y_step
+from giantstep.families.bayes_limit.noisy import even_nodes, y_step
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.gaussian.grids import with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
@@ -193,8 +193,7 @@ class PairNoisy:
         mesh = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         seen = np.asarray(self.reading.inner(mesh[(mesh**2).sum(axis=1) < _VISIBLE**2]), dtype=float)
         s = np.sqrt(self.noise)
-        nodes: Floats = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, self._dy)
-        return nodes
+        return even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
 
     def _table(self, basis: Floats, step: float, stride: int = 1) -> tuple[Floats, ...]:
         """Return z1, its weights, z2 (rows, N2), their weights, and the likelihood (N1, N2, Y)."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
 from giantstep.families.giant_steps.overlap_map import MOST_SINGLE, Network, RepellingNeurons
@@ -18,6 +19,7 @@ from giantstep.types import Booleans, Floats, Points
 _COARSE = 0.75
 _WORTH_A_STATUS = 1e-2
 _INACCURATE = "the quadrature is accurate only"
+_MOST_NEURONS = 1_000_000
 _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
 
 
@@ -31,7 +33,8 @@ def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[s
         return dict(settings)
     if what == "neurons":
         for width in np.unique(points["width"]):
-            scenario.neurons(float(width))
+            if scenario.neurons(float(width)) > _MOST_NEURONS:
+                raise bad_field("width", float(width), f'at most {_MOST_NEURONS:,} where what="neurons"')
     return {**settings, "time": np.arange(int(points["steps"].max()) + 1)}
 
 

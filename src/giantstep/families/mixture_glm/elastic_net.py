@@ -56,6 +56,7 @@ class _Field:
         self.l1 = problem.l1[:, None]
         self.m_hat = hat.m
         G = data.moments_at(problem.teacher_norm)
+        G = G if data.select is None else data.select.T @ G @ data.select
         self.G = np.broadcast_to(G, (problem.size, *G.shape[1:]))
         self.fixed = _vectors(self.G) if data.law == "fixed" else None
 
