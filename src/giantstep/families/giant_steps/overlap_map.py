@@ -18,7 +18,7 @@ from scipy.stats import qmc
 
 from giantstep.families.giant_steps.averages import Averages, private_averages
 from giantstep.gaussian import Function, Target
-from giantstep.gaussian.grids import Grid, hermite_rule, product_grid
+from giantstep.gaussian.grids import Grid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
 
@@ -29,6 +29,7 @@ REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
 `MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
 SOBOL_POINTS = 1 << 15
 _NODES = {1: 96, 2: 64, 3: 40, 4: 28}
+_STEPS = {1: 0.12, 2: 0.16, 3: 0.25}
 _PIECE = {1: 60, 2: 34, 3: 20, 4: 14}
 
 
@@ -133,7 +134,8 @@ def shared_space(network: Network, state: Overlaps) -> Shared:
         raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
     kept = sizes > NULL * scale
     A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
-    grid = _grid(tuple(network.target.planes), network.fineness, A.shape[1])
+    polynomial = network.target.degree is not None
+    grid = _grid(tuple(network.target.planes), network.fineness, A.shape[1], polynomial)
     spread = np.sqrt(np.maximum(state.q - np.sum(A * A, axis=1), 0.0))
     fields = zip((grid.points @ A.T).T, spread.tolist())
     averages = tuple(private_averages(network.activation, u, sd) for u, sd in fields)
@@ -157,11 +159,13 @@ def _shared_covariance(network: Network, state: Overlaps) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _grid(planes: tuple[Plane, ...], fineness: float, dims: int) -> Grid:
+def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: bool) -> Grid:
     if dims <= 4:
         nodes = max(8, round(fineness * _NODES[dims]))
         within = [plane.within(dims) for plane in planes]
-        return product_grid(dims, within, hermite_rule(nodes), max(6, round(fineness * _PIECE[dims])))
+        even = not polynomial and not planes and dims in _STEPS  # poles near the axis: Gauss rules converge slowly
+        smooth = even_rule(_STEPS[dims] / fineness) if even else hermite_rule(nodes)
+        return product_grid(dims, within, smooth, max(6, round(fineness * _PIECE[dims])))
     count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4
     points = ndtri(qmc.Sobol(dims, seed=7).random(count))
     points = np.concatenate([points, -points])

@@ -18,7 +18,7 @@ from giantstep.families.online_sgd.moments import Integrator
 from giantstep.families.online_sgd.states import DIVERGED, State, best_cosine, has_diverged
 from giantstep.types import Floats, Integers
 
-_RTOL, _ATOL = 1e-8, 1e-11
+_RTOL, _ATOL = 1e-11, 1e-14
 SAMPLED_STEPS = 64
 """Equal steps of the ODE where its moments are sampled."""
 
@@ -42,7 +42,7 @@ def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
         single = _SingleFlow(integrator, drive.take(slice(i, i + 1)), *M.shape[1:])
         end = max(float(wanted[-1]), 1e-9)
         solution = single.solve(M[i], Q[i], end, 0.01 * end, [single.norm_left], wanted)
-        for column, state in enumerate(solution.y.T):
+        for column, state in enumerate(np.transpose(solution.y)):  # a list, empty, where the first step failed
             Ms[i : i + 1, column], Qs[i : i + 1, column] = single.unpack(state)
     return Ms, Qs
 
