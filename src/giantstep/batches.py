@@ -178,9 +178,17 @@ def _with_silent_nans(status: Array, answer: Answer, table: Table) -> Array:
     for name, values in answer.values.items():
         variable, array = table.variable(name), np.asarray(values)
         if array.dtype.kind == "f" and name == variable.name and not variable.absent:
-            silent = np.isnan(array).reshape(len(status), -1).any(axis=1) & (status == "")
-            status[silent] = f"{name} is not a number"
+            holes = np.isnan(array).reshape(len(status), -1).any(axis=1) & (status == "")
+            for point in np.flatnonzero(holes):
+                if _has_hole(~np.isnan(array[point])):
+                    status[point] = f"{name} is not a number"
     return status
+
+
+def _has_hole(known: Booleans) -> bool:
+    """Tell whether a point lacks values before its last ones; beyond those it is padded (a neighbour is longer)."""
+    ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]
+    return not known.any() or not bool(known[tuple(map(slice, ends))].all())
 
 
 def _diagnostics(answer: Any, status: Array) -> dict[str, Array]:

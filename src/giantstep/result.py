@@ -148,12 +148,16 @@ class Table:
                         f"The {self.engine} answered `{name}` with {values.ndim - 1} own dims, not {dims}."
                     )
                 _take_lengths(lengths, dims, values.shape[1:], name)
-                data[name] = (grid.dims + dims, values.reshape(grid.shape + values.shape[1:]), _about(variable, name))
+                data[name] = _column(
+                    grid.dims + dims, values.reshape(grid.shape + values.shape[1:]), _about(variable, name)
+                )
         for name, values in self.diagnostics.items():
             flat = values.astype(str) if values.dtype == object else values
-            data[name] = (grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
-        coords = {name: (dims, values, about_field(scenario, name)) for name, (dims, values) in grid.coords.items()}
-        coords.update(self._own_coords(scenario, lengths, settings))
+            data[name] = _column(grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
+        coords = {n: _column(dims, values, about_field(scenario, n)) for n, (dims, values) in grid.coords.items()}
+        for name, values in self._own_coords(scenario, lengths, settings).items():
+            dims, column = values if isinstance(values, tuple) else (name, values)
+            coords[name] = _column(dims, column, {})
         result = xarray.Dataset(asked_first(data, self.question), coords, attrs=attrs)
         labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
         return result.reindex(labels) if labels else result
@@ -191,6 +195,14 @@ def asked_first(data: Mapping[str, Any], question: Question) -> dict[str, Any]:
     endings = ("", "_stderr", "_gap", "_z")
     first = [name + ending for name in question.plot for ending in endings if name + ending in data]
     return {name: data[name] for name in dict.fromkeys([*first, *data])}
+
+
+def _column(dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variable:
+    """Return a variable of a NumPy array as it is: looking at it, xarray would import Dask where that is installed."""
+    dims = (dims,) if isinstance(dims, str) else dims
+    if isinstance(values, np.ndarray) and values.ndim == len(dims) and values.dtype.kind in "fiubU":
+        return xarray.Variable(dims, values, dict(attrs), fastpath=True)
+    return xarray.Variable(dims, values, dict(attrs))
 
 
 def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:

@@ -86,6 +86,7 @@ class GiantSteps(Scenario):
     """
 
     family: ClassVar[str] = "giant-steps"
+    formula_version: ClassVar[int] = 2
     title: ClassVar[str] = "Giant steps: a few gradient steps on large batches"
     update_rule: ClassVar[str] = cleandoc("""
         data    x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* has k orthonormal rows

@@ -32,6 +32,8 @@ _SAME_SAMPLED, _SETTLED = 1e-4, 2e-6
 """The same of m_u, and the change of m_u in a step, where state evolution is iterated (unequal weights)."""
 _RESIDUAL = 1e-9
 """Relative residual of a fixed point above which it is not solved."""
+_LEAST_SPARSITY = 1e-150
+_TOO_SPARSE = f"a sparsity below {_LEAST_SPARSITY:g} is beyond the numbers that state evolution is computed with"
 _JUMPS = ("dyn", "it", "jump", "algB")
 
 
@@ -120,6 +122,8 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
         solved = _SOLVERS[what][batch.unequal](batch)
         answer.residual[rows] = solved.residual
         answer.status[rows] = np.where(solved.failed, solved.reason, "")
+        if what != "critical":
+            answer.status[rows[points["sparsity"][rows] < _LEAST_SPARSITY]] = _TOO_SPARSE
         answer.put(rows, solved.values)
     answer.coords = _coords(what, settings)
     if what == "thresholds" and "lam_dyn" in answer.values and np.isnan(answer.values["lam_dyn"]).any():
