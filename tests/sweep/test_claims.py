@@ -167,12 +167,14 @@ def test_a_hundred_sigkills_lose_and_double_nothing(tmp_path, diary):
                 process.send_signal(signal.SIGKILL)
                 out, _ = process.communicate()
                 kills += process.returncode == -signal.SIGKILL
-                done = max([done, *(int(line.split()[0]) for line in out.splitlines() if line[0].isdigit())])
+                whole = [words for words in map(str.split, out.splitlines()) if len(words) == 2]  # the first may be torn
+                done = max([done, *(int(words[0]) for words in whole)])
             after, lines = stored(store), computed(diary())
             assert len(after) >= done and verify(store).sound
             assert before.keys() <= after.keys() and not lines.keys() & draws(before)
             lost = sum(lines.values()) - (len(after) - len(before)) // 2
-            assert 0 <= lost <= len(programs) * (1 if engine == "local" else 2)  # what they were at when they died
+            # what they were at when they died; a worker process may have begun a task while its last answer is stored
+            assert 0 <= lost <= len(programs) * (1 if engine == "local" else 4), (engine, kills, lost)
             before = after
         xarray.testing.assert_identical(gs.sweep(Faulty(), store=store, **SETTINGS), expected)
         assert diary() == []
