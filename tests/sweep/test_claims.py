@@ -167,7 +167,7 @@ def test_a_hundred_sigkills_lose_and_double_nothing(tmp_path, diary):
                 process.send_signal(signal.SIGKILL)
                 out, _ = process.communicate()
                 kills += process.returncode == -signal.SIGKILL
-                whole = [words for words in map(str.split, out.splitlines()) if len(words) == 2]  # the first may be torn
+                whole = [words for words in map(str.split, out.splitlines()) if len(words) == 2]  # one may be torn
                 done = max([done, *(int(words[0]) for words in whole)])
             after, lines = stored(store), computed(diary())
             assert len(after) >= done and verify(store).sound
