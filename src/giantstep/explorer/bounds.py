@@ -100,7 +100,8 @@ def check_study(data: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
         whole_number({f"{name}.num": value["num"]}, f"{name}.num", 1, 1, bounds.points)
     for table in ("settings", "limit"):
         for name, value in study.get(table, {}).items():
-            if isinstance(value, int) and not isinstance(value, bool) and value > bounds.count:
+            free = table == "limit" and name == "dim"  # a number in formulas, which costs nothing
+            if isinstance(value, int) and not isinstance(value, bool) and value > bounds.count and not free:
                 raise bad_field(name, value, f"at most {bounds.count} here")
     return study
 

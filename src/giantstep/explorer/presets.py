@@ -19,6 +19,8 @@ from giantstep.study import Study
 
 MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
+TERMINAL = frozenset(("spectral-edge",))
+"""Figures whose curves take longer than the page waits for one; they are listed with the command that makes them."""
 
 
 def presets() -> Iterator[dict[str, Any]]:
@@ -43,7 +45,8 @@ def example_preset(family: str) -> dict[str, Any]:
 def figure_preset(recipe: Recipe) -> dict[str, Any]:
     """Return the preset of one recipe; where it has no study that fits the page, ``error`` says why."""
     texts = {name: getattr(recipe, name) for name in ("name", "title", "paper", "description")}
-    about = {**texts, "parameters": "", "family": "", "studies": []}
+    about = {**texts, "parameters": "", "family": "", "studies": [], "command": f"giantstep reproduce {recipe.name}"}
+    about["terminal"] = recipe.name in TERMINAL
     try:
         about["parameters"] = recipe.parameters
         declared = recipe.studies(Size(quick=True))

@@ -75,11 +75,23 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
         if setting.coarse is not None and name not in study.settings
     }
     with remarks_of() as remarks:
-        result = replace(study, settings={**study.settings, **settings}).predict(progress=False)
+        result = _predict(replace(study, settings={**study.settings, **settings}))
     text = _json(result, variables)
     seconds = round(time.process_time() - start, 4)
     about = {"seconds": seconds, "simplified": bool(settings), "warnings": [] if settings else remarks}
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
+
+
+def _predict(study: Study) -> xarray.Dataset:
+    """Return the limit; where it exists only at a finite dimension and none is asked for, at the experiment's."""
+    try:
+        return study.predict(progress=False)
+    except InputError as problem:
+        dim = study.experiment.get("dim")
+        if dim is None or "dim" in study.limit or not str(problem).startswith("Field `dim` must be given"):
+            raise
+    warnings.warn(f"The limit is drawn at the dimension of the experiment, d = {dim}.", GiantstepWarning, stacklevel=2)
+    return replace(study, limit={**study.limit, "dim": dim}).predict(progress=False)
 
 
 def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:

@@ -207,7 +207,8 @@ async function answer(slot, study, curve, now) {
     status(slot ? "" : "not computed");
     if (slot === 0 && !curve.result) blank("Not computed.");
     if (slot === 0) showWrong($("controls"), error.field, error.message);
-    problem(slot ? `Curve ${slot + 1}: ${error.message}` : error.message, "limit");
+    const elsewhere = inTerminal(presets.find((preset) => preset.name === state.preset));
+    problem((slot ? `Curve ${slot + 1}: ${error.message}` : error.message) + elsewhere, "limit");
   } finally {
     clearTimeout(waiting);
   }
@@ -489,19 +490,29 @@ function fillPresets() {
   for (const preset of presets) {
     const name = preset.family || "other";
     if (!groups.has(name)) groups.set(name, element("optgroup", { label: families[name]?.title ?? name }));
-    groups.get(name).append(element("option", { value: preset.name, selected: preset.name === state.preset }, preset.title));
+    groups.get(name).append(element("option", { value: preset.name, selected: preset.name === state.preset }, preset.terminal ? `${preset.title} (runs in the terminal)` : preset.title));
   }
   const mine = state.study.scenario.family;
   list.append(...[...groups.entries()].sort(([a], [b]) => (b === mine) - (a === mine)).map(([, group]) => group));
   list.value = presets.some((preset) => preset.name === state.preset) ? state.preset : "";
 }
 
+/** Where else a figure can be made. */
+function inTerminal(preset) {
+  return preset?.command ? ` In the terminal: ${preset.command}` : "";
+}
+
 function pickPreset(name) {
   const preset = presets.find((preset) => preset.name === name);
   if (!preset) return;
   const target = families[preset.family];
+  if (preset.terminal) {
+    problem(`“${preset.title}” takes longer than this page waits. It runs in the terminal: ${preset.command}`);
+    fillPresets();
+    return;
+  }
   if (preset.error || !preset.studies.length || !target || target.error) {
-    problem(`The preset “${preset.title}” is broken: ${preset.error ?? target?.error ?? "it has no study"}`);
+    problem(`The preset “${preset.title}” is broken: ${preset.error ?? target?.error ?? "it has no study"}${inTerminal(preset)}`);
     return;
   }
   try {

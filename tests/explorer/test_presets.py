@@ -1,0 +1,55 @@
+"""Every published figure opens on the page within its bounds, or is listed with the command that makes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from giantstep.explorer.presets import TERMINAL
+from giantstep.families import SHIPPED
+from giantstep.papers import recipes
+
+from .conftest import Server
+
+
+@pytest.fixture(scope="module")
+def presets(server: Server) -> dict[str, dict[str, Any]]:
+    text = server.client.get("/api/presets", timeout=200).text
+    return {preset["name"]: preset for preset in map(json.loads, text.splitlines())}
+
+
+def test_figures_say_how_they_are_made_in_the_terminal(presets: dict[str, dict[str, Any]]) -> None:
+    assert TERMINAL <= set(recipes())
+    for name in recipes():
+        assert presets[name]["command"] == f"giantstep reproduce {name}"
+        assert presets[name]["terminal"] == (name in TERMINAL)
+
+
+def check_opens(server: Server, preset: dict[str, Any]) -> None:
+    """Ask for the first curve of a preset as the page does, and hold it to an answer."""
+    response = server.limit(preset["studies"][0], client=preset["name"])
+    assert response.status_code == 200, response.text
+    last = json.loads(response.text.splitlines()[-1])
+    assert last["stage"] == "fine", last.get("error") or last.get("note")
+
+
+CHEAP = ("feature-spikes", "small-step", "sgd-phases")
+"""Among them one whose limit exists only at the dimension of its experiment."""
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_a_figure_opens(server: Server, presets: dict[str, dict[str, Any]], name: str) -> None:
+    check_opens(server, presets[name])
+
+
+def test_a_limit_at_a_huge_dimension_costs_nothing(server: Server, presets: dict[str, dict[str, Any]]) -> None:
+    tables = next(study for study in presets["stairs"]["studies"] if study.get("limit", {}).get("dim", 0) > 1e9)
+    assert server.limit({**tables, "grid": {}}).status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*recipes(), *(f"example:{name}" for name in SHIPPED)} - TERMINAL - {*CHEAP}))
+def test_every_preset_opens(server: Server, presets: dict[str, dict[str, Any]], name: str) -> None:
+    check_opens(server, presets[name])
