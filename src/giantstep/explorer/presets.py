@@ -19,9 +19,7 @@ from giantstep.study import Study
 
 MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
-TERMINAL = frozenset(
-    ("spectral-edge", "sgd-three-directions", "repetition-single", "repetition-targets", "repetition-staircase")
-)
+TERMINAL = frozenset(("sgd-three-directions", "repetition-single", "repetition-targets", "repetition-staircase"))
 """Figures whose curves take longer than the page waits for one; they are listed with the command that makes them."""
 
 
