@@ -109,12 +109,12 @@ def test_updates_are_counted_in_whole_numbers():
 
 def test_a_map_has_contours_and_marks_the_best_point():
     result = toys.prediction(12, 10)
-    axes = plot(result).axes[0]
+    axes, bar = plot(result).axes
     assert any(type(child).__name__ == "QuadContourSet" for child in axes.collections)
     (star,) = [line for line in axes.lines if line.get_marker() == "*"]
     best = result.test_error.where(result.test_error == result.test_error.min(), drop=True)
     assert (star.get_xdata()[0], star.get_ydata()[0]) == (best.samples_per_dim.item(), best.ridge.item())
-    assert axes.get_legend().get_texts()[0].get_text().startswith("smallest: ")
+    assert "(star: smallest, " in bar.get_ylabel()
 
 
 def test_two_fields_with_branches_make_a_map_of_each_branch():

@@ -10,7 +10,7 @@ import numpy as np
 
 from giantstep.figures.labels import x_label, y_label
 from giantstep.figures.layout import Reading, View
-from giantstep.figures.style import ORANGE, PURPLE, SKY, VERMILION, is_geometric, spans_decades
+from giantstep.figures.style import ORANGE, PURPLE, SKY, VERMILION, is_geometric, plain_log_ticks, spans_decades
 from giantstep.types import Array, Booleans, Floats, Integers
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def draw_map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     mesh = axes.pcolormesh(cell_edges(x.values), cell_edges(y.values), shown, norm=norm(), rasterized=True)
     axes.set_facecolor("#d9d9d9")
     _contours(axes, x.values, y.values, shown, norm is LogNorm)
-    _mark_best(axes, x.values, y.values, values, view.name)
+    best = _mark_best(axes, x.values, y.values, values, view.name)
     _finish(axes, reading, x, y, log)
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(y_label(view.array, view.name))
+    bar.set_label(y_label(view.array, view.name) + best)
     bar.outline.set_visible(False)
     rows, columns = np.nonzero(_failed(reading, view, values.shape))
     if len(rows):
@@ -114,27 +114,28 @@ def _contours(axes: Axes, x: Floats, y: Floats, values: Any, logarithmic: bool) 
         axes.clabel(lines, fontsize=6.5, fmt=lambda value: f"{value:g}")
 
 
-def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> None:
-    """Mark the smallest error, or the largest overlap, that the map holds."""
+def _mark_best(axes: Axes, x: Floats, y: Floats, values: Floats, name: str) -> str:
+    """Mark the smallest error, or the largest overlap, that the map holds, and return what to say of it."""
     small, large = _SMALL_IS_GOOD.search(name), _LARGE_IS_GOOD.search(name)
     finite = np.isfinite(values)
     if not (small or large) or not finite.any() or np.ptp(values[finite]) <= 0:
-        return
+        return ""
     signed = np.where(finite, values if small else -values, np.inf)
     row, column = np.unravel_index(int(np.argmin(signed)), values.shape)
     axes.plot(
         x[column], y[row], marker="*", markersize=11, color=VERMILION, markeredgecolor="white", linestyle="none",
-        zorder=6, clip_on=False, label=f"{'smallest' if small else 'largest'}: {values[row, column]:.3g}",
+        zorder=6, clip_on=False,
     )  # fmt: skip
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, borderaxespad=0.1, handletextpad=0.2)
+    return f"\n(star: {'smallest' if small else 'largest'}, {values[row, column]:.3g})"
 
 
 def _finish(axes: Axes, reading: Reading, x: Any, y: Any, log: str | None) -> None:
     """Set scales, the label of the vertical axis, and a closed frame."""
     wanted = log if log is not None else "".join(a for a, c in (("x", x), ("y", y)) if is_geometric(c.values))
-    for axis, set_scale in (("x", axes.set_xscale), ("y", axes.set_yscale)):
+    for axis, set_scale, ticks in (("x", axes.set_xscale, axes.xaxis), ("y", axes.set_yscale, axes.yaxis)):
         if axis in wanted:
             set_scale("log")
+            plain_log_ticks(ticks)
     axes.set_ylabel(x_label(y, str(y.name), reading.dimension(str(y.name)), 40))
     for side in ("top", "right"):
         axes.spines[side].set_visible(True)
