@@ -74,7 +74,7 @@ def _small_step_checks(results: Results) -> Iterator[Check]:
     floor = float(results["output1-limit"]["affine_error"][0])
     yield Check(
         "lowest test error over the best linear predictor",
-        "nothing that is not linear is learnt by a step of order one",
+        "a step of order one learns the linear part of the target only",
         min(own.min(), plain.min()) / floor, line=1.0, above=True,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ class Labels:
     ----------
     kind : sign, logit, cluster, random, or ``real`` for y = function(nu) + sqrt(noise) N(0, 1).
     function : f0 of real labels.
-    noise, flip : variance of the noise; probability that a class is turned.
+    noise, flip : variance of the noise; probability that a class is flipped.
     sign : label of the cluster for ``cluster``.
     """
 

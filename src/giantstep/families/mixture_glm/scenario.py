@@ -226,7 +226,7 @@ class MixtureGLM(Scenario):
         teacher  nu = <theta0,x>/sqrt(d),  |theta0|^2/d = teacher_norm,  <mu_c,theta0>/sqrt(d) = teacher_means[c]
         labels   linear nu, phase |nu|, square nu^2, any f(nu), each + sqrt(noise) N(0,1)
                  sign(nu + sqrt(noise) N(0,1));  logit P(y=1) = 1/(1 + e^-nu);  cluster y = cluster_labels[c]
-                 random: a fair coin;  labels 1, -1 are then turned with probability flip
+                 random: a fair coin;  labels 1, -1 are then flipped with probability flip
         fit      (w,b) = argmin sum_i loss_weights[c_i] loss(y_i, <w,x_i>/sqrt(d) + b) + ridge/2 |w|^2 + l1 |w|_1
                  square (y-z)^2/2;  logistic log(1+e^-yz);  hinge (1-yz)_+
                  huber: (y-z)^2/2 up to |y-z| = huber_threshold, then its tangent
@@ -285,7 +285,7 @@ class MixtureGLM(Scenario):
     )
     noise: Number = field("Delta", "variance of the label noise (inside the sign for labels=sign)", default=0.0, ge=0)
     flip: Number = field(
-        "eps", "probability that a label 1 or -1 is turned", default=0.0, ge=0, le=0.5, only={"labels": CLASS_LABELS}
+        "eps", "probability that a label 1 or -1 is flipped", default=0.0, ge=0, le=0.5, only={"labels": CLASS_LABELS}
     )
     loss: Literal["square", "logistic", "hinge", "huber", "interpolate", "maxmargin"] = field(
         "l(y,z)", "loss of the fit", default="square"

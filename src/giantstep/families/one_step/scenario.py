@@ -267,7 +267,7 @@ class OneStep(Scenario):
         "          eta_raw = rate * sqrt(p) (small), rate * n0^exponent * sqrt(p) (growing)\n"
         "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
         "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
-        "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, turned with probability flip\n"
+        "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, flipped with probability flip\n"
         "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
     )
     questions: ClassVar[Mapping[str, Question]] = {
@@ -350,7 +350,7 @@ class OneStep(Scenario):
     )
     flip: Number = field(
         "eps",
-        "probability that a class is turned (logistic and hinge)",
+        "probability that a class is flipped (logistic and hinge)",
         default=0.0,
         ge=0,
         lt=0.5,
@@ -399,7 +399,7 @@ class OneStep(Scenario):
             allowed = '0 where loss="square" (scale the target and add the noise 4 flip (1 - flip) instead)'
             raise bad_field("flip", float(points["flip"][flipped][0]), allowed)
         if self.loss != "square":
-            for name, allowed in (("ridge", "above 0"), ("noise", "0, the classes are turned with `flip`")):
+            for name, allowed in (("ridge", "above 0"), ("noise", "0, the classes are flipped with `flip`")):
                 wrong = points[name] <= 0 if name == "ridge" else points[name] != 0
                 if wrong.any():
                     raise bad_field(name, float(points[name][wrong][0]), f'{allowed} where loss="{self.loss}"')
