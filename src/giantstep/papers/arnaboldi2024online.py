@@ -47,7 +47,7 @@ CORNERS = {"squared": (1.5, 0.5), "correlation": (2.0, 0.0)}
 
 def phases(size: Size) -> Studies:
     """Return the exponents of a run with l = 3, and of the best batch of each loss at a large dimension."""
-    run, dim = hermite(1.0, "correlation", 0.02, 1024, 2814), 10**12
+    run, dim = hermite(1.0, "correlation", 0.02, 1024, 2814), 10**7
     corners = {
         f"{name}-corner": limit(run.replace(algorithm=name, dim=dim, batch_size=round(dim**mu)), None, "phases")
         for name, (mu, _) in CORNERS.items()
