@@ -30,8 +30,6 @@ _FINE, _COARSE = 16, 10
 """Nodes on each panel of the integrals; the coarse ones, for two dimensions, are good to 1e-10."""
 _STEPS = np.array([0.0, -3.0, 3.0, -8.0, 8.0, -20.0, 20.0, -40.0, 40.0])
 """Arguments of the sigmoid at which its integrals are broken into panels."""
-_USUAL_STEP = 9.0
-"""Radius up to which a step of the sigmoid lies well inside the usual range of the integrals."""
 _CHUNK = 4096
 
 
@@ -340,10 +338,8 @@ def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE
 
     Gauss-Legendre panels, broken also where the sigmoid turns: at small sparsity it is a step.
     """
-    usual = math.sqrt(freedom) + 10
-    further = np.sqrt(2 * np.maximum(threshold, 0.0)) - _USUAL_STEP  # the step may carry the mean at r^2/2 = threshold
-    end = (usual + np.maximum(further, 0.0))[:, None]
-    even = np.where(end > usual, np.linspace(0, 1, 9) * end, np.linspace(0, usual, 9))
+    end = math.sqrt(freedom) + 10
+    even = np.broadcast_to(np.linspace(0, end, 9), (len(scale), 9))
     with np.errstate(over="ignore"):
         turns = np.sqrt(np.maximum(2 * (threshold[:, None] + _STEPS) / np.maximum(scale, 1e-300)[:, None], 0.0))
     breaks = np.sort(np.concatenate([even, np.minimum(turns, end)], axis=1), axis=1)

@@ -172,8 +172,7 @@ def _margin_grid(problems: Problems) -> tuple[Floats, Floats]:
     whole loop would fit between two points of the grid.
     """
     count = len(problems.alpha)
-    lowest = np.minimum(_LOWEST, 1e-4 * np.sqrt(problems.rho) / np.maximum(1.0, np.sqrt(problems.alpha)))
-    starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), lowest, 1e-2)
+    starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), _LOWEST, 1e-2)
     x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), problems.grid, axis=1)
     margin = _margins(problems, x)
     monotone = np.flatnonzero((margin > 0).all(axis=1))

@@ -32,7 +32,7 @@ _SAME_SAMPLED, _SETTLED = 1e-4, 2e-6
 """The same of m_u, and the change of m_u in a step, where state evolution is iterated (unequal weights)."""
 _RESIDUAL = 1e-9
 """Relative residual of a fixed point above which it is not solved."""
-_LEAST_SPARSITY = 1e-150
+_LEAST_SPARSITY = 1e-20
 _TOO_SPARSE = f"a sparsity below {_LEAST_SPARSITY:g} is beyond the numbers that state evolution is computed with"
 _JUMPS = ("dyn", "it", "jump", "algB")
 
