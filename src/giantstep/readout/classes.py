@@ -185,7 +185,7 @@ def _sweep(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats, 
     g, g2, slope, along = moments = _channel(equations, loss, flip, state)
     Vh1, Vh2 = features.moments(weights * slope)
     D = equations.a[:, None] + Vh2
-    response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
+    response = equations.bulk.solve(Vh1, D, equations.block_width, state.response, near=True)
     moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
     psih = _rho(features)[:, :, None] * moved[:, None, :]
     stiff = stiffness(slope, state.V, np.ones_like(slope))
