@@ -5,12 +5,13 @@ DOCS_STAMP := .venv/.giantstep-docs
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=15
 
-.PHONY: help setup demo test lint docs verify bench clean
+.PHONY: help setup demo test quick lint docs verify bench clean
 
 help:
 	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
 	@echo "make demo    rebuild a published figure at a small size; results in out/"
 	@echo "make test    lint, types and tests: what CI runs"
+	@echo "make quick   lint of what changed and the tests of FAMILY=one_step (a folder of tests/families): below a minute"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
 	@echo "make verify  the long checks; writes docs/verification.md"
@@ -34,6 +35,11 @@ lint: setup
 
 test: lint
 	$(PYTEST) -m "not slow"
+
+FAMILY ?= one_step
+quick: setup
+	$(BIN)/ruff check -q .
+	$(PYTEST) -m "not slow" --maxfail=5 --durations=5 tests/spine/test_protocol.py tests/families/$(FAMILY)
 
 docs: $(DOCS_STAMP)
 	rm -rf docs/_build/html
