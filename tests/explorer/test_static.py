@@ -33,6 +33,7 @@ def test_modules_become_one_script_in_order() -> None:
         bundle({"a.js": "export default 3;\n"}, "a.js")
 
 
+@pytest.mark.slow
 def test_stored_limits_are_those_of_predict() -> None:
     story = {**STORIES[0], "variables": ["test_error"]}
     stored = stored_limits(story)

@@ -101,6 +101,7 @@ def test_the_limit_at_the_dimension_of_the_experiment_is_drawn_where_it_differs(
     assert drawn["y"] == [1.1, 0.3] and drawn["name"] == "limit at the experiment's d"
 
 
+@pytest.mark.slow
 def test_one_time_is_picked_out_of_many(page: Page) -> None:
     page.page.goto(f"{page.server.address}/page/forecast.html")
     result = {"dims": {"density": ["time", "x"], "time": ["time"], "x": ["x"]}, "coords": ["time", "x"]}
@@ -113,6 +114,7 @@ def test_one_time_is_picked_out_of_many(page: Page) -> None:
     assert page.page.evaluate(script, [question, result]) == ["time", [0, 1, 2], [3, 4], ["x"]]
 
 
+@pytest.mark.slow
 def test_a_broken_short_link_is_said_to_be_broken(browser: Any, server: Server) -> None:
     context = browser.new_context()
     page = Page(context.new_page(), server)
