@@ -232,7 +232,7 @@ def test_strict_gives_status_1_and_no_result(run, monkeypatch, tmp_path: Path) -
     assert not (tmp_path / "r.csv").exists()
 
 
-@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt, 130), (ConvergenceError, 1), (MemoryError, 2)])
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt, 130), (ConvergenceError, 1)])
 def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], status: int) -> None:
     from giantstep.families.one_step import limit
 
@@ -244,6 +244,19 @@ def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], 
     assert result.exit_code == status
     assert "Traceback" not in result.output
     assert result.stderr.count("\n") == (0 if status == 130 else 1)
+
+
+def test_a_point_that_needs_too_much_memory_is_flagged(run, monkeypatch, tmp_path: Path) -> None:
+    from giantstep.families.one_step import limit
+
+    def stop(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(limit, "limit", stop)
+    result = run("predict", "S.toml", "--out", "r.csv")
+    assert result.exit_code == 1
+    assert "needs more memory than there is" in result.stderr
+    assert (tmp_path / "r.csv").exists()
 
 
 CONTRACT = """\
