@@ -187,6 +187,7 @@ def _with_silent_nans(status: Array, answer: Answer, table: Table) -> Array:
 
 def _has_hole(known: Booleans) -> bool:
     """Tell whether a point lacks values before its last ones; beyond those it is padded (a neighbour is longer)."""
+    known = np.atleast_1d(known)
     ends = [int(places.max(initial=-1)) + 1 for places in np.nonzero(known)]
     return not known.any() or not bool(known[tuple(map(slice, ends))].all())
 

@@ -1,7 +1,8 @@
 """Symmetric float64 matrices on a GPU by cuBLAS and cuSOLVER: lower triangles, in Fortran's order, in place.
 
 CuPy's own functions fill both triangles and change the order of what they factor. At p = 16384 on an H200 a Gram matrix
-of 8192 rows takes 48 ms in place of 83, a factor with two solves 42 ms in place of 79.
+of 8192 rows takes 48 ms in place of 83, and learning curves keep 88% of the rate of a matrix product, solves included,
+in place of 57%.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 
 from giantstep.types import DeviceArray
 
-ENABLED = os.environ.get("GIANTSTEP_CUDA_LIBRARIES", "0") == "1"
-"""Whether the libraries are called: off until a whole learning curve has been measured so on a GPU."""
+ENABLED = os.environ.get("GIANTSTEP_CUDA_LIBRARIES", "1") == "1"
+"""Whether the libraries are called; 0 goes back to CuPy's own functions."""
 
 
 def is_cuda(xp: ModuleType) -> bool:

@@ -34,6 +34,8 @@ KERNEL_CHUNK = 8
 SHARED_VALUES = 1_000_000
 """Values at the nodes that points with one set of features have together in a chunk."""
 MAX_STEPS, PROBE_STEPS = 60, 15
+NEAR_STEPS = 12
+"""Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
 DIVERGED = 10.0
 """Growth of the residual at which a probe gives up."""
 
@@ -186,13 +188,16 @@ def _solve_chunk(
     V, last = cold_start(equations) if start is None else (start.V, start.response)
     last = last.astype(equations.a.dtype)  # of every point, from which its next inner solve starts
     real = not np.iscomplexobj(equations.a)
+    steps = 0
     if packed:
         _ = equations.features.packed
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
+        nonlocal steps
+        steps += 1
         everything = len(active) == len(equations.ratio)
         part, earlier = (equations, last) if everything else (equations.take(active), last.take(active))
-        response = respond(part, V, earlier, probe, near=True)
+        response = respond(part, V, earlier, probe, near=steps <= NEAR_STEPS)
         plain = variance_function(part, response)
         denominator = part.b[:, None] + V
         relative = np.abs((plain - V) / denominator) ** 2

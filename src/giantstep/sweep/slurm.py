@@ -40,6 +40,11 @@ class Slurm:
     account : what is charged.
     walltime : of a job, ``"HH:MM:SS"`` or ``"D-HH:MM:SS"``; longer than any task. Jobs that end are replaced.
     directives : further options of ``sbatch``, such as ``"--gres=gpu:1"``.
+
+    Examples
+    --------
+    >>> Slurm(queue="cpu", jobs=40).walltime
+    '01:00:00'
     """
 
     queue: str | None = None

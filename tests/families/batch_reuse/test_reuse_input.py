@@ -85,8 +85,8 @@ def test_settings(settings, message):
 
 
 def test_memory_is_refused_beforehand_with_the_number():
-    with pytest.raises(gs.InputError, match=r"needs [\d.e+]+ GiB of memory for nodes=1073741824.*GiB are free"):
-        gs.predict(C1, nodes=2**30)
+    with pytest.raises(gs.InputError, match=r"needs [\d.e+]+ GiB of memory for nodes=67108864.*GiB are free"):
+        gs.predict(C1, nodes=2**26)
     with pytest.raises(gs.InputError, match=r"needs [\d.e+]+ GiB"):
         gs.simulate(C1, dim=10**6, method="direct")
     with pytest.raises(gs.InputError, match=r"needs [\d.e+]+ GiB"):

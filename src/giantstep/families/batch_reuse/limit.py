@@ -233,7 +233,8 @@ def _compare_grids(fine: dict[str, Floats], coarse: dict[str, Floats]) -> dict[s
     """Return the values of the finer grid; the residual is the distance of the first variable to the coarser one."""
     first = next(iter(fine))
     with np.errstate(invalid="ignore"):
-        return {**fine, "residual": float(np.nanmax(np.abs(fine[first] - coarse[first])))}
+        gaps = np.abs(fine[first] - coarse[first])
+    return {**fine, "residual": float(np.nanmax(gaps)) if np.isfinite(gaps).any() else np.nan}
 
 
 def _average_scrambles(runs: list[dict[str, Floats]]) -> dict[str, Any]:
@@ -263,7 +264,7 @@ def _remarks(
             f"The mean square of the labels differs by {np.std(powers, ddof=1) / np.mean(powers):.1%} between sets of "
             "points: the target has heavy tails, and its standard errors may be too small."
         )
-    if settings["accuracy"] is not None and len(powers) > 1 and "M_stderr" in values:
+    if settings["accuracy"] is not None and len(powers) > 1 and np.isfinite(values.get("M_stderr", np.nan)).any():
         worst = float(np.nanmax(values["M_stderr"]))
         if worst > settings["accuracy"]:
             more = 2 ** int(np.ceil(np.log2(settings["nodes"] * worst / settings["accuracy"])))

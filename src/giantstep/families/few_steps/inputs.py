@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.errors import bad_field
+from giantstep.errors import InputError, bad_field
 from giantstep.types import Floats, Indices, Integers
 
 MOST_ATOMS = 400
@@ -122,6 +122,8 @@ class InputLaw:
             for column in _root(matrix):
                 atoms.append(j)
                 columns.append(column)
+        if not columns:
+            raise InputError("Field `inputs` leaves no eigenspace a share of the target; take smaller exponents.")
         positive = np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
         factor = np.where(self.eigenvalues > 0, positive**-whitening, 0.0 if whitening else 1.0)
         return InputSpectrum(self.eigenvalues, self.masses, np.stack(columns, axis=1), np.array(atoms), factor)

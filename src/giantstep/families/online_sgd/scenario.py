@@ -108,12 +108,13 @@ _TRAJECTORY = (
     Variable("rms", ("time", "direction"), "sqrt(E cosine_1^2)",
              "root mean square over `runs` (or starts) of the first neuron's cosine", compared=False),
 )  # fmt: skip
+_NEVER = "no neuron reaches the cosine within `steps`"
 _LATE = "half of its runs or more did not reach the cosine within `steps`"
 _NO_ESCAPE = "zero overlap has no linear instability, or there is more than one neuron or direction"
 _RECOVERY = (
     Variable("recovery_time", (), "T", "updates until some neuron's cosine reaches `threshold`: median over `runs`",
-             missing=_LATE),
-    Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension", missing=_LATE),
+             missing=_LATE, absent=_NEVER),
+    Variable("recovery_samples", (), "n_b T/d", "the same in samples per dimension", missing=_LATE, absent=_NEVER),
     Variable("escape_time", (), "E T", "mean time to leave the saddle at M = 0 by a linear instability and noise (one "
              "neuron and direction, NaN else)", absent=_NO_ESCAPE),
     Variable("escape_rate", (), "r", "rate of that instability per update (NaN where there is none)", ("limit",),
