@@ -26,7 +26,7 @@ extensions = [
     "families",
     "theory_links",
 ]
-exclude_patterns = ["_build", "gallery/*.rst", "gallery/*.txt", "gallery/*.md", "**/sg_execution_times.rst"]
+exclude_patterns = ["_build", "data/*", "gallery/*.rst", "gallery/*.txt", "gallery/*.md", "**/sg_execution_times.rst"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
