@@ -1,0 +1,89 @@
+"""Read-outs of several steps, and spectra: time of a grid beside the same points one call at a time.
+
+python benchmarks/bench_readout.py
+
+CPU seconds of one thread, best of two. "Alone" asks some of the points in calls of their own and scales to all of them.
+A spectrum has no such alternative; beside it stands the resolvent at as many complex points.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+import giantstep as gs
+from giantstep.readout import spectrum as spectra
+
+LAW = gs.Vocabulary([1, -1, 0.4], [0.35, 0.35, 0.3])
+TARGETS = {1: "tanh(z1) + 0.5*h2(z1)", 2: "z1 + z1*z2", 3: "z1 + z1*z2 + z2*z3"}
+GRID = {"samples_per_dim": np.geomspace(0.3, 6, 10).tolist(), "ridge": np.geomspace(0.01, 1, 10).tolist()}
+ALONE = 3
+
+
+def seconds(ask: Callable[[], object]) -> float:
+    """Return the CPU seconds of a call, the better of two."""
+    spent = []
+    for _ in range(2):
+        start = time.process_time()
+        ask()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+def several_steps(directions: int) -> str:
+    network = gs.FewSteps(
+        target=TARGETS[directions], activation="relu", noise=0.1, second_layer=LAW, rate=2.0, steps=3,
+        width_per_dim=2.0, samples_per_dim=2.0, ridge=0.1,
+    )  # fmt: skip
+    whole = seconds(lambda: gs.predict(network, GRID))
+    points = [{"samples_per_dim": n, "ridge": ridge} for n, ridge in zip(GRID["samples_per_dim"], GRID["ridge"])]
+    some = points[:: len(points) // ALONE][:ALONE]
+    alone = seconds(lambda: [gs.predict(network.replace(**point)) for point in some]) * 100 / len(some)
+    return (
+        f"{directions} directions, 3 steps, 100 points: {whole:.2f} s; alone {alone:.1f} s, {alone / whole:.0f} times"
+    )
+
+
+def network_after_a_step(batch: float, **fields: object) -> gs.OneStep:
+    common = dict(
+        activation="relu", second_layer=gs.Vocabulary([1, -1]), width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1
+    )
+    return gs.OneStep(step=gs.MaximalStep(rate=1.0, batch_per_dim=batch), **{**common, **fields})
+
+
+def spectrum(name: str, batch: float) -> str:
+    network = network_after_a_step(batch, target="h1", noise=0.1)
+
+    def ask() -> None:
+        spectra._ENDS.clear()  # as in a new process
+        gs.predict(network, what="spectrum")
+
+    whole = seconds(ask)
+    z = np.linspace(0.1, 6, 120) + 0.01j
+    plain = seconds(lambda: gs.predict(network, what="resolvent", z=z))
+    return f"spectrum, {name} batch: {whole:.2f} s; resolvent at 120 points {plain:.2f} s"
+
+
+def logistic() -> str:
+    network = network_after_a_step(2.0, target="sign(z)", loss="logistic")
+    ridges = np.geomspace(0.01, 1, 20).tolist()
+    whole = seconds(lambda: gs.predict(network, ridge=ridges))
+    alone = seconds(lambda: [gs.predict(network.replace(ridge=ridge)) for ridge in ridges[::7]]) * 20 / 3
+    ratio = f"alone {50 * alone:.0f} ms, {alone / whole:.1f} times"
+    return f"logistic after a finite batch: {50 * whole:.0f} ms a point; {ratio}"
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", gs.GiantstepWarning)
+    for directions in TARGETS:
+        print(several_steps(directions))
+    print(spectrum("finite", 4.0))
+    print(spectrum("large", gs.inf))
+    print(logistic())
