@@ -22,7 +22,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-BOUNDS = Bounds(upload=2**20, points=400, dots=60, dim=500, trials=100, limit_seconds=30.0, budget_seconds=60.0)
+BOUNDS = Bounds(upload=2**20, points=700, dots=60, dim=500, trials=100, limit_seconds=30.0, budget_seconds=60.0)
 
 SCENARIO: dict[str, Any] = {
     "family": "one-step",

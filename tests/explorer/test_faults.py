@@ -69,7 +69,7 @@ def test_a_number_too_large_is_said_beside_its_field(page: Page) -> None:
     assert page.page.get_attribute("#axis-0-start", "aria-invalid") == "true"
     page.enter("#axis-0-start", "0.5")
     page.enter("#axis-0-num", "2.5")
-    page.until(lambda: "from 1 to 400" in page.text("#problem"))
+    page.until(lambda: "from 1 to 700" in page.text("#problem"))
     assert page.page.get_attribute("#axis-0-num", "aria-invalid") == "true"
     page.enter("#axis-0-num", "20")
 
