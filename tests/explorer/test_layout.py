@@ -12,7 +12,7 @@ import pytest
 
 from giantstep.describe import describe
 from giantstep.explorer.declared import page_of
-from giantstep.families import families
+from giantstep.families import SHIPPED
 
 from .conftest import Server
 from .test_browser import STATE, Page
@@ -29,8 +29,6 @@ SEEN = """(element) => {
             control: top === element, sideways: document.documentElement.scrollWidth - innerWidth};
 }"""
 
-OWN_FAMILIES = [name for name in families() if name != "skeleton"]
-
 
 @pytest.fixture
 def page(browser: Any, server: Server) -> Iterator[Page]:
@@ -41,7 +39,7 @@ def page(browser: Any, server: Server) -> Iterator[Page]:
     assert not made.errors
 
 
-@pytest.mark.parametrize("family", OWN_FAMILIES)
+@pytest.mark.parametrize("family", sorted(SHIPPED))
 def test_a_family_places_every_field_once(family: str) -> None:
     page = page_of(family)
     placed = [*page["main"], *(name for names in page.get("themes", {}).values() for name in names)]

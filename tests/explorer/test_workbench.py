@@ -12,14 +12,12 @@ import pytest
 
 from giantstep.describe import describe
 from giantstep.explorer.declared import page_of
-from giantstep.families import families
+from giantstep.families import SHIPPED
 
 from .conftest import Server, study
 from .test_browser import STATE, Page
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
-
-OWN_FAMILIES = [name for name in families() if name != "skeleton"]
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def field_names(fields: list[dict[str, Any]]) -> set[str]:
     return {field["name"] for field in fields}.union(*map(field_names, inner))
 
 
-@pytest.mark.parametrize("family", OWN_FAMILIES)
+@pytest.mark.parametrize("family", sorted(SHIPPED))
 def test_symbols_of_the_equations_are_fields_and_citations_exist(family: str) -> None:
     equations = page_of(family)["equations"]
     names = {name for equation in equations for name in re.findall(r"\\field\{([^}]+)\}", equation["latex"])}
@@ -53,7 +51,7 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     assert page.page.eval_on_selector("#f-ridge", "(e) => e.closest('.field').classList.contains('lit')")
     page.page.click('.formula [data-field="noise"]')  # its control lies in a fold
     assert page.page.evaluate("() => document.activeElement.id").startswith("f-noise")
-    texts = [equation["latex"] for family in OWN_FAMILIES for equation in page_of(family)["equations"]]
+    texts = [equation["latex"] for family in sorted(SHIPPED) for equation in page_of(family)["equations"]]
     script = """(texts) => texts.map((text) => { try {
         katex.renderToString(text, {strict: false, trust: true, macros: {"\\\\field": "\\\\htmlData{field=#1}{#2}"}});
         return ""; } catch (error) { return error.message; } })"""
