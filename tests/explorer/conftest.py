@@ -92,3 +92,15 @@ def browser() -> Iterator[Any]:
         launched = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Any]:
+    """A page that must not log an error."""
+    from .test_browser import Page
+
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light", accept_downloads=True)
+    made = Page(context.new_page(), server)
+    yield made
+    context.close()
+    assert not made.errors

@@ -91,16 +91,6 @@ class Page:
         return path
 
 
-@pytest.fixture
-def page(browser: Any, server: Server) -> Iterator[Page]:
-    """A page that must not log an error."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light", accept_downloads=True)
-    made = Page(context.new_page(), server)
-    yield made
-    context.close()
-    assert not made.errors
-
-
 def expected(**changes: Any) -> list[float]:
     scenario = gs.OneStep(**{name: value for name, value in {**SCENARIO, **changes}.items() if name != "family"})
     values = gs.predict(scenario, samples_per_dim=np.linspace(0.5, 4.0, 20))["test_error"].values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +62,6 @@ def test_refusals(server: Server, content: bytes, query: dict[str, str], status:
 def test_a_table_is_no_json_and_has_a_largest_size(server: Server) -> None:
     assert server.client.post("/api/forecast", json={}).status_code == 415
     assert ask(server, b" " * (BOUNDS.upload + 1), file="f.csv", label="y").status_code == 413
-
-
-@pytest.fixture
-def page(browser: Any, server: Server) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light", accept_downloads=True)
-    made = Page(context.new_page(), server)
-    yield made
-    context.close()
-    assert not made.errors
 
 
 def test_a_file_becomes_curves_and_a_statement(page: Page, server: Server, tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from giantstep.describe import describe
 from giantstep.explorer.declared import page_of
 from giantstep.families import SHIPPED
 
-from .conftest import Server
 from .test_browser import STATE, Page
 
 STORIES = json.loads(files("giantstep.explorer").joinpath("page", "stories.json").read_text("utf-8"))
@@ -28,15 +25,6 @@ SEEN = """(element) => {
     return {figure: figure.top >= 0 && figure.bottom <= innerHeight && figure.height > 150,
             control: top === element, sideways: document.documentElement.scrollWidth - innerWidth};
 }"""
-
-
-@pytest.fixture
-def page(browser: Any, server: Server) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
-    made = Page(context.new_page(), server)
-    yield made
-    context.close()
-    assert not made.errors
 
 
 @pytest.mark.parametrize("family", sorted(SHIPPED))

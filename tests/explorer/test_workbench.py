@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,6 @@ from .conftest import Server, study
 from .test_browser import STATE, Page
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
-
-
-@pytest.fixture
-def page(browser: Any, server: Server) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
-    made = Page(context.new_page(), server)
-    yield made
-    context.close()
-    assert not made.errors
 
 
 def field_names(fields: list[dict[str, Any]]) -> set[str]:
