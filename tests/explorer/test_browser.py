@@ -45,6 +45,18 @@ class Page:
         self.page.goto("about:blank")
         self.page.goto(f"{self.server.address}/" + (f"#{text}" if text else ""))
         self.until(lambda: not curves or (len(self.traces()) >= curves and "limit, " in self.text("#status")))
+        if curves:
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing is to come any more: no answer, no drawing, no change of the address."""
+        self.until(lambda: self.page.get_attribute("#chart", "aria-busy") == "false")
+
+    def reload(self) -> None:
+        """Load the page again, once its address holds all that is shown, and wait for its last curve."""
+        self.settle()
+        self.page.reload()
+        self.settle()
 
     def until(self, holds: Callable[[], Any], seconds: float = 40.0) -> Any:
         deadline = time.monotonic() + seconds
@@ -160,10 +172,9 @@ def test_the_state_survives_a_reload(page: Page) -> None:
     curve = page.until(
         lambda: len(page.traces()) == 2 and page.traces()[0]["y"] == expected(ridge=0.37, step={"kind": "none"})
     )
+    page.settle()
     before = page.traces()
-    page.page.wait_for_timeout(300)
-    page.page.reload()
-    page.until(lambda: len(page.traces()) == 2)
+    page.reload()
     assert curve and [trace["y"] for trace in page.traces()] == [trace["y"] for trace in before]
     assert page.page.input_value("#f-ridge") == "0.37"
     assert page.page.is_checked("#log-x") and page.page.is_checked("#v-norm")
@@ -184,9 +195,8 @@ def test_curves_are_kept_and_laid_over(page: Page) -> None:
     page.enter("#f-ridge", "1")
     page.until(lambda: len(page.traces()) == 2 and page.traces()[0]["y"] == expected(ridge=1.0))
     assert page.traces()[1]["y"] == expected()
-    page.page.wait_for_timeout(300)
-    page.page.reload()
-    page.until(lambda: len(page.traces()) == 2)
+    page.reload()
+    assert len(page.traces()) == 2
     page.page.click("#pinned [aria-label^=Remove]")
     page.until(lambda: len(page.traces()) == 1)
 

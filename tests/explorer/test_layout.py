@@ -54,14 +54,14 @@ def test_figure_and_control_are_on_the_screen_together_and_controls_are_found(pa
 def test_the_page_opens_on_a_story_and_the_figure_follows_its_slider(page: Page) -> None:
     page.open(None, curves=2)
     assert page.text("#story h2") == STORIES[0]["title"]
-    page.until(lambda: [len(trace["x"]) for trace in page.traces()] == [60, 60])
+    assert [len(trace["x"]) for trace in page.traces()] == [60, 60]
     before = page.traces()
     page.page.focus("[data-drag]")
     page.page.keyboard.press("Home")
-    page.until(lambda: page.traces()[0]["y"] != before[0]["y"])
-    assert page.traces()[1]["y"] == before[1]["y"]
-    page.page.wait_for_timeout(300)
-    page.page.reload()  # the address holds the story and what was dragged
+    page.settle()
+    after = page.traces()
+    assert after[0]["y"] != before[0]["y"] and after[1]["y"] == before[1]["y"]
+    page.reload()  # the address holds the story and what was dragged
     page.page.wait_for_selector("#story h2")
     assert float(page.page.input_value("[data-drag]")) == pytest.approx(np.log10(0.003), abs=1e-3)
     page.page.click("#story-skip")
@@ -80,9 +80,8 @@ def test_every_story_is_drawn_and_dragged_at_every_width(page: Page, number: int
     story = STORIES[number]
     page.page.click(f"#story .steps li:nth-child({number + 1}) button")
     page.until(lambda: page.text("#story h2") == story["title"])
-    page.until(lambda: page.traces() and page.text("#status").startswith("limit, "))
-    page.page.wait_for_timeout(500)
-    page.until(lambda: page.text("#status").startswith("limit, "))
+    page.settle()
+    assert page.traces() and page.text("#status").startswith("limit, ")
     for width, height in ((360, 740), (900, 1000), (1400, 800)):
         page.page.set_viewport_size({"width": width, "height": height})
         page.page.wait_for_timeout(250)

@@ -64,12 +64,12 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     page.page.keyboard.press("Enter")
     page.enter("#f-ridge", "2")
     page.until(lambda: len(page.traces()) == 2 and page.traces()[1]["name"] == "seven tenths")
-    page.page.wait_for_timeout(300)
+    page.settle()
     link = page.page.evaluate("() => location.hash")
     long = len(json.dumps(STATE)) + len(json.dumps(study()))
     assert link.startswith("#~") and len(link) < 0.7 * long
-    page.page.reload()
-    page.until(lambda: len(page.traces()) == 2 and page.traces()[1]["name"] == "seven tenths")
+    page.reload()
+    assert page.traces()[1]["name"] == "seven tenths"
     # two scenarios side by side: A, B and their difference
     page.page.click("#sides")
     gap = "() => [...document.querySelectorAll('#ab [role=img]')].map((side) => side.data?.[0]?.y ?? null)"

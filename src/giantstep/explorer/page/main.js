@@ -173,11 +173,18 @@ async function ask(slot) {
   }
   const now = { again: false, since: performance.now(), control: new AbortController() };
   asking.set(slot, now);
+  showBusy();
   const study = slot ? state.kept[slot - 1] : state.study;
   const curve = slot ? kept[slot - 1] : current;
   if (study && curve) await answer(slot, study, curve, now);
   asking.delete(slot);
   if (now.again) ask(slot);
+  else showBusy();
+}
+
+/** Say on the figure whether something is still to come: an answer, a drawing, the address. */
+function showBusy() {
+  $("chart").setAttribute("aria-busy", String(asking.size > 0 || drawing || remembering !== null));
 }
 
 async function answer(slot, study, curve, now) {
@@ -244,7 +251,7 @@ const computed = (study) => JSON.stringify([study.scenario, study.what, study.gr
 
 function change(next, rebuild) {
   const before = state;
-  history.note(before);
+  if (JSON.stringify(before) !== JSON.stringify(next)) history.note(before);
   state = next;
   const differs = computed(before.study) !== computed(state.study);
   const marked = Boolean(current.dots || current.optimum);
@@ -290,13 +297,17 @@ function travel(wish) {
 async function writeLink() {
   const shown = state;
   const link = await shortLink(shown, families);
-  if (shown === state) window.history.replaceState(null, "", link);
+  if (shown !== state) return;
+  window.history.replaceState(null, "", link);
+  remembering = null;
+  showBusy();
 }
 
 let remembering = null;
 function remember() {
   clearTimeout(remembering);
   remembering = setTimeout(writeLink, 150);
+  showBusy();
   $("undo").disabled = !history.past.length;
   $("redo").disabled = !history.future.length;
 }
@@ -360,37 +371,43 @@ function draw() {
   $("chart").classList.toggle("stale", !current.result);
   if (drawing) return;
   drawing = true;
+  showBusy();
   requestAnimationFrame(() => {
     drawing = false;
-    if (!current.result || !window.Plotly) return;
-    timeSlider();
-    const variables = drawnVariables(state, picked);
-    const isSplit = Boolean(state.ab && kept[0]?.result);
-    $("ab").hidden = !isSplit;
-    $("chart").hidden = isSplit;
-    if (isSplit) {
-      sides(state.variables.includes(picked) ? picked : variables[0]);
-      return;
-    }
-    const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
-    try {
-      const { traces, layout: natural, summary } = figure(shown);
-      const layout = fit(natural);
-      const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
-      if (!drawn) $("chart").replaceChildren();
-      $("chart").style.height = `${layout.height}px`;
-      const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
-      drawn = kind;
-      show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
-      $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-      fillSwitch($("switch"), state, variables, (name) => { picked = name; draw(); });
-      measureStage(document.querySelector(".stage"));
-    } catch (error) {
-      problem(`This result cannot be drawn: ${error.message}`);
-    }
-    if ($("numbers-box").open) numbers();
-    slices();
+    paint();
+    showBusy();
   });
+}
+
+function paint() {
+  if (!current.result || !window.Plotly) return;
+  timeSlider();
+  const variables = drawnVariables(state, picked);
+  const isSplit = Boolean(state.ab && kept[0]?.result);
+  $("ab").hidden = !isSplit;
+  $("chart").hidden = isSplit;
+  if (isSplit) {
+    sides(state.variables.includes(picked) ? picked : variables[0]);
+    return;
+  }
+  const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
+  try {
+    const { traces, layout: natural, summary } = figure(shown);
+    const layout = fit(natural);
+    const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
+    if (!drawn) $("chart").replaceChildren();
+    $("chart").style.height = `${layout.height}px`;
+    const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
+    drawn = kind;
+    show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
+    $("chart").setAttribute("aria-label", `Figure. ${summary}`);
+    fillSwitch($("switch"), state, variables, (name) => { picked = name; draw(); });
+    measureStage(document.querySelector(".stage"));
+  } catch (error) {
+    problem(`This result cannot be drawn: ${error.message}`);
+  }
+  if ($("numbers-box").open) numbers();
+  slices();
 }
 
 function slices() {
