@@ -10,28 +10,17 @@ True
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from giantstep._names import load_when_used, names_in_stub
 
 __version__ = "0.1.0"
 
 inf = float("inf")
 
-with open(__file__ + "i", encoding="utf-8") as _stub:
-    _HOME = {words[-1]: words[1] for words in map(str.split, _stub) if words[:1] == ["from"]}
-"""Public name -> the module it is loaded from when first used: the lines of the stub, ``__init__.pyi``."""
+_HOME = names_in_stub(__file__)
 
 __all__ = ["inf", *_HOME]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'giantstep' has no attribute {name!r}")
-    if _HOME[name] == "giantstep":  # a package that is public as it is
-        return importlib.import_module(f"giantstep.{name}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = load_when_used(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

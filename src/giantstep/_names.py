@@ -1,11 +1,48 @@
-"""Functions that are called like the module they live in."""
+"""Names of packages that are loaded when first used, and functions that are called like the module they live in."""
 
 from __future__ import annotations
 
+import gc
+import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+
+def names_in_stub(file: str) -> dict[str, str]:
+    """Return name -> the module it is loaded from: the lines ``from module import name`` of the stub of a package."""
+    with open(file + "i", encoding="utf-8") as stub:
+        return {words[-1]: words[1] for words in map(str.split, stub) if words[:1] == ["from"]}
+
+
+def load_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that loads each name from its module when it is first used."""
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with uncollected():
+            if homes[name] == package:  # a package that is public as it is
+                return importlib.import_module(f"{package}.{name}")
+            value = getattr(importlib.import_module(homes[name]), name)
+        vars(sys.modules[package])[name] = value
+        return value
+
+    return load
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector while modules are loaded: what they make stays, and it would walk over all of it."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def callable_module(name: str, function: Callable[..., Any]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 import xarray
 
 from giantstep.errors import GiantstepError, InputError
@@ -154,10 +155,12 @@ class Table:
         for name, values in self.diagnostics.items():
             flat = values.astype(str) if values.dtype == object else values
             data[name] = _column(grid.dims, flat.reshape(grid.shape), {"long_name": DIAGNOSTICS[name]})
-        coords = {n: _column(dims, values, about_field(scenario, n)) for n, (dims, values) in grid.coords.items()}
+        coords = {
+            n: _coordinate(n, dims, values, about_field(scenario, n)) for n, (dims, values) in grid.coords.items()
+        }
         for name, values in self._own_coords(scenario, lengths, settings).items():
             dims, column = values if isinstance(values, tuple) else (name, values)
-            coords[name] = _column(dims, column, {})
+            coords[name] = _coordinate(name, dims, column, {})
         result = xarray.Dataset(asked_first(data, self.question), coords, attrs=attrs)
         labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
         return result.reindex(labels) if labels else result
@@ -203,6 +206,13 @@ def _column(dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variab
     if isinstance(values, np.ndarray) and values.ndim == len(dims) and values.dtype.kind in "fiubU":
         return xarray.Variable(dims, values, dict(attrs), fastpath=True)
     return xarray.Variable(dims, values, dict(attrs))
+
+
+def _coordinate(name: str, dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variable:
+    """Return a coordinate, with its index where it names a dimension (made here for the reason of `_column`)."""
+    if (dims == name or dims == (name,)) and isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
+        return xarray.IndexVariable(name, pandas.Index(values), dict(attrs))
+    return _column(dims, values, attrs)
 
 
 def _take_lengths(lengths: dict[str, int], dims: Sequence[str], shape: Sequence[int], name: str) -> None:

@@ -23,10 +23,11 @@ from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Experiment, Request, question_name
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.studyfile import check_keys, read_study, study_text
-from giantstep.trials import Watch, check_group_memory, group_points, run_trials
 
 if TYPE_CHECKING:
     import xarray
+
+    from giantstep.trials import Watch
 
 _ENGINES: tuple[Engine, Engine] = ("limit", "experiment")
 _PREDICT_SETTINGS = tuple(name for name in LIMIT_SETTINGS if name != "finite_size")
@@ -132,6 +133,8 @@ def simulate(
     >>> bool((few.test_error == more.test_error[:4]).all())  # more trials change no number
     True
     """
+    from giantstep.trials import check_group_memory, group_points, run_trials
+
     request = Request(scenario, grid, fields, what=what, dim=dim)
     experiment = Experiment(trials, seed, device, keep_trials, paired)
     check_flags(strict=strict)
@@ -189,6 +192,8 @@ def compare(
     >>> bool((abs(experiment - limit - both.test_error_gap) < 1e-12).all())
     True
     """
+    from giantstep.trials import check_group_memory, group_points, run_trials
+
     check_flags(finite_size=finite_size, strict=strict)
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))

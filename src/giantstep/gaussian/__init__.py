@@ -1,5 +1,6 @@
 """Calculus under the standard Gaussian measure: functions, expressions, quadrature, Hermite polynomials."""
 
+from giantstep.gaussian.deferred import defer
 from giantstep.gaussian.expression import parse_expression
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import convert_hermite, hermite_functions, hermite_values
@@ -27,3 +28,5 @@ __all__ = [
     "semidefinite_factor",
     "trapezoid_rule",
 ]
+
+defer("numpy.f2py")

@@ -12,28 +12,6 @@
 All of it works on B points at once, in chunks; a point never depends on its neighbours.
 """
 
-from giantstep.readout.batch_bulk import BatchBulk as BatchBulk
-from giantstep.readout.bulk import Bulk as Bulk
-from giantstep.readout.bulk import Response as Response
-from giantstep.readout.bulk import Tangents as Tangents
-from giantstep.readout.classes import GOOD_ENOUGH as GOOD_ENOUGH
-from giantstep.readout.classes import LOSSES as LOSSES
-from giantstep.readout.classes import Classifier as Classifier
-from giantstep.readout.classes import classify as classify
-from giantstep.readout.errors import Errors as Errors
-from giantstep.readout.errors import ridge_errors as ridge_errors
-from giantstep.readout.features import Features as Features
-from giantstep.readout.first_order import PACKED_BLOCKS as PACKED_BLOCKS
-from giantstep.readout.first_order import Equations as Equations
-from giantstep.readout.first_order import FirstOrder as FirstOrder
-from giantstep.readout.first_order import solve_first_order as solve_first_order
-from giantstep.readout.input_bulk import InputBulk as InputBulk
-from giantstep.readout.isotropic_bulk import IsotropicBulk as IsotropicBulk
-from giantstep.readout.outliers import OUTLIER_ROOM as OUTLIER_ROOM
-from giantstep.readout.outliers import find_outliers as find_outliers
-from giantstep.readout.signal import Signal as Signal
-from giantstep.readout.signal import solve_signal as solve_signal
-from giantstep.readout.spectrum import Law as Law
-from giantstep.readout.spectrum import Spectrum as Spectrum
-from giantstep.readout.spectrum import bulk_law as bulk_law
-from giantstep.readout.spectrum import is_physical as is_physical
+from giantstep._names import load_when_used, names_in_stub
+
+__getattr__ = load_when_used(__name__, names_in_stub(__file__))

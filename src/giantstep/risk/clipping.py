@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from giantstep.gaussian import normal_density
 from giantstep.types import Floats
@@ -41,7 +41,7 @@ def clipped_moments(mean: Floats, scale: Floats, reach: Floats) -> Clipped:
     D = np.where(finite, reach, 0.0)
     low = np.where(finite, (-D - mean) / scale, -np.inf)
     high = np.where(finite, (D - mean) / scale, np.inf)
-    below, above = ndtr(low), ndtr(-high)
+    below, above = scipy.special.ndtr(low), scipy.special.ndtr(-high)
     at_low, at_high = normal_density(low), normal_density(high)
     low, high = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
     inside = 1 - below - above

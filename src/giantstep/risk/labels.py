@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit, ndtr
+import scipy
 
 from giantstep.gaussian import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.types import Floats
@@ -36,7 +36,7 @@ class SignLabels:
         """Return Phi(M/sqrt(v)) and its derivative, with flips."""
         scale = np.sqrt(np.maximum(variance, 1e-300))
         scaled = mean / scale
-        return _with_flips(ndtr(scaled), normal_density(scaled) / scale, flip)
+        return _with_flips(scipy.special.ndtr(scaled), normal_density(scaled) / scale, flip)
 
     def width(self, variance: Floats) -> Floats:
         """Return sqrt(v)."""
@@ -103,7 +103,7 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         chosen = (variance >= least) & (variance < most)
         if chosen.any():
             nodes, weights = trapezoid_rule(step, 8.5)
-            g = expit(mean[chosen][:, None] + np.sqrt(variance[chosen])[:, None] * nodes)
+            g = scipy.special.expit(mean[chosen][:, None] + np.sqrt(variance[chosen])[:, None] * nodes)
             value[chosen] = g @ weights
             slope[chosen] = value[chosen] - (g**2) @ weights
     if not small.all():
@@ -111,7 +111,7 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         nodes, weights, tail, bell = _half_line_rule()
         scale = np.sqrt(v)
         right, left = normal_density((nodes - M) / scale) / scale, normal_density((nodes + M) / scale) / scale
-        value[~small] = ndtr(M / scale)[:, 0] + (left - right) @ (weights * tail)
+        value[~small] = scipy.special.ndtr(M / scale)[:, 0] + (left - right) @ (weights * tail)
         slope[~small] = (left + right) @ (weights * bell)
     return value, slope
 
@@ -119,4 +119,4 @@ def logistic_normal(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 @lru_cache(maxsize=1)
 def _half_line_rule() -> tuple[Floats, Floats, Floats, Floats]:
     nodes, weights = gauss_legendre_panels(np.array(_HALF_LINE), 20)
-    return nodes, weights, expit(-nodes), expit(nodes) * expit(-nodes)
+    return nodes, weights, scipy.special.expit(-nodes), scipy.special.expit(nodes) * scipy.special.expit(-nodes)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from giantstep.types import Floats, Indices
 
@@ -77,15 +77,15 @@ class Logistic(Loss):
         s, V = np.broadcast_arrays(s, V)
         u = np.where(s + 0.5 * V > 0, np.maximum(s, 0.0), np.minimum(0.0, s + V))
         for _ in range(40):
-            g = expit(-u)
+            g = scipy.special.expit(-u)
             mismatch, p = u - s - V * g, V * g * (1 - g)
             slope = 1 + p
             step = mismatch * slope / (slope**2 + 0.5 * mismatch * p * (1 - 2 * g))
             u = u - step
             if np.all(np.abs(step) <= 1e-6 * (1 + np.abs(u))):
                 break
-        g = expit(-u)
-        p = g * expit(u)
+        g = scipy.special.expit(-u)
+        p = g * scipy.special.expit(u)
         return Pull(u, g, -p / (1 + V * p))
 
     def value(self, u: Floats) -> Floats:
@@ -118,8 +118,8 @@ class Logistic(Loss):
 
     def origin(self, u: Floats, V: Floats) -> tuple[Floats, Floats]:
         """Return u - V/(1 + e^u) and its derivative."""
-        g = expit(-u)
-        return u - V * g, 1 + V * g * expit(u)
+        g = scipy.special.expit(-u)
+        return u - V * g, 1 + V * g * scipy.special.expit(u)
 
 
 class Hinge(Loss):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from giantstep.families.one_step.answers.errors import answer_along, answer_errors
-from giantstep.families.one_step.answers.spectrum import answer_resolvent, answer_spectrum
-from giantstep.families.one_step.choices import make_choices
 from giantstep.families.one_step.features import at_finite_size
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.family import Answer
 from giantstep.types import Points
-
-_ANSWERS = {"errors": answer_errors, "along": answer_along, "spectrum": answer_spectrum, "resolvent": answer_resolvent}
 
 
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
@@ -28,7 +23,7 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
     if closed_form is not None:
         return closed_form(scenario, points, settings)
     models, warnings = step.choose_theory(scenario, points, settings.get("theory"))
-    answer = _ANSWERS[what](scenario, points, models, settings)
+    answer = _answers(what)(scenario, points, models, settings)
     answer.warnings = warnings + step.warnings(scenario, points) + answer.warnings
     if np.isfinite(points["dim"]).any():
         answer.attrs["finite_size"] = "the means of the features are of finite strength, with a ridge of 1/(d R)"
@@ -36,8 +31,23 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
     return answer
 
 
+def _answers(what: str) -> Callable[..., Answer]:
+    """Return what answers a question; only its modules are loaded."""
+    if what in ("errors", "along"):
+        from giantstep.families.one_step.answers.errors import answer_along, answer_errors
+
+        return answer_errors if what == "errors" else answer_along
+    from giantstep.families.one_step.answers.spectrum import answer_resolvent, answer_spectrum
+
+    return answer_spectrum if what == "spectrum" else answer_resolvent
+
+
 @np.errstate(all="ignore")
 def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with what both engines share: ``x`` of a spectrum, ``degree`` of spikes, ``kappa`` along."""
     scenario.step.check_question(scenario, what)
+    if what == "errors":  # nothing is left open
+        return dict(settings)
+    from giantstep.families.one_step.choices import make_choices
+
     return make_choices(scenario, points, what, settings)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.one_step.answers.classes import answer_classes
 from giantstep.families.one_step.answers.gather import IDENTITY_TOLERANCE, NO_BULK, Gatherer, shared_values
 from giantstep.families.one_step.features import Group, group_points, panel_nodes
 from giantstep.families.one_step.model import NODES_PER_PANEL
@@ -26,7 +25,9 @@ ROUNDING = 1e-9
 
 def answer_errors(scenario: OneStep, points: Points, models: Models, settings: Mapping[str, Any]) -> Answer:
     """Answer ``what="errors"``; the step may add to what the read-out of its features says."""
-    read_out = answer_ridge if scenario.loss == "square" else answer_classes
+    read_out = answer_ridge
+    if scenario.loss != "square":
+        from giantstep.families.one_step.answers.classes import answer_classes as read_out
     return scenario.step.errors(scenario, points, models, partial(read_out, scenario, settings))
 
 

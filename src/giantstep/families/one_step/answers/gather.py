@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep.family import Answer
-from giantstep.readout import Classifier, Errors
 from giantstep.types import Array, Floats, Integers, Strings
+
+if TYPE_CHECKING:
+    from giantstep.readout import Classifier, Errors
 
 IDENTITY_TOLERANCE = 1e-6
 """Violation of the identity that checks a solution above which digits are lost."""
