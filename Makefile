@@ -5,7 +5,7 @@ DOCS_STAMP := .venv/.giantstep-docs
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=15
 
-.PHONY: help setup demo test quick lint docs verify bench clean
+.PHONY: help setup demo test quick lint docs verify figures bench clean
 
 help:
 	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
@@ -14,7 +14,8 @@ help:
 	@echo "make quick   lint of what changed and the tests of FAMILY=one_step (a folder of tests/families) without its networks: about a minute"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
-	@echo "make verify  the long checks; writes docs/verification.md"
+	@echo "make verify  the long checks that are not stored yet, BUDGET=minutes of them; writes docs/verification.md"
+	@echo "make figures the published figures that are not stored yet, BUDGET=minutes of them; writes docs/reproduction.md"
 	@echo "make bench   the benchmarks; stores what they print in benchmarks/results"
 	@echo "make clean   remove caches and out/, keep .venv"
 
@@ -50,10 +51,8 @@ $(DOCS_STAMP): $(STAMP)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
 	touch $@
 
-verify: setup
-	$(PYTEST) -m slow --timeout=0
-	$(BIN)/python benchmarks/agreement_tables.py
-	$(BIN)/python benchmarks/verify_report.py
+verify figures: setup
+	$(ONE_THREAD) $(BIN)/python benchmarks/$@.py $(if $(BUDGET),--budget $(BUDGET))
 
 bench: setup
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; result=benchmarks/results/$$(basename $$file .py).txt; \

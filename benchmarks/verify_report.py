@@ -1,40 +1,22 @@
-"""Run the long comparisons of limit and experiment and write docs/verification.md.
-
-    python benchmarks/verify_report.py [--quick] [--device cuda] [--out docs/verification.md]
-
-For every check: sizes, trials, points, the largest |z| beside the line that so many points pass once in 1000,
-the largest relative gap, the smallest error the experiment could have seen, and what a formula known to be
-wrong would have given. The exit status is 1 where a check fails.
-"""
+"""docs/verification.md from the records of `verify.py`: verdicts with power, date, version, machine, by family."""
 
 from __future__ import annotations
 
-import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+Record = Mapping[str, Any]
 
-import argparse
-import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
+HEAD = """# Verification
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "families" / "one_step"))
+Written by `make verify` (`benchmarks/verify.py`) from its records, `docs/data/verification.json`. Each piece has the
+digest of what it depends on, so that a second run does only what changed; `python benchmarks/verify.py --plan` says
+what that is and how long it took before.
 
-from checks import LADDERS, SPECTRA, TRIALS, Ladder, climb, kolmogorov  # noqa: E402
-
-import giantstep as gs  # noqa: E402
-
-HEADER = """# Verification
-
-Written by `benchmarks/verify_report.py`; giantstep {version}, {minutes:.0f} minutes on {where}.
-
-The limit is taken with its finite-size correction where it is known. `largest |z|` is the largest gap in
-standard errors, `line` the one that so many numbers pass by chance once in 1,000, `visible` the relative
-error that would have reached the line. A gap beyond the line fails only if it also exceeds the stated
-finite-size term.
+*Agrees*: a gap of 5% (or of the finite-size gap granted, where that is larger) would have been seen nine times in ten
+and was not. *Cannot tell* names the trials that would ([verdicts](verdicts.md)). The limit is taken with its finite-
+size correction where it is known.
 """
 
 
@@ -42,90 +24,143 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f}%"
 
 
-def ladder_passes(ladder: Ladder) -> bool:
-    """Tell whether every rung agrees and nothing is left at 1/d -> 0."""
-    allowed = ladder.check.finite_size
-    rungs = all(rung.row.passes(allow=allowed / rung.dim) for rung in ladder.rungs)
-    return rungs and abs(ladder.left) < 3.3 * ladder.left_error
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return a table in Markdown."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
-def ladder_section(ladder: Ladder) -> str:
-    check = ladder.check
-    lines = [
-        f"## {check.name}",
-        "",
-        f"`{check.scenario!r}`" + (f", over {check.grid}" if check.grid else ""),
-        "",
-        "| d | trials | points | largest \\|z\\| | line | largest gap | allowed gap | visible "
-        "| wrong: \\|z\\| | wrong: gap |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for rung in ladder.rungs:
-        row = rung.row
-        wrong = f"{rung.wrong_z:.1f} | {percent(rung.wrong_gap)}" if check.wrong else "- | -"
-        lines.append(
-            f"| {rung.dim} | {rung.trials} | {row.points} | {row.largest_z:.2f} | {row.chance_z:.2f} "
-            f"| {percent(row.largest_relative_gap)} | {percent(check.finite_size / rung.dim)} "
-            f"| {percent(row.smallest_visible)} | {wrong} |"
+def summary(studies: Mapping[str, Record]) -> list[str]:
+    """Return the table of families."""
+    families = sorted({record["family"] for record in studies.values()})
+    rows = []
+    for family in families:
+        own = [record for record in studies.values() if record["family"] == family]
+        judged = [row for record in own for row in record["rows"]]
+        count = Counter(row["verdict"] for row in judged)
+        visible = sorted(row["visible_gap"] for row in judged if isinstance(row["visible_gap"], float))
+        middle = percent(visible[len(visible) // 2]) if visible else "-"
+        versions = ", ".join(sorted({record["version"] for record in own}))
+        dates = sorted({record["date"] for record in own})
+        kinds = ", ".join(sorted({record["machine"] for record in own}))
+        points = sum(row["points"] for row in judged)
+        numbers = (count["agrees"], count["cannot tell"], count["disagrees"])
+        rows.append((family, len(own), len(judged), points, *numbers, middle, dates[-1], versions, kinds))
+    head = ("family", "studies", "variables", "points", "agree", "cannot tell", "disagree", "visible gap (median)")
+    return table((*head, "date", "version", "machine"), rows)
+
+
+def study_lines(name: str, record: Record) -> list[str]:
+    """Return a study with every variable that was judged."""
+    rows = [
+        (
+            f"`{row['variable']}`",
+            row["dim"],
+            row["trials"],
+            row["points"],
+            f"{row['largest_z']:.2f}" if isinstance(row["largest_z"], float) else "-",
+            f"{row['line']:.2f}",
+            percent(row["largest_gap"]) if isinstance(row["largest_gap"], float) else "-",
+            percent(row["allowed_gap"]),
+            percent(row["visible_gap"]) if isinstance(row["visible_gap"], float) else "-",
+            row["brief"],
         )
-    lines += [
-        "",
-        f"Test error; gap = {percent(ladder.left)} +- {percent(ladder.left_error)} at 1/d -> 0, "
-        f"slope {ladder.slope:.1f}/d: "
-        f"an error of the limit above {percent(3.3 * ladder.left_error)} would have been seen. "
-        + ("Agrees." if ladder_passes(ladder) else "**Does not agree.**"),
+        for row in record["rows"]
     ]
-    if check.wrong:
-        lines.append(f'The wrong formula is theory="{check.wrong}" (the published map of the step).')
-    return "\n".join(lines) + "\n"
+    head = ("variable", "d", "trials", "points", "largest |z|", "by chance", "largest gap", "granted", "visible gap")
+    where = f"{record['date']}, {record['version']}, {record['machine']}, {record['core_seconds']:.0f} s of a core"
+    title = record["rows"][0]["check"]
+    return [f"`benchmarks/{name}.toml`: {title} ({where}).", "", *table((*head, "verdict"), rows), ""]
 
 
-def spectrum_section(found: list[tuple[float, float, float]]) -> str:
+def ladder_lines(record: Record) -> list[str]:
+    """Return a ladder of dimensions."""
+    grid = f", over {record['grid']}" if record["grid"] else ""
+    rows = []
+    for rung in record["rungs"]:
+        row, dim = rung["row"], rung["dim"]
+        wrong = (f"{rung['wrong_z']:.1f}", percent(rung["wrong_gap"])) if record["wrong"] else ("-", "-")
+        gaps = (row["largest_relative_gap"], record["finite_size"] / dim, row["smallest_visible"])
+        scores = (f"{row['largest_z']:.2f}", f"{row['chance_z']:.2f}")
+        rows.append((dim, rung["trials"], row["points"], *scores, *map(percent, gaps), *wrong))
+    head = ("d", "trials", "points", "largest |z|", "line", "largest gap", "allowed gap", "on the line")
+    end = (
+        f"Test error; gap = {percent(record['left'])} +- {percent(record['left_error'])} at 1/d -> 0, "
+        f"slope {record['slope']:.1f}/d: "
+        f"an error of the limit above {percent(3.3 * record['left_error'])} would have been seen. "
+        + ("Agrees." if record["ok"] else "**Does not agree.**")
+    )
+    if record["wrong"]:
+        end += f' The wrong formula is theory="{record["wrong"]}" (the published map of the step).'
+    where = f"{record['date']}, {record['version']}, {record['machine']}, {record['seconds']:.0f} s"
+    tables = table((*head, "wrong: |z|", "wrong: gap"), rows)
+    return [f"### {record['check']}", "", f"`{record['scenario']}`{grid} ({where}).", "", *tables, "", end, ""]
+
+
+def spectrum_lines(records: Iterable[Record]) -> list[str]:
+    """Return the distances of spectra."""
+    rows = [
+        (
+            record["check"],
+            record["dim"],
+            record["trials"],
+            f"{record['distance']:.4f}",
+            record["line"],
+            f"{record['untrained']:.4f}",
+            f"{record['area']:.3f}",
+            record["machine"],
+        )
+        for record in records
+    ]
+    head = ("network", "d", "trials", "distance", "line", "untrained law", "L1 distance of densities", "machine")
+    said = "Largest difference of the distribution functions; the same for the law of the untrained network."
+    return ["### Spectra", "", said, "", *table(head, rows), ""]
+
+
+def test_lines(tests: Mapping[str, Record]) -> list[str]:
+    """Return what the slow tests said, file by file."""
+    if not tests:
+        return []
+    rows = [
+        (f"`{name}`", record["said"], record["date"], record["machine"], f"{record['seconds']:.0f} s")
+        for name, record in tests.items()
+    ]
+    failures = [name for record in tests.values() for name in record["failures"]]
+    said = f"Failed: {', '.join(f'`{name}`' for name in failures)}." if failures else "None failed."
+    head = ("file", "outcome", "date", "machine", "took")
+    return ["## Slow tests", "", said, "", *table(head, rows), ""]
+
+
+def report(records: Mapping[str, Record]) -> str:
+    """Return the page."""
+
+    def kind(*starts: str) -> dict[str, Record]:
+        return {name: record for name, record in records.items() if name.startswith(starts)}
+
+    studies, ladders, spectra, tests = kind("studies/"), kind("ladders/"), kind("spectra/"), kind("tests/", "src/")
+    disagree = [name for name, record in records.items() if not record["ok"]]
+    judged = sum(len(record["rows"]) for record in studies.values())
+    verdict = f"Disagrees or failed: {', '.join(disagree)}." if disagree else "Nothing disagrees, nothing failed."
+    counts = f"{len(studies)} studies with {judged} judged variables, {len(ladders)} ladders of dimensions"
+    counts += f", {len(spectra)} spectra"
     lines = [
-        "## Spectra",
+        HEAD,
+        f"{counts}, slow tests of {len(tests)} files. {verdict}",
         "",
-        "Largest difference of the distribution functions; the same for the law of the untrained network.",
+        "## By family",
         "",
-        "| network | d | trials | distance | line | untrained law | L1 distance of densities |",
-        "|---|---|---|---|---|---|---|",
+        *summary(studies),
+        "",
     ]
-    for check, (distance, untrained, area) in zip(SPECTRA, found):
-        sizes = f"| {check.name} | {check.dim} | {check.trials} "
-        lines.append(f"{sizes}| {distance:.4f} | 0.01 | {untrained:.4f} | {area:.3f} |")
-    return "\n".join(lines) + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="d = 250 and 500 only")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", default="", help="ladders whose name contains this text, and no spectra")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "verification.md")
-    options = parser.parse_args()
-    chosen = [check for check in LADDERS if options.only in check.name]
-    spectrum_checks = () if options.only else SPECTRA
-    trials = TRIALS["quick" if options.quick else options.device]
-    start = time.monotonic()
-    if options.device == "cpu":
-        with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-            climbing = [pool.submit(climb, check, trials) for check in chosen]
-            measuring = [pool.submit(kolmogorov, check) for check in spectrum_checks]
-            ladders = [future.result() for future in climbing]
-            spectra = [future.result() for future in measuring]
-    else:
-        ladders = [climb(check, trials, options.device) for check in chosen]
-        spectra = [kolmogorov(check, options.device) for check in spectrum_checks]
-    minutes = (time.monotonic() - start) / 60
-    where = f"{options.workers} cores" if options.device == "cpu" else "a GPU"
-    head = HEADER.format(version=gs.__version__, minutes=minutes, where=where)
-    sections = [head, *map(ladder_section, ladders), *([spectrum_section(spectra)] if spectra else [])]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text("\n".join(sections))
-    good = all(map(ladder_passes, ladders)) and all(distance < 0.01 for distance, _, _ in spectra)
-    print(f"{options.out}: {'all checks agree' if good else 'A CHECK FAILED'} ({minutes:.1f} minutes)")
-    return 0 if good else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    for family in sorted({record["family"] for record in studies.values()}):
+        lines += [f"## {family}", ""]
+        for name, record in studies.items():
+            if record["family"] == family:
+                lines += study_lines(name, record)
+    if ladders:
+        lines += ["## Ladders of dimensions: one gradient step", ""]
+        lines += [line for record in ladders.values() for line in ladder_lines(record)]
+    if spectra:
+        lines += spectrum_lines(spectra.values())
+    return "\n".join([*lines, *test_lines(tests)]).rstrip() + "\n"

@@ -1,0 +1,181 @@
+"""docs/reproduction.md from the records of `figures.py` and the declarations of the recipes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from giantstep.papers import list_figures
+from giantstep.papers.recipe import Recipe
+from giantstep.references import BIBTEX
+from verify_report import percent, table
+
+Record = Mapping[str, Any]
+
+HEAD = """# Published figures, rebuilt
+
+Written by `make figures` (`benchmarks/figures.py`) from its records, `docs/data/figures.json`, and from the
+declarations in `giantstep.papers`. Every figure is made by `giantstep reproduce NAME`; [published
+figures](published_figures.md) lists them without results. *Agree*: limit and experiment agree in every panel that is
+judged and every check holds; *cannot tell*: nothing disagrees, but a gap of 5% (or of the finite-size gap granted,
+where that is larger) could hide somewhere; *differ*: a gap is beyond chance and beyond what the finite dimension is
+granted, or a check fails. What this compares is our limit with our experiment at the parameters shown; where the
+published curve or formula is another one, [where published formulas differ](differences.md) says which of the two the
+experiment supports.
+"""
+
+DIFFERENCES = {
+    "dandi2025random": "One gradient step",
+    "cui2024asymptotics": "One gradient step",
+    "dandi2024benefits": "Batch reuse",
+    "arnaboldi2024online": "Gradient dynamics",
+    "arnaboldi2024repetita": "Gradient dynamics",
+    "dandi2023giant": "Gradient dynamics",
+    "pesce2023gaussian": "Mixtures and universality",
+    "gerace2024gaussian": "Mixtures and universality",
+    "loureiro2021mixtures": "Mixtures and universality",
+    "pesce2022subspace": "Subspace clustering",
+}
+"""Papers with a section of docs/differences.md."""
+
+
+def status(record: Record) -> str:
+    """Return agree, cannot tell, differ, or not judged."""
+    judged = [check for check in record["checks"] if check["line"] is not None]
+    if not record["agrees"]:
+        return "differ"
+    if record["comparisons"]:
+        return "agree" if record["verdict"] == "agrees" else "cannot tell"
+    return "agree" if judged else "not judged"
+
+
+def entry(paper: str, field: str) -> str:
+    """Return a field of a BibTeX entry as text."""
+    match = re.search(rf"\b{field}\s*=\s*\{{(.*?)\}},?\s*\n", BIBTEX[paper], flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", match[1])) if match else ""
+
+
+def paper_table(found: Mapping[str, Record]) -> list[str]:
+    """Return the table by paper."""
+    rows, total = [], Counter()
+    recipes = list_figures()
+    for paper in dict.fromkeys(recipe.paper for recipe in recipes):
+        own = [found[recipe.name] for recipe in recipes if recipe.paper == paper and recipe.name in found]
+        count = Counter(map(status, own))
+        count["rebuilt"], count["quick"] = len(own), sum(record["quick"] for record in own)
+        count["recipes"] = sum(recipe.paper == paper for recipe in recipes)
+        count["judged"] = len(own) - count["not judged"]
+        total += count
+        rows.append((f"`{paper}`: {entry(paper, 'title')}", *_counts(count)))
+    rows.append(("all", *_counts(total)))
+    head = ("paper", "recipes", "rebuilt", "at quick size", "judged", "agree", "cannot tell", "differ")
+    return table(head, rows)
+
+
+def _counts(count: Counter[str]) -> tuple[int, ...]:
+    return tuple(count[name] for name in ("recipes", "rebuilt", "quick", "judged", "agree", "cannot tell", "differ"))
+
+
+def size_line(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> str:
+    """Return the size, where and when it was run, and what the full size would take where it was not run."""
+    size = "quick size" if record["quick"] else "full size"
+    where = f"{record['machine']}, {record['date']}, giantstep {record['version']}"
+    took = f"{size}, {record['core_seconds']:.0f} s of a core for the last piece, {where}"
+    if not record["quick"]:
+        return took + "."
+    long = scaled["figures"].get(recipe.name)
+    if long is None:
+        return took + "; the full size was not run."
+    hours = long["seconds"] / 3600
+    scale = f"{hours:.1f} hours of a core, scaled from short runs on {scaled['machine']} on {scaled['date']}"
+    return f"{took}; the full size was not run: its experiments would take {scale}."
+
+
+def judged_rows(record: Record) -> list[str]:
+    """Return the comparisons and checks of a figure as tables."""
+    rows = [
+        (
+            f"`{part['name']}`",
+            f"`{variable['variable']}`",
+            part.get("dim", "-"),
+            part["trials"],
+            variable["points"],
+            _number(variable["largest_z"]),
+            _percent(variable["largest_relative_gap"]),
+            _percent(variable["visible_gap"]),
+            variable["verdict"],
+        )
+        for part in record["comparisons"]
+        for variable in part["variables"]
+    ]
+    head = ("study", "variable", "d", "trials", "points", "largest |z|", "largest gap", "visible gap", "verdict")
+    lines = [*table(head, rows), ""] if rows else []
+    checks = [
+        (
+            check["name"],
+            _number(check["value"]),
+            f"{'above' if check['above'] else 'below'} {check['line']:g}",
+            "holds" if check["agrees"] else "**fails**",
+        )
+        for check in record["checks"]
+        if check["line"] is not None
+    ]
+    return [*lines, *(table(("check", "value", "line", ""), checks) if checks else []), *([""] if checks else [])]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, int | float) else "-"
+
+
+def _percent(value: Any) -> str:
+    return percent(value) if isinstance(value, int | float) else "-"
+
+
+def figure_lines(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> list[str]:
+    """Return the part of one figure."""
+    quick = " --quick" if record["quick"] else ""
+    device = " --device cuda" if record["device"] == "cuda" else ""
+    said = {"agree": "Agrees", "cannot tell": "Cannot tell", "differ": "Differs", "not judged": "Not judged"}
+    lines = [
+        f"### {recipe.name}",
+        "",
+        f"![{recipe.title}](figures/reproduced/{recipe.name}.png)",
+        "",
+        f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}",
+        "",
+        f"- **{said[status(record)]}.** {record['sentence']}",
+        f"- Parameters (full size): {recipe.parameters}",
+        f"- This picture: {size_line(recipe, record, scaled)}",
+        *(f"- {note}" for note in record["notes"]),
+        f"- `giantstep reproduce {recipe.name}{quick}{device}`",
+        "",
+    ]
+    rows = judged_rows(record)
+    return [*lines, *rows]
+
+
+def report(records: Mapping[str, Record], scaled: Mapping[str, Any]) -> str:
+    """Return the page."""
+    found = {record["figure"]: record for record in records.values()}
+    lines = [HEAD, "## By paper", "", *paper_table(found), ""]
+    missing = [recipe.name for recipe in list_figures() if recipe.name not in found]
+    if missing:
+        lines += [f"Not rebuilt yet: {', '.join(f'`{name}`' for name in missing)}.", ""]
+    recipes = list_figures()
+    for paper in dict.fromkeys(recipe.paper for recipe in recipes):
+        own = [recipe for recipe in recipes if recipe.paper == paper and recipe.name in found]
+        if not own:
+            continue
+        lines += [f"## {entry(paper, 'title')}", "", f"`{paper}`, {entry(paper, 'author')}."]
+        if paper in DIFFERENCES:
+            section = DIFFERENCES[paper]
+            anchor = section.lower().replace(" ", "-")
+            lines.append(
+                f"Where it differs from ours, and which the experiment supports: [{section}](differences.md#{anchor})."
+            )
+        lines.append("")
+        for recipe in own:
+            lines += figure_lines(recipe, found[recipe.name], scaled)
+    return "\n".join(lines).rstrip() + "\n"

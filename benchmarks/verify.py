@@ -1,0 +1,129 @@
+"""Everything that limit and experiment are held against each other with, in pieces; writes docs/verification.md.
+
+    python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only TEXT] [--report]
+
+Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, and the
+test files with tests marked slow. A study here is a study file with one more table: `[check]` has a `title`, the
+relative gap `allow`ed to finite-size terms the limit does not know, and the `variables` that the family's page shows
+(all are judged). Records go to docs/data/verification.json; the exit status is 1 where something disagrees or fails.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import giantstep as gs
+import verify_ladders
+from giantstep.studyfile import study_fields
+from pieces import ROOT, STATE, Piece, Record, Records, add_options, digest, study_content, work_through
+from verify_report import report
+
+STUDIES = ROOT / "benchmarks" / "studies"
+DATA = ROOT / "docs" / "data" / "verification.json"
+PAGE = ROOT / "docs" / "verification.md"
+
+
+def read_study(path: Path) -> tuple[gs.Study, dict[str, Any]]:
+    """Return the study of a file and its table `check`."""
+    content = tomllib.loads(path.read_text())
+    check = content.pop("check")
+    return gs.Study(**study_fields(content, path.name)), check
+
+
+def measure_study(path: Path) -> Record:
+    """Compare limit and experiment; trials are stored one by one."""
+    study, check = read_study(path)
+    store = STATE / "stores" / f"{path.stem}.db"
+    store.parent.mkdir(parents=True, exist_ok=True)
+    measured = study.sweep(store=store, engine="local", progress=False)
+    rows = []
+    for row in gs.agreement(study.compare(stored=measured, progress=False)).rows:
+        verdict = row.verdict(allow=check["allow"])
+        rows.append(
+            {
+                "check": check["title"],
+                "variable": row.variable,
+                "dim": study.experiment.get("dim", study.scenario.content().get("dim")),
+                "trials": study.experiment["trials"],
+                "points": row.points,
+                "largest_z": row.largest_z,
+                "line": row.chance_z,
+                "largest_gap": row.largest_relative_gap,
+                "allowed_gap": check["allow"],
+                "visible": row.smallest_visible,
+                "visible_gap": row.visible_gap,
+                "verdict": verdict.verdict,
+                "brief": verdict.brief,
+                "shown": row.variable in check["variables"],
+            }
+        )
+    bad = [row["variable"] for row in rows if row["verdict"] == "disagrees"]
+    said = f"disagrees in {', '.join(bad)}" if bad else f"none of {len(rows)} variables disagrees"
+    return {"family": study.scenario.family, "rows": rows, "ok": not bad, "said": said}
+
+
+def study_pieces() -> list[Piece]:
+    """Return a piece for every study file."""
+    pieces = []
+    for path in sorted(STUDIES.glob("*.toml")):
+        study, check = read_study(path)
+        pieces.append(Piece(f"studies/{path.stem}", (digest(study_content(study), check),), measure_study, (path,)))
+    return pieces
+
+
+def source_digest() -> str:
+    """Return a hash of the package."""
+    files = sorted(path for path in (ROOT / "src" / "giantstep").rglob("*") if path.suffix in (".py", ".toml", ".csv"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def run_tests(file: str) -> Record:
+    """Run the slow tests of a file."""
+    options = ["-q", "-m", "slow", "--timeout=0", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
+    done = subprocess.run([sys.executable, "-m", "pytest", *options, file], cwd=ROOT, capture_output=True, text=True)
+    said = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1].strip("= ").partition(" in ")[0]
+    names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return {"ok": done.returncode in (0, 5), "said": said, "failures": names}
+
+
+def test_pieces() -> list[Piece]:
+    """Return a piece for every file with tests marked slow; they depend on the whole package."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "slow", "-n", "0", "tests", "src"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    files = sorted({line.partition("::")[0] for line in listed if "::" in line and not line.startswith("ERROR")})
+    package, marks = source_digest(), (ROOT / "tests" / "long_tests.txt").read_text()
+    return [Piece(file, (digest(package, marks, (ROOT / file).read_text()),), run_tests, (file,)) for file in files]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
+    parser.add_argument("--without-tests", action="store_true", help="leave the slow tests out")
+    options = parser.parse_args()
+    records = Records(DATA)
+    pieces = [*verify_ladders.pieces(options.device), *study_pieces()]
+    stored_tests = [
+        Piece(name, (), run_tests, (name,)) for name in records.names() if name.startswith(("tests/", "src/"))
+    ]
+    pieces += stored_tests if options.without_tests or options.report else test_pieces()
+    failed = work_through(pieces, records, options)
+    if not options.plan:
+        PAGE.write_text(report(records.keep(pieces)))
+        print(f"{PAGE.relative_to(ROOT)} is written.")
+    disagree = [name for name in failed if name]
+    print(f"Failed or not finished: {', '.join(disagree)}." if disagree else "Nothing disagrees or failed.")
+    return 1 if disagree else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
