@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import giantstep as gs
 
 MIXTURE = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
 FEATURES = gs.OneStep(target="z + 0.5*h2(z)", noise=0.2, width_per_dim=2.0, samples_per_dim=2.0, ridge=0.1)
+STEP = FEATURES.replace(step={"kind": "maximal", "rate": 1.0})
 ROWS = 200
 
 
@@ -39,6 +41,7 @@ def against_one(title: str, ask: Callable[..., Any], rows: dict[str, Any]) -> No
 
 def main() -> None:
     """Optimise, solve and differentiate at one point and at 200."""
+    warnings.simplefilter("ignore", gs.GiantstepWarning)
     ridge = {"ridge": (1e-4, 1e2)}
     noise, samples = {"noise": np.geomspace(0.05, 2, ROWS)}, {"samples_per_dim": np.geomspace(0.5, 8, ROWS)}
     against_one(
@@ -49,6 +52,11 @@ def main() -> None:
     against_one(
         "random features, best ridge and width",
         lambda **rows: gs.optimize(FEATURES, over={**ridge, "width_per_dim": (0.1, 10.0)}, **rows),
+        samples,
+    )
+    against_one(
+        "a step on fresh features, best ridge and rate",
+        lambda **rows: gs.optimize(STEP, over={**ridge, "step.rate": (0.1, 10.0)}, **rows),
         samples,
     )
     against_one("random features, best ridge", lambda **rows: gs.optimize(FEATURES, over=ridge, **rows), samples)

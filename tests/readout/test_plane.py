@@ -84,3 +84,22 @@ def test_the_kernel_at_the_nodes_gives_the_same():
     )
     for name in ("test", "train", "x", "tau", "Q1", "Q2"):
         np.testing.assert_allclose(getattr(kernel, name), getattr(packed, name), rtol=1e-10, atol=1e-13)
+
+
+def test_rows_without_a_shift_are_solved_at_one_node():
+    """A shift of 1e-7 moves nothing but the last digits, yet makes V a function of kappa."""
+    rule = trapezoid(0.4, 1)
+    (z,), _ = rule
+    h = z + z**2
+    first, shifted = (
+        solve_first_order(
+            ridge_fit(
+                planted("tanh", (0.5, 0.5), [(u,), (-u,)], (1, 0.8), rule, h, [], h**2 + 0.1), [0.5, 2], 1.5, 0.05
+            )
+        )
+        for u in (0.0, 1e-7)
+    )
+    assert first.equations.features.even and not shifted.equations.features.even
+    assert first.V.shape == shifted.V.shape
+    np.testing.assert_allclose(first.V, shifted.V, rtol=1e-12)
+    np.testing.assert_allclose(first.response.S, shifted.response.S, rtol=1e-12)

@@ -16,6 +16,8 @@ PACKED_BLOCKS = 8
 """Classes up to which the packed functions are fewer than the nodes."""
 MANY_NODES = 1000
 """Nodes above which fewer points are solved together and sums are organised differently."""
+EVEN = 1e-14
+"""Relative differences between the nodes that are rounding."""
 MOST_PRODUCTS = 20_000_000
 """Values of products of packed functions that are kept."""
 
@@ -97,6 +99,26 @@ class Features(Stacked):
         return len(self.weights) == 1 and len(self.pi) <= PACKED_BLOCKS and self.weights.shape[1] > MANY_NODES
 
     @cached_property
+    def even(self) -> bool:
+        """Whether no class depends on kappa but by rounding (a layer that took no step): V is one number everywhere."""
+        size = float(np.max(self.mu1**2 + self.mu2))
+        return all(
+            bool(np.ptp(values, axis=-1).max() <= EVEN * scale)
+            for values, scale in ((self.mu1, np.sqrt(size)), (self.mu2, size))
+        )
+
+    def for_variance(self) -> Features:
+        """Return what the equations for V read, mu1 and mu2; the other functions of kappa lose their nodes."""
+        dropped = {name: getattr(self, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
+        kept = dataclasses.replace(self, **dropped, field=None, rho=None, stretch=None, kappa=None)
+        kept.__dict__.update({name: self.__dict__[name] for name in ("packed", "coupled") if name in self.__dict__})
+        return kept
+
+    def at_one_node(self) -> Features:
+        """Return even features at their first node, which carries the weight of all."""
+        return dataclasses.replace(self.at_nodes(np.array([0])), weights=self.weights.sum(axis=1, keepdims=True))
+
+    @cached_property
     def coupled(self) -> Floats | None:
         """Products of two of the packed functions, a <= b, (K (K + 1)/2, N) of a single set; None where it is large."""
         m = self.packed[0]
@@ -126,7 +148,7 @@ class Features(Stacked):
 
     def quadratic(self, matrix: Array, vector: Array) -> Array:
         """Return mu1^T matrix mu1 + mu2 . vector at the nodes, (B, k, k) and (B, k) to (B, N)."""
-        if self.single:
+        if self.single or len(self.pi) == 1:
             coordinates = packing(len(self.pi))
             return self.combine(coordinates.pack(matrix, vector) * coordinates.multiplicity)
         along = np.einsum("bqn,bqn->bn", self.mu1, matrix @ self.mu1)

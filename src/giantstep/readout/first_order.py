@@ -17,9 +17,11 @@ Newton's equation is solved at the nodes themselves with the symmetric kernel of
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,8 @@ SHARED_VALUES = 1_000_000
 MAX_STEPS, PROBE_STEPS = 60, 15
 NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
+EVEN_CHUNKS = 16
+"""Chunks of one class that are solved together where V is one number."""
 DIVERGED = 10.0
 """Growth of the residual at which a probe gives up."""
 
@@ -80,20 +84,31 @@ class Equations(Stacked):
         """Return how many points to solve together."""
         return self.bulk.chunk if packed else KERNEL_CHUNK
 
+    @cached_property
+    def rated_weights(self) -> Floats:
+        """The weights of the nodes, times n/p (B, N)."""
+        return self.ratio[:, None] * self.features.weights
+
     def node_weights(self, denominator: Array) -> Array:
         """Return r w/denominator at the nodes (B, N)."""
-        return self.ratio[:, None] * self.features.weights / denominator
+        weights: Array = self.rated_weights / denominator
+        return weights
 
-    def split_points(self, index: Integers, size: int) -> Iterator[Integers]:
+    def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
         """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes.
 
-        Points that share one set of features do so in a matrix product, which wants more of them.
+        Points that share one set of features do so in a matrix product, which wants more of them. Neighbours come as
+        a slice, which takes views.
         """
         nodes = self.features.weights.shape[1]
+        if nodes == 1:
+            size *= max(1, EVEN_CHUNKS // len(self.features.pi))
         if nodes > MANY_NODES:
             size = max(1, size * MANY_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
         for first in range(0, len(index), size):
-            yield index[first : first + size]
+            chunk = index[first : first + size]
+            together = chunk[-1] - chunk[0] == len(chunk) - 1
+            yield slice(int(chunk[0]), int(chunk[-1]) + 1) if together else chunk
 
 
 @dataclass
@@ -172,6 +187,8 @@ def solve_first_order(
     `probe` gives up early, for points that may have no solution; a residual below `goal` ends the iteration.
     """
     packed = equations.packed if packed is None else packed
+    if equations.features.weights.shape[1] > 1 and equations.features.even:
+        return _solve_at_one_node(equations, start, packed=packed, probe=probe, goal=goal)
     parts = []
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
@@ -180,6 +197,16 @@ def solve_first_order(
     return FirstOrder(
         equations, np.concatenate(V), Response.join(responses), np.concatenate(residual), np.concatenate(iterations)
     )
+
+
+def _solve_at_one_node(equations: Equations, start: FirstOrder | None, **settings: Any) -> FirstOrder:
+    """Solve where no function depends on kappa: V is the same at all nodes."""
+    alone = dataclasses.replace(equations, features=equations.features.at_one_node())
+    if start is not None:
+        start = dataclasses.replace(start, equations=alone, V=start.V[:, :1])
+    first = solve_first_order(alone, start, **settings)
+    V = np.repeat(first.V, equations.features.weights.shape[1], axis=1)
+    return dataclasses.replace(first, equations=equations, V=V)
 
 
 def _solve_chunk(
@@ -191,6 +218,7 @@ def _solve_chunk(
     steps = 0
     if packed:
         _ = equations.features.packed
+    equations = dataclasses.replace(equations, features=equations.features.for_variance())
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
         nonlocal steps
@@ -199,17 +227,17 @@ def _solve_chunk(
         part, earlier = (equations, last) if everything else (equations.take(active), last.take(active))
         response = respond(part, V, earlier, probe, near=steps <= NEAR_STEPS)
         plain = variance_function(part, response)
-        denominator = part.b[:, None] + V
-        relative = np.abs((plain - V) / denominator) ** 2
-        residual = np.sqrt(np.sum(part.features.weights * relative, axis=1))
+        mismatch, denominator = plain - V, part.b[:, None] + V
+        relative = np.abs(mismatch / denominator)
+        residual = np.sqrt(np.einsum("bn,bn->b", part.features.weights * relative, relative))
         shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
         kept = np.isfinite(response.R).all(axis=1)
         last.put(active[kept], response if kept.all() else response.take(kept))
         squared = part.node_weights(denominator**2)
-        newton = V + _newton_increment(part, response, squared, plain - V, packed)
+        newton = V + _newton_increment(part, response, squared, mismatch, packed)
         if real:
-            sign = np.sign(np.real(part.b[:, None] + plain))
-            newton[~(np.sign(part.b[:, None] + newton) == sign).all(axis=1)] = np.nan
+            turned = (plain > -part.b[:, None]) != (newton > -part.b[:, None])
+            newton[turned.any(axis=1)] = np.nan
         return plain, newton, np.maximum(residual, np.where(residual < 1e-12, shift, 0.0))
 
     patience = {"max_steps": PROBE_STEPS, "hopeless": DIVERGED} if probe else {"max_steps": MAX_STEPS}

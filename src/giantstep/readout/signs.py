@@ -17,15 +17,19 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats) 
 
     if features.field is None or features.rho is None:
         return np.full(len(c0), np.nan)
-    spread = np.broadcast_to(np.sqrt((features.rho**2).sum(axis=1)), len(c0))[:, None]
+    spread = np.broadcast_to(np.sqrt((features.rho**2).sum(axis=1)), len(c0))
     Q = np.maximum(variance, 1e-300)
     field = np.broadcast_to(features.field, c0.shape)
     x = c0 / np.sqrt(Q)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        along = (features.rho[:, None, :] @ c1)[:, 0, :] / spread
-        correlation = np.clip(along / np.sqrt(Q), -1 + 1e-15, 1 - 1e-15)
-        apart = opposite_signs(x, field / spread, correlation)
-    error = np.where(spread > 0, apart, ndtr(-np.sign(field) * x))
+    error = np.empty_like(x)
+    known, mixed = np.flatnonzero(~(spread > 0)), np.flatnonzero(spread > 0)
+    error[known] = ndtr(-np.sign(field[known]) * x[known])
+    if mixed.size:
+        wide = spread[mixed, None]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            along = (features.rho[:, None, :] @ c1)[mixed, 0, :] / wide
+            correlation = np.clip(along / np.sqrt(Q[mixed]), -1 + 1e-15, 1 - 1e-15)
+            error[mixed] = opposite_signs(x[mixed], field[mixed] / wide, correlation)
     return np.sum(features.weights * np.where(np.isfinite(error), error, 0.5), axis=1)
 
 

@@ -68,9 +68,14 @@ def solve_fixed_point(
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
         done |= now / hopeless > first[active]
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
-        proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
-        lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
-        proposal[lost] = best_plain[active[lost]]
+        if usable.all():
+            proposal, lost = newton, np.isinf(now)
+        else:
+            proposal = np.where(usable.reshape((-1,) + (1,) * (newton.ndim - 1)), newton, plain)
+            lost = ~np.isfinite(proposal).reshape(len(active), -1).all(axis=1) | np.isinf(now)
+        if lost.any():
+            proposal = proposal.copy()
+            proposal[lost] = best_plain[active[lost]]
         x[active[~done]] = proposal[~done]
         active = active[~done]
     return FixedPoint(best_x, best, iterations)

@@ -16,7 +16,7 @@ from giantstep.families.one_step.model import NODES_PER_PANEL
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.families.one_step.steps.base import Models
 from giantstep.family import Answer
-from giantstep.readout import PACKED_BLOCKS, Equations, Errors, FirstOrder, ridge_errors, solve_first_order
+from giantstep.readout import PACKED_BLOCKS, Errors, FirstOrder, ridge_errors, solve_first_order
 from giantstep.types import Booleans, Floats, Points, Strings
 
 RARE_INPUT = 3.5
@@ -47,7 +47,7 @@ def answer_ridge(scenario: OneStep, settings: Mapping[str, Any], points: Points,
             status = ridge_status(group, first, errors, settings.get("tolerance", 1e-10))
             errors.test = np.maximum(errors.test, group.points["noise"])  # a perfect fit, up to rounding
             gatherer.put(group.index, _values(scenario, group, first, errors), status, first.residual, first.iterations)
-            rare[group.index] = _rare_inputs_matter(group, first.equations, errors) & (status == "")
+            rare[group.index] = _rare_inputs_matter(group, first, errors) & (status == "")
             again = np.flatnonzero((status != "") & (status != NO_BULK))
             if not again.size:
                 break
@@ -127,8 +127,9 @@ def ridge_status(group: Group, first: FirstOrder, errors: Errors, tolerance: flo
     return reasons
 
 
-def _rare_inputs_matter(group: Group, equations: Equations, errors: Errors) -> Booleans:
+def _rare_inputs_matter(group: Group, first: FirstOrder, errors: Errors) -> Booleans:
     """Tell where dropping the rare |kappa| > 3.5 changes the test error by over 1%: spiked_features section 12."""
+    equations = first.equations
     suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2) & np.any(group.model.u != 0, axis=1))
     matter = np.zeros(len(errors.test), dtype=bool)
     if suspects.size:
@@ -136,6 +137,7 @@ def _rare_inputs_matter(group: Group, equations: Equations, errors: Errors) -> B
         assert few.features.kappa is not None
         weights = np.where(np.abs(few.features.kappa[:, 0]) < RARE_INPUT, few.features.weights, 0.0)
         few = dataclasses.replace(few, features=dataclasses.replace(few.features, weights=weights))
-        change = np.abs(ridge_errors(solve_first_order(few), 1 / group.points["dim"][suspects]).test - test)
+        without = solve_first_order(few, first.take(suspects), goal=ROUNDING)
+        change = np.abs(ridge_errors(without, 1 / group.points["dim"][suspects]).test - test)
         matter[suspects] = change > 0.01 * test + ROUNDING * errors.null[suspects]
     return matter
