@@ -18,6 +18,8 @@ MANY_NODES = 1000
 """Nodes above which fewer points are solved together and sums are organised differently."""
 EVEN = 1e-14
 """Relative differences between the nodes that are rounding."""
+NOT_LINEAR = 1e-3
+"""Share of the noise in the features from which they count as not linear."""
 MOST_PRODUCTS = 20_000_000
 """Values of products of packed functions that are kept."""
 
@@ -100,9 +102,12 @@ class Features(Stacked):
 
     @cached_property
     def even(self) -> bool:
-        """Whether no class depends on kappa but by rounding (a layer that took no step): V is one number everywhere."""
+        """Whether no class depends on kappa but by rounding (a layer that took no step): V is the same everywhere.
+
+        Linear features (mu2 = 0) lose digits with several classes, fewer as averages over nodes: they do not count.
+        """
         size = float(np.max(self.mu1**2 + self.mu2))
-        return all(
+        return bool(self.mu2.min() > NOT_LINEAR * size) and all(
             bool(np.ptp(values, axis=-1).max() <= EVEN * scale)
             for values, scale in ((self.mu1, np.sqrt(size)), (self.mu2, size))
         )
