@@ -6,7 +6,7 @@ answers and the table of variables of each answer; both engines fill that table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -81,6 +81,31 @@ class Question:
     def dimension(self, name: str) -> Dimension:
         """Return the declaration of a dimension of its variables."""
         return next((own for own in self.dimensions if own.name == name), dimension_named(name))
+
+
+@dataclass(frozen=True)
+class PhaseDiagram:
+    """What `giantstep.phase_diagram` draws of a scenario: a question asked along one field, whose lines part regions.
+
+    Attributes
+    ----------
+    what : the question; where it has a `figure` of its own, that is the diagram and nothing else is needed.
+    across, span : field along the horizontal axis, and its lowest and highest value where none are given.
+    up : field along the vertical axis, in whose unit the lines are.
+    lines : variable of the question -> what happens there; those that are drawn first hide later ones that coincide.
+    regions : (lines at X values of `across`, Y values of `up`) -> name of the region, (Y, X).
+    beside : fields that stay fixed and are said in the title.
+    points : how many values of `across` are asked where none are given.
+    """
+
+    what: str
+    across: str = ""
+    span: tuple[float, float] = (0.0, 1.0)
+    up: str = ""
+    lines: Mapping[str, str] = field(default_factory=dict)
+    regions: Callable[[Mapping[str, Floats], Floats], Array] | None = None
+    beside: tuple[str, ...] = ()
+    points: int = 32
 
 
 @dataclass

@@ -31,7 +31,7 @@ from giantstep.dimensions import declare
 from giantstep.display import model_html, model_text
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import families, family_class, register
-from giantstep.family import Answer, Question
+from giantstep.family import Answer, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
 from giantstep.paper_symbols import Paper, scenario_from_paper
@@ -378,6 +378,10 @@ class Scenario(Checked):
     def penalty_elsewhere(self) -> str:
         """Say what other programs call the penalty, where `from_table` made the scenario."""
         return ""
+
+    def diagram(self) -> PhaseDiagram | None:
+        """Return what `giantstep.phase_diagram` draws of it, where the family has phases."""
+        return None
 
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims of its variables (``block``, ``neuron``, ...)."""

@@ -58,3 +58,13 @@ def test_sensitivity_and_its_picture(run, tmp_path):
 )
 def test_bad_input_is_one_sentence(refused, words, message):
     assert message in refused(*words)
+
+
+def test_a_phase_diagram_is_a_picture(run, refused, tmp_path):
+    study = gs.Study(gs.MixtureGLM(labels="sign", noise=0.5, loss="logistic", ridge=0.1, samples_per_dim=2.0))
+    study.write("M.toml")
+    words = ("phase-diagram", "M.toml", "--set", "noise=0.2", "--grid", "flip=0,0.1,0.2", "--plot", "M.png")
+    done = run(*words)
+    assert done.exit_code == 0 and "wrote M.png" in done.stderr
+    assert (tmp_path / "M.png").read_bytes()[1:4] == b"PNG"
+    assert "OneStep has no phase diagram" in refused("phase-diagram", "S.toml", "--plot", "S.png")

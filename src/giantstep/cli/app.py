@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import design, explore, exponents, forecast, inform, place, store, sweep, verbs
+from giantstep.cli import design, diagram, explore, exponents, forecast, inform, place, store, sweep, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -78,6 +78,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     design.optimize,
     design.solve_for,
     design.sensitivity,
+    diagram.phase_diagram,
     sweep.sweep,
     forecast.forecast,
     place.place,

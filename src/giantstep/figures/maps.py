@@ -10,14 +10,14 @@ import numpy as np
 
 from giantstep.figures.labels import x_label, y_label
 from giantstep.figures.layout import Reading, View
-from giantstep.figures.style import ORANGE, PURPLE, SKY, VERMILION, is_geometric, plain_log_ticks, spans_decades
+from giantstep.figures.style import VERMILION, is_geometric, plain_log_ticks, spans_decades
 from giantstep.types import Array, Booleans, Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVELS = 7
-REGIONS = ("#D9D9D9", ORANGE, SKY, "#7BC8A4", PURPLE, "#F0E442", "#8C8C8C")
+REGIONS = ("#E3E3E3", "#F4C7AB", "#C5E6CF", "#F5EBA0", "#C4DFF2", "#E3CCE3", "#BDBDBD")
 """Fills of named regions, told apart by colour-blind readers and pale enough to draw over."""
 _SMALL_IS_GOOD = re.compile(r"error|mse|loss|misclassified|objective")
 _LARGE_IS_GOOD = re.compile(r"accuracy|cosine|overlap|^m_|^q$|^tpr$")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from giantstep.figures.panels import letter, limit_line
+from giantstep.figures.regions import fill_regions
 from giantstep.figures.style import BLACK, GREEN, GREY, ORANGE, VERMILION, new_figure
-from giantstep.learnability.complexity import best_batch, largest_rate, shortest_time
+from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -17,14 +20,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"squared": GREEN, "correlation": ORANGE}
+SHORT = {
+    "rate too large: noise dominates": "too large:\nnoise",
+    "rate too large: a step overshoots": "too large: a\nstep overshoots",
+    "weak recovery in d^theta": "recovery in\n$d^\\theta$ steps",
+    "polylogarithmic": "polylog $d$\nsteps",
+    "one giant step": "one giant\nstep",
+}
+"""Names of phases as they fit into a picture."""
+GOOD, BAD, POOR = "#C5E6CF", "#E3E3E3", "#F4C7AB"
+FILLS = {"recovered": GOOD, SHORT["weak recovery in d^theta"]: GOOD, "population flow,\n$T = 1/\\gamma$": GOOD}
+FILLS |= {SHORT["rate too large: a step overshoots"]: POOR, "noise": POOR, SHORT["one giant step"]: "#C4DFF2"}
 
 
 def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     """Draw the phase diagrams of a target, in time and in rate, with the runs of a result marked.
 
-    The lines are exponents for d -> inf: they leave out constants and, for a target of order 2, a factor log d.
+    Regions are those of the algorithm of the result, lines those of both losses. They are exponents for d -> inf: they
+    leave out constants and, for a target of order 2, a factor log d.
     """
     order = float(np.ravel(result["order"].values)[0])
+    content = json.loads(result.attrs["scenario"])
     runs = {name: np.ravel(result[name].values) for name in ("mu", "delta", "theta_run")}
     mu = np.unique(np.append(np.linspace(0.0, order + 1, 161), [order / 2, order - 1, order - 1e-9, order]))
     figure, axes = new_figure(1, 3, width=13.2, height=4.0)
@@ -35,31 +51,53 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         limit_line(axes[1], mu, rate, COLOURS[name], f"{name} loss", linewidth=thick)
         corner = best_batch(order, correlation)
         axes[0].plot(corner, shortest_time(order, np.array(corner), correlation), "o", color=COLOURS[name], zorder=4)
-    low = float(largest_rate(order, mu, True).min()) - 0.6
-    axes[1].fill_between(mu, largest_rate(order, mu, True), low, color="#F2E3D5", zorder=0)
-    axes[1].text(0.25, low + 0.25, "rate too large", fontsize=8)
-    axes[1].axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
-    if order >= 2:
-        axes[0].text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
-        axes[0].text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
-    axes[0].set(xlim=(0, order + 1), ylim=(-0.05, None), ylabel=r"time,  $\theta = \log_d T$")
-    axes[1].set(xlim=(0, order + 1), ylim=(low, None), ylabel=r"rate,  $\delta = -\log_d \gamma$")
-    _regimes(axes[2], max(1.2, runs["mu"].max() + 0.1), max(1.6, runs["delta"].max() + 0.2))
+    own = content["algorithm"] == "correlation"
+    _times(axes[0], order, own, runs)
+    _rates(axes[1], order, own, runs)
+    _regimes(axes[2], runs)
     for panel, name in zip(axes, ("theta_run", "delta", "delta")):
-        panel.plot(runs["mu"], runs[name], "*", color=VERMILION, markersize=12, zorder=5, clip_on=False)
+        panel.plot(runs["mu"], runs[name], "*", color=VERMILION, markersize=12, zorder=6, clip_on=False)
     axes[0].annotate(
         _run_label(result), (runs["mu"][0], runs["theta_run"][0]), xytext=(9, 10), textcoords="offset points",
         fontsize=8, color=VERMILION,
     )  # fmt: skip
-    target = json.loads(result.attrs["scenario"])["target"]
+    target = content["target"]
     name = target if isinstance(target, str) and len(target) <= 20 else "the target"
     titles = (f"time to recover {name}, $l = {order:g}$", "largest useful rate", "overlaps of order one")
     for panel, mark, title in zip(axes, "abc", titles):
         panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
         letter(panel, mark, title)
-    for panel in axes[:2]:
-        panel.legend(loc="upper right")
+    axes[0].legend(loc="upper right")
     return figure
+
+
+def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> None:
+    """Fill where the target is recovered in time, and where it is not."""
+    top = 1.25 * max(1.0, order - 1, float(runs["theta_run"].max()))
+    mu, theta = np.linspace(0.0, order + 1, 401), np.linspace(0.0, top, 301)
+    enough = theta[:, None] >= shortest_time(order, mu, correlation)
+    label = [(runs["mu"][0] + part * mu[-1], runs["theta_run"][0] + 0.09 * top) for part in np.linspace(0, 0.5, 6)]
+    legend = [(part * mu[-1], 0.9 * top) for part in np.linspace(0.65, 1, 6)]
+    names = np.where(enough, "recovered", "too few steps")
+    fill_regions(axes, mu, theta, names, clear=[*label, *legend, *zip(runs["mu"], runs["theta_run"])], fills=FILLS)
+    if order >= 2:
+        axes.text(order - 0.5, 0.06, "polylog $d$", fontsize=8, ha="center")
+        axes.text(order + 0.5, 0.06, "one giant step", fontsize=8, ha="center")
+    axes.set(xlim=(0, order + 1), ylim=(0, top), ylabel=r"time,  $\theta = \log_d T$")
+
+
+def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> None:
+    """Fill where a rate is too large, and how long a smaller one takes."""
+    top = max(1.0, order / 2, float(runs["delta"].max())) + 0.5
+    mu = np.linspace(0.0, order + 1, 401)
+    delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 401)
+    names = phase_names(order, mu, delta[:, None], correlation)
+    words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
+    left_over = fill_regions(axes, mu, delta, words, clear=list(zip(runs["mu"], runs["delta"])), fills=FILLS)
+    axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
+    axes.set(xlim=(0, order + 1), ylim=(delta[0], top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
+    if left_over:
+        axes.legend(handles=left_over, loc="upper right")
 
 
 def _run_label(result: xarray.Dataset) -> str:
@@ -72,16 +110,15 @@ def _run_label(result: xarray.Dataset) -> str:
     return f"{head}:\n" + ", ".join(shared) if shared else head
 
 
-def _regimes(axes: Axes, right: float, top: float) -> None:
+def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> None:
     """Draw where drift, noise or both move overlaps of order one."""
-    mu = np.append(np.linspace(0, 1, 50), right)
-    axes.fill_between(mu, np.maximum(1 - mu, 0), top, color="#CFE8D5")
-    axes.fill_between(mu, (1 - mu) / 2, 1 - mu, where=mu <= 1, color="#F4C7AB")
-    axes.fill_between(mu, 0, np.maximum((1 - mu) / 2, 0), color="#E6E6E6")
-    axes.plot(mu, np.maximum(1 - mu, 0), color=BLACK, linewidth=1.5)
-    axes.text(0.72, 0.95, "population flow,\n$T = 1/\\gamma$", ha="center", fontsize=8)
-    axes.text(0.2, 0.6, "noise", ha="center", fontsize=8)
-    axes.text(0.2, 0.2, "not defined", ha="center", fontsize=8)
-    axes.annotate("drift and noise\n(Saad and Solla)", (0.5, 0.5), xytext=(0.72, 0.55), fontsize=8,
-                  arrowprops={"arrowstyle": "-", "color": GREY})  # fmt: skip
+    right, top = max(1.2, float(runs["mu"].max()) + 0.1), max(1.6, float(runs["delta"].max()) + 0.2)
+    mu, delta = np.linspace(0.0, right, 401), np.linspace(0.0, top, 401)
+    height = delta[:, None]
+    names = np.select(
+        [height > 1 - mu, height > (1 - mu) / 2], ["population flow,\n$T = 1/\\gamma$", "noise"], "undefined"
+    )
+    fill_regions(axes, mu, delta, names, clear=list(zip(runs["mu"], runs["delta"])), fills=FILLS)
+    axes.plot([0, 1, right], [1, 0, 0], color=BLACK, linewidth=1.5, label="drift and noise (Saad and Solla)")
     axes.set(xlim=(0, right), ylim=(0, top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
+    axes.legend(loc="upper right")

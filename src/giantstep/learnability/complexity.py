@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.types import Floats
+from giantstep.types import Array, Floats
 
 
 def largest_rate(order: float, mu: Floats, correlation: bool) -> Floats:
@@ -34,3 +34,26 @@ def best_batch(order: float, correlation: bool) -> float:
     if order < 2:
         return 1.0
     return order - 1 if correlation else order / 2
+
+
+def time_at_rate(order: float, mu: Floats, delta: Floats, correlation: bool, slack: float = 0.0) -> Floats:
+    """Return the exponent theta of the time at the rate d^-delta; infinite where the rate is too large.
+
+    Exponents count as equal up to `slack`.
+    """
+    theta = np.where(correlation & (mu >= order), 0.0, delta + max(order / 2 - 1, 0.0))
+    too_large = delta < largest_rate(order, mu, correlation) - slack
+    too_large |= delta < max(1.0, order / 2) - mu - slack
+    return np.where(too_large, np.inf, np.maximum(theta, 0.0))
+
+
+def phase_names(order: float, mu: Floats, delta: Floats, correlation: bool, slack: float = 0.0) -> Array:
+    """Return where runs with batches d^mu and rates d^-delta lie when they start without overlap."""
+    theta = time_at_rate(order, mu, delta, correlation, slack)
+    noisy = delta < max(1.0, order / 2) - mu - slack
+    wild = delta < largest_rate(order, mu, correlation) - slack
+    return np.select(
+        [noisy, wild, correlation & (mu >= order), theta <= slack],
+        ["rate too large: noise dominates", "rate too large: a step overshoots", "one giant step", "polylogarithmic"],
+        "weak recovery in d^theta",
+    )

@@ -30,11 +30,11 @@ from giantstep.families.mixture_glm.parts import (
     Spiked,
     check_symmetric_psd,
 )
-from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.family import Engine, PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Numbers, Scenario, field
-from giantstep.types import Floats
+from giantstep.types import Array, Floats
 
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
@@ -180,6 +180,16 @@ _MARGINS = (
         "fraction of the training samples that push on the weights (hinge and maxmargin: y w < 1 before the fit)",
     ),
 )
+
+
+_ACROSS = {"sign": ("noise", (0.0, 3.0)), "logit": ("teacher_norm", (0.05, 25.0))}
+_FLIP = ("flip", (0.0, 0.4))
+"""Labels -> the field that alone makes separable classes inseparable, and its range; a flipped label does for all."""
+
+
+def _separable(lines: Mapping[str, Floats], samples_per_dim: Floats) -> Array:
+    """Name the side of the separability threshold; where that is infinite the classes are always separable."""
+    return np.where(samples_per_dim[:, None] < lines["alpha_c"], "separable", "not separable")
 
 
 def _own_gram(parts: CovarianceForm) -> Floats | None:
@@ -433,6 +443,17 @@ class MixtureGLM(Scenario):
             return self.data.dim
         return self.covariances.dim if isinstance(self.covariances, Dense) else None
 
+    def diagram(self) -> PhaseDiagram:
+        """Return the plane of label noise and samples with the line up to which two classes are separable."""
+        across, span = _ACROSS.get(str(self.labels), _FLIP)
+        if across == "teacher_norm" and any(self.teacher_means):  # these bound it from below
+            across, span = _FLIP
+        beside = {"noise": self.noise, "flip": self.flip}
+        return PhaseDiagram(
+            "thresholds", across, span, "samples_per_dim", {"alpha_c": "the classes can be separated up to here"},
+            _separable, tuple(name for name, value in beside.items() if value and name != across),
+        )  # fmt: skip
+
     def block_count(self) -> Mapping[str, int]:
         """Return the length of the ``cluster`` dims."""
         return {"cluster": self.clusters}
@@ -500,7 +521,7 @@ class MixtureGLM(Scenario):
         if self.flip and self.data is not None:
             raise bad_field("flip", self.flip, "0 with a dataset, whose labels are taken as they are")
         if self.noise and self.labels in ("logit", "cluster", "random"):
-            raise bad_field("noise", self.noise, f'0 where labels="{self.labels}" (flip turns labels at random)')
+            raise bad_field("noise", self.noise, f'0 where labels="{self.labels}" (`flip` flips labels at random)')
 
     def _check_penalty(self) -> None:
         parts = self.covariances

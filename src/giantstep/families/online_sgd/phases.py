@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.family import Answer
-from giantstep.learnability.complexity import best_batch, largest_rate, shortest_time
+from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
 from giantstep.learnability.exponents import exponents
 from giantstep.types import Floats
 
@@ -33,17 +33,6 @@ def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:
     mu, delta = np.log(points["batch_size"]) / d, -np.log(points["rate"]) / d
     order = order_of(scenario)
     correlation = scenario.known_algorithm.name == "correlation"
-    rate_best = largest_rate(order, mu, correlation)
-    noise = max(1.0, order / 2) - mu
-    giant = correlation & (mu >= order)
-    theta = np.where(giant, 0.0, delta + max(order / 2 - 1, 0.0))
-    noisy, wild = delta < noise - SAME, delta < rate_best - SAME
-    theta = np.where(noisy | wild, np.inf, np.maximum(theta, 0.0))
-    phase = np.select(
-        [noisy, wild, giant, theta < SAME],
-        ["rate too large: noise dominates", "rate too large: a step overshoots", "one giant step", "polylogarithmic"],
-        "weak recovery in d^theta",
-    )
     gap = delta - (1 - mu)
     regime = np.select(
         [gap > SAME, gap > -SAME, delta > (1 - mu) / 2],
@@ -54,12 +43,12 @@ def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:
         "order": np.full(count, order),
         "mu": mu,
         "delta": delta,
-        "theta": theta,
+        "theta": time_at_rate(order, mu, delta, correlation, SAME),
         "theta_best": shortest_time(order, mu, correlation),
-        "delta_best": rate_best,
+        "delta_best": largest_rate(order, mu, correlation),
         "mu_best": np.full(count, best_batch(order, correlation)),
         "theta_run": np.log(points["steps"]) / d,
-        "phase": phase,
+        "phase": phase_names(order, mu, delta, correlation, SAME),
         "regime": regime,
     }
     return Answer.closed(values)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.online_sgd.notation import PAPERS
-from giantstep.family import Question, Setting, Variable
+from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.learnability.algorithms import NAMED, Algorithm, Network, as_algorithm
@@ -265,6 +265,10 @@ class OnlineSGD(Scenario):
         """The unit target directions in whitened coordinates, as columns."""
         directions = self.whitening.T
         return np.asarray(directions / np.linalg.norm(directions, axis=0))
+
+    def diagram(self) -> PhaseDiagram:
+        """Return the exponents of batch size, rate and time, which have a drawing of their own."""
+        return PhaseDiagram("phases")
 
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the counted dims."""

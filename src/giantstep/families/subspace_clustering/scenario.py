@@ -12,10 +12,10 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.mixture import largest_variance
 from giantstep.families.subspace_clustering.notation import PAPERS
-from giantstep.family import Question, Setting, Variable
+from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Integer, Number, Numbers, Scenario, field
-from giantstep.types import Floats
+from giantstep.types import Array, Floats
 
 BRANCHES = ("uninformed", "informed", "bayes")
 """What AMP reaches without knowledge, with knowledge of the truth, and what is optimal."""
@@ -96,6 +96,28 @@ _RIVALS = (
         absent=_NO_THEORY,
     ),
 )
+
+
+_LINES = {
+    "lam_alg": "AMP finds something",
+    "lam_it": "something can be found at all",
+    "lam_algB": "AMP is optimal",
+    "lam_jump": "the optimal overlap jumps",
+    "lam_dyn": "the informed branch appears",
+}
+
+
+def _phases(lines: Mapping[str, Floats], snr: Floats) -> Array:
+    """Name the phase of every snr between the thresholds; one that is NaN is the same as an earlier one."""
+    lam, alg, jump = snr[:, None], lines["lam_alg"], lines["lam_jump"]
+    possible = np.where(np.isnan(lines["lam_it"]), alg, lines["lam_it"])
+    gap = (lam > np.where(np.isnan(jump), alg, jump)) & (lam < lines["lam_algB"])
+    return np.select([lam <= np.minimum(possible, alg), lam <= alg, gap], PHASES[:3], PHASES[3])
+
+
+def _found(lines: Mapping[str, Floats], snr: Floats) -> Array:
+    """Name the side of the one threshold that is known of unequal clusters."""
+    return np.where(snr[:, None] > lines["lam_alg"], "AMP finds something", "AMP finds nothing")
 
 
 class SubspaceClustering(Scenario):
@@ -212,6 +234,15 @@ class SubspaceClustering(Scenario):
         """
         variance = largest_variance(self.weights) if self.weights else 1 / self.clusters
         return 1 / (variance * math.sqrt(self.samples_per_dim))
+
+    def diagram(self) -> PhaseDiagram:
+        """Return the plane of sparsity and snr with its thresholds."""
+        whole = len(self.weights) < 3 or np.ptp(self.weights) == 0
+        return PhaseDiagram(
+            "thresholds", "sparsity", (0.005, 0.35), "snr",
+            _LINES if whole else {"lam_alg": _LINES["lam_alg"]}, _phases if whole else _found,
+            ("clusters", "samples_per_dim"), points=12 if self.mean == "informative" else 32,  # 1 s a threshold there
+        )  # fmt: skip
 
     @classmethod
     def example(cls) -> SubspaceClustering:

@@ -1,0 +1,133 @@
+"""`phase_diagram`: the phases of a scenario as a coloured map with named regions and the lines between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from giantstep.errors import InputError, bad_field
+from giantstep.types import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from giantstep.family import PhaseDiagram
+    from giantstep.scenario import Scenario
+
+BEYOND = 1.25
+"""How far an axis goes beyond the scenario's own point and beyond the lines."""
+HIGHEST = 4.0
+"""How many times the median of the lines the vertical axis goes at most."""
+
+
+def phase_diagram(
+    scenario: Scenario, grid: Mapping[str, Any] | None = None, /, *, path: str | Path | None = None, **fields: Any
+) -> Figure:
+    """Draw the phase diagram of a scenario: named regions, the lines between them, and a star at the scenario itself.
+
+    The family chooses the plane and the question: `SubspaceClustering` sparsity and snr with the thresholds of
+    inference, `MixtureGLM` label noise (or another field) and samples per dimension with the line of separability,
+    `OnlineSGD` the exponents of batch size, rate and time. Lines are limits, asked at points along the horizontal
+    axis.
+
+    Parameters
+    ----------
+    scenario : what is studied.
+    grid, **fields : fields of the scenario. A list makes the horizontal axis (``flip=[0.0, 0.1, 0.2]``) or, of the
+        vertical field, its range; for `OnlineSGD` it marks several runs. A single value changes the scenario.
+    path : where to save the figure (.png, .pdf or .svg).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(labels="sign", noise=0.5, loss="logistic", ridge=0.1, samples_per_dim=2.0)
+    >>> figure = gs.phase_diagram(s)
+    >>> sorted(text.get_text() for text in figure.axes[0].texts)
+    ['not separable', 'separable']
+    """
+    from giantstep.figures.plot import checked_path, plot, save_figure
+    from giantstep.figures.style import style
+    from giantstep.scenario import Scenario, dotted_names
+    from giantstep.study import predict
+
+    if not isinstance(scenario, Scenario):
+        raise InputError(f"phase_diagram takes a scenario, not a {type(scenario).__name__}.")
+    target = None if path is None else checked_path(path)
+    given = dotted_names({**(grid or {}), **fields})
+    lists = {name: given.pop(name) for name in list(given) if np.ndim(given[name])}
+    scenario = scenario.replace(given)
+    diagram = scenario.diagram()
+    if diagram is None:
+        raise InputError(f"{type(scenario).__name__} has no phase diagram; {_those_with_one()} have one.")
+    if scenario.questions[diagram.what].figure:
+        return plot(predict(scenario, lists, what=diagram.what), path=path)
+    with style():
+        figure = _draw(scenario, diagram, lists)
+        if target is not None:
+            save_figure(figure, target)
+    return figure
+
+
+def _those_with_one() -> str:
+    from giantstep.families import families, family_class
+
+    classes = [family_class(name) for name in families()]
+    names = [cls.__name__ for cls in classes if cls.example().diagram() is not None]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> Figure:
+    from giantstep.figures.regions import Plane, draw_plane
+    from giantstep.figures.style import new_figure
+    from giantstep.study import predict
+
+    heights = lists.pop(diagram.up, None)
+    if len(lists) > 1:
+        raise InputError(f"A phase diagram has one horizontal axis, but {', '.join(lists)} are lists.")
+    across, along = next(iter(lists.items()), (diagram.across, None))
+    numbers = {name: value for name, (value, _) in scenario.numeric_fields().items()}
+    if across not in numbers:
+        raise bad_field("x", across, f"one of the numbers of the scenario: {', '.join(numbers)}")
+    places = _spread(diagram.span, numbers[across], diagram.points) if along is None else _sorted(across, along)
+    lines = predict(scenario, {across: places.tolist()}, what=diagram.what, progress=False)
+    top = _range(diagram, lines, numbers[diagram.up]) if heights is None else _ends(diagram.up, heights)
+    own = (numbers[across], numbers[diagram.up])
+    shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]
+    plane = Plane(diagram, lines, places, np.linspace(*top, 501), own if shown else None)
+    figure, (axes,) = new_figure(1, 1, width=7.4, height=4.4)
+    draw_plane(axes, scenario, across, plane)
+    return figure
+
+
+def _spread(span: tuple[float, float], own: float, count: int) -> Floats:
+    """Return places over a range that holds the scenario's own; closer at its low end, where thresholds are steep."""
+    low, high = min(span[0], own), max(span[1], own)
+    return np.asarray(low + (high - low) * np.linspace(0.0, 1.0, count) ** 1.5, dtype=np.float64)
+
+
+def _sorted(name: str, values: Sequence[Any]) -> Floats:
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iuf" or len(np.unique(numbers)) < 2:
+        raise bad_field(name, values, "a list of at least two numbers where it is the horizontal axis")
+    return np.unique(numbers.astype(np.float64))
+
+
+def _ends(name: str, values: Sequence[Any]) -> tuple[float, float]:
+    numbers = _sorted(name, values)
+    return float(numbers[0]), float(numbers[-1])
+
+
+def _range(diagram: PhaseDiagram, lines: Any, own: float) -> tuple[float, float]:
+    """Return the range of the vertical axis: the lines where they do not diverge, and the scenario's own point."""
+    values = np.concatenate([lines[name].values for name in diagram.lines])
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, BEYOND * own
+    return 0.0, BEYOND * max(min(float(finite.max()), HIGHEST * float(np.median(finite))), own)
