@@ -119,7 +119,7 @@ def fill_regions(
 
 def _middle(inside: Booleans, name: str) -> tuple[int, int] | None:
     """Return the place nearest to the middle of a region where a name does not touch its border; None without one."""
-    from scipy.ndimage import distance_transform_edt
+    from scipy.ndimage import distance_transform_edt  # type: ignore[attr-defined]
 
     height, width = inside.shape
     written = [re.sub(r"[$\\]", "", line) for line in name.split("\n")]
