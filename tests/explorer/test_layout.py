@@ -90,3 +90,14 @@ def test_every_story_is_drawn_and_dragged_at_every_width(page: Page, number: int
     page.page.focus("[data-drag]")
     page.page.keyboard.press("End")
     page.until(lambda: page.traces()[0]["y"] != before)
+
+
+def test_a_variable_that_is_absent_gets_no_panel(page: Page) -> None:
+    """Real outputs are no labels that can be wrong."""
+    scenario = {"family": "bayes-limit", "target": "tanh(z)", "noise": 0.1, "samples_per_dim": 1.0}
+    asked = {"scenario": scenario, "what": "errors", "grid": {"samples_per_dim": [0.5, 1.0, 2.0]}}
+    page.open({**STATE, "study": asked, "variables": ["mse", "error"]}, curves=3)
+    assert {trace["yaxis"] for trace in page.traces()} == {"y"}
+    label = "(e) => [e.closest('label').title, e.closest('label').classList.contains('absent')]"
+    told, is_absent = page.page.eval_on_selector("#v-error", label)
+    assert is_absent and "not labels that can be wrong" in told

@@ -23,6 +23,29 @@ export function drawnVariables(state, picked) {
   return state.variables.slice(first, first + most);
 }
 
+const hasNumber = (entry) => (Array.isArray(entry) ? entry.some(hasNumber) : entry !== null);
+
+/** The variables without those that declare when they are absent and are so in all curves; all where none is left. */
+export function presentVariables(question, names, curves) {
+  const results = curves.flatMap(({ result, dots }) => [result, dots]).filter(Boolean);
+  const isAbsent = (name) => {
+    const answers = results.filter((result) => name in result.dims).map((result) => result[name]);
+    return question.variables.some((variable) => variable.name === name && variable.absent) && answers.length && !answers.some(hasNumber);
+  };
+  const present = names.filter((name) => !isAbsent(name));
+  return present.length ? present : names;
+}
+
+/** Say beside the ticks of absent variables why they are not drawn. */
+export function tellAbsent(question, names, present) {
+  for (const { name, meaning, absent } of question.variables) {
+    const label = document.getElementById(`v-${name}`)?.closest("label");
+    const missing = names.includes(name) && !present.includes(name);
+    label?.classList.toggle("absent", missing);
+    label?.setAttribute("title", missing ? `not here: ${absent}` : meaning);
+  }
+}
+
 /** Buttons that say which variables are drawn, where not all fit. */
 export function fillSwitch(root, state, drawn, pick) {
   root.hidden = drawn.length === state.variables.length;

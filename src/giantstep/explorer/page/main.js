@@ -8,7 +8,7 @@ import { applySearch } from "./find.js";
 import { buildForm, showWrong } from "./form.js";
 import { keptCurve } from "./kept.js";
 import { History, wishOf } from "./history.js";
-import { drawnVariables, fillSwitch, fit, measureStage } from "./layout.js";
+import { drawnVariables, fillSwitch, fit, measureStage, presentVariables, tellAbsent } from "./layout.js";
 import { longLink, shortLink } from "./link.js";
 import { pictureOf } from "./picture.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
@@ -382,12 +382,15 @@ function draw() {
 function paint() {
   if (!current.result || !window.Plotly) return;
   timeSlider();
-  const variables = drawnVariables(state, picked);
+  const question = family().questions[state.study.what];
+  const present = { ...state, variables: presentVariables(question, state.variables, curves()) };
+  tellAbsent(question, state.variables, present.variables);
+  const variables = drawnVariables(present, picked);
   const isSplit = Boolean(state.ab && kept[0]?.result);
   $("ab").hidden = !isSplit;
   $("chart").hidden = isSplit;
   if (isSplit) {
-    sides(state.variables.includes(picked) ? picked : variables[0]);
+    sides(present.variables.includes(picked) ? picked : variables[0]);
     return;
   }
   const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
@@ -401,7 +404,7 @@ function paint() {
     drawn = kind;
     show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
     $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-    fillSwitch($("switch"), state, variables, (name) => { picked = name; draw(); });
+    fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); });
     measureStage(document.querySelector(".stage"));
   } catch (error) {
     problem(`This result cannot be drawn: ${error.message}`);
