@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from giantstep.errors import GiantstepWarning, InputError
 from giantstep.gaussian import Function, Moments, as_function, expectation, normal_density
 from giantstep.gaussian.hermite import root_factorials
+from giantstep.gaussian.quadrature import trapezoid_rule
 
 NAMED = [
     "relu",
@@ -437,3 +438,20 @@ def test_relu_closed_form_by_hand():
     assert found.mean == pytest.approx(A * probability + s * normal_density(A / s), abs=1e-13)
     assert found.slope == pytest.approx(s * probability, abs=1e-13)
     assert found.curvature == pytest.approx(normal_density(A / s), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "name", ["relu", "leaky_relu(z, 0.2)", "abs(0.3 - z)", "erf(1 - 2*z)", "sin(2*z)", "cos", "exp(z/3)", "sign(z)",
+             "h3(z) + z**4", "tanh(2*z + 0.3) - z", "gelu", "elu", "relu(z)**2"]
+)  # fmt: skip
+def test_derivatives_of_the_smoothed_function(name):
+    """Smoothing by s is smoothing by s/sqrt(2) twice, and derivatives may be shared between the two."""
+    f, A, s = Function(name), np.linspace(-3, 3, 25), 0.8
+    eta, weights = trapezoid_rule(0.25, 8.5)
+    weights = weights / weights.sum()
+    half = s / np.sqrt(2)
+    curvature = f.moments(A[:, None] + half * eta, half).curvature / half
+    moments = f.moments(A, s)
+    third, fourth = curvature @ (weights * eta) / half, curvature @ (weights * (eta**2 - 1)) / half**2
+    expected = [moments.mean, moments.slope / s, moments.curvature / s, third, fourth]
+    np.testing.assert_allclose(f.smoothed(A, s), expected, rtol=0, atol=2e-12)

@@ -15,7 +15,7 @@ from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import convert_hermite
 from giantstep.gaussian.identity import Immutable
-from giantstep.gaussian.moments import CLOSED_FORMS, Moments, polynomial
+from giantstep.gaussian.moments import CLOSED_FORMS, CLOSED_TAILS, Moments, Tail, polynomial, polynomial_tail
 from giantstep.gaussian.numerical import Rule, choose_rule
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
 
@@ -215,6 +215,15 @@ class Function(Immutable):
         flat = self._flat_moments(A.ravel(), s.ravel())
         return Moments(*(values.reshape(shape)[()] for values in flat))
 
+    def smoothed(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
+        """Return D_j = E[He_j(z) f(A + s z)]/s^j, j = 0..4, ``s > 0``: derivatives in A of the smoothed function.
+
+        >>> Function("z**4").smoothed(0.5, 2.0).tolist()
+        [54.0625, 24.5, 51.0, 12.0, 24.0]
+        """
+        A, s = np.broadcast_arrays(np.asarray(A, dtype=float), np.asarray(s, dtype=float))
+        return self._flat_smoothed(A.ravel(), s.ravel()).reshape(5, *A.shape)
+
     def second_moment(self, A: ArrayLike, s: ArrayLike) -> np.ndarray:
         """Return E f(A + s z)^2."""
         mean, slope, noise, _ = self.moments(A, s)
@@ -253,6 +262,21 @@ class Function(Immutable):
         rule = self._facts.rule
         assert rule is not None
         return _with_any_sign(lambda a, scale: rule.moments(self, a, scale), self, A, s)
+
+    def _flat_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+        if self._facts.polynomial is not None:
+            coefficients = np.array(self._facts.polynomial)
+            return _derivatives(polynomial(A, s, coefficients), polynomial_tail(A, s, coefficients), s)
+        form = self._facts.affine
+        if form is not None:
+            base = _base_smoothed(form, form.scale * A + form.shift, abs(form.scale) * s)
+            whole = form.factor * form.scale ** np.arange(5)[:, None] * base
+            whole[0] += form.constant + form.linear * A
+            whole[1] += form.linear
+            return whole
+        rule = self._facts.rule
+        assert rule is not None
+        return _derivatives(*rule.smoothed(self, A, s), s)
 
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
@@ -415,9 +439,27 @@ def _with_any_sign(
     return result
 
 
+def _derivatives(moments: Moments, tail: Tail, s: np.ndarray) -> np.ndarray:
+    return np.stack([moments.mean, moments.slope / s, moments.curvature / s, *tail])
+
+
+def _base_smoothed(form: AffineForm, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """D_0..D_4 of the named function itself."""
+    closed = CLOSED_TAILS.get(form.function)
+    if closed is not None:
+        return _derivatives(_base_moments(form, A, s), closed(A, s, *form.parameters), s)
+    text = _text_of(form)
+    base = parse_expression(text)
+    return _derivatives(*_rule_of_expression(text, ()).smoothed(lambda x: base.evaluate({"z": x}), A, s), s)
+
+
+def _text_of(form: AffineForm) -> str:
+    return f"{form.function}({', '.join(['z', *map(repr, form.parameters)])})"
+
+
 def _base_moments(form: AffineForm, A: np.ndarray, s: np.ndarray) -> Moments:
     """Moments of the named function itself."""
-    text = f"{form.function}({', '.join(['z', *map(repr, form.parameters)])})"
+    text = _text_of(form)
     base = parse_expression(text)
 
     def values(x: np.ndarray) -> np.ndarray:

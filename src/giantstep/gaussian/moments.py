@@ -36,6 +36,8 @@ class Moments(NamedTuple):
 
 
 ClosedForm = Callable[..., Moments]
+Tail = tuple[np.ndarray, np.ndarray]
+"""D_j = E[He_j(z) f(A + s z)]/s^j for j = 3 and 4."""
 
 
 def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0) -> Moments:
@@ -155,6 +157,35 @@ def polynomial(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Moment
     return Moments(smoothed(0), s * smoothed(1), noise, s * smoothed(2))
 
 
+def polynomial_tail(A: np.ndarray, s: np.ndarray, coefficients: np.ndarray) -> Tail:
+    """D_3 and D_4 of p(x)."""
+    third, fourth = (polynomial(A, s, np.polynomial.polynomial.polyder(coefficients, order)).mean for order in (3, 4))
+    return third, fourth
+
+
+def _hinge_tail(A: np.ndarray, s: np.ndarray, factor: float = 1.0) -> Tail:
+    t = A / s
+    bell = factor * normal_density(t) / s**2
+    return -t * bell, (t * t - 1) * bell / s
+
+
+def _sign_tail(A: np.ndarray, s: np.ndarray) -> Tail:
+    t = A / s
+    bell = 2 * normal_density(t) / s**3
+    return (t * t - 1) * bell, (3 - t * t) * t * bell / s
+
+
+def _erf_tail(A: np.ndarray, s: np.ndarray) -> Tail:
+    q = 1 + 2 * s * s
+    bell = 4 / (q * np.sqrt(np.pi * q)) * np.exp(-A * A / q)
+    return (2 * A * A / q - 1) * bell, (6 - 4 * A * A / q) * A / q * bell
+
+
+def _exp_tail(A: np.ndarray, s: np.ndarray) -> Tail:
+    mean = np.exp(A + 0.5 * s * s)
+    return mean, mean
+
+
 CLOSED_FORMS: dict[str, ClosedForm] = {
     "relu": hinge,
     "leaky_relu": lambda A, s, slope=0.01: hinge(A, s, slope, 1 - slope),
@@ -165,3 +196,15 @@ CLOSED_FORMS: dict[str, ClosedForm] = {
     "cos": cos,
     "exp": exp,
 }
+
+CLOSED_TAILS: dict[str, Callable[..., Tail]] = {
+    "relu": _hinge_tail,
+    "leaky_relu": lambda A, s, slope=0.01: _hinge_tail(A, s, 1 - slope),
+    "abs": lambda A, s: _hinge_tail(A, s, 2.0),
+    "sign": _sign_tail,
+    "erf": _erf_tail,
+    "sin": lambda A, s: (-np.exp(-0.5 * s * s) * np.cos(A), np.exp(-0.5 * s * s) * np.sin(A)),
+    "cos": lambda A, s: (np.exp(-0.5 * s * s) * np.sin(A), np.exp(-0.5 * s * s) * np.cos(A)),
+    "exp": _exp_tail,
+}
+"""D_3 and D_4 of the functions with closed moments: d/dA and d^2/dA^2 of curvature/s."""

@@ -9,10 +9,12 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.gaussian.hermite import hermite_functions
-from giantstep.gaussian.moments import Moments
+from giantstep.gaussian.moments import Moments, Tail
 from giantstep.gaussian.quadrature import BOUNDS, expectation, gauss_legendre_panels, normal_density, trapezoid_rule
 
 Values = Callable[[np.ndarray], np.ndarray]
+Projection = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+"""Values of f at the nodes (rows, nodes), nodes, weights and s: mean, slope, noise, and what else is wanted."""
 
 CHUNK = 1 << 17
 PANEL_NODES = 16
@@ -51,7 +53,16 @@ class Rule:
 
     def moments(self, f: Values, A: np.ndarray, s: np.ndarray) -> Moments:
         """Return the moments for one-dimensional ``A`` and ``s > 0``; entries share only rounding."""
-        result = Moments(*np.empty((4, len(A))))
+        return Moments(*self._integrate(f, A, s, _project, 4))
+
+    def smoothed(self, f: Values, A: np.ndarray, s: np.ndarray) -> tuple[Moments, Tail]:
+        """Return the moments, and D_3 and D_4 = E[He_j(z) f(A + s z)]/s^j."""
+        *moments, third, fourth = self._integrate(f, A, s, _project_further, 6)
+        return Moments(*moments), (third, fourth)
+
+    def _integrate(self, f: Values, A: np.ndarray, s: np.ndarray, project: Projection, count: int) -> np.ndarray:
+        """Return what `project` makes of the values (count, len(A)); mean, slope and noise come first."""
+        result = np.empty((count, len(A)))
         levels = np.ceil(np.log2(np.clip(s, 2.0**LOWEST_LEVEL, None)) - 1e-9).astype(int)
         if len(A) and levels.max() > HIGHEST_LEVEL:
             raise InputError(f"The scale s must be at most {2**HIGHEST_LEVEL} for quadrature, but is {s.max():g}.")
@@ -59,11 +70,19 @@ class Rule:
             for level in np.unique(levels):
                 pending = np.flatnonzero(levels == level)
                 for bound in BOUNDS:
-                    pending = self._fill(result, f, A, s, pending, int(level), bound)
+                    pending = self._fill(result, f, A, s, pending, int(level), bound, project)
         return result
 
     def _fill(
-        self, result: Moments, f: Values, A: np.ndarray, s: np.ndarray, entries: np.ndarray, level: int, bound: float
+        self,
+        result: np.ndarray,
+        f: Values,
+        A: np.ndarray,
+        s: np.ndarray,
+        entries: np.ndarray,
+        level: int,
+        bound: float,
+        project: Projection,
     ) -> np.ndarray:
         """Compute the entries chunk by chunk; return those for which ``bound`` was too small."""
         if not len(entries):
@@ -76,10 +95,11 @@ class Rule:
             z, weights = self._nodes(a, scale, level, bound)
             values = f(a + scale * z)
             rim = np.square(values[:, [0, -1]]).max(axis=1) * float(normal_density(bound)) * bound
-            moments = _project(values, z, weights, scale[:, 0])
+            moments = project(values, z, weights, scale[:, 0])
             for target, computed in zip(result, moments):
                 target[chunk] = computed
-            second = moments.noise + moments.mean**2 + moments.slope**2
+            mean, slope, noise = moments[:3]
+            second = noise + mean**2 + slope**2
             short.append(chunk[~(np.isfinite(second) & (rim <= enough * second))])
         missed = np.concatenate(short)
         if len(missed) and bound == BOUNDS[-1]:
@@ -162,6 +182,18 @@ def _project(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarr
         curvature = np.einsum("ij,ij->i", residual, weighted * z - weights) / s
         noise = np.einsum("ij,ij->i", np.square(residual, out=residual), weights)
     return Moments(mean, slope, noise, curvature)
+
+
+def _project_further(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return what `_project` does, D_3 and D_4; their polynomials do not see the affine fit."""
+    moments = _project(values, z, weights, s)
+    residual = values - moments.mean[:, None] - moments.slope[:, None] * z
+    polynomials = ((z * z - 3) * z * weights, ((z * z - 6) * z * z + 3) * weights)
+    if weights.ndim == 1:
+        tail = [residual @ row for row in polynomials]
+    else:
+        tail = [np.einsum("ij,ij->i", residual, rows) for rows in polynomials]
+    return *moments, tail[0] / s**3, tail[1] / s**4
 
 
 def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:

@@ -40,6 +40,8 @@ NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
 EVEN_CHUNKS = 16
 """Chunks of one class that are solved together where V is one number."""
+SLACK = 100.0
+"""What the error of the bulk's inner iteration may be, in units of the square of its relative change."""
 DIVERGED = 10.0
 """Growth of the residual at which a probe gives up."""
 
@@ -233,12 +235,16 @@ def _solve_chunk(
         shift = np.max(np.abs(response.R / earlier.R - 1), axis=1)
         kept = np.isfinite(response.R).all(axis=1)
         last.put(active[kept], response if kept.all() else response.take(kept))
+        # the inner solve of a near start is as good as the square of its change
+        residual = np.maximum(residual, np.where(residual < 1e-12, np.minimum(shift, SLACK * shift**2), 0.0))
+        if np.all(residual < goal):  # nobody asks for the next iterate
+            return plain, plain, residual
         squared = part.node_weights(denominator**2)
         newton = V + _newton_increment(part, response, squared, mismatch, packed)
         if real:
             turned = (plain > -part.b[:, None]) != (newton > -part.b[:, None])
             newton[turned.any(axis=1)] = np.nan
-        return plain, newton, np.maximum(residual, np.where(residual < 1e-12, shift, 0.0))
+        return plain, newton, residual
 
     patience = {"max_steps": PROBE_STEPS, "hopeless": DIVERGED} if probe else {"max_steps": MAX_STEPS}
     solution = solve_fixed_point(step, V, goal=goal, **patience)

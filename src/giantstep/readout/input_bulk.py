@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,10 +12,13 @@ import numpy as np
 from giantstep.readout.bulk import Response
 from giantstep.readout.common_rows import CommonRows, solve_rows
 from giantstep.readout.features import Features, packing
-from giantstep.readout.input_spread import InputSpread
+from giantstep.readout.input_spread import InputSpread, SpreadOfSets
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
+
+MOST_MATRICES = 2560
+"""Points times atoms that are solved together."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +44,34 @@ class QuadraticNoise(Stacked):
 
 @dataclass(frozen=True)
 class InputBulk(CommonRows):
-    """Rows B_q(Sigma) b_i, b_i uniform on the sphere, of one parameter set; `mu1` of the features is their D_1.
+    """Rows B_q(Sigma) b_i, b_i uniform on the sphere; `mu1` of the features is their D_1.
 
     One atom with `product` 1 is `IsotropicBulk`.
     """
 
     product: Floats
-    """PB = lambda B_q B_q' at the J atoms (J, k, k)."""
+    """PB = lambda B_q B_q' at the J atoms: (J, k, k) of all points, or (B, J, k, k) where each has its own."""
     masses: Floats
     """Masses of the atoms (J,), of sum 1."""
-    spread: InputSpread
+    spread: InputSpread | SpreadOfSets
     """How the channels act: their coefficients in the features are those of (Q^T tau_q, y_q)."""
     noise: QuadraticNoise | None = None
 
-    chunk: ClassVar[int] = 16
     packed_only: ClassVar[bool] = True
+
+    @classmethod
+    def stack(cls, bulks: Sequence[InputBulk], owner: Integers) -> InputBulk:
+        """Return the bulk of points that have bulks[owner[b]], all on the same atoms and without quadratic noise."""
+        if len(bulks) == 1:
+            return bulks[0]
+        spreads = tuple(bulk.spread for bulk in bulks if isinstance(bulk.spread, InputSpread))
+        product = np.stack([bulk.product for bulk in bulks])[owner]
+        return cls(product, bulks[0].masses, SpreadOfSets(spreads, owner))
+
+    @property
+    def chunk(self) -> int:
+        """Few points where there are many atoms."""
+        return int(np.clip(MOST_MATRICES // len(self.masses), 16, 64))
 
     @property
     def row_norm(self) -> Floats:
@@ -68,7 +85,9 @@ class InputBulk(CommonRows):
         return self.masses.shape
 
     def take(self, index: Any) -> InputBulk:
-        """Return the same rows; only the noise of quadratic channels knows the sizes of the points."""
+        """Return the points in `index`, which differ where they have sets of their own or noise of their sizes."""
+        if isinstance(self.spread, SpreadOfSets):
+            return replace(self, product=self.product[index], spread=self.spread.take(index))
         return self if self.noise is None else replace(self, noise=self.noise.take(index))
 
     def quadratic(self, response: Response) -> Array:
@@ -144,30 +163,35 @@ class InputTangents:
 
     @cached_property
     def matrix(self) -> Array:
-        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
-        count, k = self.response.R.shape
-        coordinates = packing(k)
-        size = len(coordinates.rows) + k
-        A, e = (np.broadcast_to(part, (count, *part.shape)) for part in coordinates.unpack(np.eye(size)))
-        dS, dR = self._along(A, e)
-        columns = coordinates.pack(dS.reshape(-1, k, k), dR.reshape(-1, k))
-        return np.swapaxes(columns.reshape(count, size, size), 1, 2)
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K), entry by entry at the atoms.
+
+        With P = PB the pair (i, j) answers to the pair (a, b) by int P_ij P_ab S_ia S_jb dmu, and through R_l by
+        int P_ij S_il S_jl dmu times that of R_l, which int P_ab Th_al Th_bl dmu drives.
+        """
+        S, Th = self._at_atoms
+        R, masses = self.response.R, self.bulk.masses
+        k = R.shape[1]
+        rows, columns, multiplicity = packing(k).rows, packing(k).columns, packing(k).multiplicity
+        pairs, count = len(rows), len(rows) + k
+        product = np.broadcast_to(self.bulk.product[..., rows, columns], (len(R), len(masses), pairs))
+        weighted = masses[:, None] * product
+        driven, answered = (np.einsum("bjp,bjpq->bpq", weighted, M[:, :, rows] * M[:, :, columns]) for M in (Th, S))
+        drive = np.zeros((len(R), k, count), S.dtype)
+        drive[:, :, :pairs] = np.swapaxes(driven, 1, 2) * multiplicity[:pairs]
+        drive[:, np.arange(k), pairs + np.arange(k)] = 1.0
+        delta = solve_each(self.transfer, (R**2 / self.response.block_width)[:, :, None] * drive)
+        out = np.empty((len(R), count, count), S.dtype)
+        out[:, :pairs] = answered @ (delta / (R**2)[:, :, None])
+        out[:, pairs:] = delta
+        direct = S[:, :, rows][..., rows] * S[:, :, columns][..., columns]
+        direct += np.where(rows == columns, 0.0, S[:, :, rows][..., columns] * S[:, :, columns][..., rows])
+        out[:, :pairs, :pairs] += np.einsum("bjp,bjpq,bjq->bpq", weighted, direct, product)
+        return out
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""
-        dS, dR = self._along(A[:, None], e[:, None])
-        return dS[:, 0], dR[:, 0]
-
-    def _along(self, A: Array, e: Array) -> tuple[Array, Array]:
-        """Return -d(S, R) along several directions of every point, A (B, N, k, k) and e (B, N, k)."""
-        S, Th = (array[:, None] for array in self._at_atoms)
-        R, product, masses = self.response.R, self.bulk.product, self.bulk.masses
-        dH = product * A[:, :, None]
-        pushed = masses @ np.sum(Th * (dH @ Th), axis=3)
-        weighted = (R**2 / self.response.block_width)[:, None] * (e + pushed)
-        delta = np.swapaxes(solve_each(self.transfer, np.swapaxes(weighted, 1, 2)), 1, 2)
-        moved = S @ dH @ S + (S * (delta / R[:, None] ** 2)[:, :, None, None, :]) @ S
-        return np.tensordot(product * moved, masses, (2, 0)), delta
+        coordinates = packing(e.shape[1])
+        return coordinates.unpack((self.matrix @ coordinates.pack(A, e)[:, :, None])[:, :, 0])
 
     def kernel(self, mu1: Floats, mu2: Floats) -> Array:
         """There is no kernel form over a spectrum of inputs."""

@@ -12,14 +12,16 @@ JU_q is a diagonal and a matrix of low rank, so that M is k x k algebra in every
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.solve import solve_each
-from giantstep.types import Array, Floats, Indices
+from giantstep.types import Array, Floats, Indices, Integers
 
 _PROBES = 24
 _RANK = 1e-13
@@ -140,6 +142,46 @@ class InputSpread:
         linear = across.shape[2] - self.quadratic
         parts = (part @ np.swapaxes(part, 1, 2) for part in (across[:, :, :linear], across[:, :, linear:]))
         return np.sum(t**2, axis=2) + np.sum(own**2, axis=2), *parts
+
+
+@dataclass(frozen=True)
+class SpreadOfSets:
+    """The spreads of several parameter sets that see the same number of directions, and which one each point has."""
+
+    spreads: tuple[InputSpread, ...]
+    owner: Integers
+    quadratic: ClassVar[int] = 0
+
+    def take(self, index: Any) -> SpreadOfSets:
+        """Return the points in `index`."""
+        return SpreadOfSets(self.spreads, self.owner[index])
+
+    @property
+    def free(self) -> Array:
+        """Whether the spread of each point is free (B,)."""
+        return np.array([spread.free for spread in self.spreads])[self.owner]
+
+    def covariance(self, response: Response, quadratic: Array) -> Array:
+        """Return P (B, X, X)."""
+        (P,) = self._each(lambda spread, rows: (spread.covariance(response.take(rows), quadratic[rows]),))
+        return P
+
+    def paid(self, response: Response, quadratic: Array, dual: Array) -> tuple[Array, Array, Array]:
+        """Return what `InputSpread.paid` does."""
+        squares, silent, curved = self._each(
+            lambda spread, rows: spread.paid(response.take(rows), quadratic[rows], dual[rows])
+        )
+        return squares, silent, curved
+
+    def _each(self, answer: Callable[[InputSpread, Integers], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Return the answers of the points of every set, in the order of the points."""
+        order = np.argsort(self.owner, kind="stable")
+        sets, counts = np.unique(self.owner, return_counts=True)
+        parts = [
+            answer(self.spreads[number], rows) for number, rows in zip(sets, np.split(order, np.cumsum(counts)[:-1]))
+        ]
+        back = np.argsort(order)
+        return tuple(np.concatenate(column)[back] for column in zip(*parts))
 
 
 def _floored(matrix: Array) -> Array:

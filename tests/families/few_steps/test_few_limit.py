@@ -224,6 +224,21 @@ def test_a_direction_that_is_never_learnt_is_named():
         gs.predict(SETTINGS["K2"][0])
 
 
+@pytest.mark.parametrize(
+    ("target", "activation", "rates"), [("tanh(z)", "relu", [0.5, 2.0, 9.0]), ("z1 + z1*z2", "erf", [0.5, 3.0])]
+)
+def test_rates_in_one_batch_are_the_rates_alone(target, activation, rates):
+    """Steep features have more nodes; a diverging step beside them costs them nothing."""
+    scenario = network(activation, target, [0.5, 0.5], [1, -1], [1, 1], 2, 1.5, 0.1, 0.1).replace(rate=1.0)
+    grid = gs.predict(scenario, rate=[*rates, 1e9], noise=[0.1, 0.3], ridge=[0.01, 0.1])
+    assert not grid.converged.sel(rate=1e9).any() and grid.converged.sel(rate=rates).all()
+    for rate, noise, ridge in ((rates[0], 0.1, 0.1), (rates[-1], 0.3, 0.01)):
+        alone = gs.predict(scenario.replace(rate=rate, noise=noise, ridge=ridge))
+        inside = grid.sel(rate=rate, noise=noise, ridge=ridge)
+        for name in ("test_error", "train_error", "norm", "theta", "all_data_error", "floor", "null_error", "learned"):
+            np.testing.assert_allclose(inside[name], alone[name], rtol=1e-12, atol=1e-14)
+
+
 def test_a_diverging_step_keeps_what_came_before():
     scenario = network("relu", "z1 + z1*z2", [0.5, 0.5], [1, -1], [2.0, 1e6], 2, 1.5, 0.1, 0.1)
     with pytest.warns(gs.GiantstepWarning, match="without bound"):

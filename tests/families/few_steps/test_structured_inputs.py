@@ -395,8 +395,19 @@ def test_numbers_of_the_inputs_may_vary():
     for exponent in (0.3, 0.9):
         alone = gs.predict(scenario.replace(inputs__exponent=exponent, precondition=1.0))
         inside = grid.sel({"inputs.exponent": exponent, "precondition": 1.0})
-        np.testing.assert_array_equal(inside.test_error, alone.test_error)
+        np.testing.assert_allclose(inside.test_error, alone.test_error, rtol=1e-13)
         assert float(inside.effective_rank) == float(alone.effective_rank)
+
+
+def test_rates_in_one_batch_are_the_rates_alone():
+    """Each rate has its own bulk and its own spread of the classes; whitened points lie beside them."""
+    scenario = EVERY["M"][0].replace(rate=1.0)
+    grid = gs.predict(scenario, rate=[0.5, 3.0], precondition=[0.0, 0.5], ridge=[0.05, 0.5])
+    for rate, whitening, ridge in ((0.5, 0.5, 0.05), (3.0, 0.0, 0.5)):
+        alone = gs.predict(scenario.replace(rate=rate, precondition=whitening, ridge=ridge))
+        inside = grid.sel(rate=rate, precondition=whitening, ridge=ridge)
+        for name in ("test_error", "train_error", "norm", "theta", "all_data_error", "floor"):
+            np.testing.assert_allclose(inside[name], alone[name], rtol=1e-12, atol=1e-14)
 
 
 def test_points_may_have_different_numbers_of_atoms():

@@ -27,7 +27,7 @@ from giantstep.readout.bulk import Bulk, Response
 from giantstep.readout.input_bulk import QuadraticNoise
 from giantstep.readout.input_spread import InputSpread
 from giantstep.readout.isotropic_bulk import IsotropicBulk
-from giantstep.types import Floats
+from giantstep.types import Floats, Integers
 
 UNPENALISED = 1e10
 """R of a width at which coefficients of the channels cost nothing."""
@@ -150,26 +150,41 @@ def with_quadratic_noise(equations: Equations) -> Equations:
     return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
 
 
-def floors(features: Features, bulk: Bulk, width: Floats) -> tuple[Floats, float]:
-    """Return the error of every width beta (B,) on all data, few_steps_readout (8.1), and of infinite width, (8.2).
+def floors(equations: Equations, owner: Integers) -> tuple[Floats, Floats]:
+    """Return the error of each point (B,) on all data, few_steps_readout (8.1), and at infinite width, (8.2).
 
     (8.1) is (4.3)-(4.5) at V = 0, rho = 1, lambda = 0; (8.2) leaves out its penalty too: the distance of the target to
-    the span of the means and the channels.
+    the span of the means and the channels. `owner` (B,) says which set of features a point has: the first depends on
+    the width and on the features, the second on these only.
     """
+    pairs = np.stack([owner, equations.width], axis=1)
+    _, chosen, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    part = _on_all_data(equations.take(chosen))
+    features, count = part.features, len(chosen)
+    weights = np.broadcast_to(features.weights, (count, features.weights.shape[1]))
+    Vh1, Vh2 = features.moments(weights)
+    start = part.bulk.start(Vh2.min(axis=1), part.block_width)
+    response = part.bulk.solve(Vh1, Vh2, part.block_width, start)
+    all_data = _unexplained(part, response, weights)
+    _, first, set_of = np.unique(owner[chosen], return_index=True, return_inverse=True)
+    free = np.broadcast_to(part.bulk.spread.free if isinstance(part.bulk, InputBulk) else True, (count,))
+    floor = np.empty(len(first))
+    for number, row in enumerate(first):
+        if free[row]:
+            floor[number] = _distance(features.take(np.array([row])))
+            continue
+        unpenalised = response.take(np.array([row]))
+        unpenalised.R[:] = UNPENALISED
+        floor[number] = _unexplained(part.take(np.array([row])), unpenalised, weights[[row]])[0]
+    return all_data[which.reshape(-1)], floor[set_of.reshape(-1)][which.reshape(-1)]
+
+
+def _on_all_data(equations: Equations) -> Equations:
+    """Return the equations of these points at rho = 1, a = 0, b = 1."""
+    ones, bulk = np.ones(len(equations.width)), equations.bulk
     if isinstance(bulk, InputBulk):
         bulk = dataclasses.replace(bulk, noise=None)  # of the limit: it vanishes with 1/d
-    count, nodes = len(width), features.weights.shape[1]
-    ones = np.ones(count)
-    equations = Equations(features, ones, width, 0.0 * ones, ones, bulk)
-    weights = np.broadcast_to(features.weights, (count, nodes))
-    Vh1, Vh2 = features.moments(weights)
-    start = equations.bulk.start(Vh2.min(axis=1), equations.block_width)
-    response = equations.bulk.solve(Vh1, Vh2, equations.block_width, start)
-    all_data = _unexplained(equations, response, weights)
-    if not isinstance(bulk, InputBulk) or bulk.spread.free:
-        return all_data, _distance(features)
-    free = dataclasses.replace(response, R=np.full_like(response.R, UNPENALISED))
-    return all_data, float(_unexplained(equations, free, weights)[0])
+    return Equations(equations.features, ones, equations.width, 0.0 * ones, ones, bulk)
 
 
 def _unexplained(equations: Equations, response: Response, weights: Floats) -> Floats:

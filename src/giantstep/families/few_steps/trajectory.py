@@ -17,7 +17,6 @@ import numpy as np
 from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import ConditionalTarget, condition
-from giantstep.gaussian.smoothing import smoothed_derivatives
 from giantstep.gaussian.target import Target
 from giantstep.types import Floats
 
@@ -235,11 +234,11 @@ def table_points(A: Floats, s: float) -> Floats:
 def class_derivatives(activation: Function, A: Floats, s: float) -> Floats:
     """Return D_0..D_4 (5, N) at the points A of one class; many points by a quintic spline through a table."""
     if len(A) <= TABLE_FROM:
-        return smoothed_derivatives(activation, A, s)
+        return activation.smoothed(A, s)
     from scipy.interpolate import make_interp_spline
 
     table = table_points(A, s)
-    return make_interp_spline(table, smoothed_derivatives(activation, table, s), k=5, axis=1)(A)
+    return make_interp_spline(table, activation.smoothed(table, s), k=5, axis=1)(A)
 
 
 def step(network: Network, classes: Classes, rate: float) -> Classes:

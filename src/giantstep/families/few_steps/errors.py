@@ -1,0 +1,239 @@
+"""The errors of the read-out after every step: read-outs whose features have one shape are solved together.
+
+Rates, label noises and times differ in their features only. Where these have few nodes, one set for each point goes
+into the same batch; many nodes (two learnt directions and more) are solved set by set, but begun together, on a sketch
+of the features with few nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.families.few_steps.answer_table import AnswerTable
+from giantstep.families.few_steps.features import describe_bulk, describe_features, floors, with_quadratic_noise
+from giantstep.families.few_steps.groups import Group
+from giantstep.families.few_steps.input_points import input_law
+from giantstep.families.few_steps.trajectory import split_directions
+from giantstep.readout import (
+    Bulk,
+    Equations,
+    Features,
+    FirstOrder,
+    InputBulk,
+    Response,
+    ridge_errors,
+    solve_first_order,
+)
+from giantstep.readout.features import MANY_NODES
+from giantstep.readout.first_order import variance_function
+from giantstep.types import Floats, Integers, Points
+
+COARSE = 0.7
+"""Fineness of the second rule, by which the error of the first is measured."""
+SKETCH = 0.35
+"""Fineness of the rule on which many nodes are begun."""
+INACCURATE = 1e-3
+IDENTITY = 1e-6
+TOGETHER = 256
+"""Points whose groups are answered together."""
+
+
+def fill_errors(table: AnswerTable, groups: Iterable[Group], tolerance: float) -> Iterator[Group]:
+    """Fill the errors after every step; yield the groups as they are done."""
+    for together in _slabs(groups):
+        few: dict[Hashable, list[_ReadOut]] = {}
+        many = []
+        for group in together:
+            _fill_ranks(table, group)
+            for time, classes in enumerate(group.path):
+                if split_directions(classes, group.network.target).learnt.shape[1] > 1:
+                    many.append((group, time))
+                    continue
+                for read_out in _read_outs(table.points, group, time):
+                    few.setdefault(read_out.shape, []).append(read_out)
+        for read_outs in few.values():
+            _fill(table, read_outs, tolerance, None)
+        for (group, time), response in zip(many, _sketch(table.points, many)):
+            for read_out in _read_outs(table.points, group, time):
+                start = response.take(np.searchsorted(group.index, read_out.index))
+                _fill(table, [read_out], tolerance, start)
+        yield from together
+
+
+def _slabs(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    slab: list[Group] = []
+    for group in groups:
+        slab.append(group)
+        if sum(len(member.index) for member in slab) >= TOGETHER:
+            yield slab
+            slab = []
+    if slab:
+        yield slab
+
+
+def _fill_ranks(table: AnswerTable, group: Group) -> None:
+    ranks = input_law(table.scenario, table.points, int(group.index[0])).effective_ranks()
+    for name, rank in zip(("effective_rank", "effective_rank_4"), ranks):
+        table.put(name, group.index, None, np.full(len(group.index), rank))
+
+
+@dataclass
+class _ReadOut:
+    """The points of a group with one label noise after one of its steps: features on two rules, and the bulk."""
+
+    group: Group
+    time: int
+    index: Integers
+    features: Features
+    coarse: Features
+    bulk: Bulk
+
+    @property
+    def shape(self) -> Hashable:
+        """What read-outs have in common that are solved together."""
+        sizes = tuple((each.mu1.shape, each.T0.shape, each.Jp.shape) for each in (self.features, self.coarse))
+        if self.features.weights.shape[1] > MANY_NODES:
+            return id(self)
+        return sizes, len(np.asarray(self.features.kappa)[0]), _law_of(self.bulk)
+
+
+def _law_of(bulk: Bulk) -> Hashable:
+    """Return what bulks share that can be stacked."""
+    if not isinstance(bulk, InputBulk):
+        return ""
+    return id(bulk) if bulk.spread.quadratic else bulk.masses.tobytes()
+
+
+def _read_outs(points: Points, group: Group, time: int) -> Iterator[_ReadOut]:
+    """Yield the read-outs of a group after one step, by label noise; with few nodes their number is rounded up."""
+    network, classes = group.network, group.path[time]
+    features = describe_features(network, classes)
+    coarse = describe_features(dataclasses.replace(network, fineness=COARSE), classes)
+    features, coarse = (each.padded(_rounded(each.weights.shape[1])) for each in (features, coarse))
+    bulk = describe_bulk(network, classes)
+    moved = np.sum(features.hh * features.weights, axis=1) - np.sum(coarse.hh * coarse.weights, axis=1)
+    for noise in np.unique(points["noise"][group.index]):
+        index = group.index[points["noise"][group.index] == noise]
+        added = noise - network.noise
+        yield _ReadOut(
+            group,
+            time,
+            index,
+            dataclasses.replace(features, hh=features.hh + added),
+            dataclasses.replace(coarse, hh=coarse.hh + moved + added),
+            bulk,
+        )
+
+
+def _rounded(nodes: int) -> int:
+    """Return one of few numbers of nodes, so that rules that differ a little can be stacked."""
+    if not 1 < nodes <= MANY_NODES:
+        return nodes
+    step = 2 ** max(int(np.log2(nodes)) - 2, 0)
+    return -(-nodes // step) * step
+
+
+def _equations(points: Points, index: Integers, features: Features, bulk: Bulk) -> Equations:
+    width = points["width_per_dim"][index]
+    ratio = points["samples_per_dim"][index] / width
+    return Equations.of_ridge(features, ratio, width, points["ridge"][index], bulk)
+
+
+def _stack_bulks(bulks: Sequence[Bulk], owner: Integers) -> Bulk:
+    laws = [bulk for bulk in bulks if isinstance(bulk, InputBulk)]
+    return InputBulk.stack(laws, owner) if laws else bulks[0]
+
+
+def _owner(indices: Sequence[Integers]) -> Integers:
+    return np.repeat(np.arange(len(indices)), [len(index) for index in indices])
+
+
+def _sketch(points: Points, many: Sequence[tuple[Group, int]]) -> list[Response]:
+    """Return rough responses of all points of these groups, after these times."""
+    described = []
+    for group, time in many:
+        network = dataclasses.replace(group.network, fineness=SKETCH)
+        features = describe_features(network, group.path[time])
+        described.append(
+            (features.padded(_rounded(features.weights.shape[1])), describe_bulk(network, group.path[time]))
+        )
+    shapes: dict[Hashable, list[int]] = {}
+    for number, (features, bulk) in enumerate(described):
+        large = features.weights.shape[1] > MANY_NODES
+        key = number if large else (features.mu1.shape, features.T0.shape, features.Jp.shape, _law_of(bulk))
+        shapes.setdefault(key, []).append(number)
+    responses: dict[int, Response] = {}
+    for numbers in shapes.values():
+        indices = [many[number][0].index for number in numbers]
+        owner = _owner(indices)
+        features = Features.stack([described[number][0] for number in numbers], owner)
+        bulk = _stack_bulks([described[number][1] for number in numbers], owner)
+        equations = with_quadratic_noise(_equations(points, np.concatenate(indices), features, bulk))
+        solved = solve_first_order(equations, goal=1e-6)
+        for position, number in enumerate(numbers):
+            responses[number] = solved.response.take(owner == position)
+    return [responses[number] for number in range(len(many))]
+
+
+def _fill(table: AnswerTable, read_outs: list[_ReadOut], tolerance: float, start: Response | None) -> None:
+    """Solve read-outs of one shape, first on the coarse rule, and fill their errors."""
+    index = np.concatenate([read_out.index for read_out in read_outs])
+    owner, dim = _owner([read_out.index for read_out in read_outs]), table.points["dim"][index]
+    bulk = _stack_bulks([read_out.bulk for read_out in read_outs], owner)
+    features, coarse = (
+        Features.stack([getattr(read_out, name) for read_out in read_outs], owner) for name in ("features", "coarse")
+    )
+    equations = _equations(table.points, index, features, bulk)
+    rough = with_quadratic_noise(dataclasses.replace(equations, features=coarse))
+    equations = with_quadratic_noise(equations)
+    near = solve_first_order(rough, None if start is None else _begun(rough, start))
+    first = solve_first_order(equations, _begun(equations, near.response))
+    errors = ridge_errors(first, 1 / dim)
+    quadrature = _quadrature_errors(near, errors.test, dim, owner)
+    reasons = np.array([f"the quadrature is accurate only to {error:.1e}" for error in quadrature])
+    status = np.where(first.residual > tolerance, "the equations of the read-out were not solved", "")
+    status = np.where(errors.identity > IDENTITY, "digits lost: the loss identity is violated", status)
+    status = np.where(quadrature > INACCURATE, reasons, status)
+    all_data, floor = floors(equations, owner)
+    by_class = read_outs[0].group.by_class
+    values = {
+        "test_error": errors.test,
+        "train_error": errors.train,
+        "objective": errors.objective,
+        "norm": errors.norm,
+        "Q2": by_class(errors.Q2),
+        "theta": by_class(errors.theta),
+        "V2": by_class(first.response.R / (equations.width * equations.b)[:, None]),
+        "identity": errors.identity,
+        "all_data_error": all_data,
+        "floor": floor,
+        "learned": np.full(len(index), float(np.asarray(features.kappa).shape[1])),
+    }
+    times = np.array([read_out.time for read_out in read_outs])[owner]
+    for time in np.unique(times):
+        rows = times == time
+        for name, column in values.items():
+            table.put(name, index[rows], int(time), column[rows])
+        table.put("null_error", index[rows], None, errors.null[rows])
+        residual = np.fmax(first.residual, quadrature)[rows]
+        table.note(index[rows], status[rows], residual, first.iterations[rows])
+
+
+def _begun(equations: Equations, response: Response) -> FirstOrder:
+    """Return what an iteration starts from that knows the response on another rule."""
+    count = len(equations.ratio)
+    return FirstOrder(
+        equations, variance_function(equations, response), response, np.zeros(count), np.zeros(count, dtype=np.int64)
+    )
+
+
+def _quadrature_errors(coarse: FirstOrder, test: Floats, dim: Floats, owner: Integers) -> Floats:
+    """Return how much the test error moves with the coarser rule, for every set at its point of the smallest ridge."""
+    ridge = coarse.equations.a * coarse.equations.b
+    point = np.array([rows[np.argmin(ridge[rows])] for rows in map(np.flatnonzero, np.eye(owner[-1] + 1)[:, owner])])
+    errors = ridge_errors(coarse.take(point), 1 / dim[point])
+    return np.asarray(np.abs(errors.test / test[point] - 1)[owner])
