@@ -165,6 +165,12 @@ class Function(Immutable):
         """Measured error of the moments relative to sqrt(E f^2) or E f^2; 0 for closed forms."""
         return 0.0 if self._facts.rule is None else self._facts.rule.error
 
+    @property
+    def closed(self) -> bool:
+        """Whether the moments have a closed form, so that they are cheap at any number of points."""
+        form = self._facts.affine
+        return self._facts.polynomial is not None or (form is not None and form.function in CLOSED_FORMS)
+
     # --- values ---
 
     def __call__(self, z: Any, out: Any = None) -> Any:

@@ -173,7 +173,7 @@ def _sketch(points: Points, many: Sequence[tuple[Group, int]]) -> list[Response]
         features = Features.stack([described[number][0] for number in numbers], owner)
         bulk = _stack_bulks([described[number][1] for number in numbers], owner)
         equations = with_quadratic_noise(_equations(points, np.concatenate(indices), features, bulk))
-        solved = solve_first_order(equations, goal=1e-6)
+        solved = solve_first_order(equations, goal=1e-4)
         for position, number in enumerate(numbers):
             responses[number] = solved.response.take(owner == position)
     return [responses[number] for number in range(len(many))]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from scipy.interpolate import make_interp_spline
 
 from giantstep.families.few_steps.trajectory import (
-    TABLE_FROM,
     Classes,
     Directions,
     Network,
@@ -16,7 +14,7 @@ from giantstep.families.few_steps.trajectory import (
     independent_spread,
     scale_of,
     split_directions,
-    table_points,
+    tabulated,
     theta_root,
     without_mean,
 )
@@ -45,7 +43,7 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
     basis = _basis(network, classes, leading)
     given = conditional_target(network, classes, basis)
     A = classes.U @ basis.learnt @ given.nodes.T
-    moments = network.activation.moments(A, s[:, None]) if _isotropic(network) else _moments(network.activation, A, s)
+    moments = _moments(network.activation, A, s)
     slope = moments.slope / s[:, None]  # D_1
     JU, Js = independent_spread(network, classes)
     h1, unit = given.h1.T, np.ones(len(s))
@@ -79,16 +77,13 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
 
 
 def _moments(activation: Function, A: Floats, s: Floats) -> Moments:
-    """Return the moments of the classes at A (k, N); at many nodes by a quintic spline through a table."""
-    if A.shape[1] <= TABLE_FROM:
-        return activation.moments(A, s[:, None])
-    columns = []
-    for a, scale in zip(A, s):
-        table = table_points(a, scale)
-        values = np.stack(activation.moments(table, np.full(len(table), scale)), axis=1)
-        columns.append(make_interp_spline(table, values, k=5)(a))
-    mean, slope, noise, curvature = np.moveaxis(np.stack(columns), 2, 0)
-    return Moments(mean, slope, np.maximum(noise, 0.0), curvature)
+    """Return the moments of the classes at A (k, N)."""
+
+    def values(a: Floats, scale: Floats) -> Floats:
+        return np.stack(activation.moments(a, scale))
+
+    columns = np.stack([tabulated(activation, values, a, scale) for a, scale in zip(A, s)], axis=1)
+    return Moments(columns[0], columns[1], np.maximum(columns[2], 0.0), columns[3])
 
 
 def _isotropic(network: Network) -> bool:

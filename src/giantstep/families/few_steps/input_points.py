@@ -40,7 +40,7 @@ def input_spectrum(scenario: FewSteps, points: Points, index: int) -> InputSpect
 
 
 def check_batches(scenario: FewSteps, points: Points) -> None:
-    """Refuse finite batches of inputs with a covariance that no theory describes."""
+    """Refuse finite batches of inputs with a covariance that no theory describes: structured_inputs, section 15."""
     finite = np.isfinite(points["batch_per_dim"])
     if scenario.inputs is None or not finite.any():
         return
@@ -49,7 +49,8 @@ def check_batches(scenario: FewSteps, points: Points) -> None:
         raise bad_field(
             "batch_per_dim",
             float(points["batch_per_dim"][finite].min()),
-            "inf where inputs have a covariance (finite: one plain step on one direction only)",
+            "inf where inputs have a covariance with several steps, a preconditioner or several directions, because no "
+            "theory of that batch noise is known (gs.simulate trains on real batches)",
         )
 
 

@@ -8,8 +8,9 @@ B^2 dmu. This O(1/sqrt d) spread shifts every feature by a term of the size of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,8 @@ TOO_MANY = f"more than {MOST_LEARNT} learnt directions"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
 CANCELS = "the step cancels the initial weights of a class (s = 0)"
 _TABLE_STEP = 0.02
-TABLE_FROM = 6_000
+MANY_POINTS = 2
+"""Points in units of those of a table, from which the table is used."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Network:
     """Dimension at which every atom has a fluctuation of its own in place of the Theta: structured_inputs (8.1)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Classes:
     """k classes of neurons after some steps, in R whitened coordinates, with K atoms.
 
@@ -184,6 +186,7 @@ class Directions(NamedTuple):
         return _orthonormal([projector @ axis for axis in np.eye(R)], R - both.shape[1], R)
 
 
+@lru_cache(maxsize=64)
 def split_directions(classes: Classes, target: Target) -> Directions:
     """Return a basis of the span of the rows of U and of what is left, near the axes where there is a choice.
 
@@ -225,20 +228,19 @@ def conditional_target(network: Network, classes: Classes, basis: Directions) ->
     return condition(network.target, learnt, rest, 1 / max(steepness, 1e-3), network.fineness)
 
 
-def table_points(A: Floats, s: float) -> Floats:
-    """Return the points of a table from which functions of A that are smooth on the scale s are interpolated."""
+def tabulated(activation: Function, values: Callable[[Floats, Floats], Floats], A: Floats, s: float) -> Floats:
+    """Return functions (F, N) of the activation at the points A of one class, which are smooth on the scale s.
+
+    Many points are interpolated by a quintic spline through a table, where the activation has no closed form.
+    """
     step = _TABLE_STEP * min(1.0, abs(s))
-    return np.arange(A.min() - 5 * step, A.max() + 6 * step, step)
-
-
-def class_derivatives(activation: Function, A: Floats, s: float) -> Floats:
-    """Return D_0..D_4 (5, N) at the points A of one class; many points by a quintic spline through a table."""
-    if len(A) <= TABLE_FROM:
-        return activation.smoothed(A, s)
+    low, high = float(A.min()) - 5 * step, float(A.max()) + 6 * step
+    if activation.closed or len(A) * step < MANY_POINTS * (high - low):
+        return values(A, np.full(len(A), s))
     from scipy.interpolate import make_interp_spline
 
-    table = table_points(A, s)
-    return make_interp_spline(table, activation.smoothed(table, s), k=5, axis=1)(A)
+    table = np.arange(low, high, step)
+    return np.asarray(make_interp_spline(table, values(table, np.full(len(table), s)), k=5, axis=1)(A))
 
 
 def step(network: Network, classes: Classes, rate: float) -> Classes:
@@ -247,7 +249,8 @@ def step(network: Network, classes: Classes, rate: float) -> Classes:
     basis = split_directions(classes, network.target)
     given = conditional_target(network, classes, basis)
     A = given.nodes @ basis.learnt.T @ classes.U.T
-    D = [class_derivatives(network.activation, A[:, q], s[q]) for q in range(classes.count)]
+    smoothed = network.activation.smoothed
+    D = [tabulated(network.activation, smoothed, A[:, q], s[q]) for q in range(classes.count)]
     output = np.zeros(len(given.weights))
     if not network.correlation_loss:
         output = sum(p * z * d[0] for p, z, d in zip(network.pi, network.zeta, D))
