@@ -25,6 +25,8 @@ _FIRST, _SMOOTH = -7.0, -3.0
 """Logit q at which the table begins, and below which few nodes suffice: alpha(q) is nearly a power of q there."""
 _DEEPEST = 34.0
 _TOLERANCE = 1e-12
+_LAST = 3e-13
+"""Product of two distances from a root in log alpha, the order of the next one, which need not be looked at then."""
 _SHALLOW = 0.12
 """Slope of log alpha in logit q below which the curve is looked at more closely: a loop may hide there."""
 _SAME = 1e-9
@@ -124,7 +126,10 @@ class Curve:
     @cached_property
     def _rough(self) -> CubicSpline:
         """Log alpha in t = logit q, through rough values."""
-        return self._spline(lambda t: t - np.log(np.maximum(self.channel.survey(expit(t)), 1e-300)))[1]
+        return self._spline(self._rough_values)[1]
+
+    def _rough_values(self, t: Floats) -> Floats:
+        return np.asarray(t - np.log(np.maximum(self.channel.survey(expit(t)), 1e-300)))
 
     @cached_property
     def _table(self) -> tuple[Floats, CubicSpline]:
@@ -239,7 +244,8 @@ class Curve:
         """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
         if (spline(low) - wanted) * (spline(high) - wanted) < 0:
             t = float(brentq(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13))
-            slope = float(spline(t, 1))
+            t, slope = self._near(wanted, t, float(spline(t, 1)), spline)
+            before = 1.0
             for _ in range(4):
                 left = self.at(t)[0] - wanted
                 if abs(left) < _TOLERANCE:
@@ -247,11 +253,35 @@ class Curve:
                 if slope == 0 or not low <= t - left / slope <= high:
                     break
                 moved = t - left / slope
+                if abs(left) * before < _LAST:
+                    return self._moved(t, moved, wanted)
+                before = abs(left)
                 slope = (self.at(moved)[0] - wanted - left) / (moved - t) if abs(moved - t) > 1e-7 else slope
                 t = moved
             if abs(self.at(t)[0] - wanted) < 1e-11:
                 return t
         return self._bracketed(wanted, low, high)
+
+    def _near(self, wanted: float, t: float, slope: float, spline: CubicSpline) -> tuple[float, float]:
+        """Return a better start and slope from rough values, where the spline went through such."""
+        if spline is not self._rough or slope == 0:
+            return t, slope
+        first = self._rough_values(np.array([t]))[0] - wanted
+        moved = t - first / slope
+        if not 1e-7 < abs(moved - t) < 0.1:
+            return t, slope
+        second = self._rough_values(np.array([moved]))[0] - wanted
+        steeper = (second - first) / (moved - t)
+        agrees = 0.5 < steeper / slope < 2
+        return (moved - second / steeper, steeper) if agrees else (t, slope)
+
+    def _moved(self, t: float, root: float, wanted: float) -> float:
+        """Return a root so near to t that one Newton step reaches it; Psi follows with slope r I/2."""
+        value, psi = self.at(t)
+        information = math.exp(t - value)
+        change = 0.5 * self.channel.directions * information * float(expit(root) - expit(t))
+        self._values.setdefault(round(root, 12), (wanted, psi + change))
+        return root
 
     def stable(self, alpha: float) -> list[float]:
         """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""

@@ -17,8 +17,6 @@ _WIDTH = 0.5
 _FLAT = 1e-6
 """Closer than this to a critical point of value 1 rounding of y hides the preimages; they are read here instead."""
 _XI = 8.5
-_NEGLIGIBLE = -45.0
-"""Logarithm of the weight below which another preimage is left out."""
 _BLOCK = 1 << 18
 _TINY = 1e-290
 
@@ -32,6 +30,8 @@ class Steps(NamedTuple):
     xi : largest step in xi.
     accuracy : minus the logarithm of the error of the trapezoid rule in xi, relative to all of z.
     levels : into how many groups an octave of steps in xi is split.
+    reach, lightest : standard deviations of xi that count, and the weight from which nodes z do.
+    negligible : logarithm of the weight below which another preimage is left out.
     """
 
     nodes: int = 10
@@ -40,9 +40,12 @@ class Steps(NamedTuple):
     xi: float = 0.7
     accuracy: float = 32.0
     levels: int = 2
+    reach: float = _XI
+    lightest: float = 1e-18
+    negligible: float = -45.0
 
 
-ACCURATE, ROUGH = Steps(), Steps(5, 6.0, 1e-7, 1.0, 15.0, 1)
+ACCURATE, ROUGH = Steps(), Steps(5, 6.0, 1e-7, 1.0, 15.0, 1, 5.5, 1e-9, -14.0)
 
 
 class Preimages(NamedTuple):
@@ -98,6 +101,7 @@ class Exact:
         for piece in self.line.flat:
             on_atom |= (z > piece.low) & (z < piece.high)
         z, weights = z[~on_atom], (weights * normal_density(z))[~on_atom]
+        z, weights = z[weights > steps.lightest], weights[weights > steps.lightest]
         for point in self.line.critical_points:
             near = _FLAT * min(1.0, float(np.sqrt(np.abs(self.line(np.array(point))))))
             z = np.where(np.abs(z - point) < near, point + np.copysign(near, z - point), z)
@@ -108,7 +112,7 @@ class Exact:
         with np.errstate(divide="ignore"):
             log_slope = np.log(np.abs(self.line.slope(z)))
             others = np.log(np.abs(self.line.slope(np.where(there, images, 0.0))))
-        kept = np.isfinite(log_slope) & (weights > 1e-18)
+        kept = np.isfinite(log_slope)
         ratio = np.where(there & np.isfinite(others), log_slope[:, None] - others, -np.inf)
         distance = np.where(there, images - z[:, None], 0.0)
         return Preimages(z[kept], weights[kept], log_slope[kept], distance[kept], ratio[kept])
@@ -134,7 +138,7 @@ class Exact:
         V = 1 - q
         ratio = nodes.log_ratio - nodes.distance**2 / (2 * V) - nodes.distance * nodes.z[:, None]
         rate = nodes.distance * np.sqrt(q / V)
-        seen = ratio + np.abs(rate) * _XI > _NEGLIGIBLE
+        seen = ratio + np.abs(rate) * steps.reach > steps.negligible
         steepest = np.where(seen, np.abs(nodes.distance), 0.0).max(axis=1, initial=0.0)
         # poles at distance b = pi sqrt(V/q)/|z_j - z| from the real axis: error exp(-2 pi b/step) times the weight of z
         scale = 2 * np.pi**2 / np.maximum(steps.accuracy + np.log(nodes.weights), 8.0)
@@ -144,7 +148,7 @@ class Exact:
         for number in np.unique(level):
             rows = np.flatnonzero(level == number)
             fine = steps.xi / 2.0 ** (number / steps.levels)
-            xi = fine * np.arange(-int(_XI / fine), int(_XI / fine) + 1)
+            xi = fine * np.arange(-int(steps.reach / fine), int(steps.reach / fine) + 1)
             density = fine * normal_density(xi)
             columns = np.flatnonzero(seen[rows].any(axis=0))
             size = max(1, _BLOCK // (len(xi) * max(len(columns), 1)))
