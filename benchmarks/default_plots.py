@@ -29,12 +29,22 @@ GRIDS: dict[str, dict[str, Any]] = {
     "subspace-clustering": {"snr": [2.0, 4.0, 6.0, 8.0]},
     "bayes-limit": {"samples_per_dim": [0.5, 1.0, 2.0, 4.0]},
 }
+OWN_GRIDS: dict[str, dict[str, Any]] = {
+    "few-steps-steps": {"rate": [0.5, 1.0, 2.0]},
+    "bayes-limit-thresholds": {"noise": [0.0, 0.1, 0.3, 1.0]},
+    "bayes-limit-branches": {"noise": [0.05, 0.1, 0.3, 1.0]},
+    "subspace-clustering-thresholds": {"sparsity": [0.02, 0.05, 0.1, 0.15, 0.19, 0.25, 0.3]},
+    "subspace-clustering-critical": {"samples_per_dim": [0.5, 1.0, 2.0, 4.0]},
+    "one-step-weights": {"step.rate": [0.5, 1.0, 2.0, 4.0]},
+    "one-step-spikes": {"step.rate": [0.5, 1.0, 2.0, 4.0]},
+}
+"""Grids of questions in which the field of the family plays no part."""
 DIM = {"subspace-clustering": 200}
 
 
 def answers(family: str, what: str, grid: dict[str, Any]) -> Any:
     """Return a small result: of both engines, or of the limit where the experiment does not answer."""
-    scenario = family_class(family).example()
+    scenario = family_class(family).example_for(what)
     question = scenario.questions[what]
     settings = {name: setting.example for name, setting in question.settings.items() if setting.example is not None}
     limit_only = all(variable.engines == ("limit",) for variable in question.variables)
@@ -50,7 +60,7 @@ def draw_all(out: Path, only: str) -> list[Path]:
     pictures = []
     for family in SHIPPED:
         for what in family_class(family).questions:
-            for kind, grid in (("point", {}), ("grid", GRIDS[family])):
+            for kind, grid in (("point", {}), ("grid", OWN_GRIDS.get(f"{family}-{what}", GRIDS[family]))):
                 name = f"{family}-{what}-{kind}"
                 if only not in name or (what == "spectrum" and grid):  # many spectra take minutes
                     continue

@@ -36,7 +36,7 @@ from giantstep.families.one_step.scenario import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.scenario import SmallStep as SmallStep
 from giantstep.families.online_sgd.scenario import OnlineSGD as OnlineSGD
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering as SubspaceClustering
-from giantstep.figures.diagram import phase_diagram as phase_diagram
+from giantstep.diagram import phase_diagram as phase_diagram
 from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load
 from giantstep.files import save as save

@@ -124,7 +124,12 @@ def combine(limit: xarray.Dataset, experiment: xarray.Dataset, question: Questio
             continue
         low, high = (_side(side, other, name) for side, other in ((limit, experiment), (experiment, limit)))
         data[name] = _stack(low, high)
-        if name not in limit or name not in experiment or name + "_stderr" not in experiment:
+        if name + "_stderr" not in experiment:
+            continue
+        if name not in limit:
+            data[name + "_stderr"] = _stack(
+                *(_side(side, experiment, name + "_stderr") for side in (limit, experiment))
+            )
             continue
         exact = xarray.zeros_like(low).where(low.notnull(), 0.0)
         errors = limit.get(name + "_stderr", exact), experiment[name + "_stderr"]

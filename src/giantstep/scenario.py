@@ -379,6 +379,10 @@ class Scenario(Checked):
         """Say what other programs call the penalty, where `from_table` made the scenario."""
         return ""
 
+    def has_classes(self) -> bool:
+        """Tell whether the labels are classes, 1 and -1, rather than real numbers."""
+        return False
+
     def diagram(self) -> PhaseDiagram | None:
         """Return what `giantstep.phase_diagram` draws of it, where the family has phases."""
         return None

@@ -180,3 +180,66 @@ def test_a_default_variable_that_was_never_computed_has_no_panel():
     result = toys.comparison().assign_attrs(plot='["null_error", "test_error"]')
     result["null_error"] = np.nan * result["null_error"]
     assert Reading(result).chosen(None) == ["test_error"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "title", "label"),
+    [
+        (gs.MixtureGLM(labels="sign", loss="logistic", ridge=0.1, samples_per_dim=2.0),
+         "misclassified fraction of fresh samples", r"test error,  $\mathrm{P}(y w<0)$"),
+        (gs.MixtureGLM(labels="linear", ridge=0.1, samples_per_dim=2.0),
+         "mean squared error on fresh samples, label noise included", r"test error,  $\mathrm{E}(y - w)^2$"),
+        (gs.OneStep(target="sign(z)", loss="logistic", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1),
+         "misclassified fraction of fresh samples", r"test error,  $\mathrm{P}(y f<0)$"),
+    ],
+)  # fmt: skip
+def test_titles_and_symbols_hold_for_the_labels_of_the_scenario(scenario, title, label):
+    (axes,) = plot(gs.predict(scenario, ridge=[0.1, 0.3], progress=False), "test_error").axes
+    assert (axes.get_title(loc="left"), axes.get_ylabel()) == (title, label)
+    assert not Reading(gs.predict(scenario)).classes() == title.startswith("mean")
+
+
+def test_both_kinds_of_labels_are_said_where_they_vary():
+    mixture = gs.MixtureGLM(labels="sign", loss="square", ridge=0.1, samples_per_dim=2.0)
+    (axes,) = plot(gs.predict(mixture, labels=["linear", "sign"], ridge=[0.1, 0.3]), "test_error").axes
+    assert "with classes" in axes.get_title(loc="left").replace("\n", " ")
+
+
+def test_curves_of_two_fields_have_a_panel_for_each_value_of_one(tmp_path):
+    """Every neuron over a grid of rates: 120 curves, which one panel cannot show."""
+    shape, coords = (3, 3, 20, 2), {"rate": [0.5, 1.0, 2.0], "time": [0, 1, 2]}
+    result = xr.Dataset(
+        {"cosine": (("rate", "time", "neuron", "direction"), np.random.default_rng(0).standard_normal(shape)),
+         "converged": (("rate",), np.ones(3, dtype=bool))}, coords, {"engine": "limit"},
+    )  # fmt: skip
+    figure = plot(result, path=tmp_path / "neurons.png")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["rate = 0.5", "rate = 1", "rate = 2"]
+    assert sum(axes.get_legend() is not None for axes in figure.axes) == 1
+    with pytest.raises(gs.InputError, match="more curves than one axes shows; choose some along rate"):
+        plot(result, axes=figure.axes[0])
+
+
+def test_complex_points_are_named_by_their_numbers():
+    coords = {"z": [0, 1], "z_real": ("z", [-1.0, 1.0]), "z_imag": ("z", [0.0, 1.0])}
+    both = xr.Dataset({"m": ("z", [0.1, 0.2])}, coords, {"engine": "limit"})
+    assert Reading(both).data["z"].values.tolist() == ["-1", "1+1i"]
+    line = both.assign_coords(z_imag=("z", [0.1, 0.1]))
+    assert Reading(line).data["z"].values.tolist() == [-1.0, 1.0]
+
+
+def test_long_titles_end_where_the_next_panel_begins():
+    text = "a title that says at great length what its panel shows, and goes on and on about it"
+    values = ("a", [1.0, 2.0], {"long_name": text})
+    figure = plot(xr.Dataset({"m": values, "n": values}, {"a": [1.0, 2.0]}, {"engine": "limit"}), ["m", "n"])
+    figure.draw_without_rendering()
+    assert figure.axes[0].get_title(loc="left").replace("\n", " ") == text
+    left = [child for child in figure.axes[0].get_children() if getattr(child, "get_text", str)().startswith("a title")]
+    assert left[0].get_window_extent().x1 < figure.axes[1].get_tightbbox().x0
+
+
+def test_errors_of_what_only_the_experiment_answers_are_kept():
+    both = gs.compare(gs.GiantSteps.example(), what="fit", dim=20, trials=2, progress=False)
+    assert np.isfinite(both.test_error_stderr.sel(source="experiment")) and "test_error_z" not in both
+    figure = plot(both)
+    said = {cell.get_text().get_text() for cell in figure.axes[0].tables[0].get_celld().values()}
+    assert "experiment" in said and not {"limit", "not computed"} & said

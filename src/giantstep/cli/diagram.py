@@ -25,7 +25,7 @@ def phase_diagram(
     ] = None,
 ) -> None:
     """Draw the phase diagram of a study's scenario: named regions and the lines between them."""
-    from giantstep.figures.diagram import phase_diagram as draw
+    from giantstep.diagram import phase_diagram as draw
     from giantstep.study import Study
 
     check_outputs(Output(plot=[plot]))

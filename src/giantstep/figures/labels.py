@@ -23,15 +23,16 @@ _OPERATORS |= {"cos": r"\cos ", "max": r"\max ", "min": r"\min ", "log": r"\log 
 _OPERATORS |= {
     "E": r"\mathrm{E}",
     "P": r"\mathrm{P}",
-    "tr": r"\mathrm{tr}",
+    "tr": r"\mathrm{tr}\,",
     "dx": r"\,dx",
     "inf": r"\infty",
     "ell": r"\ell ",
 }
 _OPERATORS |= {"eps": r"\epsilon "}
-_WITH_CLASSES = "; with classes "
-"""Where the meaning of a variable goes on with what it is for labels that are classes."""
+WITH_CLASSES, OR = "; with classes ", " or "
+"""Where the meaning of a variable, and its symbol, go on with what they are for labels that are classes."""
 _WORD = re.compile(r"[A-Za-z]+")
+_PUNCTUATED = re.compile(r"([(`]*)(.*?\([^()]*\)|.*?)([)`,;:.]*)")
 _ALLOWED = re.compile(r"[A-Za-z0-9_^+\-*/=<>,.()|!' \[\]]+")
 
 
@@ -45,10 +46,14 @@ def mathtext(symbol: str) -> str:
     """
     if not symbol or symbol == "-":
         return ""
+    if symbol.startswith("gap of "):
+        return f"gap of {mathtext(symbol.removeprefix('gap of '))}"
     words = _WORD.findall(re.sub(r"_[A-Za-z0-9]+|sqrt\(|\b[a-z]hat\b", "", symbol))
     if not _ALLOWED.fullmatch(symbol) or any(len(w) > 2 and w not in _GREEK and w not in _OPERATORS for w in words):
         return symbol
-    text = symbol.replace("!=", r"\neq ").replace("<w*,x>", r"\langle w_\ast , x\rangle").replace("*", r"\,")
+    text = re.sub(r"\bw\*_(\w+)", r"w_{\\ast \1}", symbol.replace("!=", r"\neq "))
+    text = re.sub(r"\b([EP]) (?=[A-Za-z])", r"\1\\,", text.replace("w*", r"w_\ast ").replace("*", r"\,"))
+    text = re.sub(r"<([^<>=]+,[^<>=]+)>", r"\\langle \1\\rangle ", text)
     text = re.sub(r"\b([A-Za-z])_?hat\b", r"\\hat \1 ", text)
     text = re.sub(r"sqrt\(([^()]*)\)", r"\\sqrt{\1}", text)
     text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)
@@ -106,26 +111,50 @@ def x_label(coordinate: xarray.DataArray, name: str, dimension: Dimension, width
     """Return the label of a horizontal axis: what it means, and its symbol."""
     meaning = _first_clause(str(coordinate.attrs.get("long_name", "")) or dimension.label or name_of(name))
     symbol = mathtext(str(coordinate.attrs.get("symbol", "")) or dimension.symbol)
-    return textwrap.fill(meaning, width) + (f",  {symbol}" if symbol and symbol != meaning else "")
+    return textwrap.fill(typeset(meaning), width) + (f",  {symbol}" if symbol and symbol != meaning else "")
 
 
-def y_label(array: xarray.DataArray, name: str, width: int = 40) -> str:
+def y_label(array: xarray.DataArray, name: str, width: int = 40, classes: bool | None = None) -> str:
     """Return the label of a vertical axis: the name of the variable, and its symbol where it is short."""
-    symbol = mathtext(str(array.attrs.get("symbol", "")))
+    symbol = mathtext(_of_labels(str(array.attrs.get("symbol", "")), OR, classes))
     text = textwrap.fill(name_of(name), width)
-    if not symbol or symbol == text or len(symbol) > 60 or (symbol[0] != "$" and re.search(r"[_^*/=]", symbol)):
+    if not symbol or symbol == text or len(symbol) > 60 or ("$" not in symbol and re.search(r"[_^*/=]", symbol)):
         return text
     same = re.match(rf"{re.escape(name)}(_\w+)?(\W|$)", str(array.attrs["symbol"])) is not None
     return symbol if same else f"{text},  {symbol}"
 
 
-def title(array: xarray.DataArray, width: int = 62, loss: str | None = None) -> str:
-    """Return the meaning of a variable, broken into lines; that for classes only where `loss` is one of classes."""
-    text = str(array.attrs.get("long_name", "")).replace("`", "")
-    regression, _, classes = text.partition(_WITH_CLASSES)
-    if classes and loss is not None:
-        text = regression if loss == "square" else classes
-    return textwrap.fill(text, width)
+def title(array: xarray.DataArray, width: int = 62, classes: bool | None = None) -> str:
+    """Return the meaning of a variable up to a semicolon, broken into lines; what it is for these labels only."""
+    meaning = _of_labels(str(array.attrs.get("long_name", "")), WITH_CLASSES, classes)
+    said = meaning if WITH_CLASSES in meaning else meaning.split("; ")[0]
+    return textwrap.fill(typeset(said), width)
+
+
+def _of_labels(text: str, between: str, classes: bool | None) -> str:
+    """Return what is said of real labels, or of classes behind `between`; both where that is not known."""
+    regression, _, of_classes = text.partition(between)
+    if not of_classes or classes is None:
+        return text
+    return of_classes.removeprefix("the ") if classes else regression
+
+
+def typeset(text: str) -> str:
+    r"""Write the formulas of a sentence as mathematics, and names of variables as words.
+
+    >>> typeset("least error of order d^kappa samples, mass `on_margin`")
+    'least error of order $d^\\kappa $ samples, mass on margin'
+    """
+    return " ".join(_typeset_word(word) for word in text.split(" "))
+
+
+def _typeset_word(word: str) -> str:
+    before, core, after = _PUNCTUATED.fullmatch(word).groups()  # type: ignore[union-attr]
+    if "`" in word:
+        return f"{before}{name_of(core)}{after}".replace("`", "")
+    is_symbol = "^" in core or "sqrt(" in core or re.split("[_/]", core)[0] in _GREEK
+    whole = core.count("(") == core.count(")")  # a formula with spaces stays as it is
+    return f"{before}{mathtext(core) if is_symbol and whole else core}{after}"
 
 
 def _first_clause(text: str) -> str:

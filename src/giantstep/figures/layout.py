@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
-from giantstep.errors import InputError, nearest
+from giantstep.errors import GiantstepError, InputError, nearest
 from giantstep.family import Question
 from giantstep.figures.labels import name_of, short_symbol, value_label
 from giantstep.result import DIAGNOSTICS, question_of
@@ -22,6 +22,8 @@ FEW = 8
 """A second numeric dimension up to this length is a family of curves, a longer one makes a heat map."""
 MOST = 60
 """Curves beyond which a figure shows nothing any more."""
+TOGETHER = 9
+"""Curves of two fields, or of a field and other entries, beyond which each value of a field has a panel of its own."""
 CROWD = 18
 """Curves of several kinds beyond which two fields make maps."""
 PANELS = 9
@@ -62,6 +64,8 @@ class View:
     x_dim: str | None = None
     others: tuple[str, ...] = ()
     """Dimensions that tell the curves apart; of a map, the vertical one, then those with a panel for each entry."""
+    apart: str | None = None
+    """Dimension of the grid with a panel for each entry, where there are too many curves for one."""
 
 
 class Reading:
@@ -78,7 +82,7 @@ class Reading:
             engine = result.attrs.get("engine", "experiment" if errors else "limit")
             result = result.drop_vars("source", errors="ignore").expand_dims(source=[str(engine)])
         single = [dim for dim in result.dims if dim != "source" and result.sizes[dim] == 1]
-        self.data = result.squeeze(single)
+        self.data = _with_complex_names(result.squeeze(single))
         self.sources = [str(source) for source in self.data["source"].values]
         self.fine: dict[str, xarray.Dataset] = {}
         """Coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
@@ -137,10 +141,17 @@ class Reading:
         """Return the question the result answers, where the result knows it."""
         return question_of(self.attrs)
 
-    def loss(self) -> str | None:
-        """Return the loss of the scenario, where it has one that does not vary."""
-        content = json.loads(str(self.attrs.get("scenario", "{}")))
-        return None if "loss" in self.data.coords else content.get("loss")
+    def classes(self) -> bool | None:
+        """Tell whether the labels of the scenario are classes; None where they vary or nobody knows."""
+        from giantstep.scenario import from_content
+
+        if "scenario" not in self.attrs or {"loss", "labels"} & set(self.data.coords):
+            return None
+        content = json.loads(str(self.attrs["scenario"]))
+        try:
+            return from_content(content).has_classes()
+        except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
+            return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
 
     def dimension(self, name: str) -> Dimension:
         """Return what is declared of a dimension, by the question where the result knows it."""
@@ -168,13 +179,21 @@ class Reading:
             kind, others = "map", (rows, *(dim for dim in others if dim != rows))
         else:
             kind = "curves"
+        apart = self._apart(others) if kind == "curves" else None
+        others = tuple(dim for dim in others if dim != apart)
         count = int(np.prod([self.data.sizes[dim] for dim in others[kind in ("map", "names") :]], dtype=int))
         if count > (PANELS if kind in ("map", "names") else MOST):
             raise InputError(
                 f"`{name}` has {count} curves over `{coordinate}`, too many for one figure; choose some "
                 f"along {', '.join(others)} (result.isel, result.sel)."
             )
-        return View(kind, name, array, coordinate, x_dim, others)
+        return View(kind, name, array, coordinate, x_dim, others, apart)
+
+    def _apart(self, others: Sequence[str]) -> str | None:
+        """Return the dimension of the grid whose entries have panels of their own, where curves are too many."""
+        count = int(np.prod([self.data.sizes[dim] for dim in others], dtype=int))
+        grid = [dim for dim in others if self._is_field(dim) and 1 < self.data.sizes[dim] <= PANELS]
+        return grid[0] if count > TOGETHER and grid and len(others) > 1 else None
 
     def _asked(self, name: str, dims: Sequence[str], x: str) -> str:
         lines = [str(n) for n, c in self.data.coords.items() if c.ndim == 1 and c.dims[0] in dims and n != "source"]
@@ -291,7 +310,8 @@ class Reading:
             name = self.coordinate(dim)
             if name is None or (name == dim and dim not in self.data.coords):
                 values = self.data.coords.get(dim)
-                parts.append(str(values.values[place]) if values is not None else f"{name_of(dim)} {place + 1}")
+                called = f"{dim} = " if dimension_named(dim).role == "curve" else ""
+                parts.append(f"{called}{values.values[place]}" if values is not None else f"{name_of(dim)} {place + 1}")
             elif _is_own(dim):
                 second = "second " if dim.endswith("_2") else ""
                 parts.append(f"{second}{dim.removesuffix('_2')} {value_label(self.data[name].values[place])}")
@@ -308,6 +328,21 @@ class Reading:
 def _is_own(dim: str) -> bool:
     """Tell whether a dimension is none of the grid's, and not drawn like one either."""
     return dimension_named(dim).role != "values"
+
+
+def _with_complex_names(result: xarray.Dataset) -> xarray.Dataset:
+    """Give dimensions of complex points their numbers: names such as ``1+1i``, or the part that varies alone."""
+    for dim in [str(dim) for dim in result.dims if {f"{dim}_real", f"{dim}_imag"} <= set(result.coords)]:
+        parts = {name: result[f"{dim}_{name}"] for name in ("real", "imag")}
+        varying = [part for part in parts.values() if np.ptp(part.values) > 0]
+        if len(varying) == 1:
+            values = varying[0].values
+        else:
+            values = np.array(
+                [f"{re:g}{im:+g}i" if im else f"{re:g}" for re, im in zip(*(p.values for p in parts.values()))]
+            )
+        result = result.drop_vars([f"{dim}_real", f"{dim}_imag", dim]).assign_coords({dim: values})
+    return result
 
 
 def _over_trials(result: xarray.Dataset) -> xarray.Dataset:

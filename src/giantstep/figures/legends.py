@@ -1,7 +1,8 @@
-"""Legends that hide nothing: inside the axes where there is room, beside them where there is none."""
+"""Legends that hide nothing: inside the axes where there is room, beside them where there is none; titles that fit."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False}
 """Where a legend stands that would cover data."""
+MARGIN = 8.0
+"""Dots between a title and what stands right of it."""
 
 
 def clear_of_data(figure: Figure, panels: Sequence[Axes]) -> None:
@@ -49,3 +52,22 @@ def covers_data(axes: Axes, box: Bbox) -> bool:
         if any(transform.transform_path(path).intersects_bbox(box, filled=True) for path in collection.get_paths()):
             return True
     return False
+
+
+def fit_titles(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Break titles that would run into the next panel or out of the figure."""
+    from matplotlib.text import Text
+
+    titled = [axes for axes in panels if axes.get_title(loc="left")]
+    if not titled:
+        return
+    figure.draw_without_rendering()
+    edges = [box.x0 for axes in panels if (box := axes.get_tightbbox()) is not None]
+    for axes in titled:
+        text, left = axes.get_title(loc="left"), axes.get_window_extent().x0
+        artist = next(c for c in axes.get_children() if isinstance(c, Text) and c.get_text() == text)
+        room = min([figure.bbox.x1, *(edge for edge in edges if edge > left)]) - left - MARGIN
+        width = artist.get_window_extent().width
+        if width > room:
+            letters = int(max(map(len, text.split("\n"))) * room / width)
+            artist.set_text(textwrap.fill(text.replace("\n", " "), max(letters, 12)))

@@ -37,7 +37,7 @@ def draw_map(axes: Axes, reading: Reading, view: View, log: str | None) -> None:
     best = _mark_best(axes, x.values, y.values, values, view.name)
     _finish(axes, reading, x, y, log)
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(y_label(view.array, view.name) + best)
+    bar.set_label(y_label(view.array, view.name, classes=reading.classes()) + best)
     bar.outline.set_visible(False)
     rows, columns = np.nonzero(_failed(reading, view, values.shape))
     if len(rows):

@@ -93,7 +93,8 @@ def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
     delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 401)
     names = phase_names(order, mu, delta[:, None], correlation)
     words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
-    left_over = fill_regions(axes, mu, delta, words, clear=list(zip(runs["mu"], runs["delta"])), fills=FILLS)
+    clear = [*zip(runs["mu"], runs["delta"]), *((place, 0.0) for place in mu[::20])]
+    left_over = fill_regions(axes, mu, delta, words, clear=clear, fills=FILLS)
     axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
     axes.set(xlim=(0, order + 1), ylim=(delta[0], top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
     if left_over:

@@ -106,7 +106,7 @@ def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
 
 
 def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
-    from giantstep.figures.legends import clear_of_data
+    from giantstep.figures.legends import clear_of_data, fit_titles
     from giantstep.figures.views import draw
 
     groups: list[list[View]] = [[view] for view in views if view.kind != "table"]
@@ -116,7 +116,10 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
     panels: list[tuple[Reading, list[View], str]] = []
     for group in groups:
         maps = group[0].kind in ("map", "names")
-        panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
+        if group[0].apart is not None:
+            panels += _panels_apart(reading, group[0])
+        else:
+            panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
@@ -127,21 +130,42 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
             panel.set_title(name)
     for unused in axes[len(panels) :]:
         unused.remove()
-    _say_once(axes[: len(panels)])
+    _say_once(figure, axes[: len(panels)])
     clear_of_data(figure, axes[: len(panels)])
+    fit_titles(figure, axes[: len(panels)])
     return figure
 
 
-def _say_once(axes: Sequence[Axes]) -> None:
-    """Keep one of several equal legends: the first, or the last where it stands beside the axes."""
-    from giantstep.figures.views import ROOM
+def _panels_apart(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
+    """Return a panel for each value of the field by which the curves of a view are parted."""
+    from giantstep.figures.layout import Reading
 
-    legends = [legend for panel in axes if (legend := panel.get_legend()) is not None]
-    said = [[text.get_text() for text in legend.get_texts()] for legend in legends]
-    if len(said) < len(axes) or any(entries != said[0] for entries in said):
+    panels = []
+    for place in range(reading.data.sizes[str(view.apart)]):
+        point = {str(view.apart): place}
+        part = Reading(reading.data.isel(point))
+        part.fine = {x: fine.isel(point) for x, fine in reading.fine.items()}
+        panels.append((part, [part.view(view.name, view.x)], reading.label(point)))
+    return panels
+
+
+def _say_once(figure: Figure, axes: Sequence[Axes]) -> None:
+    """Keep one of several equal legends: the first that hides no data, or the last, which can stand beside the axes."""
+    from giantstep.figures.legends import covers_data
+
+    legends = [(panel, legend) for panel in axes if (legend := panel.get_legend()) is not None]
+    said = [[text.get_text() for text in legend.get_texts()] for _, legend in legends]
+    if len(said) < max(len(axes), 2) or any(entries != said[0] for entries in said):
         return
-    for legend in legends[:-1] if len(said[0]) > ROOM else legends[1:]:
-        legend.remove()
+    figure.draw_without_rendering()
+    inside = [legend for _, legend in legends if legend.get_frame_on()]
+    free = [
+        legend for panel, legend in legends if legend in inside and not covers_data(panel, legend.get_window_extent())
+    ]
+    kept = free[0] if free else legends[-1][1]
+    for _, legend in legends:
+        if legend is not kept:
+            legend.remove()
 
 
 def _panels_of_map(reading: Reading, view: View) -> list[tuple[Reading, list[View], str]]:
@@ -169,6 +193,11 @@ def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None) -
 
     from giantstep.figures.views import draw
 
+    for view in views:
+        if view.apart is not None:
+            raise InputError(
+                f"`{view.name}` has more curves than one axes shows; choose some along {view.apart} (result.isel)."
+            )
     if isinstance(axes, MatplotlibAxes):
         if len({(view.kind, view.x) for view in views}) > 1 or (len(views) > 1 and views[0].kind == "map"):
             raise InputError("These variables have no common horizontal axis; give one axes for each.")

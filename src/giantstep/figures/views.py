@@ -59,9 +59,9 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
     whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
     if len(views) == 1:
         if first.kind not in ("map", "names"):
-            axes.set_ylabel(y_label(first.array, first.name))
+            axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
         if titled:
-            axes.set_title(title(first.array, loss=reading.loss()), color=GREY)
+            axes.set_title(title(first.array, classes=reading.classes()), color=GREY)
 
 
 # -- curves --------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _widths(curves: Sequence[Curve]) -> list[float]:
     """Return widths of lines such that each of several limits that coincide shows beside the thinner ones over it."""
     finite = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(0)])
     near = 0.003 * np.ptp(finite) if finite.size else 0.0
-    limits = [curve for curve in curves if curve.source != "experiment"]
+    limits = [curve for curve in curves if curve.source != "experiment" and np.isfinite(curve.y).any()]
     if len(limits) > ROOM:
         return [LINE] * len(curves)
 
@@ -401,8 +401,9 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
     """Write single numbers as a table: a row for each variable, a column for each engine."""
     axes.set_axis_off()
     scored = any(f"{name}_z" in reading.data for name in names)
-    columns = [*reading.sources, *(["z"] if scored else [])]
-    rows = [[name_of(name), *(_cell(reading, name, source) for source in reading.sources)] for name in names]
+    sources = [s for s in reading.sources if any(_is_asked(reading, name, s) for name in names)] or reading.sources
+    columns = [*sources, *(["z"] if scored else [])]
+    rows = [[name_of(name), *(_cell(reading, name, source) for source in sources)] for name in names]
     if scored:
         for row, name in zip(rows, names):
             z = reading.data.get(f"{name}_z")
@@ -422,7 +423,16 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
             cell.set_text_props(color=GREY)
 
 
+def _is_asked(reading: Reading, name: str, source: str) -> bool:
+    """Tell whether an engine answers a variable at all."""
+    question = reading.question()
+    variable = None if question is None else next((v for v in question.variables if v.name == name), None)
+    return variable is None or source in variable.engines
+
+
 def _cell(reading: Reading, name: str, source: str) -> str:
+    if not _is_asked(reading, name, source):
+        return ""
     array = reading.data[name]
     value = float(array.sel(source=source) if "source" in array.dims else array)
     if np.isnan(value):

@@ -93,8 +93,9 @@ _OBSERVABLES = (
     Variable(
         "test_error",
         (),
-        "P(y w<0) or E(y - w)^2",
-        "misclassified fraction of fresh samples (labels 1, -1) or their mean squared error (real labels)",
+        "E(y - w)^2 or P(y w<0)",
+        "mean squared error on fresh samples, label noise included; "
+        "with classes the misclassified fraction of fresh samples",
     ),
     Variable("test_mse", (), "E(y - w)^2", "mean squared error on fresh samples, label noise included"),
     Variable("test_loss", (), "E l(y, w)", "loss on fresh samples (interpolate: square, maxmargin: hinge)"),
@@ -102,8 +103,8 @@ _OBSERVABLES = (
     Variable(
         "train_error",
         (),
-        "P(y P<0) or E(y - P)^2",
-        "misclassified fraction of the training samples, or their mean squared error (real labels)",
+        "E(y - P)^2 or P(y P<0)",
+        "mean squared error on the training samples; with classes the misclassified fraction of the training samples",
         counted=True,
     ),
 )
@@ -142,14 +143,19 @@ _ERRORS = (
     *_BY_CLUSTER,
 )
 _UNIVERSALITY = tuple(
-    Variable(v.name, ("reference",), f"gap of {v.symbol}", f"gap, mixture minus reference: {v.meaning}")
+    Variable(
+        v.name,
+        ("reference",),
+        " or ".join(f"gap of {symbol}" for symbol in v.symbol.split(" or ")),
+        "; with classes ".join(f"mixture minus reference: {text}" for text in v.meaning.split("; with classes ")),
+    )
     for v in _OBSERVABLES
 )
 _THRESHOLDS = (
     Variable(
         "alpha_c", (), "alpha_c", "samples per dimension up to which the two classes can be separated", engines=_LIMIT
     ),
-    Variable("kappa", (), "kappa = 1/sqrt(r)", "largest margin at this samples_per_dim (0 where not separable)"),
+    Variable("kappa", (), "kappa = 1/sqrt(r)", "largest margin of this many samples (0 where not separable)"),
     Variable(
         "separable",
         (),
@@ -167,7 +173,7 @@ _MARGINS = (
         "train_density",
         ("x",),
         "p(x)",
-        "density of the training margin away from its atom, mass 1 - on_margin",
+        "density of the training margin; without its atom at 1, whose mass is `on_margin`",
         engines=_LIMIT,
     ),
     Variable(
@@ -442,6 +448,10 @@ class MixtureGLM(Scenario):
         if self.data is not None:
             return self.data.dim
         return self.covariances.dim if isinstance(self.covariances, Dense) else None
+
+    def has_classes(self) -> bool:
+        """Tell whether labels are 1 and -1."""
+        return self.binary
 
     def diagram(self) -> PhaseDiagram:
         """Return the plane of label noise and samples with the line up to which two classes are separable."""

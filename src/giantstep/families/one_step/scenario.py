@@ -53,14 +53,15 @@ _ERRORS = (
     Variable(
         "test_error",
         (),
-        "E(y - f)^2",
-        "mean squared error on fresh samples, label noise included; with classes the fraction misclassified",
+        "E(y - f)^2 or P(y f<0)",
+        "mean squared error on fresh samples, label noise included; "
+        "with classes the misclassified fraction of fresh samples",
     ),
     Variable(
         "train_error",
         (),
-        "sum (y - f)^2/n",
-        "mean squared error on the n samples of the fit; with classes the fraction misclassified",
+        "sum (y - f)^2/n or P(y_i f_i<0)",
+        "mean squared error on the n samples of the fit; with classes the misclassified fraction of these samples",
         counted=True,
     ),
     Variable("objective", (), "loss/n", "loss plus penalty on the samples of the fit, per sample"),
@@ -457,6 +458,10 @@ class OneStep(Scenario):
             raise bad_field("fit_sample", self.fit_sample, f'"fresh" {where}')
         if self.ridge == 0:
             raise bad_field("ridge", 0.0, f"above 0 {where}")
+
+    def has_classes(self) -> bool:
+        """Tell whether a logistic or hinge fit takes the labels as classes."""
+        return self.loss != "square"
 
     @classmethod
     def example(cls) -> OneStep:
