@@ -6,6 +6,7 @@ from giantstep.design.crossings import solve_for as solve_for
 from giantstep.design.optimise import optimize as optimize
 from giantstep.design.sensitivity import sensitivity as sensitivity
 from giantstep.design.trials import trials_needed as trials_needed
+from giantstep.diagram import phase_diagram as phase_diagram
 from giantstep.errors import ConvergenceError as ConvergenceError
 from giantstep.errors import GiantstepError as GiantstepError
 from giantstep.errors import GiantstepWarning as GiantstepWarning
@@ -36,7 +37,6 @@ from giantstep.families.one_step.scenario import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.scenario import SmallStep as SmallStep
 from giantstep.families.online_sgd.scenario import OnlineSGD as OnlineSGD
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering as SubspaceClustering
-from giantstep.diagram import phase_diagram as phase_diagram
 from giantstep.figures.plot import plot as plot
 from giantstep.files import load as load
 from giantstep.files import save as save
