@@ -126,9 +126,13 @@ class Records:
         return piece.done(self.get(piece))
 
     def keep(self, pieces: Sequence[Piece]) -> dict[str, Record]:
-        """Write the file with the records of these pieces that exist; others are forgotten."""
-        found = {piece.name: self.get(piece) for piece in pieces if piece.kept}
-        self._kept = {name: record for name, record in sorted(found.items()) if record and "error" not in record}
+        """Write the file with the records of these pieces; those of another content are marked as stale."""
+        found = {piece.name: (piece, self.get(piece)) for piece in pieces if piece.kept}
+        self._kept = {
+            name: {**record, "stale": not piece.done(record)}
+            for name, (piece, record) in sorted(found.items())
+            if record and "error" not in record
+        }
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(json.dumps(self._kept, indent=1, ensure_ascii=False) + "\n")
         return self._kept
@@ -173,14 +177,18 @@ def chosen(pieces: Sequence[Piece], records: Records, cores: int, budget: float 
     fitting, seconds, unknown = [], 0.0, 0
     for piece in missing:
         earlier = records.get(piece)
-        took = earlier["seconds"] * earlier["cores"] if earlier else None
+        took = earlier["seconds"] * earlier["cores"] if earlier and "seconds" in earlier else None
         if budget is not None and seconds + (took or 0.0) > 60 * budget * cores:
             print(f"  {piece.name}: left out, {(took or 0) / 60:.1f} minutes of a core do not fit into the budget")
             continue
         fitting.append(piece)
         seconds += took or 0.0
         unknown += took is None
-        where = f"{took:.0f} s of a core on {earlier['date']}, {earlier['machine']}" if earlier else "not measured yet"
+        where = (
+            f"{took:.0f} s of a core on {earlier['date']}, {earlier['machine']}"
+            if took is not None
+            else "not measured yet"
+        )
         print(f"  {piece.name}: {where}")
     if fitting:
         more = f", and {unknown} pieces that nobody has measured" if unknown else ""

@@ -24,6 +24,13 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f}%"
 
 
+def run_of(record: Record) -> str:
+    """Return date, version and machine of a record, and whether what it depends on has changed since."""
+    text = f"{record['date']}, giantstep {record['version']}, {record['machine']}"
+    text += f", {record['origin']}" if "origin" in record else ""
+    return f"{text}; **older than the present seeds or sizes**" if record["stale"] else text
+
+
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
     """Return a table in Markdown."""
     head = list(head)
@@ -69,7 +76,7 @@ def study_lines(name: str, record: Record) -> list[str]:
         for row in record["rows"]
     ]
     head = ("variable", "d", "trials", "points", "largest |z|", "by chance", "largest gap", "granted", "visible gap")
-    where = f"{record['date']}, {record['version']}, {record['machine']}, {record['core_seconds']:.0f} s of a core"
+    where = f"{run_of(record)}, {record['core_seconds']:.0f} s of a core"
     title = record["rows"][0]["check"]
     return [f"`benchmarks/{name}.toml`: {title} ({where}).", "", *table((*head, "verdict"), rows), ""]
 
@@ -93,9 +100,8 @@ def ladder_lines(record: Record) -> list[str]:
     )
     if record["wrong"]:
         end += f' The wrong formula is theory="{record["wrong"]}" (the published map of the step).'
-    where = f"{record['date']}, {record['version']}, {record['machine']}, {record['seconds']:.0f} s"
     tables = table((*head, "wrong: |z|", "wrong: gap"), rows)
-    return [f"### {record['check']}", "", f"`{record['scenario']}`{grid} ({where}).", "", *tables, "", end, ""]
+    return [f"### {record['check']}", "", f"`{record['scenario']}`{grid} ({run_of(record)}).", "", *tables, "", end, ""]
 
 
 def spectrum_lines(records: Iterable[Record]) -> list[str]:
@@ -109,11 +115,11 @@ def spectrum_lines(records: Iterable[Record]) -> list[str]:
             record["line"],
             f"{record['untrained']:.4f}",
             f"{record['area']:.3f}",
-            record["machine"],
+            run_of(record),
         )
         for record in records
     ]
-    head = ("network", "d", "trials", "distance", "line", "untrained law", "L1 distance of densities", "machine")
+    head = ("network", "d", "trials", "distance", "line", "untrained law", "L1 distance of densities", "run")
     said = "Largest difference of the distribution functions; the same for the law of the untrained network."
     return ["### Spectra", "", said, "", *table(head, rows), ""]
 
@@ -121,7 +127,7 @@ def spectrum_lines(records: Iterable[Record]) -> list[str]:
 def test_lines(tests: Mapping[str, Record]) -> list[str]:
     """Return what the slow tests said, file by file."""
     if not tests:
-        return []
+        return ["## Slow tests", "", "Not run for this report.", ""]
     rows = [
         (f"`{name}`", record["said"], record["date"], record["machine"], f"{record['seconds']:.0f} s")
         for name, record in tests.items()
@@ -144,15 +150,10 @@ def report(records: Mapping[str, Record]) -> str:
     verdict = f"Disagrees or failed: {', '.join(disagree)}." if disagree else "Nothing disagrees, nothing failed."
     counts = f"{len(studies)} studies with {judged} judged variables, {len(ladders)} ladders of dimensions"
     counts += f", {len(spectra)} spectra"
-    lines = [
-        HEAD,
-        f"{counts}, slow tests of {len(tests)} files. {verdict}",
-        "",
-        "## By family",
-        "",
-        *summary(studies),
-        "",
-    ]
+    old = sum(record["stale"] for record in records.values())
+    stale = f" {old} of these records are older than the present seeds or sizes and say so." if old else ""
+    slow = f"slow tests of {len(tests)} files" if tests else "no slow tests"
+    lines = [HEAD, f"{counts}, {slow}. {verdict}{stale}", "", "## By family", "", *summary(studies), ""]
     for family in sorted({record["family"] for record in studies.values()}):
         lines += [f"## {family}", ""]
         for name, record in studies.items():
