@@ -22,7 +22,8 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special, stats
+import scipy
+from scipy import special
 
 from giantstep.errors import bad_field
 from giantstep.gaussian.functions import Function, as_function
@@ -181,7 +182,7 @@ class _Points:
 
     def __init__(self, target: Target) -> None:
         k = target.directions
-        uniform = stats.qmc.Sobol(k, scramble=True, rng=np.random.default_rng(2402), bits=32).random(NODES)
+        uniform = scipy.stats.qmc.Sobol(k, scramble=True, rng=np.random.default_rng(2402), bits=32).random(NODES)
         z = special.ndtri(np.clip(uniform, 2.0**-53, 1 - 2.0**-53))
         z -= z.mean(axis=0)
         self.z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / NODES)).T
@@ -191,8 +192,8 @@ class _Points:
         # values that differ by rounding only are one value
         rounded = np.round(y / max(float(np.abs(y).max()), 1e-300), 12)
         self.sign = np.sign(rounded)
-        self.rank = _legendre((stats.rankdata(rounded) - 0.5) / NODES)
-        self.size_rank = _legendre((stats.rankdata(np.abs(rounded)) - 0.5) / NODES)
+        self.rank = _legendre((scipy.stats.rankdata(rounded) - 0.5) / NODES)
+        self.size_rank = _legendre((scipy.stats.rankdata(np.abs(rounded)) - 0.5) / NODES)
 
 
 @lru_cache(maxsize=1)

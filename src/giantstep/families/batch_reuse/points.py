@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy import special, stats
+import scipy
+from scipy import special
 
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.types import Floats
@@ -98,7 +99,7 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen:
 
 def _scrambled_sobol(layout: Layout, nodes: int, seed: int, scramble: int, widen: bool) -> WeightedPoints:
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
-    engine = stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
+    engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
     uniform = np.ascontiguousarray(engine.random(nodes).T)
     points = _from_uniform(layout, uniform, widen=widen)
     for array in (points.target, points.noise, points.normals, points.weights, points.mask):

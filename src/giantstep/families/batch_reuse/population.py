@@ -13,7 +13,7 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy
 
 from giantstep.families.batch_reuse.network import Loss
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
@@ -148,7 +148,7 @@ def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) ->
         inner = activation.moments(mean, spread).mean
     else:
         table = np.linspace(low, high, count)
-        inner = CubicSpline(table, activation.moments(table, spread).mean)(mean)
+        inner = scipy.interpolate.CubicSpline(table, activation.moments(table, spread).mean)(mean)
     return float(rule.weighted @ inner)
 
 

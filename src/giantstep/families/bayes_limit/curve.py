@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.optimize import brentq
+import scipy
 from scipy.special import expit
 
 from giantstep.types import Floats, Indices
@@ -124,7 +123,7 @@ class Curve:
         return 1 / second if second > ABSENT else math.inf
 
     @cached_property
-    def _rough(self) -> CubicSpline:
+    def _rough(self) -> scipy.interpolate.CubicSpline:
         """Log alpha in t = logit q, through rough values."""
         return self._spline(self._rough_values)[1]
 
@@ -132,17 +131,17 @@ class Curve:
         return np.asarray(t - np.log(np.maximum(self.channel.survey(expit(t)), 1e-300)))
 
     @cached_property
-    def _table(self) -> tuple[Floats, CubicSpline]:
+    def _table(self) -> tuple[Floats, scipy.interpolate.CubicSpline]:
         """The nodes t and log alpha through accurate values."""
         return self._spline(lambda t: np.array([self.at(float(x))[0] for x in t]))
 
-    def _spline(self, values: Callable[[Floats], Floats]) -> tuple[Floats, CubicSpline]:
+    def _spline(self, values: Callable[[Floats], Floats]) -> tuple[Floats, scipy.interpolate.CubicSpline]:
         """Return nodes and a spline, with more nodes where the slope has a small minimum."""
         spacing = self.channel.spacing
         near = np.arange(_SMOOTH, self.channel.last + 0.5 * spacing, spacing)
         t = np.concatenate([np.linspace(_FIRST, _SMOOTH, 5)[:-1], near])
         known = values(t)
-        spline = CubicSpline(t, known)
+        spline = scipy.interpolate.CubicSpline(t, known)
         for _ in range(2):
             fine, slope, lowest = _slow_places(spline)
             centres = fine[lowest[np.abs(slope[lowest]) < _SHALLOW]]
@@ -153,7 +152,7 @@ class Curve:
             more = more[(more > t[0]) & (more < t[-1]) & apart & np.append(True, np.diff(more) > 1e-3)]
             order = np.argsort(np.concatenate([t, more]))
             t, known = np.concatenate([t, more])[order], np.concatenate([known, values(more)])[order]
-            spline = CubicSpline(t, known)
+            spline = scipy.interpolate.CubicSpline(t, known)
         return t, spline
 
     @cached_property
@@ -202,7 +201,7 @@ class Curve:
         """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
         return [float(expit(t)) for t in self._roots(alpha)]
 
-    def _pieces(self, wanted: float) -> tuple[list[float], CubicSpline]:
+    def _pieces(self, wanted: float) -> tuple[list[float], scipy.interpolate.CubicSpline]:
         """Return the ends of the monotone pieces and a spline: rough ones where `wanted` is far from all of them."""
         rough = self._rough_turns
         if rough is not None:
@@ -238,12 +237,12 @@ class Curve:
         return roots
 
     def _bracketed(self, wanted: float, low: float, high: float) -> float:
-        return float(brentq(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14))
+        return float(scipy.optimize.brentq(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14))
 
-    def _polished(self, wanted: float, low: float, high: float, spline: CubicSpline) -> float:
+    def _polished(self, wanted: float, low: float, high: float, spline: scipy.interpolate.CubicSpline) -> float:
         """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
         if (spline(low) - wanted) * (spline(high) - wanted) < 0:
-            t = float(brentq(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13))
+            t = float(scipy.optimize.brentq(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13))
             t, slope = self._near(wanted, t, float(spline(t, 1)), spline)
             before = 1.0
             for _ in range(4):
@@ -335,7 +334,7 @@ class Curve:
             born.alpha * (1 + 1e-9),
             top.alpha * (1 - 1e-9) if math.isfinite(top.alpha) else self._far_gain(gain),
         )
-        equal = float(brentq(gain, low, high, xtol=1e-12)) if gain(low) < 0 < gain(high) else math.nan
+        equal = float(scipy.optimize.brentq(gain, low, high, xtol=1e-12)) if gain(low) < 0 < gain(high) else math.nan
         ends = self.stable(equal) if math.isfinite(equal) else [math.nan]
         return Jump(born.alpha, born.q, equal, ends[0], ends[-1], top.alpha, top.q)
 
@@ -353,7 +352,7 @@ class Curve:
         return (top.alpha, top.q) if top.alpha > self.weak else (self.weak, 0.0)
 
 
-def _slow_places(spline: CubicSpline) -> tuple[Floats, Floats, Indices]:
+def _slow_places(spline: scipy.interpolate.CubicSpline) -> tuple[Floats, Floats, Indices]:
     """Return fine nodes, the slope there, and the indices of its local minima beyond q = 0.05."""
     fine = np.linspace(spline.x[0], spline.x[-1], 8 * len(spline.x))
     slope = spline(fine, 1)

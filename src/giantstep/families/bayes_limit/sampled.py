@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.gaussian import semidefinite_factor
@@ -42,8 +42,8 @@ def draw(rank: int, seed: int, noisy: bool) -> Draw:
     """Return one scramble; every omega has its own shift of the nodes."""
     rng = np.random.default_rng([seed, rank, 19])
     many, few = _SIZES["noisy" if noisy else "labels"]
-    outer = qmc.Sobol(2 * rank + 1, rng=rng).random_base2(many)
-    base = qmc.Sobol(rank, rng=rng).random_base2(few)
+    outer = scipy.stats.qmc.Sobol(2 * rank + 1, rng=rng).random_base2(many)
+    base = scipy.stats.qmc.Sobol(rank, rng=rng).random_base2(few)
     shifts = rng.random((2, len(outer), 1, rank))
     inner = [_normal((base + shift) % 1.0) for shift in shifts]
     points = _normal(outer)

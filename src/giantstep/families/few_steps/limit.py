@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+import scipy
 
 from giantstep.errors import bad_field
 from giantstep.families.few_steps.answer_table import AnswerTable
@@ -223,7 +223,7 @@ def _along(table: AnswerTable, group: Group, settings: Mapping[str, Any]) -> Non
         mass = np.bincount(which, features.weights[0])
         for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along, 1, 0)):
             means = np.stack([np.bincount(which, features.weights[0] * row) / mass for row in values])
-            table.put(name, index, time, CubicSpline(axis, means, axis=1)(positions))
+            table.put(name, index, time, scipy.interpolate.CubicSpline(axis, means, axis=1)(positions))
         table.note(index, "", first.residual, first.iterations)
 
 

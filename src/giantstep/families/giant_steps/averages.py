@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import make_interp_spline
+import scipy
 from scipy.special import ndtr
 
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
@@ -55,7 +55,9 @@ def private_averages(activation: Function, u: Floats, spread: float) -> Averages
         return Averages(*np.broadcast_to(single, (len(single), len(u))))
     count = int(np.clip(np.ceil((high - low) / (0.05 * spread)), 64, _TABLE))
     nodes = np.linspace(low, high, count)
-    return Averages(*make_interp_spline(nodes, _integrate(activation, nodes, spread), k=_SPLINE, axis=1)(u))
+    return Averages(
+        *scipy.interpolate.make_interp_spline(nodes, _integrate(activation, nodes, spread), k=_SPLINE, axis=1)(u)
+    )
 
 
 def _relu(u: Floats, sd: float) -> Averages:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from giantstep.families.giant_steps.averages import Averages, private_averages
 from giantstep.gaussian import Function, Target
@@ -167,7 +167,7 @@ def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: boo
         smooth = even_rule(_STEPS[dims] / fineness) if even else hermite_rule(nodes)
         return product_grid(dims, within, smooth, max(6, round(fineness * _PIECE[dims])))
     count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4
-    points = ndtri(qmc.Sobol(dims, seed=7).random(count))
+    points = ndtri(scipy.stats.qmc.Sobol(dims, seed=7).random(count))
     points = np.concatenate([points, -points])
     return Grid(points, np.full(len(points), 1 / len(points)))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 from scipy.special import ndtr
 
 from giantstep.families.mixture_glm.mixture import Mixture, describe
@@ -81,7 +81,7 @@ def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None
         return float(value), gradient
 
     begin = np.zeros(D.shape[1]) if start is None else start
-    minimum = minimize(energy, begin, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 400})
+    minimum = scipy.optimize.minimize(energy, begin, jac=True, method="BFGS", options={"gtol": 1e-11, "maxiter": 400})
     return Margin(float(minimum.fun), np.asarray(minimum.x), float(weights @ ndtr(standardise(minimum.x)[0])))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BarycentricInterpolator
+import scipy
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
@@ -93,6 +93,6 @@ def from_margins(problem: Problem) -> float:
         zero = a1 + k1 * (a1 - a0) / (k0 - k1)
         if (zero - a1) < _CLOSE * a1 and len(path) >= 4:
             alphas, kappas = np.array(path[-4:]).T
-            return float(BarycentricInterpolator(kappas, alphas)(0.0))
+            return float(scipy.interpolate.BarycentricInterpolator(kappas, alphas)(0.0))
         alpha = a1 + min(0.8 * (zero - a1), 0.08 * a1)
     return math.nan

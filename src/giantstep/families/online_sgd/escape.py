@@ -11,7 +11,7 @@ gradient_dynamics (2.5a). Without a constraint the cosine c = m/sqrt(q) obeys th
 from __future__ import annotations
 
 import numpy as np
-from scipy.integrate import solve_ivp
+import scipy
 from scipy.special import digamma, gammaln
 
 from giantstep.families.online_sgd.drive import Drive, drive_of
@@ -115,7 +115,7 @@ def linear_theory(scenario: OnlineSGD, tau: Floats) -> tuple[Floats, Floats]:
         r, dq, diffusion = growth_rates(scenario, drive, integrator, float(q))
         return np.array([dq, 2 * r * V + diffusion])
 
-    solution = solve_ivp(right, (0.0, steps[-1]), [1.0, 0.0], t_eval=steps, rtol=1e-8, atol=1e-12)
+    solution = scipy.integrate.solve_ivp(right, (0.0, steps[-1]), [1.0, 0.0], t_eval=steps, rtol=1e-8, atol=1e-12)
     return solution.y[0], np.sqrt(solution.y[1])
 
 

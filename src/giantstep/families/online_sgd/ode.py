@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
+import scipy
 
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
@@ -125,7 +125,7 @@ class _SingleFlow:
             event.terminal = True  # type: ignore[attr-defined]
         start = np.concatenate([M.ravel(), Q[self.low]])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return solve_ivp(
+            return scipy.integrate.solve_ivp(
                 right, (0.0, end), start, method="DOP853", t_eval=times, events=events, rtol=_RTOL, atol=_ATOL,
                 first_step=min(first, end),
             )  # fmt: skip

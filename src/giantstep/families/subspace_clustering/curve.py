@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
@@ -335,7 +335,7 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
     def side(x: float) -> float:
         return math.tanh(_smallest_margin(channel, alpha, math.exp(x))[0])  # far from the end only the sign matters
 
-    rho = np.array([math.exp(optimize.brentq(side, math.log(1e-9), 0.0, xtol=1e-11))])
+    rho = np.array([math.exp(scipy.optimize.brentq(side, math.log(1e-9), 0.0, xtol=1e-11))])
     a = np.array([math.exp(_smallest_margin(channel, alpha, float(rho[0]))[1])])
     end = Problems(channel, np.array([alpha]), rho)
     return float(rho[0]), float(channel.overlap(a)[0]), float(end.snr_of(a)[0] / end.threshold[0])

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+import scipy
+from scipy import special
 
 from giantstep.families.subspace_clustering.channels import log_odds
 from giantstep.families.subspace_clustering.mixture import assignment_covariance, cluster_directions
@@ -157,7 +158,7 @@ def unequal_clusters(weights: tuple[float, ...]) -> tuple[UnequalClusters, ...]:
         nodes = np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1).reshape(-1, 2)
         return (UnequalClusters(weights, nodes, np.outer(mass, mass).ravel(), (dense[:, None], thin)),)
     flat = np.full(2**_DRAWS, 2.0**-_DRAWS)
-    samplers = (stats.qmc.Sobol(p, rng=np.random.default_rng([p, repeat])) for repeat in range(_REPEATS))
+    samplers = (scipy.stats.qmc.Sobol(p, rng=np.random.default_rng([p, repeat])) for repeat in range(_REPEATS))
     return tuple(UnequalClusters(weights, special.ndtri(sobol.random_base2(_DRAWS)), flat) for sobol in samplers)
 
 
