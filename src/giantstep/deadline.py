@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_PAUSE = 0.01
+_PAUSE, _AGAIN = 0.01, 0.5
+"""Seconds between two looks at a thread that imports, and after which `TimeUp` is raised once more."""
 
 
 class TimeUp(BaseException):
@@ -21,32 +22,64 @@ class TimeUp(BaseException):
 def deadline(seconds: float | None, *, cpu: bool = False) -> Iterator[None]:
     """Raise `TimeUp` inside the block once so many seconds have passed; compiled code is let finish first.
 
-    With `cpu` they are seconds of CPU of this thread, where the system counts them.
+    With `cpu` they are seconds of CPU of this thread, where the system counts them. Compiled code that calls Python may
+    swallow an exception and go on with what it has by then: `TimeUp` is raised again until the block is left, and a
+    block that ends all the same has failed.
     """
     if seconds is None or math.isinf(seconds):
         yield
         return
-    thread, lock, over = threading.get_ident(), threading.Lock(), threading.Event()
-    clock = _thread_clock(thread) if cpu else time.perf_counter
-    end = clock() + seconds
-
-    def watch() -> None:
-        while (left := end - clock()) > 0:
-            if over.wait(left):
-                return
-        while _is_importing(thread):  # a module that is loaded by half would stay so
-            if over.wait(_PAUSE):
-                return
-        with lock:
-            if not over.is_set():
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeUp))
-
-    threading.Thread(target=watch, name="deadline", daemon=True).start()
+    watch = _Watch(seconds, cpu)
     try:
         yield
+    except Exception:  # what follows from a swallowed `TimeUp` is not the reason
+        watch.stop()
+        if watch.raised:
+            raise TimeUp from None
+        raise
     finally:
-        with lock:
-            over.set()
+        watch.stop()
+    if watch.raised:
+        raise TimeUp
+
+
+class _Watch:
+    """A thread that raises `TimeUp` in the thread which made it, from the end of its time until it is stopped."""
+
+    def __init__(self, seconds: float, cpu: bool) -> None:
+        self.watched, self.over, self.raised = threading.get_ident(), threading.Event(), False
+        self.clock = _thread_clock(self.watched) if cpu else time.perf_counter
+        self.end = self.clock() + seconds
+        self.thread = threading.Thread(target=self._run, name="deadline", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while (left := self.end - self.clock()) > 0:
+            if self.over.wait(left):
+                return
+        while not self.over.is_set():
+            while _is_importing(self.watched):  # a module that is loaded by half would stay so
+                if self.over.wait(_PAUSE):
+                    return
+            self.raised = True
+            _raise_in(self.watched, TimeUp)
+            self.over.wait(_AGAIN)
+
+    def stop(self) -> None:
+        """Raise no more; what was raised and has not arrived yet is taken back."""
+        while self.thread.is_alive():
+            try:
+                self.over.set()
+                self.thread.join()
+            except TimeUp:
+                continue
+        _raise_in(self.watched, None)
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an exception in a thread when it next runs Python code; None takes back what has not arrived."""
+    given = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
 
 
 def _is_importing(thread: int) -> bool:

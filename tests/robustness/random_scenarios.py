@@ -305,7 +305,8 @@ def judge(case: Case, limit: float = CPU_LIMIT, *, only_check: bool = False, pat
             end, text = "too long", _where(20)
         except Exception:
             end, text = "exception", traceback.format_exc(limit=-6)
-    leaks = [caution for caution in caught if not issubclass(caution.category, gs.GiantstepWarning)]
+    ours = (gs.GiantstepWarning, ResourceWarning)  # a point given up may leave a file that SciPy had opened
+    leaks = [caution for caution in caught if not issubclass(caution.category, ours)]
     if end not in FAULTS and leaks:
         end, text = "warning", f"{leaks[0].filename}:{leaks[0].lineno}: {leaks[0].message}"
     seconds = time.process_time() - start

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,6 +85,20 @@ def test_a_deadline_counts_cpu_not_waiting() -> None:
         time.sleep(0.1)
     with pytest.raises(TimeUp), deadline(0.05, cpu=True):
         _spin()
+
+
+def test_time_that_is_up_cannot_be_swallowed() -> None:
+    """Compiled code that calls Python may drop an exception: it comes again, and what was computed is not believed."""
+    for after in (_spin, float, lambda: float("no number")):
+        with pytest.raises(TimeUp), deadline(0.05, cpu=True):
+            _swallow_time_up(after)
+
+
+def _swallow_time_up(after: Callable[[], object]) -> None:
+    try:
+        _spin()
+    except TimeUp:
+        after()
 
 
 def _spin() -> NoReturn:

@@ -393,9 +393,10 @@ class Expression:
         """Return the value at ``values`` (one array per variable, broadcast against each other).
 
         ``xp`` is the array namespace (NumPy or CuPy). With ``out`` the last operation writes there; it may be
-        one of the values.
+        one of the values. Outside its domain it is NaN and beyond the range of numbers infinite, without a warning.
         """
-        result = _value(self.tree, values, xp, out)
+        with np.errstate(all="ignore"):
+            result = _value(self.tree, values, xp, out)
         if isinstance(self.tree, Call) and out is None:
             return result
         return _fill(result, values, xp, out)
@@ -406,7 +407,8 @@ class Expression:
         >>> float(parse_expression("z1*z2**2").derivative({"z1": 2.0, "z2": 3.0}, "z2"))
         12.0
         """
-        return _fill(_slope(self.tree, values, with_respect_to, xp), values, xp, None)
+        with np.errstate(all="ignore"):
+            return _fill(_slope(self.tree, values, with_respect_to, xp), values, xp, None)
 
     def _require_univariate(self, what: str) -> None:
         if len(self.variables) > 1:

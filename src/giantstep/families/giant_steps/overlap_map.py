@@ -91,8 +91,9 @@ class Gradient:
 
     @property
     def cosine(self) -> Floats:
-        """psi/|G| for every block and direction."""
-        return self.psi / np.sqrt(self.squared)[:, None]
+        """psi/|G| for every block and direction; NaN where the gradient vanishes and has none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.psi / np.sqrt(self.squared)[:, None]
 
 
 def start(network: Network) -> Overlaps:

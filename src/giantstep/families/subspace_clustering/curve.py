@@ -87,7 +87,8 @@ class Problems:
             m, slope = features_overlap(np.exp(x), self.rho[index], self.channel.rank)
             return np.log(y[index]) - x - np.log(m), -1 - slope
 
-        x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12)
+        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 at a = 0, where the root is b = 0
+            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12)
         return features_overlap(np.exp(x), self.rho, self.channel.rank)
 
     def snr_of(self, a: Floats) -> Floats:

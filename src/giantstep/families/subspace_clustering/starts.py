@@ -92,7 +92,8 @@ def spectral_overlap(snr: float | Floats, alpha: float | Floats, clusters: int) 
     q = 1 - alpha(1 + t)/(t(t + alpha)) with t = theta^2 = snr alpha/k, subspace_clustering section 6.
     """
     t = np.asarray(snr * alpha / clusters)
-    return np.where(t**2 > alpha, 1 - alpha * (1 + t) / (t * (t + alpha)), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # 1/t at snr = 0, where the overlap is zero
+        return np.where(t**2 > alpha, 1 - alpha * (1 + t) / (t * (t + alpha)), 0.0)
 
 
 def spectral_snr(singular_values: Floats, clusters: int, samples: int, dim: int) -> float:
