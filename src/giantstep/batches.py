@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from giantstep.scenario import Scenario
 
 _GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, ValueError)
-"""What may flag a point rather than end the call (a ValueError: where it speaks of numbers that are not finite)."""
-_TOO_LARGE, _NOT_FINITE = re.compile(r"Maximum allowed \w+ exceeded"), re.compile(r"(?i)\b(finite|nan|nans|infs)\b")
-"""What NumPy and SciPy say of arrays that are too large, and of numbers that they refuse."""
+"""What may flag a point rather than end the call (a ValueError: an array too large for NumPy, a singular matrix)."""
+_TOO_LARGE = re.compile(r"Maximum allowed \w+ exceeded")
+"""What NumPy says, as a ValueError, of arrays that are too large."""
 
 _log = logging.getLogger("giantstep")
 
@@ -113,8 +113,9 @@ def checked_cpu_limit(seconds: float | None) -> float:
 
 def _raise_unless_numerical(error: BaseException) -> None:
     """Let everything through that a family refused, and what is a mistake of ours."""
-    kept = isinstance(error, ValueError) and not isinstance(error, np.linalg.LinAlgError)
-    if isinstance(error, InputError) or (kept and not (_TOO_LARGE.match(str(error)) or _NOT_FINITE.search(str(error)))):
+    if isinstance(error, np.linalg.LinAlgError) or not isinstance(error, ValueError):
+        return
+    if isinstance(error, InputError) or not _TOO_LARGE.match(str(error)):
         raise error
 
 

@@ -41,6 +41,10 @@ class InputError(GiantstepError, ValueError):
         return bad_field(name, self.value, self.allowed) if self.allowed else field_error(name, self.sentence)
 
 
+class NotFiniteError(GiantstepError, ArithmeticError):
+    """Numbers left the range of floating point on the way to a solution; the point is flagged with this reason."""
+
+
 class ConvergenceError(GiantstepError):
     """A point was not solved and ``strict=True`` asked for an error.
 

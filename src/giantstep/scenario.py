@@ -294,7 +294,9 @@ class Scenario(Checked):
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer all points with the limit; ``points["dim"]`` is inf where the bare limit is wanted."""
-        with np.errstate(all="ignore"):  # what overflowed is judged where answers are collected
+        # fields may be as large as 1e300 and as small as 1e-300: any product may overflow or vanish, and no module can
+        # say beforehand which; `batches.collect_answers` flags every point whose numbers were lost
+        with np.errstate(all="ignore"):
             answer: Answer = self._engine("limit").limit(self, points, what, settings)
         return answer
 

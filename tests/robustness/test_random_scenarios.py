@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -16,11 +17,12 @@ import pytest
 
 import giantstep as gs
 from giantstep.deadline import TimeUp, deadline
+from giantstep.errors import NotFiniteError
 from giantstep.families import families, family_class
 from giantstep.family import Answer
 from giantstep.types import Points
 
-from .random_scenarios import draw_case, judge, run_many
+from .random_scenarios import Case, draw_case, judge, run_many
 
 
 @pytest.mark.parametrize("family", families())
@@ -42,6 +44,54 @@ def test_ten_thousand(tmp_path: Path) -> None:
     outcomes = list(run_many(list(range(10_000)), 2, tmp_path / "outcomes.jsonl"))
     assert len(outcomes) == 10_000
     assert not [(outcome.case, outcome.text) for outcome in outcomes if outcome.is_fault]
+
+
+def _hard_cases() -> dict[str, Case]:
+    """Return cases that once went on without an end, crashed, or gave no reason."""
+    one, sgd, bayes = (family_class(name) for name in ("one-step", "online-sgd", "bayes-limit"))
+    deep = functools.reduce(lambda inner, _: f"relu({inner}-1)", range(25), "z")
+    narrow = dict(one.example_for("spectrum").replace(width_per_dim=1e-300))
+    noisy = dict(sgd.example_for("trajectory").replace(noise=1e9))
+    return {
+        "narrow": Case(0, "one-step", narrow, "spectrum", {}),
+        "noisy": Case(1, "online-sgd", noisy, "trajectory", {"theory": "ode"}),
+        "deep": Case(2, "one-step", {**dict(one.example()), "activation": deep}, "errors", {}),
+        "drowned": Case(
+            3, "bayes-limit", {**dict(bayes.example()), "target": "sign(z1*z2)", "noise": 1e300}, "trajectory", {}
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", _hard_cases())
+def test_hard_cases_end(name: str) -> None:
+    outcome = judge(_hard_cases()[name], patience=0.3)
+    assert outcome.end in ("refused", "flagged"), outcome.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _hard_cases())
+def test_hard_cases_end_in_the_time_they_have(name: str) -> None:
+    """`judge` allows 20 seconds of CPU."""
+    outcome = judge(_hard_cases()[name])
+    assert not outcome.is_fault, outcome.text
+
+
+def test_numbers_that_leave_the_range_are_told_from_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a ValueError says, it is a mistake; a `NotFiniteError` flags the point."""
+    s = family_class("subspace-clustering").example()
+
+    def fail(error: Exception) -> Any:
+        def limit(*_: Any) -> Answer:
+            raise error
+
+        return limit
+
+    monkeypatch.setattr(type(s), "limit", fail(ValueError("`y` must contain only finite values.")))
+    with pytest.raises(ValueError, match="finite"):
+        gs.predict(s)
+    monkeypatch.setattr(type(s), "limit", fail(NotFiniteError("an overlap is not finite")))
+    with pytest.warns(gs.GiantstepWarning):
+        assert "an overlap is not finite" in str(gs.predict(s).status.values)
 
 
 def test_fields_that_are_no_tables_are_refused() -> None:

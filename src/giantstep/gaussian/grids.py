@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.errors import InputError
+from giantstep.errors import InputError, NotFiniteError
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
@@ -122,7 +122,9 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
 
 def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
     """Add the planes of the earlier axes on which two breaks of a later axis meet: there its integral is not smooth."""
-    together = dict.fromkeys(planes)
+    if not all(np.isfinite([*plane.normal, plane.offset]).all() for plane in planes):
+        raise NotFiniteError("a plane on which the target breaks is not finite")
+    together = dict.fromkeys(plane for plane in planes if np.any(np.abs(plane.normal) > 1e-12))
     for axis in range(dims - 1, 0, -1):
         ending = [plane for plane in together if _last_axis(plane) == axis]
         for first, second in itertools.combinations(ending, 2):

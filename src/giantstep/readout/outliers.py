@@ -10,6 +10,7 @@ import numpy as np
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import RealSolver, Spectrum
+from giantstep.solve.finite import brent_root
 from giantstep.types import Array
 
 GAP_POINTS = 33
@@ -19,8 +20,6 @@ OUTLIER_ROOM = 8
 
 def find_outliers(spectrum: Spectrum, edge: float, dim: float) -> Array:
     """Return the eigenvalues above the edge, largest first (7.4); inf for those that grow with the dimension."""
-    from scipy.optimize import brentq
-
     if not np.isfinite(edge):
         edge = spectrum.end()
     if not np.isfinite(edge):
@@ -36,7 +35,7 @@ def find_outliers(spectrum: Spectrum, edge: float, dim: float) -> Array:
         low, high = just_above, 2 * edge
         while spikes(high)[rank] > 1:
             low, high = high, 2 * high
-        outliers.append(brentq(partial(spikes.excess, rank), low, high, xtol=1e-12 * high, rtol=1e-12))
+        outliers.append(brent_root(partial(spikes.excess, rank), low, high, xtol=1e-12 * high, rtol=1e-12))
     growing = spikes.growing if np.isinf(dim) else 0
     return np.concatenate([np.full(growing, np.inf), np.sort(outliers)[::-1]])[:OUTLIER_ROOM]
 
@@ -46,8 +45,6 @@ def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: floa
 
     A stretch of the gap in which the real equations are not solved is passed over.
     """
-    from scipy.optimize import brentq
-
     low, high = gap
     margin = max(spectrum.equations.bulk.edge_margin, 1e-3) * (high - low)
     z = np.linspace(low + margin, high - margin, GAP_POINTS)
@@ -60,7 +57,7 @@ def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: floa
     for left in range(GAP_POINTS - 1):
         for rank in np.flatnonzero(factors[left] * factors[left + 1] < 0):
             with suppress(ValueError):  # NaN between two points that were solved
-                roots.append(brentq(partial(spikes.factor, int(rank)), z[left], z[left + 1], xtol=1e-12 * high))
+                roots.append(brent_root(partial(spikes.factor, int(rank)), z[left], z[left + 1], xtol=1e-12 * high))
     return np.sort(roots)[::-1]
 
 

@@ -28,6 +28,7 @@ from giantstep.gaussian import (
     trapezoid_rule,
 )
 from giantstep.gaussian.closed_joint import erf_i2, relu_i2
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
 _PANELS = 160
@@ -138,6 +139,7 @@ def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) ->
     """Return E[g(h*) sigma(h_j)]: the inner mean is a smooth function of m.h*, so it is tabulated."""
     mean: Floats = np.sum([float(entry) * row for entry, row in zip(m, rule.nodes)], axis=0)
     spread = float(np.sqrt(max(float(q - m @ m), 0.0)))
+    require_finite("an overlap", mean, spread)
     low, high = float(mean.min()), float(mean.max())
     if high - low < 1e-12:
         inner = activation.moments(low, spread).mean
@@ -148,7 +150,9 @@ def _with_target(activation: Function, rule: TargetRule, m: Floats, q: float) ->
         inner = activation.moments(mean, spread).mean
     else:
         table = np.linspace(low, high, count)
-        inner = scipy.interpolate.CubicSpline(table, activation.moments(table, spread).mean)(mean)
+        smooth = activation.moments(table, spread).mean
+        require_finite("a moment of the activation", smooth)
+        inner = scipy.interpolate.CubicSpline(table, smooth)(mean)
     return float(rule.weighted @ inner)
 
 

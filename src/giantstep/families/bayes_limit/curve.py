@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 from scipy.special import expit
 
+from giantstep.solve.finite import brent_root, require_finite
 from giantstep.types import Floats, Indices
 
 ABSENT = 1e-7
@@ -141,6 +142,7 @@ class Curve:
         near = np.arange(_SMOOTH, self.channel.last + 0.5 * spacing, spacing)
         t = np.concatenate([np.linspace(_FIRST, _SMOOTH, 5)[:-1], near])
         known = values(t)
+        require_finite("the curve of the overlap", known)
         spline = scipy.interpolate.CubicSpline(t, known)
         for _ in range(2):
             fine, slope, lowest = _slow_places(spline)
@@ -152,6 +154,7 @@ class Curve:
             more = more[(more > t[0]) & (more < t[-1]) & apart & np.append(True, np.diff(more) > 1e-3)]
             order = np.argsort(np.concatenate([t, more]))
             t, known = np.concatenate([t, more])[order], np.concatenate([known, values(more)])[order]
+            require_finite("the curve of the overlap", known)
             spline = scipy.interpolate.CubicSpline(t, known)
         return t, spline
 
@@ -237,12 +240,12 @@ class Curve:
         return roots
 
     def _bracketed(self, wanted: float, low: float, high: float) -> float:
-        return float(scipy.optimize.brentq(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14))
+        return brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14)
 
     def _polished(self, wanted: float, low: float, high: float, spline: scipy.interpolate.CubicSpline) -> float:
         """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
         if (spline(low) - wanted) * (spline(high) - wanted) < 0:
-            t = float(scipy.optimize.brentq(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13))
+            t = brent_root(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13)
             t, slope = self._near(wanted, t, float(spline(t, 1)), spline)
             before = 1.0
             for _ in range(4):
@@ -261,7 +264,9 @@ class Curve:
                 return t
         return self._bracketed(wanted, low, high)
 
-    def _near(self, wanted: float, t: float, slope: float, spline: CubicSpline) -> tuple[float, float]:
+    def _near(
+        self, wanted: float, t: float, slope: float, spline: scipy.interpolate.CubicSpline
+    ) -> tuple[float, float]:
         """Return a better start and slope from rough values, where the spline went through such."""
         if spline is not self._rough or slope == 0:
             return t, slope
@@ -334,7 +339,7 @@ class Curve:
             born.alpha * (1 + 1e-9),
             top.alpha * (1 - 1e-9) if math.isfinite(top.alpha) else self._far_gain(gain),
         )
-        equal = float(scipy.optimize.brentq(gain, low, high, xtol=1e-12)) if gain(low) < 0 < gain(high) else math.nan
+        equal = brent_root(gain, low, high, xtol=1e-12) if gain(low) < 0 < gain(high) else math.nan
         ends = self.stable(equal) if math.isfinite(equal) else [math.nan]
         return Jump(born.alpha, born.q, equal, ends[0], ends[-1], top.alpha, top.q)
 

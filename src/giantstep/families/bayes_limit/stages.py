@@ -6,13 +6,13 @@ import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy
 from scipy.special import expit
 
 from giantstep.families.bayes_limit.curve import ABSENT
 from giantstep.families.bayes_limit.pairs import Slab
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import complement, tidy
+from giantstep.solve.finite import brent_root
 from giantstep.types import Floats
 
 _PROBE = 0.3
@@ -132,7 +132,7 @@ def _second_stage(slab: Slab, first: float) -> Stage:
     crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
     if not crossings:
         return Stage(math.inf, slab.rest)
-    t = float(scipy.optimize.brentq(excess, _SCAN[crossings[0]], _SCAN[crossings[0] + 1], xtol=1e-12))
+    t = brent_root(excess, _SCAN[crossings[0]], _SCAN[crossings[0] + 1], xtol=1e-12)
     m = float(expit(t))
     _, rows = _leading(slab.growth(m))
     return Stage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)

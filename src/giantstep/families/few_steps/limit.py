@@ -36,6 +36,7 @@ from giantstep.readout import (
 )
 from giantstep.readout.answers import check_x, check_z, choose_x, describe_resolvent, describe_spectrum, grows_linearly
 from giantstep.readout.condensed import condense
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers, Points
 
 COARSE = 0.7
@@ -223,6 +224,7 @@ def _along(table: AnswerTable, group: Group, settings: Mapping[str, Any]) -> Non
         mass = np.bincount(which, features.weights[0])
         for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along, 1, 0)):
             means = np.stack([np.bincount(which, features.weights[0] * row) / mass for row in values])
+            require_finite(name, means)
             table.put(name, index, time, scipy.interpolate.CubicSpline(axis, means, axis=1)(positions))
         table.note(index, "", first.residual, first.iterations)
 

@@ -19,6 +19,7 @@ from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import ConditionalTarget, condition
 from giantstep.gaussian.target import Target
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
 LEARNT = 1e-9
@@ -239,8 +240,11 @@ def tabulated(activation: Function, values: Callable[[Floats, Floats], Floats], 
         return values(A, np.full(len(A), s))
     from scipy.interpolate import make_interp_spline
 
+    require_finite("a shift of the neurons", A)
     table = np.arange(low, high, step)
-    return np.asarray(make_interp_spline(table, values(table, np.full(len(table), s)), k=5, axis=1)(A))
+    tabled = values(table, np.full(len(table), s))
+    require_finite("a function of the activation", tabled)
+    return np.asarray(make_interp_spline(table, tabled, k=5, axis=1)(A))
 
 
 def step(network: Network, classes: Classes, rate: float) -> Classes:

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import even_rule
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
 _LEAST_SPREAD = 1e-9
@@ -49,15 +50,16 @@ def private_averages(activation: Function, u: Floats, spread: float) -> Averages
         return Averages(s, zero, slope, zero, zero, slope**2, zero, zero, zero, zero, zero)
     if activation.expression == "relu(z)":
         return _relu(u, spread)
+    require_finite("a field of the neurons", u, spread)
     low, high = float(u.min()), float(u.max())
     if high - low < 1e-12:
         single = _integrate(activation, np.array([0.5 * (low + high)]), spread)
         return Averages(*np.broadcast_to(single, (len(single), len(u))))
     count = int(np.clip(np.ceil((high - low) / (0.05 * spread)), 64, _TABLE))
     nodes = np.linspace(low, high, count)
-    return Averages(
-        *scipy.interpolate.make_interp_spline(nodes, _integrate(activation, nodes, spread), k=_SPLINE, axis=1)(u)
-    )
+    values = _integrate(activation, nodes, spread)
+    require_finite("a moment of the activation", values)
+    return Averages(*scipy.interpolate.make_interp_spline(nodes, values, k=_SPLINE, axis=1)(u))
 
 
 def _relu(u: Floats, sd: float) -> Averages:

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
+from giantstep.solve.finite import brent_root
 from giantstep.types import Floats
 
 
@@ -94,7 +94,7 @@ class RidgeCurve:
         if excess(low) >= 0:  # no ridge and n > d: the fit of all rows has none either
             ridge_n = float(np.exp(low))
         else:
-            ridge_n = float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-12, rtol=1e-14)))
+            ridge_n = float(np.exp(brent_root(excess, low, high, xtol=1e-12, rtol=1e-14)))
         kappa, df1, df2, gcv = self._at(ridge_n)
         mse = gcv * (1 - df2 / self.alpha) / (1 - df2 / alpha)
         shrinkage = (alpha - df1) / alpha  # = ridge/(kappa alpha), also where both vanish
@@ -127,7 +127,7 @@ class RidgeCurve:
             return float((spectrum / (offset + hat(response) * spectrum)).sum()) / self.dim - response
 
         low, high = -30.0, np.log(spectrum.sum() / self.dim / max(offset, 1e-12)) + 30.0
-        response = float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+        response = float(np.exp(brent_root(excess, low, high, xtol=1e-13, rtol=1e-14)))
         resolvent = offset + hat(response) * spectrum
         factor = 1 / response if bare else 1 / (1 + response)
         signal = hat(response) / resolvent

@@ -16,6 +16,7 @@ from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.moments import Integrator
 from giantstep.families.online_sgd.states import DIVERGED, State, best_cosine, has_diverged
+from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
 
 _RTOL, _ATOL = 1e-11, 1e-14
@@ -124,6 +125,7 @@ class _SingleFlow:
         for event in events:
             event.terminal = True  # type: ignore[attr-defined]
         start = np.concatenate([M.ravel(), Q[self.low]])
+        require_finite("the state at the start", start)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return scipy.integrate.solve_ivp(
                 right, (0.0, end), start, method="DOP853", t_eval=times, events=events, rtol=_RTOL, atol=_ATOL,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
 import numpy as np
-import scipy
 
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
@@ -27,6 +26,7 @@ from giantstep.families.subspace_clustering.channels import (
     selection,
 )
 from giantstep.solve import crossing, falling_root
+from giantstep.solve.finite import brent_root
 from giantstep.types import Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0
@@ -336,7 +336,7 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
     def side(x: float) -> float:
         return math.tanh(_smallest_margin(channel, alpha, math.exp(x))[0])  # far from the end only the sign matters
 
-    rho = np.array([math.exp(scipy.optimize.brentq(side, math.log(1e-9), 0.0, xtol=1e-11))])
+    rho = np.array([math.exp(brent_root(side, math.log(1e-9), 0.0, xtol=1e-11))])
     a = np.array([math.exp(_smallest_margin(channel, alpha, float(rho[0]))[1])])
     end = Problems(channel, np.array([alpha]), rho)
     return float(rho[0]), float(channel.overlap(a)[0]), float(end.snr_of(a)[0] / end.threshold[0])

@@ -38,6 +38,7 @@ from giantstep.families.one_step.second_layer import whole_law
 from giantstep.families.one_step.steps.weak import WeakStep, spike_length
 from giantstep.family import Answer
 from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
+from giantstep.solve.finite import brent_root
 from giantstep.types import Floats, Integers, Points
 
 SPIKE_ROOM = 6
@@ -81,14 +82,12 @@ class FeatureBulk:
 
     def threshold(self) -> float:
         """Return the theta^2 above which a spike leaves the bulk."""
-        from scipy.optimize import brentq
-
         low = self.c1**2 * (self.width + np.sqrt(self.width))
         high = 2 * low
         while self.spike(np.array(high))[2] < 0:
             high *= 2
         return float(
-            brentq(lambda theta: float(self.spike(np.array(theta))[2]), low, high, xtol=1e-14 * low, rtol=1e-14)
+            brent_root(lambda theta: float(self.spike(np.array(theta))[2]), low, high, xtol=1e-14 * low, rtol=1e-14)
         )
 
 
