@@ -80,18 +80,16 @@ def polynomial_rule(dimensions: int, degree: int) -> JointRule:
     return JointRule(*product_grid(dimensions, (), hermite_rule(degree // 2 + 1), 1), "polynomial")
 
 
-def tensor_rule(dimensions: int, nodes: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
+def tensor_rule(dimensions: int, count: int | None = None, planes: Sequence[Plane] = ()) -> JointRule:
     """Return a product rule that breaks on `planes` (in the first coordinates, or in all of them)."""
-    count = nodes or NODES.get(dimensions, 16)
+    count = count or NODES.get(dimensions, 16)
     padded = [plane.within(dimensions) for plane in planes]
-
-    def make(count: int) -> JointRule:
-        grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
-        heavy = grid.weights > NEGLIGIBLE
-        return JointRule(grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum(), "tensor")
-
-    rule = make(count)
-    return JointRule(rule.nodes, rule.weights, rule.kind, coarser=lambda: make(max(4, (3 * count) // 4)))
+    grid = product_grid(dimensions, padded, hermite_rule(count), max(6, (3 * count) // 5))
+    heavy = grid.weights > NEGLIGIBLE
+    nodes, weights = grid.points[heavy], grid.weights[heavy] / grid.weights[heavy].sum()
+    return JointRule(
+        nodes, weights, "tensor", coarser=lambda: tensor_rule(dimensions, max(4, (3 * count) // 4), planes)
+    )
 
 
 def sobol_rule(dimensions: int, points: int = SOBOL_POINTS, seed: int = 0) -> JointRule:

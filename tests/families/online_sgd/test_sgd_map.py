@@ -510,3 +510,18 @@ def test_sampled_moments_keep_equal_neurons_equal():
         scenario = gs.OnlineSGD(**fields, algorithm=algorithm, initial_overlap="zero")
         best = gs.predict(scenario, theory="ode", times=[10**4], points=8192).best.values[0]
         np.testing.assert_allclose(best, expected, atol=0.004)  # the error of 4 x 8192 points, heavy-tailed H3 labels
+
+
+@pytest.mark.parametrize(("activation", "target"), [("tanh(z)", "h3(z1)"), ("tanh(2*z)", "h2(z1)"), ("erf(3*z)", "z1")])
+def test_the_error_of_the_moments_is_estimated_to_an_order_of_magnitude(activation, target):
+    """Against a rule of 160 nodes; the distance to the next coarser rule is 4 to 40 times the error."""
+    scenario = gs.OnlineSGD(
+        activation=activation, target=target, second_layer=[1], dim=200, rate=0.1, initial_overlap=[[0.4]]
+    )
+    at = (np.array([[[0.4, 0.8]]]), np.zeros(1), np.zeros(1))
+    best = integrator_for(scenario, "tensor", 160).forces(*at)
+    for nodes in (12, 24):
+        rule = integrator_for(scenario, "tensor", nodes)
+        pairs = zip(best, rule.forces(*at))
+        error = max(float(np.max(np.abs(there - here)) / np.max(np.abs(there))) for there, here in pairs)
+        assert 0.1 < rule.error(*at) / error < 10

@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.erf import erf_integrator
 from giantstep.families.online_sgd.kinks import KinkIntegrator
-from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator
+from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import Plane, joint_rule
 from giantstep.types import Floats
@@ -43,12 +43,12 @@ def integrator_for(
     p, k = scenario.width, scenario.directions
     typical = np.concatenate([np.full((1, p, k), 0.3 / math.sqrt(k)), math.sqrt(0.91) * np.eye(p)[None]], axis=-1)
     fields = scenario.point()
-    if integrator.error(typical, scenario.inner_rates(fields), fields["noise"]) <= COARSE:
+    if integrator.distance(typical, scenario.inner_rates(fields), fields["noise"]) <= COARSE:
         return integrator
     return _rule_integrator(scenario, "sobol", nodes, points, scramble)
 
 
-def _rule_integrator(scenario: OnlineSGD, kind: str, nodes: int | None, points: int, scramble: int) -> Integrator:
+def _rule_integrator(scenario: OnlineSGD, kind: str, nodes: int | None, points: int, scramble: int) -> Summation:
     """Return pieces between kinks for one neuron, or nodes: polynomials exactly, product rules, Sobol points."""
     activation, target, algorithm = scenario.activation, scenario.target, scenario.known_algorithm
     if kind == "auto" and scenario.width == 1 and activation.kinks:

@@ -95,7 +95,7 @@ class _Batch:
         answer = Answer(values, status, residual, iterations, attrs=facts)
         if error > COARSE and not self.integrators[0].sampled:
             answer.warnings.append(
-                f"The Gaussian moments of two rules differ by {error:.1g}; raise `nodes` or take Sobol points."
+                f"The Gaussian moments are good to about {error:.1g} only; raise `nodes` or take Sobol points."
             )
         return answer
 
