@@ -35,7 +35,7 @@ from giantstep.families import families, family_class
 from giantstep.family import Question, Setting
 from giantstep.gaussian import Function, Target
 from giantstep.scenario import Scenario, allowed_types, bounds_of, from_content
-from giantstep.toml import read_toml
+from giantstep.toml import read_toml, write_toml
 
 CPU_LIMIT = 20.0
 """Seconds of CPU after which a case is a fault."""
@@ -283,6 +283,25 @@ def _keywords(draw: _Draw, cls: type[Scenario], question: Question) -> dict[str,
     if draw.chance(0.05):
         keywords["tolerance"] = draw.of((1e-6, 1e-14, 1e-300, 0.5, 0.0))
     return keywords
+
+
+def study_text(case: Case) -> str | None:
+    """Return a case as the text of a study file; None where a value cannot be written."""
+    scenario = {"family": case.family, **{name: _plain(value) for name, value in case.fields.items()}}
+    settings = {name: value for name, value in case.keywords.items() if name not in ("theory", "dim", "tolerance")}
+    limit = {name: value for name, value in case.keywords.items() if name not in settings}
+    try:
+        return write_toml({"what": case.what, "scenario": scenario, "settings": settings, "limit": limit})
+    except gs.InputError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return {name: _plain(inner) for name, inner in value}
+    if isinstance(value, FrozenArray):
+        return value.values.tolist()
+    return value.expression if isinstance(value, Function | Target) else value
 
 
 # -- judging ----------------------------------------------------------------------------------------------

@@ -14,15 +14,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import giantstep as gs
+from giantstep.cli.app import app
 from giantstep.deadline import TimeUp, deadline
 from giantstep.errors import NotFiniteError
 from giantstep.families import families, family_class
 from giantstep.family import Answer
 from giantstep.types import Points
 
-from .random_scenarios import Case, draw_case, judge, run_many
+from .random_scenarios import Case, draw_case, judge, run_many, study_text
 
 
 @pytest.mark.parametrize("family", families())
@@ -37,6 +39,23 @@ def test_predictions_are_answered_flagged_or_refused(family: str) -> None:
     """A point that takes longer than the little time it gets is flagged, too."""
     outcomes = [judge(draw_case(number, family), patience=0.1) for number in range(1000, 1010)]
     assert not [(outcome.case, outcome.text) for outcome in outcomes if outcome.is_fault]
+
+
+@pytest.mark.parametrize("count", [16, pytest.param(400, marks=pytest.mark.slow)])
+def test_the_command_line_ends_the_same_way(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer (0), a flagged point (1) or one sentence (2), whatever stands in the file."""
+    monkeypatch.setenv("GIANTSTEP_CPU_LIMIT", "0.1")
+    study, statuses = tmp_path / "S.toml", set()
+    texts = (study_text(draw_case(number)) for number in range(2000, 2000 + count))
+    for text in filter(None, texts):
+        study.write_text(text)
+        result = CliRunner().invoke(app, ["predict", str(study)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), text
+        assert result.exit_code in (0, 1, 2), text
+        if result.exit_code == 2:
+            assert result.stderr.startswith("giantstep: ") and result.stderr.count("\n") == 1, text
+        statuses.add(result.exit_code)
+    assert {0, 2} <= statuses
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.erf import erf_integrator
 from giantstep.families.online_sgd.kinks import KinkIntegrator
-from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator, Summation
+from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import Plane, joint_rule
 from giantstep.types import Floats
@@ -48,7 +48,9 @@ def integrator_for(
     return _rule_integrator(scenario, "sobol", nodes, points, scramble)
 
 
-def _rule_integrator(scenario: OnlineSGD, kind: str, nodes: int | None, points: int, scramble: int) -> Summation:
+def _rule_integrator(
+    scenario: OnlineSGD, kind: str, nodes: int | None, points: int, scramble: int
+) -> KinkIntegrator | NodeIntegrator:
     """Return pieces between kinks for one neuron, or nodes: polynomials exactly, product rules, Sobol points."""
     activation, target, algorithm = scenario.activation, scenario.target, scenario.known_algorithm
     if kind == "auto" and scenario.width == 1 and activation.kinks:
