@@ -46,6 +46,13 @@ KNOWN = [
         {"width_per_dim": 6.0, "samples_per_dim": 3.0, "ridge": 0.03, "noise": 0.2, "step": gs.NoStep()},
     ),
     (
+        gs.OneStep, "ba2022high", {"psi1": 4.0, "psi2": 2.0, "lambda_": 0.1, "eta": 1.5, "sigma_eps2": 0.3},
+        {
+            "samples_per_dim": 4.0, "width_per_dim": 2.0, "ridge": 0.2, "noise": 0.3, "step": gs.SmallStep(1.5, 4.0),
+            "second_layer": "gaussian", "rows": "gaussian",
+        },
+    ),
+    (
         gs.GiantSteps, "dandi2023giant",
         {"f_star": "z1*z2", "eta": 8.0, "p": 4, "a": [0.5, -0.5, 0.5, -0.5], "alpha": 3.0, "l": 2.0, "T": 5},
         {"rate": 2.0, "second_layer": (1.0, -1.0, 1.0, -1.0), "batch_per_dim": 3.0, "batch_exponent": 2.0, "steps": 5},
@@ -81,6 +88,10 @@ KNOWN = [
         {"samples_per_dim": 2.0, "ridge": 0.1, "teacher_norm": 1.5, "noise": 0.3, "labels": "linear"},
     ),
     (gs.MixtureGLM, "loureiro2021mixtures", {"alpha": 2.0, "lambda_": 0.1, "rho": [0.3, 0.7]}, {"weights": (0.3, 0.7)}),
+    (
+        gs.MixtureGLM, "pesce2023gaussian", {"alpha": 2.0, "lambda_": 0.1, "p": [0.3, 0.7], "Delta": 0.5},
+        {"samples_per_dim": 2.0, "ridge": 0.1, "weights": (0.3, 0.7), "noise": 0.5},
+    ),
     (gs.MixtureGLM, "gerace2024gaussian", {"alpha": 2.0, "lambda_": 0.1, "rho": [0.3, 0.7]}, {"weights": (0.3, 0.7)}),
 ]  # fmt: skip
 

@@ -7,6 +7,16 @@ from giantstep.paper_symbols import Paper
 _RIDGE = "penalty lambda/2 |w|^2 beside the sum of losses"
 
 PAPERS = {
+    "pesce2023gaussian": Paper(
+        symbols={
+            "alpha": "n/d",
+            "lambda": _RIDGE,
+            "p": "probabilities of the clusters",
+            "Delta": "variance of the label noise",
+        },
+        fields={"samples_per_dim": "alpha", "ridge": "lambda", "weights": "p", "noise": "Delta"},
+        shown={"weights": "p_c"},
+    ),
     "loureiro2021learning": Paper(
         symbols={
             "alpha": "n/d",

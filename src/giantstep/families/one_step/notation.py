@@ -112,6 +112,37 @@ PAPERS = {
             "target": "sigma_*",
         },
     ),
+    "ba2022high": Paper(
+        symbols={
+            **_SIGMA,
+            "sigma_star": "target",
+            "psi1": "n/d, of the step and of the fit",
+            "psi2": "N/d",
+            "lambda": "penalty in (1/n) |y - Phi a|^2 + (lambda/N) |a|^2, Phi = sigma(X W)/sqrt(N)",
+            "eta": "step size of order one in W + eta sqrt(N) G",
+            "sigma_eps2": "variance of the label noise",
+        },
+        fields={
+            "activation": "sigma",
+            "target": "sigma_star",
+            "samples_per_dim": "psi1",
+            "width_per_dim": "psi2",
+            "ridge": "lambda*psi1/psi2",
+            "noise": "sigma_eps2",
+            "step(small).rate": "eta",
+            "step(small).batch_per_dim": "psi1",
+        },
+        fixed={"second_layer": "gaussian", "rows": "gaussian"},
+        shown={
+            "samples_per_dim": "psi1 = n/d",
+            "width_per_dim": "psi2 = N/d",
+            "ridge": "lambda n/N",
+            "noise": "sigma_eps^2",
+            "step.rate": "eta (large steps: eta/sqrt(N))",
+            "step.batch_per_dim": "psi1 = n/d",
+            "target": "sigma_*",
+        },
+    ),
     "mei2022generalization": Paper(
         symbols={
             **_SIGMA,
