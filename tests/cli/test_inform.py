@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
 
 import giantstep as gs
+from giantstep.agreement import Agreement, Row
 from giantstep.cli.values import many, single
 from giantstep.families import families, family_class
+from giantstep.papers.report import Check, Comparison, Report
 from giantstep.study import Study
 
 
@@ -129,24 +130,58 @@ def test_figures_are_listed(run) -> None:
     assert "learned-features" in [figure["name"] for figure in figures]
 
 
-@pytest.mark.parametrize(
-    ("agrees", "options", "status"), [(True, ["--check"], 0), (False, ["--check"], 1), (False, [], 0)]
+def figure(z: float, checks: tuple[Check, ...] = (), *, experiment: bool = True) -> Report:
+    """Return the report of a figure with one experiment of 20 trials that sees gaps from 5% on."""
+    row = Row("test_error", 1, z, 3.3, 0.02 * z, 0.04, 0.02 * z if z > 3.3 else 0.0, 0.05, 0.05, 20)
+    errors = Comparison("errors", "test error", Agreement((row,), 20), 0.0, {})
+    parts = [errors] if experiment else []
+    return Report("a", "A", "paper", True, "cpu", 1.0, parts, list(checks), files=[Path("here/a.png")])
+
+
+HIDDEN = "giantstep: Limit and experiment do not disagree, but a gap of 3% could hide in errors; "
+    "giantstep: Limit and experiment do not disagree, but a gap of 3% could hide in errors; 46 trials would show it."
 )
-def test_reproduce_passes_its_options_on(run, monkeypatch, agrees: bool, options: list[str], status: int) -> None:
+FAILED = Check("slope", "of a line", 2.0, line=1.0)
+
+
+@pytest.mark.parametrize(
+    ("report", "options", "said"),
+    [
+        (figure(0.5), [], None),
+        (figure(0.5), ["--check"], None),
+        (figure(0.5), ["--check", "--see", "0.05"], None),
+        (figure(0.5), ["--see", "0.03"], None),
+        (figure(0.5), ["--check", "--see", "0.03"], HIDDEN),
+        (figure(6.0), [], None),
+        (figure(6.0), ["--check"], "giantstep: Limit and experiment disagree in errors."),
+        (figure(6.0), ["--check", "--see", "0.5"], "giantstep: Limit and experiment disagree in errors."),
+        (figure(0.5, (FAILED,)), ["--check"], "A check does NOT hold: slope."),
+        (figure(0.0, experiment=False), ["--check"], None),
+        (figure(0.0, experiment=False), ["--check", "--see", "0.03"], "nothing was compared."),
+    ],
+)
+def test_reproduce_checks_what_it_is_asked_to(run, monkeypatch, report: Report, options: list[str], said) -> None:
     from giantstep.papers import runner
 
     asked = {}
 
-    def rebuild(name: str, **settings: object) -> types.SimpleNamespace:
+    def rebuild(name: str, **settings: object) -> Report:
         asked.update(name=name, **settings)
-        return types.SimpleNamespace(agrees=agrees, files=[Path("here/a.png")])
+        return report
 
     monkeypatch.setattr(runner, "reproduce", rebuild)
     result = run("reproduce", "learned-features", "--quick", "--out", "here", "--store", "kept.db", *options)
-    assert result.exit_code == status
     kept = {"out": Path("here"), "store": Path("kept.db")}
     assert asked == {"name": "learned-features", "quick": True, "device": "cpu", **kept}
-    assert result.stderr == "wrote here/a.png\n"
+    assert result.exit_code == (said is not None)
+    first, *rest = result.stderr.splitlines()
+    assert first == "wrote here/a.png"
+    assert rest == [] if said is None else said in rest[0]
+    assert result.stdout == f"{report}\n"
+
+
+def test_a_gap_to_be_seen_is_a_number_above_zero(refused) -> None:
+    assert "see" in refused("reproduce", "learned-features", "--check", "--see", "0")
 
 
 def test_version_and_help(run) -> None:

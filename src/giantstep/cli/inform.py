@@ -42,15 +42,19 @@ def reproduce(
     ] = None,
 ) -> None:
     """Rebuild a published figure: PNG, PDF, data and agreement report."""
+    from giantstep.checks import check_number
     from giantstep.cli.outputs import check_new_folder
     from giantstep.papers.runner import reproduce as rebuild
+    from giantstep.verdicts import SEE
 
+    gap = SEE if see is None else check_number("see", see, "a number above 0", lambda gap: gap > 0)
     check_new_folder(out)
     report = rebuild(name, out=out, quick=quick, device=device, store=store)
     print(report)
     for path in report.files:
         print(f"wrote {path}", file=sys.stderr)
-    if check and (not report.agrees or (see is not None and report.verdict(see).verdict != "agrees")):
+    if check and (not report.agrees or (see is not None and report.verdict(gap).verdict != "agrees")):
+        print(f"giantstep: {report.verdict(gap).sentence}", file=sys.stderr)
         raise typer.Exit(1)
 
 

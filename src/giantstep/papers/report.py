@@ -67,7 +67,9 @@ class Check:
     def __str__(self) -> str:
         text = f"{self.name}: {self.value:.4g}"
         if self.line is not None:
-            text += f" ({'above' if self.above else 'below'} {self.line:g}: {'yes' if self.agrees else 'NO'})"
+            text += (
+                f" ({'above' if self.above else 'below'} {self.line:g}: {'holds' if self.agrees else 'does NOT hold'})"
+            )
         return f"{text}\n    {self.meaning}"
 
 
