@@ -139,8 +139,6 @@ def figure(z: float, checks: tuple[Check, ...] = (), *, experiment: bool = True)
 
 
 HIDDEN = "giantstep: Limit and experiment do not disagree, but a gap of 3% could hide in errors; "
-    "giantstep: Limit and experiment do not disagree, but a gap of 3% could hide in errors; 46 trials would show it."
-)
 FAILED = Check("slope", "of a line", 2.0, line=1.0)
 
 

@@ -14,6 +14,7 @@ from giantstep.figures.layout import Reading
 from giantstep.figures.legends import covers_data
 from giantstep.figures.plot import plot
 from giantstep.figures.smooth import MOST_POINTS, fine_limit
+from giantstep.figures.style import new_figure, plain_log_axes
 
 SCENARIO = gs.OneStep(
     activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
@@ -243,3 +244,14 @@ def test_errors_of_what_only_the_experiment_answers_are_kept():
     figure = plot(both)
     said = {cell.get_text().get_text() for cell in figure.axes[0].tables[0].get_celld().values()}
     assert "experiment" in said and not {"limit", "not computed"} & said
+
+
+def test_log_axes_of_few_decades_have_plain_numbers():
+    figure, (axes,) = new_figure(1, 1, width=4, height=3)
+    axes.plot([0, 1], [0.5, 2.2])
+    axes.set_yscale("log")
+    plain_log_axes(figure)
+    figure.draw_without_rendering()
+    low, high = axes.get_ylim()
+    said = [text.get_text() for text in axes.get_yticklabels() if low < text.get_position()[1] < high]
+    assert said == ["0.5", "0.6", "0.8", "1", "1.5", "2"]

@@ -144,6 +144,19 @@ def plain_log_ticks(axis: Axis) -> None:
     low, high = sorted(axis.get_view_interval())
     if not 0 < low < high or high / low > 1000:
         return
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 200 else (1.0,)))
+    close = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+    axis.set_major_locator(
+        LogLocator(subs=close if high / low < 6 else (1.0, 2.0, 5.0) if high / low < 200 else (1.0,))
+    )
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def plain_log_axes(figure: Figure) -> None:
+    """Give every log axis of a figure that has no ticks of its own plain numbers, where it spans few decades."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() == "log" and isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+                plain_log_ticks(axis)

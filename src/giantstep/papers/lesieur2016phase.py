@@ -47,7 +47,7 @@ def _draw(results: Results) -> Figure:
     handles, _ = axes[0].get_legend_handles_labels()
     marks = [key(GREY, "", r"$\lambda_{\rm IT}$: possible"), key(GREY, "", r"$\lambda_{\rm dyn}$", linestyle=DASHED)]
     marks.append(key(GREY, "", r"$k = 4 + 2\sqrt{\alpha}$", linestyle=DOTTED))
-    axes[0].legend(handles=[*handles, *marks], loc="lower left")
+    axes[0].legend(handles=[*handles, *marks], loc="upper right")
     for k, colour in CLUSTERS.items():
         ends = results[f"ends-{k}"]
         limit_line(axes[1], ends["samples_per_dim"], ends["sparsity_c"], colour, f"$k = {k}$")

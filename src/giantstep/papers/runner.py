@@ -122,10 +122,12 @@ def _named(progress: ProgressOption, name: str) -> ProgressOption:
 
 def draw(recipe: Recipe, results: Results) -> Figure:
     """Return the figure of results, in the look of all figures."""
-    from giantstep.figures.style import style
+    from giantstep.figures.style import plain_log_axes, style
 
     with style():
-        return recipe.draw(results)
+        figure = recipe.draw(results)
+        plain_log_axes(figure)
+    return figure
 
 
 def judge(recipe: Recipe, results: Results) -> Report:
