@@ -19,6 +19,7 @@ The channels of the features are t, psi, y of (6.7), in this order; `g` of a res
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -92,20 +93,36 @@ class BatchBulk(Stacked):
     def solve(
         self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
     ) -> Response:
-        """Solve the inner equations by Newton; points that a warm start leads astray start once more, cold."""
+        """Solve the inner equations by Newton; with `near` one step from the start, where it is close enough."""
         gm, R = np.array(start.g, D.dtype), np.array(start.R)
         cold = np.isnan(gm).any(axis=(1, 2))
-        gm[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
-        last_size = NEAR if near else NEARLY
-        gm, R = self._iterate(Vh1, D, block_width, gm, R, PROBE_STEPS if probe else MAX_STEPS, last_size)
+        if cold.any():
+            gm[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
+        close = np.zeros(len(R), dtype=bool)
+        if near:
+            motion = Motion.at(self, gm, R, Vh1, D, block_width)
+            close = motion.is_short
+        if not close.all():
+            far = np.flatnonzero(~close)
+            part, inside = self.take(far), (Vh1[far], D[far], block_width[far])
+            gm[far], R[far] = part._converge(*inside, gm[far], R[far], cold[far], probe)
+            again = Motion.at(part, gm[far], R[far], *inside)
+            if close.any():
+                motion.put(far, again)
+            else:
+                motion = again
+        return motion.carry(Response(R, motion.S, gm, Vh1, D, block_width))
+
+    def _converge(
+        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, cold: Array, probe: bool
+    ) -> tuple[Array, Array]:
+        """Solve for (gm, R) from anywhere; points that a warm start leads astray start once more, cold."""
+        gm, R = self._iterate(Vh1, D, block_width, gm, R, PROBE_STEPS if probe else MAX_STEPS)
         lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
         if lost.any():
             again, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
             gm[lost], R[lost] = again._iterate(*inside, *again._guess(*inside), MAX_STEPS)
-        pencil = Pencil.at(self, gm, R, Vh1)
-        response = Response(R, pencil.response(R.shape[1]), gm, Vh1, D, block_width)
-        response.__dict__["pencil"] = pencil  # of this very response: `tangents` asks for it next
-        return response
+        return gm, R
 
     def _guess(self, Vh1: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
         """Return where a cold solve starts (6.1)."""
@@ -117,7 +134,7 @@ class BatchBulk(Stacked):
         return gm, R
 
     def _iterate(
-        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, max_steps: int, last_size: float = NEARLY
+        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, max_steps: int
     ) -> tuple[Array, Array]:
         """Solve the inner equations for (gm, R) by Newton.
 
@@ -134,12 +151,7 @@ class BatchBulk(Stacked):
         for _ in range(max_steps):
             batch = self if len(active) == len(R) else self.take(active)
             pencil = Pencil.at(batch, gm[active], R[active], Vh1[active])
-            mismatch_g = pencil.image - pencil.gm
-            mismatch_R = R[active] * D[active] + 1 - pencil.N[:, q, q] - block_width[active]
-            size = np.maximum(
-                np.max(np.abs(mismatch_g), axis=(1, 2)) / np.max(np.abs(pencil.image), axis=(1, 2)),
-                np.max(np.abs(mismatch_R) / block_width[active], axis=1),
-            )
+            mismatch_g, mismatch_R, size = pencil.mismatch(R[active], D[active], block_width[active])
             worse = ~(size < 2 * last[active]) & (patience[active] == 0)
             done = (size < 1e-14) | ((size < 1e-11) & (size > 0.3 * last[active]))
             plain_R = block_width[active] / (D[active] + (1 - pencil.N[:, q, q]) / R[active])
@@ -154,14 +166,17 @@ class BatchBulk(Stacked):
             last[active] = np.where(worse, np.inf, size)
             moving = active[~done]
             gm[moving], R[moving] = next_gm[~done], next_R[~done]
-            active = active[~done & ((size > last_size) | plain | worse)]
+            active = active[~done & ((size > NEARLY) | plain | worse)]
             if active.size == 0:
                 break
         return gm, R
 
     def tangents(self, response: Response) -> BatchTangents:
         """Return how (gm, R) and S move with Vh1 and D."""
-        return BatchTangents.at(self, response)
+        motion: Motion | None = response.__dict__.get("motion")
+        if motion is None:
+            motion = Motion.at(self, response.g, response.R, response.Vh1, response.D, response.block_width)
+        return BatchTangents(self, response, motion)
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
         """Return P of (6.7), which has counted the directions t and psi as the rest of the bulk: Vh1 each."""
@@ -184,30 +199,29 @@ def _newton_step(
 
 
 @dataclass
-class BatchTangents:
-    """How the inner solution moves with Vh1 and D, along the K packed directions (pairs q <= q', then D_q)."""
+class Motion(Stacked):
+    """How an inner solution moves along the K packed directions of (Vh1, D): pairs q <= q', then D_q.
 
-    batch: BatchBulk
-    response: Response
-    dgm: Array  # (B, K, M, M)
-    dR: Array  # (B, K, k)
-    dVh1: Array  # (K, k, k)
-    matrix: Array  # -d(S, R)/d(Vh1, D) packed (B, K, K)
+    One more direction, the last one, is Newton's step from (gm, R) to where the inner equations are solved.
+    """
+
+    S: Array  # (B, k, k)
+    size: Floats  # mismatch of the inner equations (B,)
+    dgm: Array  # (B, K + 1, M, M)
+    dR: Array  # (B, K + 1, k)
+    dS: Array  # (B, K + 1, k, k)
 
     @classmethod
-    def at(cls, batch: BatchBulk, response: Response) -> BatchTangents:
-        """Differentiate the inner solution; one factorisation serves all K directions."""
-        R, S = response.R, response.S
-        known: Pencil | None = response.__dict__.get("pencil")
-        pencil = Pencil.at(batch, response.g, R, response.Vh1) if known is None else known
-        matrix, moved_y = linearise(batch, pencil, R, response.D)
+    def at(cls, batch: BatchBulk, gm: Array, R: Array, Vh1: Array, D: Array, block_width: Floats) -> Motion:
+        """Linearise at (gm, R); one factorisation serves all directions."""
+        pencil = Pencil.at(batch, gm, R, Vh1)
+        mismatch_g, mismatch_R, mismatch = pencil.mismatch(R, D, block_width)
+        matrix, moved_y = linearise(batch, pencil, R, D)
         (count, k), size = R.shape, batch.size
-        rows, columns = packing(k).rows, packing(k).columns
-        pairs, square, directions = len(rows), size * size, len(rows) + k
-        dVh1 = np.zeros((directions, k, k))
-        dVh1[np.arange(pairs), rows, columns] = dVh1[np.arange(pairs), columns, rows] = 1.0
+        dVh1 = packed_directions(k)
+        pairs, square, directions = len(dVh1) - k, size * size, len(dVh1) + 1
         dz = np.zeros((count, directions, size, size), matrix.dtype)
-        dz[:, :, :k, :k] = pencil.scale[:, None] * dVh1
+        dz[:, :-1, :k, :k] = pencil.scale[:, None] * dVh1
         complement, N = (np.eye(size) - pencil.y @ pencil.image)[:, None], pencil.N[:, None]
         S_full = (pencil.y @ pencil.N)[:, None]
         right = np.zeros((count, square + k, directions), matrix.dtype)
@@ -215,17 +229,59 @@ class BatchTangents:
         q = np.arange(k)
         right[:, square + q] = -(N @ dz @ S_full)[:, :, q, q].swapaxes(1, 2)
         right[:, square + q, pairs + q] -= R
+        right[:, :square, -1], right[:, square:, -1] = mismatch_g.reshape(count, square), -mismatch_R
         change = solve_each(matrix, right).swapaxes(1, 2)
         dgm = change[:, :, :square].reshape(count, directions, size, size)
         dlog = change[:, :, square:]
         dy = (moved_y[:, None] @ dgm.reshape(count, directions, square, 1)).reshape(dgm.shape)
         for block in range(k):
             dz = dz + dlog[:, :, block, None, None] * scale_direction(pencil, block, k)[:, None]
+        S = pencil.response(k)
         dS = (complement @ dy @ N - S_full @ dz @ S_full)[:, :, :k, :k]
         dS = pencil.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
-        dR = dlog * R[:, None]
-        packed = -np.concatenate([dS[:, :, rows, columns], dR], axis=2).swapaxes(1, 2)
-        return cls(batch, response, dgm, dR, dVh1, packed)
+        return cls(S, mismatch, dgm, dlog * R[:, None], dS)
+
+    @property
+    def is_short(self) -> Array:
+        """Whether Newton's step alone ends where its error is of second order."""
+        return self.size < NEAR
+
+    def carry(self, response: Response) -> Response:
+        """Return the response after Newton's step; it keeps the motion, which `tangents` asks for next."""
+        dS = self.dS[:, -1]
+        moved = dataclasses.replace(
+            response,
+            R=response.R + self.dR[:, -1],
+            S=response.S + 0.5 * (dS + np.swapaxes(dS, 1, 2)),
+            g=response.g + self.dgm[:, -1],
+        )
+        moved.__dict__["motion"] = self
+        return moved
+
+
+def packed_directions(k: int) -> Floats:
+    """Return dVh1 along the packed directions (K, k, k); zero along those of D."""
+    rows, columns = packing(k).rows, packing(k).columns
+    pair = np.arange(len(rows))
+    directions = np.zeros((len(rows) + k, k, k))
+    directions[pair, rows, columns] = directions[pair, columns, rows] = 1.0
+    return directions
+
+
+@dataclass
+class BatchTangents:
+    """How the inner solution moves with Vh1 and D."""
+
+    batch: BatchBulk
+    response: Response
+    motion: Motion
+
+    @cached_property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
+        packed = packing(self.response.R.shape[1])
+        dS, dR = self.motion.dS[:, :-1], self.motion.dR[:, :-1]
+        return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
 
     def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
         """Return -d(S, R) along dVh1 = A, dD = e."""
@@ -241,7 +297,8 @@ class BatchTangents:
 
         dP along each packed direction by a complex step, with the known motion of (gm, R).
         """
-        response, (count, directions, k) = self.response, self.dR.shape
+        response, dgm, dR = self.response, self.motion.dgm[:, :-1], self.motion.dR[:, :-1]
+        (count, directions, k), dVh1 = dR.shape, packed_directions(dR.shape[2])
         h = 1e-20
 
         def move(value: Array, change: Array) -> Array:
@@ -250,12 +307,12 @@ class BatchTangents:
             return moved.reshape(count * directions, *value.shape[1:])
 
         batch = self.batch.take(np.repeat(np.arange(count), directions))
-        moved = (move(response.g, self.dgm), move(response.R, self.dR), move(response.Vh1, self.dVh1))
+        moved = (move(response.g, dgm), move(response.R, dR), move(response.Vh1, dVh1))
         dP = signal_covariance(batch, *moved).imag.reshape(count, directions, *dual.shape[1:] * 2) / h
         dE = np.einsum("bi,baij,bj->ba", dual, dP, dual)
         along = x[:, : 2 * k].reshape(count, 2, k)
-        dE += np.einsum("bci,aij,bcj->ba", along, self.dVh1, along)
-        dE += np.einsum("bq,baq->ba", paid / response.R**2, self.dR)
+        dE += np.einsum("bci,aij,bcj->ba", along, dVh1, along)
+        dE += np.einsum("bq,baq->ba", paid / response.R**2, dR)
         return packing(k).unpack(-dE / packing(k).multiplicity)
 
     def unseen(self, dual: Array) -> float:

@@ -7,7 +7,7 @@ and the covariance of the channel coefficients. The rest of `readout` does not k
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Response(Stacked):
     D: Array
     block_width: Floats
     """beta_q = pi_q p/d, (B, k)."""
+
+    derived: ClassVar[tuple[str, ...]] = ("motion",)
 
     def astype(self, dtype: Any) -> Response:
         """Return a copy, real or complex."""

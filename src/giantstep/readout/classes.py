@@ -40,9 +40,13 @@ MEMORY = 6
 """Earlier sweeps that Anderson's mixing looks back on."""
 NEAR = 0.5
 """Distance below which sweeps are mixed; further out they are taken as they are."""
+FAR, STRETCH = 1e-2, 1.6
+"""Distance above which the channel is integrated with longer steps, and by how much longer."""
 GOAL = 1e-11
 GOOD_ENOUGH = 1e-9
 _LABELS = SignLabels()
+_SELDOM = 1e-6
+"""Probability of a node of kappa below which it counts less for the distance between two sweeps."""
 _RARE = 1e-13
 """Nodes of kappa whose probability is below this are left out."""
 
@@ -113,8 +117,9 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, inverse_dim:
     active = np.arange(count)
     for _ in range(MAX_SWEEPS):
         old = state.take(active)
-        new, _ = _sweep(equations.take(active), loss, flip[active], inverse_dim[active], old)
-        now = _distance(old, new)
+        stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
+        new, _ = _sweep(equations.take(active), loss, flip[active], inverse_dim[active], old, stretch)
+        now = _distance(old, new, mixing.share[active])
         iterations[active] += 1
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.minimum(best[active], now)
@@ -133,8 +138,9 @@ class _Mixing:
 
     def __init__(self, weights: Floats, means: int) -> None:
         count = len(weights)
-        norm = np.maximum(weights, 1e-6) ** 0.5  # rare nodes follow the rest, but must settle too
-        self.norm = np.concatenate([norm, norm, norm, np.ones((count, means))], axis=1)
+        self.share = _for_all(np.minimum(weights / _SELDOM, 1.0) ** 0.5, means)
+        """How much a coordinate counts for the distance of two sweeps: less at rare nodes."""
+        self.norm = _for_all(np.maximum(weights, _SELDOM) ** 0.5, means)  # rare nodes follow, but must settle too
         self.positions = np.full((count, MEMORY + 1, self.norm.shape[1]), np.nan)
         self.steps = np.full_like(self.positions, np.nan)
 
@@ -178,14 +184,21 @@ class _Fit:
     moments: tuple[Floats, Floats, Floats, Floats]
 
 
-def _sweep(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats, state: _State) -> tuple[_State, _Fit]:
-    """Return the next state: channel, hats, bulk, means."""
+def _sweep(
+    equations: Equations,
+    loss: Loss,
+    flip: Floats,
+    inverse_dim: Floats,
+    state: _State,
+    stretch: Floats | float = 1.0,
+) -> tuple[_State, _Fit]:
+    """Return the next state: channel, hats, bulk, means; `stretch`, for each point, is that of `channel_moments`."""
     features, width = equations.features, equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
-    g, g2, slope, along = moments = _channel(equations, loss, flip, state)
+    g, g2, slope, along = moments = _channel(equations, loss, flip, state, stretch)
     Vh1, Vh2 = features.moments(weights * slope)
     D = equations.a[:, None] + Vh2
-    response = equations.bulk.solve(Vh1, D, equations.block_width, state.response, near=True)
+    response = equations.bulk.solve(Vh1, D, equations.block_width, state.response)
     moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
     psih = _rho(features)[:, :, None] * moved[:, None, :]
     stiff = stiffness(slope, state.V, np.ones_like(slope))
@@ -222,13 +235,16 @@ def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> Marg
     return MarginLaws(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
-def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats, Floats, Floats]:
+def _channel(
+    equations: Equations, loss: Loss, flip: Floats, state: _State, stretch: Floats | float
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return E g, E g^2, -E dg/domega and E dg/dnu given kappa, both labels together (B, N)."""
     V, shape = state.V.ravel(), state.V.shape
     weights = np.broadcast_to(equations.features.weights, shape).ravel()
+    longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
     g, g2, slope, along = (np.zeros(shape) for _ in range(4))
     for label in (1, -1):
-        moments = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES, weights)
+        moments = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES, weights, longer)
         g += label * moments.g.reshape(shape)
         g2 += moments.g2.reshape(shape)
         slope -= moments.slope.reshape(shape)
@@ -236,9 +252,17 @@ def _channel(equations: Equations, loss: Loss, flip: Floats, state: _State) -> t
     return g, g2, slope, along
 
 
-def _distance(old: _State, new: _State) -> Floats:
-    """Return how far a state is from its image: the largest change of a coordinate."""
-    moved = np.abs(new.coordinates() - old.coordinates()).max(axis=1)
+def _for_all(nodes: Floats, means: int) -> Floats:
+    """Return one number for every coordinate, from those at the nodes; 1 for the means."""
+    return np.concatenate([nodes, nodes, nodes, np.ones((len(nodes), means))], axis=1)
+
+
+def _distance(old: _State, new: _State, share: Floats) -> Floats:
+    """Return how far a state is from its image: the largest change of a coordinate, times its share.
+
+    At rare nodes rounding is magnified, and nothing depends on it.
+    """
+    moved = (share * np.abs(new.coordinates() - old.coordinates())).max(axis=1)
     return np.where(np.isfinite(moved), moved, np.inf)
 
 

@@ -237,14 +237,21 @@ def _solve_chunk(
         last.put(active[kept], response if kept.all() else response.take(kept))
         # the inner solve of a near start is as good as the square of its change
         residual = np.maximum(residual, np.where(residual < 1e-12, np.minimum(shift, SLACK * shift**2), 0.0))
-        if np.all(residual < goal):  # nobody asks for the next iterate
-            return plain, plain, residual
-        squared = part.node_weights(denominator**2)
-        newton = V + _newton_increment(part, response, squared, mismatch, packed)
+        newton = plain.copy()
+        left = np.flatnonzero(~(residual < goal))
+        if left.size:
+            newton[left] = newton_iterate(part, response, V, plain, left)
+        return plain, newton, residual
+
+    def newton_iterate(part: Equations, response: Response, V: Array, plain: Array, left: Integers) -> Array:
+        if left.size < len(V):
+            part, response, V, plain = part.take(left), response.take(left), V[left], plain[left]
+        squared = part.node_weights((part.b[:, None] + V) ** 2)
+        newton = V + _newton_increment(part, response, squared, plain - V, packed)
         if real:
             turned = (plain > -part.b[:, None]) != (newton > -part.b[:, None])
             newton[turned.any(axis=1)] = np.nan
-        return plain, newton, residual
+        return newton
 
     patience = {"max_steps": PROBE_STEPS, "hopeless": DIVERGED} if probe else {"max_steps": MAX_STEPS}
     solution = solve_fixed_point(step, V, goal=goal, **patience)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.solve import solve_each
-from giantstep.types import Array
+from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
     from giantstep.readout.batch_bulk import BatchBulk
@@ -80,6 +80,13 @@ class Pencil:
     def scale(self) -> Array:
         """What turns the upper left block of a lower-case matrix into that of section 6: R_q^1/2 R_q'^1/2 (B, k, k)."""
         return self.sign[:, :, None] * self.root[:, :, None] * self.root[:, None, :]
+
+    def mismatch(self, R: Array, D: Array, block_width: Floats) -> tuple[Array, Array, Floats]:
+        """Return by how much (6.2) and (6.3) are missed, N z - gm and R_q D_q + 1 - N_qq - beta_q, and the size."""
+        q = np.arange(R.shape[1])
+        of_g, of_R = self.image - self.gm, R * D + 1 - self.N[:, q, q] - block_width
+        relative = np.max(np.abs(of_g), axis=(1, 2)) / np.max(np.abs(self.image), axis=(1, 2))
+        return of_g, of_R, np.maximum(relative, np.max(np.abs(of_R) / block_width, axis=1))
 
     def response(self, k: int) -> Array:
         """Return S = beta V1 (B, k, k)."""

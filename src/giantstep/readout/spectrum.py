@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from giantstep.readout.bulk import Response
+from giantstep.readout.continuation import bisect, combine, cubic_weights, lagrange_weights, linear_weights
 from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
 from giantstep.readout.input_bulk import InputBulk
-from giantstep.spectra import Panels, bulk_panels, march_to_edge
-from giantstep.types import Array, Booleans, Floats, Integers
+from giantstep.spectra import Panels, bulk_panels, march_to_edge, stability_at
+from giantstep.types import Array, Booleans, Floats
 
 RELATIVE_HEIGHT = 1e-7
 """Im z/x at which the density is read; outside the bulk it leaves a density of about this size."""
-NEAR = 0.1
-"""Difference of log |z| up to which a solution starts another one without steps between."""
 COARSE = 8
 """Values of z that are continued from large imaginary parts; the others start from their neighbours."""
 ON_THE_WAY = 1e-4
@@ -36,6 +36,8 @@ DARK = 1e-4
 """x density(x) below which a scan takes x to be outside the bulk."""
 CLOSE = 0.6
 """Stability below which an edge is close."""
+CARRIED = 4
+"""Solutions from which one nearer to an edge is extrapolated."""
 TRUSTED_MARGIN = 1e-4
 """`Bulk.edge_margin` up to which an edge is found by marching on the real axis."""
 
@@ -95,9 +97,14 @@ class Spectrum:
         solved = dataclasses.replace(solved, equations=self.at(-at, np.ones(len(at))))
         solved.put(np.arange(count), known)
         position = np.log(np.abs(at))
-        for fresh, left, right in _bisect(position, np.arange(len(at)) < count):
-            share = (position[fresh] - position[left]) / np.where(left == right, 1.0, position[right] - position[left])
-            start = _between(solved.take(left), solved.take(right), np.clip(share, 0.0, 1.0))
+        for fresh, around in bisect(position, np.arange(len(at)) < count):
+            neighbours = [solved.take(side) for side in around]
+            linear = linear_weights(position[fresh], position[around])
+            cubic = cubic_weights(position[fresh], position[around], linear)
+            start = combine(neighbours, cubic)
+            wild = ~_points_upward(start)
+            if wild.any():
+                start = combine(neighbours, np.where(wild, linear, cubic))
             solved.put(fresh, self._from_neighbours(at[fresh], start))
         return solved
 
@@ -174,11 +181,7 @@ class Spectrum:
         if self.equations.bulk.edge_margin > TRUSTED_MARGIN:
             return self._end_by_density(start)
         solver = RealSolver(self, lambda z: (-z, 1.0), sign=-1)
-        step = -0.2 * start
-        while (value := solver(start + step)) is not None and value > 0.5:
-            start += step
-            step = -0.3 * start
-        edge = march_to_edge(solver, start, step / 2)
+        edge = march_to_edge(solver, start, -0.5 * start)
         return np.nan if edge is None else edge
 
     def _end_by_density(self, top: float) -> float:
@@ -213,7 +216,7 @@ class Spectrum:
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
         scale = self.mean
-        if self.atom() > max(0.0, 1 - self.ratio) + 1e-6:  # rank deficient features (a linear activation with p > d)
+        if self.atom > max(0.0, 1 - self.ratio) + 1e-6:  # rank deficient features (a linear activation with p > d)
             return self._scan_lower_edge()
         if self.ratio < 1:  # continue the ridgeless solution to negative ridge, in the kernel normalisation
             solver = RealSolver(self, lambda z: (1.0, -z), sign=1)
@@ -235,8 +238,9 @@ class Spectrum:
         lit = np.flatnonzero(self._is_lit(x))
         return 0.0 if not lit.size or lit[0] == 0 else self.edge_between(x[lit[0]], x[lit[0] - 1])
 
+    @cached_property
     def atom(self) -> float:
-        """Return the fraction of zero eigenvalues: lim -z m(z) as z -> 0."""
+        """The fraction of zero eigenvalues: lim -z m(z) as z -> 0."""
         ridge = np.array([1e-9, 1e-11]) * self.mean
         one = np.ones(2)
         a, b = (one, ridge) if self.ratio < 1 else (ridge, one)
@@ -250,50 +254,12 @@ def is_physical(first: FirstOrder) -> Booleans:
 
     From a neighbour outside the bulk Newton can reach a solution inside whose V is negative at some kappa.
     """
+    return (first.residual < 1e-8) & _points_upward(first)
+
+
+def _points_upward(first: FirstOrder) -> Booleans:
     upward = np.all(first.V.imag >= -1e-12 * np.abs(first.V), axis=1)
-    return (first.residual < 1e-8) & np.all(first.response.R.imag > 0, axis=1) & upward
-
-
-def _between(left: FirstOrder, right: FirstOrder, share: Floats) -> FirstOrder:
-    """Return starts between two solutions each, `share` of the way from left to right."""
-    start = dataclasses.replace(left, V=_blend(left.V, right.V, share))
-    start.response = dataclasses.replace(
-        left.response,
-        R=_blend(left.response.R, right.response.R, share),
-        g=_blend(left.response.g, right.response.g, share),
-    )
-    return start
-
-
-def _blend(left: Array, right: Array, share: Floats) -> Array:
-    weight = share.reshape(-1, *(1,) * (left.ndim - 1))
-    blend: Array = (1 - weight) * left + weight * right
-    return blend
-
-
-def _bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integers, Integers]]:
-    """Yield (which entries come next, those that are done on their left and right) until all are done.
-
-    Those that are near (`NEAR`) to one that is done come next, and the middle of every gap. Where there is none on one
-    side, it is the other one twice.
-    """
-    order, done = np.argsort(position, kind="stable"), done.copy()
-    at = position[order]
-    while not done.all():
-        known, todo = np.flatnonzero(done[order]), np.flatnonzero(~done[order])
-        after = np.searchsorted(known, todo)
-        left, right = known[np.maximum(after - 1, 0)], known[np.minimum(after, len(known) - 1)]
-        nearest = np.where(np.abs(at[left] - at[todo]) <= np.abs(at[right] - at[todo]), left, right)
-        middle = np.bincount(after, minlength=len(known) + 1)[after] // 2 == _rank_in_group(after)
-        fresh = middle | (np.abs(at[nearest] - at[todo]) < NEAR)
-        yield order[todo[fresh]], order[left[fresh]], order[right[fresh]]
-        done[order[todo[fresh]]] = True
-
-
-def _rank_in_group(group: Integers) -> Integers:
-    """Return the position of every entry within its group, the groups in order."""
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(group) > 0]))
-    return np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
+    return upward & np.all(first.response.R.imag > 0, axis=1)
 
 
 class RealSolver:
@@ -331,19 +297,20 @@ class RealSolver:
         return first
 
     def _start(self, z: float) -> FirstOrder:
-        """Return the nearest solution, near an edge carried on along the line through the two nearest.
+        """Return the nearest solution, near an edge carried on along the curve through the nearest ones.
 
-        Near an edge everything is smooth in the stability v, and z = edge + a v^2.
+        Near an edge everything is smooth in the stability v, and z = edge + a v^2 + b v^3 + ...
         """
-        nearest = sorted(self.solved, key=lambda known: abs(known[0] - z))[:2]
-        at, v, first = nearest[0]
-        if len(nearest) < 2 or nearest[1][1] == v or max(v, nearest[1][1]) > CLOSE:
+        nearest = sorted(self.solved, key=lambda known: abs(known[0] - z))[:CARRIED]
+        first = nearest[0][2]
+        close = {v: (at, solution) for at, v, solution in nearest if v < CLOSE}
+        if len(close) < 2:
             return first
-        other_at, other_v, other = nearest[1]
-        square = v**2 + (z - at) * (other_v**2 - v**2) / (other_at - at) if other_at != at else 0.0
-        if square <= 0:
+        known, at = np.array(list(close)), np.array([at for at, _ in close.values()])
+        v = stability_at(z, at, known)
+        if v is None:
             return first
-        start = _between(first, other, np.array([(np.sqrt(square) - v) / (other_v - v)]))
+        start = combine([solution for _, solution in close.values()], lagrange_weights(np.array([v]), known[:, None]))
         sound = np.all(np.sign(start.response.R) == np.sign(first.response.R)) and np.all(start.denominator > 0)
         return start if sound else first
 
@@ -388,7 +355,7 @@ class Law:
 
 def bulk_law(spectrum: Spectrum) -> Law:
     """Compute the law of one point."""
-    upper, lower, atom = spectrum.upper_edge(), spectrum.lower_edge(), spectrum.atom()
+    upper, lower, atom = spectrum.upper_edge(), spectrum.lower_edge(), spectrum.atom
     reach = upper if np.isfinite(upper) else _far_quantile(spectrum)
     panels = bulk_panels(lower if np.isfinite(lower) else 0.0, reach)
     values = np.zeros(panels.nodes.shape)

@@ -15,7 +15,7 @@ class Stacked:
     shared: ClassVar[tuple[str, ...]] = ()
     """Fields that belong to all points."""
     derived: ClassVar[tuple[str, ...]] = ()
-    """Cached properties with the axis of the points; they are taken along once they are known."""
+    """What is known beside the fields, with the axis of the points: cached properties, and what a solver leaves."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -26,7 +26,8 @@ class Stacked:
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""
         taken = dataclasses.replace(self, **{name: _take(value, index) for name, value in self._stacks().items()})
-        taken.__dict__.update({name: self.__dict__[name][index] for name in self.derived if name in self.__dict__})
+        known = {name: self.__dict__[name] for name in self.derived if name in self.__dict__}
+        taken.__dict__.update({name: _take(value, index) for name, value in known.items()})
         return taken
 
     def put(self, index: Any, part: Self) -> None:
@@ -36,6 +37,8 @@ class Stacked:
                 value[index] = getattr(part, name)
             elif isinstance(value, Stacked):
                 value.put(index, getattr(part, name))
+        for name in self.derived:
+            self.__dict__.pop(name, None)
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:

@@ -165,11 +165,13 @@ def channel_moments(
     V: Floats,
     nodes_per_panel: int = NODES,
     weights: Floats | None = None,
+    stretch: Floats | float = 1.0,
 ) -> ChannelMoments:
     """Integrate the pull of the proximal map of strength V (rows,).
 
     Rows that count with small `weights` (rows,) are not followed as far into their tails. E dg/dnu is taken as
-    E g dZ/dM, which is valid for discontinuous labels.
+    E g dZ/dM, which is valid for discontinuous labels. `stretch` makes the steps of the trapezoidal rule longer than
+    rounding asks for: by 1.6 the moments are wrong by less than 1e-5.
     """
     step = np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
     smooth = step > LEAST_STEP
@@ -177,7 +179,8 @@ def channel_moments(
     rough = rows.take(which[1])
     edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
     reach = np.full(len(step), BOUND) if weights is None else _reach(weights)
-    nodes = Nodes.join([trapezoid_nodes(step[smooth], reach[smooth]), panel_nodes(edges, nodes_per_panel)], which)
+    even = trapezoid_nodes((stretch * step)[smooth], reach[smooth])
+    nodes = Nodes.join([even, panel_nodes(edges, nodes_per_panel)], which)
     margins = _weigh(rows, labels, nodes)
     row = margins.nodes.row
     pull = loss.at(row).pull(margins.s, V[row])

@@ -75,7 +75,7 @@ class Logistic(Loss):
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return u with u - s = V/(1 + e^u), by Halley's iteration, whose error is cubed at every step."""
         s, V = np.broadcast_arrays(s, V)
-        u = np.where(s + 0.5 * V > 0, np.maximum(s, 0.0), np.minimum(0.0, s + V))
+        u = np.clip((s + 0.5 * V) / (1 + 0.25 * V), s, s + V)  # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
         for _ in range(40):
             g = scipy.special.expit(-u)
             mismatch, p = u - s - V * g, V * g * (1 - g)

@@ -12,6 +12,9 @@ import numpy as np
 
 from giantstep.types import Array, Floats, Integers
 
+LARGE = 1e-3
+"""Residual above which one that grows is a sign of no solution; a good start has a small one that may grow at first."""
+
 
 @dataclass
 class FixedPoint:
@@ -40,7 +43,7 @@ def solve_fixed_point(
     start : (B, ...) starting points, real or complex.
     goal : a point is frozen once its residual is below this, or once it is below `good_enough` and no longer shrinks
         (rounding has been reached).
-    hopeless : a point is given up once its residual is this many times the first one.
+    hopeless : a point is given up once its residual is this many times the first one, and large.
     """
     x = np.array(start)
     residual = np.full(len(x), np.inf)
@@ -66,7 +69,7 @@ def solve_fixed_point(
         best_x[active[better]] = x[active[better]]
         best_plain[active[better]] = plain[better]
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
-        done |= now / hopeless > first[active]
+        done |= (now / hopeless > first[active]) & (now > LARGE)
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
         if usable.all():
             proposal, lost = newton, np.isinf(now)

@@ -7,6 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from giantstep.types import Floats
+
+CLOSE = 0.7
+"""Stability below which a point tells where the edge is."""
+FAR = 0.3
+"""Stability above which an extrapolated edge may be far off."""
 POINTS = 5
 """Points from which an edge is extrapolated."""
 
@@ -47,20 +53,63 @@ def march_to_edge(
         falling = there < value
         z, value = trial, there
         near.append((z, value))
-        if value > 0.5 or not falling:
-            step *= 2
+        if value > 0.5 or not falling or sum(v < CLOSE for _, v in near) < 2:
+            step = _stride(near[-2:], step)
             continue
-        last, estimate = estimate, _extrapolate(near[-POINTS:])
+        last, estimate = estimate, _extrapolate([point for point in near if point[1] < CLOSE][-POINTS:])
         ahead = (estimate - z) * step > 0
         if ahead and last is not None and abs(estimate - last) <= relative * max(abs(estimate), 1e-300):
             return estimate
-        step = min(0.8 * abs(estimate - z), 4 * abs(step)) * math.copysign(1, step) if ahead else 0.5 * step
+        share = 0.8 if value < FAR else 0.5
+        step = min(share * abs(estimate - z), 4 * abs(step)) * math.copysign(1, step) if ahead else 0.5 * step
     return estimate
+
+
+def _stride(points: list[tuple[float, float]], step: float) -> float:
+    """Return the next step far from an edge, where f = (1 - v)^(-1/2) is nearly linear in z; f = 1 at the edge."""
+    (earlier, _), (z, _) = points
+    f_earlier, f = (1 / math.sqrt(max(1 - v, 1e-300)) for _, v in points)
+    if not f < f_earlier:
+        return 2 * step
+    wanted = min(3.5, f) if f > 6 else 1 + 0.6 * (f - 1)
+    stride = (wanted - f) * (z - earlier) / (f - f_earlier)
+    return math.copysign(min(abs(stride), 8 * abs(step)), step)
 
 
 def _extrapolate(points: list[tuple[float, float]]) -> float:
     """Return c_0 of the polynomial z = c_0 + c_2 v^2 + c_3 v^3 + ... through the points (z, v)."""
     z, v = np.array(points).T
-    powers = np.concatenate([[0], np.arange(2, len(points) + 1)])
-    scaled = (v / v.max())[:, None] ** powers
-    return float(z[-1] + np.linalg.lstsq(scaled, z - z[-1])[0][0])
+    return float(z[-1] + _fit(z - z[-1], v / v.max())[0])
+
+
+def _fit(z: Floats, v: Floats) -> Floats:
+    """Return c_0, c_2, c_3, ... of z = c_0 + c_2 v^2 + c_3 v^3 + ..., as many as there are points."""
+    powers = np.concatenate([[0], np.arange(2, len(z) + 1)])
+    coefficients: Floats = np.linalg.lstsq(v[:, None] ** powers, z)[0]
+    return coefficients
+
+
+def stability_at(z: float, known: Floats, v: Floats) -> float | None:
+    """Return the stability expected at z from its values v at known points, two or more; None beyond the edge.
+
+    The two nearest points, the first ones, give z = c_0 + c_2 v^2; the others correct it, if not by too much.
+
+    >>> edge, v = 2.0, np.array([0.2, 0.3, 0.4])
+    >>> round(stability_at(edge + 0.01 + 0.001, edge + v**2 + v**3, v), 12)
+    0.1
+    """
+    if known[0] == known[1]:
+        return None
+    square = float(v[0] ** 2 + (z - known[0]) * (v[1] ** 2 - v[0] ** 2) / (known[1] - known[0]))
+    if square <= 0:
+        return None
+    first = guess = math.sqrt(square)
+    coefficients = _fit(known - z, v / v[0])
+    ascending = np.insert(coefficients, 1, 0.0) / v[0] ** np.arange(len(v) + 1)
+    slopes = np.polynomial.polynomial.polyder(ascending)
+    for _ in range(6):
+        slope = float(np.polynomial.polynomial.polyval(guess, slopes))
+        guess -= float(np.polynomial.polynomial.polyval(guess, ascending)) / slope if slope else math.nan
+        if not 0.5 * first < guess < 2 * first:
+            return first
+    return guess

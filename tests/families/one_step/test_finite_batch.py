@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.families.one_step.answers.spectrum import list_spectra
 from giantstep.families.one_step.batch import residual_rule
 
 
@@ -190,3 +191,22 @@ def test_the_network_agrees_and_rejects_the_isotropic_map(row):
     wrong = float(gs.predict(s, dim=250, theory="isotropic").test_error)
     measured = found.test_error.sel(source="experiment"), found.test_error_stderr.sel(source="experiment")
     assert abs(wrong - float(measured[0])) > 5 * float(measured[1])
+
+
+def test_the_lower_edge_is_where_the_density_ends() -> None:
+    """A march that takes a probe stopped half-way for a solution is wrong by 2e-6 here."""
+    scenario = gs.OneStep(
+        activation="relu",
+        target="h1",
+        noise=0.1,
+        second_layer=gs.Vocabulary([1, -1]),
+        step=gs.MaximalStep(rate=1.0, batch_per_dim=4.0),
+        width_per_dim=1.5,
+        samples_per_dim=2.0,
+        ridge=0.1,
+    )
+    points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
+    points["dim"] = np.array([np.inf])
+    _, spectrum, _ = next(list_spectra(scenario, points, [("exact", np.array([0]))]))
+    edge = spectrum.lower_edge()
+    assert spectrum.edge_between(1.2 * edge, 0.8 * edge) == pytest.approx(edge, rel=1e-7)

@@ -128,7 +128,7 @@ def test_marchenko_pastur(ratio: float) -> None:
     x = low + (high - low) * np.linspace(0.02, 0.98, 25)
     density, _ = bulk.density(x)
     np.testing.assert_allclose(density, marchenko_pastur(x, ratio, 2), rtol=2e-6)  # Im z = 1e-7 x
-    assert bulk.atom() == pytest.approx(max(0, 1 - ratio), abs=1e-7)
+    assert bulk.atom == pytest.approx(max(0, 1 - ratio), abs=1e-7)
 
 
 @pytest.mark.parametrize(("ratio", "width"), [(0.8, 2.0), (3.0, 0.5), (1.4, 1.0)])
@@ -145,7 +145,7 @@ def test_untrained_density_is_a_quartic(activation: str, ratio: float, width: fl
 def test_linear_activation_is_rank_deficient() -> None:
     """With p > d only d of the p eigenvalues differ from zero."""
     bulk = bulk_of("linear", 0, 4, 2)
-    assert bulk.atom() == pytest.approx(0.5, abs=1e-7)
+    assert bulk.atom == pytest.approx(0.5, abs=1e-7)
     law = bulk_law(bulk)
     assert law.panels.integral(law.on_panels) == pytest.approx(0.5, abs=1e-4)
 
