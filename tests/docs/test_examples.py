@@ -13,7 +13,7 @@ from giantstep.papers import list_figures
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FIGURES = sorted((EXAMPLES / "figures").glob("*.toml"))
-OF_REAL_DATA = {"digits", "input-digits"}
+OF_REAL_DATA = {"digits", "input-digits", "input-patches"}
 LONG = {"finite-batch-spectrum"}
 A_FEW_STEPS = 20
 SMALL = {"subspace-clustering": 200}

@@ -28,10 +28,12 @@ def thinned(recipe):
     return replace(recipe, studies=lambda size: {name: few(asked) for name, asked in recipe.studies(size).items()})
 
 
-@pytest.mark.parametrize("name", ["input-targets", "input-spectra", "input-digits"])
+@pytest.mark.parametrize(
+    "name", ["input-targets", "input-spectra", "input-digits", pytest.param("input-patches", marks=pytest.mark.slow)]
+)
 def test_a_recipe_is_drawn_and_judged(name):
     """The checks hold on coarse grids too."""
-    sizes = {"trials": 8} if name == "input-digits" else {"dim": 80, "trials": 2}
+    sizes = {"trials": 8} if name in ("input-digits", "input-patches") else {"dim": 80, "trials": 2}
     recipe = toys.shrunk(thinned(recipes()[name]), **sizes)
     results = answer(recipe, QUICK, progress=False)
     draw(recipe, results).canvas.draw()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 import toys
 
-from giantstep.papers import gerace2024gaussian, loureiro2021mixtures, pesce2023gaussian, recipes
+from giantstep.papers import gerace2024gaussian, loureiro2021mixtures, pesce2023gaussian, real_inputs, recipes
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge
 
@@ -54,6 +54,6 @@ def test_a_missing_package_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(Exception, match="scikit-learn, which is not installed"):
-        pesce2023gaussian.digit_inputs()
+        real_inputs.digit_inputs()
     (digits,) = (recipe for recipe in pesce2023gaussian.RECIPES if recipe.name == "digits")
     assert "scikit-learn, which is not installed" in digits.parameters

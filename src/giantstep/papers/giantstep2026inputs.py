@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line
 from giantstep.figures.style import BLUE, COLORMAP, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
-from giantstep.papers.pesce2023gaussian import digit_inputs
+from giantstep.papers.real_inputs import digit_inputs, photographs
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SEED = 2026
@@ -179,46 +181,120 @@ def digit_rows() -> InputRows:
     return InputRows(pixels / np.linalg.norm(pixels, axis=1, keepdims=True))
 
 
-def input_digits(size: Size) -> Studies:
-    """Return theory, Gaussian twin and data for digits with a planted target."""
-    rows, studies = digit_rows(), {}
+def _side_by_side(rows: InputRows, words: str, seed: int, theory: str, size: Size) -> Studies:
+    """Return theory, Gaussian twin and data for a table with a planted target, a study of twin and data by network."""
+    studies = {}
     for number, (name, base) in enumerate(NETWORKS.items()):
-        trials = {"trials": size(20, 60), "seed": SEED + 10 + number, "dim": rows.own_dim}
+        trials = {"trials": size(20, 60), "seed": seed + number, "dim": rows.own_dim}
         twin, data = base.replace(inputs=rows.covariance()), base.replace(inputs=rows)
         studies[f"{name}-data"] = experiment(data, {}, **trials)
         studies[f"{name}-twin"] = comparison(
-            twin, {}, meaning=f"{name}: Gaussian inputs of the covariance of digits", theory="isotropic", **trials
+            twin, {}, meaning=f"{name}: Gaussian inputs of the covariance of {words}", theory=theory, **trials
         )
     return studies
+
+
+def input_digits(size: Size) -> Studies:
+    """Return theory, Gaussian twin and data for digits with a planted target."""
+    return _side_by_side(digit_rows(), "digits", SEED + 10, "isotropic", size)
+
+
+def _draw_beside(panel: Axes, twin: xarray.Dataset, data: xarray.Dataset, first: int, bar: int) -> None:
+    """Draw theory (bars), twin and data before and after the step, at `first` and beside it."""
+    measured, x = twin.sel(source="experiment"), first + np.arange(2)
+    panel.plot(x, twin["test_error"].sel(source="limit"), "_", color=BLUE, ms=bar, mew=2.2, zorder=2)
+    for shift, side, colour, marker in ((-0.08, measured, BLUE, "o"), (0.08, data, VERMILION, "s")):
+        error_points(panel, x + shift, side["test_error"].values, side["test_error_stderr"].values, colour, marker)
+
+
+def _beside_keys(words: str) -> list[Any]:
+    return [key(BLUE, "", "theory"), key(BLUE, "o", "Gaussian twin", "none"), key(VERMILION, "s", words, "none")]
 
 
 def _draw_digits(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=8.6, height=3.9)
     for panel, name in zip(axes, NETWORKS):
-        twin, data = results[f"{name}-twin"], results[f"{name}-data"]
-        measured = twin.sel(source="experiment")
-        panel.plot([0, 1], twin["test_error"].sel(source="limit"), "_", color=BLUE, ms=44, mew=2.2, zorder=2)
-        for shift, side, colour, marker in ((-0.08, measured, BLUE, "o"), (0.08, data, VERMILION, "s")):
-            x = np.arange(2) + shift
-            error_points(panel, x, side["test_error"].values, side["test_error_stderr"].values, colour, marker)
+        twin = results[f"{name}-twin"]
+        _draw_beside(panel, twin, results[f"{name}-data"], 0, 44)
         top = 1.12 * float(twin["test_error"].max())
         panel.set(xticks=[0, 1], xlim=(-0.5, 1.5), ylim=(0, top), ylabel="test error")
         panel.set_xticklabels(["no step", "one giant step"])
-    handles = [
-        key(BLUE, "", "theory"),
-        key(BLUE, "o", "Gaussian twin", "none"),
-        key(VERMILION, "s", "digits", "none"),
-    ]
-    axes[0].legend(handles=handles, loc="lower left")
+    axes[0].legend(handles=_beside_keys("digits"), loc="lower left")
     letters(axes, "relu, two classes", "tanh, one class")
     return figure
 
 
+def _gap(results: Results, name: str) -> float:
+    """Return the largest relative distance of data and theory."""
+    theory, data = results[f"{name}-twin"]["test_error"].sel(source="limit"), results[f"{name}-data"]["test_error"]
+    return float(np.max(np.abs(data.values / theory.values - 1)))
+
+
 def _digit_checks(results: Results) -> Iterator[Check]:
     for name in NETWORKS:
-        theory, data = results[f"{name}-twin"]["test_error"].sel(source="limit"), results[f"{name}-data"]["test_error"]
-        gap = float(np.max(np.abs(data.values / theory.values - 1)))
+        gap = _gap(results, name)
         yield Check(f"largest gap of theory and digits, {name}", "digits are within 30% of the theory", gap, line=0.3)
+
+
+# -- photographs -----------------------------------------------------------------------------------------------
+
+SIDE, STRIDE = 12, 6
+"""Pixels of a patch and between patches."""
+CONTRASTS = {"equal": "one length", "raw": "raw contrast"}
+"""What becomes of the lengths of patches."""
+
+
+@functools.cache
+def patch_rows(one_length: bool) -> InputRows:
+    """Return patches of the two photographs of scikit-learn: grey, their mean left out, half whitened.
+
+    Half whitened means a covariance with the square roots of the eigenvalues. With `one_length` every patch is then
+    rescaled to the same length; else its contrast stays what it is in the photograph.
+    """
+    patches = []
+    for picture in photographs():
+        windows = np.lib.stride_tricks.sliding_window_view(picture.mean(axis=2), (SIDE, SIDE))[::STRIDE, ::STRIDE]
+        patches.append(windows.reshape(-1, SIDE**2))
+    rows = np.concatenate(patches)
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    rows -= rows.mean(axis=0)
+    eigenvalues, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    rows = rows @ vectors[:, 1:] / eigenvalues[1:] ** 0.25  # the first is the constant patch
+    return InputRows(rows / np.linalg.norm(rows, axis=1, keepdims=True) if one_length else rows)
+
+
+def input_patches(size: Size) -> Studies:
+    """Return theory, Gaussian twin and data for patches of photographs, of one length and of raw contrast."""
+    studies = {}
+    for number, (name, words) in enumerate(CONTRASTS.items()):
+        part = _side_by_side(patch_rows(name == "equal"), f"patches, {words}", SEED + 20 + 2 * number, "auto", size)
+        studies |= {f"{name}-{which}": study for which, study in part.items()}
+    return studies
+
+
+def _draw_patches(results: Results) -> Figure:
+    figure, axes = new_figure(1, 2, width=8.6, height=4.2)
+    for panel, name in zip(axes, NETWORKS):
+        for first, contrast in zip((0, 2), CONTRASTS):
+            _draw_beside(panel, results[f"{contrast}-{name}-twin"], results[f"{contrast}-{name}-data"], first, 30)
+        panel.axvline(1.5, color=GREY, lw=0.8)
+        panel.set(xticks=range(4), xlim=(-0.5, 3.5), ylabel="test error")
+        panel.set_ylim(bottom=0)
+        panel.set_xticklabels(["no step", "one step"] * 2)
+        for middle, contrast in zip((0.25, 0.75), CONTRASTS.values()):
+            panel.text(middle, -0.12, contrast, ha="center", va="top", transform=panel.transAxes)
+    axes[0].legend(handles=_beside_keys("patches"), loc="upper left")
+    letters(axes, "relu, two classes", "tanh, one class")
+    return figure
+
+
+def _patch_checks(results: Results) -> Iterator[Check]:
+    for name in NETWORKS:
+        gap = _gap(results, f"equal-{name}")
+        yield Check(f"largest gap of theory and patches of one length, {name}", "within 15%", gap, line=0.15)
+    theory, data = (results[f"raw-relu-{side}"]["test_error"] for side in ("twin", "data"))
+    ratio = float(np.min(theory.sel(source="limit").values / data.values))
+    yield Check("theory over patches of raw contrast, relu", "the theory fails by a factor above two", ratio, line=0.5)
 
 
 RECIPES = (
@@ -253,6 +329,21 @@ RECIPES = (
         _digit_checks,
         notes=["The limit is that of Gaussian inputs; digits have the effective ranks 13 and 5, far below 100 and 20."],
         seconds=(8, None),
+        quiet=True,
+    ),
+    Recipe(
+        "input-patches",
+        "Theory, Gaussian twin and patches of photographs",
+        "Test error before and after one giant step on patches of two photographs with a planted target, of one length "
+        "(left half) or of raw contrast (right half), on Gaussian inputs of their covariance, and in the limit.",
+        input_patches,
+        _draw_patches,
+        _patch_checks,
+        notes=[
+            "The limit is that of Gaussian inputs. Patches of raw contrast are a mixture of scales: |x|^2/d varies "
+            "a hundred times more over them."
+        ],
+        seconds=(40, None),
         quiet=True,
     ),
 )

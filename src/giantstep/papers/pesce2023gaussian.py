@@ -10,9 +10,9 @@ import numpy as np
 import xarray
 
 from giantstep import MixtureGLM
-from giantstep.errors import InputError
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line, vertical
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, ORANGE, PURPLE, VERMILION, new_figure
+from giantstep.papers.real_inputs import digit_inputs
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
@@ -70,18 +70,6 @@ def ridgeless(size: Size) -> Studies:
             seed=SEED + number,
         )  # fmt: skip
     return studies
-
-
-def digit_inputs() -> tuple[Any, Any]:
-    """Return the pixels of scikit-learn's digits that vary, and the digits."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise InputError(
-            "This figure uses the digits of scikit-learn, which is not installed (install giantstep[estimators])."
-        ) from None
-    pixels, digits = load_digits(return_X_y=True)
-    return pixels[:, pixels.std(axis=0) > 0], digits
 
 
 @functools.cache
