@@ -104,8 +104,10 @@ class InputBulk(CommonRows):
             return np.einsum("j,bjqq->bq", self.masses, G), self._average(G**2)
 
         R = solve_rows(start.R, D, block_width, resolvent, near)
-        S = self._average(self.product * self.responses(Vh1, R))
-        return Response(R, S, self._resolvent(Vh1, R), Vh1, D, block_width)
+        G, at_atoms = self._at_atoms(Vh1, R)
+        response = Response(R, self._average(self.product * at_atoms[0]), G, Vh1, D, block_width)
+        response.__dict__["at_atoms"] = at_atoms  # of this very response: `tangents` asks for it next
+        return response
 
     def _average(self, matrices: Array) -> Array:
         """Return int dmu of matrices at the atoms (B, J, k, k)."""
@@ -123,12 +125,20 @@ class InputBulk(CommonRows):
         G = solve_each(mixing, H).reshape(len(R), -1, *H.shape[1:])
         return 0.5 * (G + np.swapaxes(G, 2, 3))
 
-    def responses(self, Vh1: Array, R: Array) -> Array:
-        """Return S(lambda) = (I + diag(R) H)^-1 diag R at the atoms (B, J, k, k)."""
+    def _at_atoms(self, Vh1: Array, R: Array) -> tuple[Array, tuple[Array, Array]]:
+        """Return G(lambda), and S(lambda) = Th diag R with Th = (I + diag(R) H)^-1, at the atoms (B, J, k, k)."""
         H, mixing = self._mixing(Vh1, R)
-        inverse = solve_each(mixing, np.broadcast_to(np.eye(R.shape[1]), mixing.shape))
-        S = R[:, None, :, None] * inverse.reshape(len(R), -1, *H.shape[1:])
-        return 0.5 * (S + np.swapaxes(S, 2, 3))
+        k = R.shape[1]
+        right = np.concatenate([H, np.broadcast_to(np.eye(k), H.shape)], axis=2)
+        solved = solve_each(mixing, right).reshape(len(R), -1, k, 2 * k)
+        Th = np.swapaxes(solved[..., k:], 2, 3)
+        G, S = (0.5 * (M + np.swapaxes(M, 2, 3)) for M in (solved[..., :k], Th * R[:, None, None, :]))
+        return G, (S, Th)
+
+    def at_atoms(self, response: Response) -> tuple[Array, Array]:
+        """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms."""
+        known: tuple[Array, Array] | None = response.__dict__.get("at_atoms")
+        return self._at_atoms(response.Vh1, response.R)[1] if known is None else known
 
     def tangents(self, response: Response) -> InputTangents:
         """Return (4.8) at a response."""
@@ -148,13 +158,6 @@ class InputTangents:
     response: Response
 
     @cached_property
-    def _at_atoms(self) -> tuple[Array, Array]:
-        """S(lambda) and Th = I - S H at the atoms."""
-        S = self.bulk.responses(self.response.Vh1, self.response.R)
-        H = self.bulk.product * self.response.Vh1[:, None]
-        return S, np.eye(S.shape[-1]) - S @ H
-
-    @cached_property
     def transfer(self) -> Array:
         """The matrix I - diag(R^2/beta_q) int G o G dmu."""
         R = self.response.R
@@ -168,7 +171,7 @@ class InputTangents:
         With P = PB the pair (i, j) answers to the pair (a, b) by int P_ij P_ab S_ia S_jb dmu, and through R_l by
         int P_ij S_il S_jl dmu times that of R_l, which int P_ab Th_al Th_bl dmu drives.
         """
-        S, Th = self._at_atoms
+        S, Th = self.bulk.at_atoms(self.response)
         R, masses = self.response.R, self.bulk.masses
         k = R.shape[1]
         rows, columns, multiplicity = packing(k).rows, packing(k).columns, packing(k).multiplicity
