@@ -12,7 +12,7 @@ from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line
 from giantstep.figures.style import BLUE, COLORMAP, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
 from giantstep.papers.real_inputs import digit_inputs, photographs
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit
+from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def patch_rows(one_length: bool) -> InputRows:
 
 def input_patches(size: Size) -> Studies:
     """Return theory, Gaussian twin and data for patches of photographs, of one length and of raw contrast."""
-    studies = {}
+    studies: dict[str, FigureStudy] = {}
     for number, (name, words) in enumerate(CONTRASTS.items()):
         part = _side_by_side(patch_rows(name == "equal"), f"patches, {words}", SEED + 20 + 2 * number, "auto", size)
         studies |= {f"{name}-{which}": study for which, study in part.items()}
