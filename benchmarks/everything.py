@@ -1,6 +1,6 @@
 """`make verify` and `make figures` in one go, for a machine that is lent for minutes: one list, the longest first.
 
-    python benchmarks/everything.py --cores 16 --device cuda --budget 16 [--only TEXT] [--plan]
+    python benchmarks/everything.py --cores 16 --device cuda --budget 16 [--only NAMES] [--plan]
 
 Figures that take long also run at their quick size, so that there is one to show where the full one does not end.
 Nothing is written beside out/pieces; `verify.py --report` and `figures.py --report` make the pages of it.

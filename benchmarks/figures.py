@@ -1,6 +1,6 @@
 """Every published figure at full size, in pieces; writes docs/reproduction.md with small pictures of them.
 
-    python benchmarks/figures.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only TEXT] [--report]
+    python benchmarks/figures.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
 A piece is a figure, or one study of a long one that fills the figure's store before. A figure whose full size takes
 longer than a night on two cores (`docs/data/scaled_times.json` has times scaled from short runs) is rebuilt at its

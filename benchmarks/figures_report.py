@@ -57,6 +57,11 @@ def entry(paper: str, field: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", match[1])) if match else ""
 
 
+def plain(text: str) -> str:
+    """Return a text in which Markdown finds no emphasis and no tags."""
+    return re.sub(r"([*<\\])", r"\\\1", text)
+
+
 def paper_table(found: Mapping[str, Record]) -> list[str]:
     """Return the table by paper."""
     rows, total = [], Counter()
@@ -114,7 +119,7 @@ def judged_rows(record: Record) -> list[str]:
     lines = [*table(head, rows), ""] if rows else []
     checks = [
         (
-            check["name"],
+            plain(check["name"]),
             _number(check["value"]),
             f"{'above' if check['above'] else 'below'} {check['line']:g}",
             "holds" if check["agrees"] else "**fails**",
@@ -143,12 +148,12 @@ def figure_lines(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> l
         "",
         f"![{recipe.title}](figures/reproduced/{recipe.name}.png)",
         "",
-        f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}",
+        plain(f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}"),
         "",
-        f"- **{said[status(record)]}.** {record['sentence']}",
-        f"- Parameters (full size): {recipe.parameters}",
+        f"- **{said[status(record)]}.** {plain(record['sentence'])}",
+        f"- Parameters (full size): {plain(recipe.parameters)}",
         f"- This picture: {size_line(recipe, record, scaled)}",
-        *(f"- {note}" for note in record["notes"]),
+        *(f"- {plain(note)}" for note in record["notes"]),
         f"- `giantstep reproduce {recipe.name}{quick}{device}`",
         "",
     ]

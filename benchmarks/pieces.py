@@ -244,7 +244,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that all lists of pieces have."""
     parser.add_argument("--budget", type=float, help="minutes after which it stops; what is done is kept")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="processes at once")
-    parser.add_argument("--only", default="", help="pieces whose name contains this text")
+    parser.add_argument("--only", default="", help="pieces whose name begins with one of these, separated by commas")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plan", action="store_true", help="say what would run, and how long it took before")
     parser.add_argument("--report", action="store_true", help="write the report of what is stored, run nothing")
@@ -254,6 +254,6 @@ def work_through(pieces: Sequence[Piece], records: Records, options: argparse.Na
     """Plan, and unless only a plan or a report is wanted, run what is missing; return what failed."""
     if options.report:
         return []
-    wanted = [piece for piece in pieces if options.only in piece.name]
+    wanted = [piece for piece in pieces if piece.name.startswith(tuple(options.only.split(",")))]
     fitting = chosen(wanted, records, options.cores, options.budget)
     return [] if options.plan else run(fitting, options.cores, options.budget)

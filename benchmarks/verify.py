@@ -1,6 +1,6 @@
 """Everything that limit and experiment are held against each other with, in pieces; writes docs/verification.md.
 
-    python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only TEXT] [--report]
+    python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
 Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, and the
 test files with tests marked slow. A study here is a study file with one more table: `[check]` has a `title`, the
