@@ -1,10 +1,11 @@
 """Install the wheel into fresh environments and try it there; write the table of docs/releases.md.
 
-    python benchmarks/release_matrix.py [--only oldest newest extras] [--out docs/data/release_matrix.md]
+    python benchmarks/release_matrix.py [--only oldest newest types extras] [--out docs/data/release_matrix.md]
 
 `oldest` has the lowest version that pyproject.toml allows of every dependency, `newest` what the registry gives today.
 Both run `giantstep doctor` and the recorded numbers of every family (tests/unchanged) on the installed wheel, with
-the extra `estimators`, which two of them need. Every extra is then installed alone and its packages are imported.
+the extra `estimators`, which two of them need. `types` has mypy judge a right and a wrong example against the wheel's
+`py.typed`. Every extra is then installed alone and its packages are imported. Rows that are not chosen are kept.
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ NEEDS_A_DEVICE = ("cuda", "torch")
 """Extras that are gigabytes; they are tried on the machine that has the device."""
 TOOLS = ("dev", "docs")
 """Extras for those who change the project: its own tests and documentation install them."""
+
+RIGHT = """import giantstep as gs
+
+scenario = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+study = gs.Study(scenario, grid={"ridge": [0.1, 1.0]})
+print(study.predict().sizes, gs.__version__.upper())
+"""
+"""A program that mypy accepts."""
+WRONG = RIGHT + "gs.Study(3)\ngs.__version__.nothing()\n"
+"""The same with two errors that only types of the package can show."""
 
 
 def lowest(requirements: list[str]) -> list[str]:
@@ -67,6 +78,20 @@ def try_numbers(name: str, wheel: Path, folder: Path, pins: list[str]) -> str:
     return f"| {platform.python_version()} | {name} | {packages} | doctor {health}; {said.split(' in ')[0]} |"
 
 
+def try_types(wheel: Path, folder: Path) -> str:
+    """Let mypy judge a right and a wrong program against the installed wheel; return a row of the table."""
+    python = environment(folder / "types", [str(wheel), "mypy"])
+    found = []
+    for name, program in (("right", RIGHT), ("wrong", WRONG)):
+        (folder / f"{name}.py").write_text(program)
+        judged = run(python, "-m", "mypy", "--strict", "--no-error-summary", f"{name}.py", cwd=folder)
+        found.append([line for line in judged.stdout.splitlines() if ": error:" in line])
+    good = not found[0] and len(found[1]) == 2
+    version = versions(python, folder)["mypy"]
+    verdict = "accepts a right example, finds both errors of a wrong one" if good else f"FAILS: {found}"
+    return f"| {platform.python_version()} | types | mypy {version} --strict | {verdict} |"
+
+
 def try_extra(name: str, wheel: Path, folder: Path) -> str:
     """Install one extra alone and import what it brings; return a row of the table."""
     python = environment(folder / f"extra-{name}", [f"{wheel}[{name}]"])
@@ -78,10 +103,21 @@ def try_extra(name: str, wheel: Path, folder: Path) -> str:
     return f"| {platform.python_version()} | `[{name}]` alone | newest | {verdict} |"
 
 
+def merged(file: Path, rows: list[str]) -> list[str]:
+    """Return the table of a file with these rows in place of those of the same Python and environment."""
+    stored = file.read_text().splitlines() if file.exists() else []
+    kept = {tuple(row.split("|")[1:3]): row for row in stored if row.startswith("|") and row[2].isdigit()}
+    kept |= {tuple(row.split("|")[1:3]): row for row in rows}
+    return ["| Python | environment | versions | outcome | wheel |", "| --- | --- | --- | --- | --- |", *kept.values()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", nargs="+", choices=["oldest", "newest", "extras"], default=["oldest", "newest", "extras"]
+        "--only",
+        nargs="+",
+        choices=["oldest", "newest", "types", "extras"],
+        default=["oldest", "newest", "types", "extras"],
     )
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "data" / "release_matrix.md")
     chosen = parser.parse_args()
@@ -92,17 +128,20 @@ def main() -> int:
             raise SystemExit(built.stderr)
         wheel = next(folder.glob("*.whl"))
         size = wheel.stat().st_size / 2**20
-        lines = ["| Python | environment | versions | outcome |", "| --- | --- | --- | --- |"]
+        lines = []
         estimators = PROJECT["optional-dependencies"]["estimators"]
         if "oldest" in chosen.only:
             lines.append(try_numbers("oldest", wheel, folder, lowest(PROJECT["dependencies"] + estimators)))
         if "newest" in chosen.only:
             lines.append(try_numbers("newest", wheel, folder, estimators))
+        if "types" in chosen.only:
+            lines.append(try_types(wheel, folder))
         if "extras" in chosen.only:
             extras = [extra for extra in PROJECT["optional-dependencies"] if extra not in NEEDS_A_DEVICE + TOOLS]
             lines += [try_extra(extra, wheel, folder) for extra in extras]
     day = datetime.date.today().isoformat()
-    text = "\n".join([*lines, "", f"{wheel.name}, {size:.1f} MiB, pure Python; tried on {day}."])
+    tried = [f"{line} {PROJECT['version']}, {day} |" for line in lines]
+    text = "\n".join([*merged(chosen.out, tried), "", f"{wheel.name}, {size:.1f} MiB, pure Python."])
     chosen.out.write_text(text + "\n")
     print(text)
     return int("FAILS" in text or "failed" in text)

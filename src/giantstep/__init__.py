@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from giantstep._names import load_when_used, names_in_stub
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 inf = float("inf")
 
