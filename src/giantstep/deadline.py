@@ -66,20 +66,34 @@ class _Watch:
             self.over.wait(_AGAIN)
 
     def stop(self) -> None:
-        """Raise no more; what was raised and has not arrived yet is taken back."""
+        """Raise no more; what was raised and has not arrived yet arrives here."""
         while self.thread.is_alive():
             try:
                 self.over.set()
                 self.thread.join()
             except TimeUp:
                 continue
-        _raise_in(self.watched, None)
+        if self.raised:
+            _let_arrive()
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an exception in a thread when it next runs Python code; None takes back what has not arrived."""
-    given = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """Raise an exception in a thread when it next runs Python code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def _let_arrive() -> None:
+    """Take `TimeUp` out of the way of what follows, whether it has arrived already or not.
+
+    It is raised once more, in place of one that is on its way. To give None instead would take it back, but leave the
+    interpreter looking for it for good, which slows all code down and makes profilers hang.
+    """
+    try:
+        _raise_in(threading.get_ident(), TimeUp)
+        while True:
+            time.sleep(0)
+    except TimeUp:
+        pass
 
 
 def _is_importing(thread: int) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -196,3 +198,23 @@ def test_what_a_nan_means_is_told() -> None:
     told = {v["name"]: v["absent"] for v in describe("one-step")["questions"]["weights"]["variables"]}
     assert told["left_alignment"] == "no such outlier exists" and told["bulk_upper"] == ""
     assert "NaN: no such outlier exists" in describe_text("one-step")
+
+
+PROFILED = """
+import cProfile, giantstep.deadline as d
+for seconds in (60.0, 0.01):
+    try:
+        with d.deadline(seconds, cpu=True):
+            sum(i for i in range(10**6 if seconds < 1 else 10))
+    except d.TimeUp:
+        pass
+profile = cProfile.Profile()
+profile.enable()
+print(sorted([3, 2, 1], key=lambda value: -value))
+"""
+
+
+def test_code_can_be_profiled_after_a_deadline() -> None:
+    """An exception that is taken back instead of let arrive makes a profiler hang."""
+    done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[3, 2, 1]\n", done.stderr
