@@ -290,6 +290,20 @@ def test_damaged_text_is_said_in_a_sentence(store):
         assert "cannot be read" in said_of(lambda: list(entries(store)))
 
 
+def test_a_row_that_an_index_denies_is_said(store, monkeypatch):
+    """SQLite's quick check compares no index with its table: what was inserted may not be found, and lost."""
+    gs.sweep(Faulty(), store=store, dim=10, trials=1)
+    scalar = store_module.Store._scalar
+    for table in ("asks", "points"):
+
+        def deny(self, question, *values, table=table):
+            return None if f"FROM {table} " in question else scalar(self, question, *values)
+
+        monkeypatch.setattr(store_module.Store, "_scalar", deny)
+        assert f"damaged or no store (an index does not match the table {table})" in sentence(store=store, trials=2)
+    assert len(stored(store)) == 1
+
+
 def said_of(read):
     with pytest.raises(gs.GiantstepError) as caught:
         read()

@@ -155,6 +155,8 @@ class Store:
                 "INSERT OR IGNORE INTO points (digest, ask, scenario, dim) VALUES (?, ?, ?, ?)",
                 [(row.point.digest, known, row.point.scenario, repr(row.point.dim)) for row, _ in prepared],
             )
+            for digest in {row.point.digest for row, _ in prepared}:
+                self._number("points", digest)
             self._connection.executemany(
                 "INSERT INTO results SELECT id, ?, ?, ?, ?, ?, ?, ? FROM points WHERE digest = ? "
                 "ON CONFLICT (point, trial) DO UPDATE SET reason = excluded.reason, detail = excluded.detail, "
@@ -175,7 +177,7 @@ class Store:
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (ask.digest, ask.family, ask.what, ask.source, ask.formula_version, ask.content, __version__),
         )
-        return int(self._scalar("SELECT id FROM asks WHERE digest = ?", ask.digest))
+        return self._number("asks", ask.digest)
 
     def _facts_number(self, facts: Facts | None) -> tuple[int | None, bytes]:
         if facts is None:
@@ -186,7 +188,14 @@ class Store:
         self._connection.execute(
             "INSERT OR IGNORE INTO facts (digest, coords, notes) VALUES (?, ?, ?)", (digest, coords, notes)
         )
-        return int(self._scalar("SELECT id FROM facts WHERE digest = ?", digest)), digest
+        return self._number("facts", digest), digest
+
+    def _number(self, table: str, digest: str | bytes) -> int:
+        """Return the number of a row that was just put in or was there; a damaged index may deny it."""
+        number = self._scalar(f"SELECT id FROM {table} WHERE digest = ?", digest)
+        if number is None:
+            raise sqlite3.DatabaseError(f"an index does not match the table {table}")
+        return int(number)
 
     def remove_results(self, names: Iterable[Name]) -> int:
         """Take out results by name of the point and trial; return how many there were."""
