@@ -13,10 +13,12 @@ import numpy as np
 from giantstep.errors import bad_field, nearest
 from giantstep.family import Setting
 from giantstep.scenario import as_number
-from giantstep.types import Array
+from giantstep.types import Array, Integers
 
 LARGEST_COUNT = 10**8
 """Of nodes, steps, runs: more are a slip."""
+MOST_TIMES = 10**7
+"""Of a trajectory that shows every step."""
 
 
 def check_number(name: str, value: Any, allowed: str, good: Callable[[float], bool], *, whole: bool = False) -> float:
@@ -39,6 +41,13 @@ def check_whole(name: str, value: Any, allowed: str, least: int, most: float = m
     if not least <= whole <= most:
         raise bad_field(name, value, allowed)
     return whole
+
+
+def every_time(steps: float) -> Integers:
+    """Return the times 0 to `steps`, where every step is shown; what would only fill the memory is refused."""
+    if not steps <= MOST_TIMES:
+        raise bad_field("steps", int(steps), f"at most {MOST_TIMES:,} where every step is shown")
+    return np.arange(int(steps) + 1)
 
 
 def check_flags(**flags: Any) -> None:

@@ -69,7 +69,7 @@ def test_ten_thousand(tmp_path: Path) -> None:
 
 def _hard_cases() -> dict[str, Case]:
     """Return cases that once went on without an end, crashed, or gave no reason."""
-    one, sgd, bayes = (family_class(name) for name in ("one-step", "online-sgd", "bayes-limit"))
+    one, sgd, bayes, reuse = map(family_class, ("one-step", "online-sgd", "bayes-limit", "batch-reuse"))
     deep = functools.reduce(lambda inner, _: f"relu({inner}-1)", range(25), "z")
     narrow = dict(one.example_for("spectrum").replace(width_per_dim=1e-300))
     noisy = dict(sgd.example_for("trajectory").replace(noise=1e9))
@@ -77,6 +77,7 @@ def _hard_cases() -> dict[str, Case]:
         "narrow": Case(0, "one-step", narrow, "spectrum", {}),
         "noisy": Case(1, "online-sgd", noisy, "trajectory", {"theory": "ode"}),
         "deep": Case(2, "one-step", {**dict(one.example()), "activation": deep}, "errors", {}),
+        "long": Case(4, "batch-reuse", {**dict(reuse.example()), "steps": 10**9}, "kernels", {}),
         "drowned": Case(
             3, "bayes-limit", {**dict(bayes.example()), "target": "sign(z1*z2)", "noise": 1e300}, "trajectory", {}
         ),

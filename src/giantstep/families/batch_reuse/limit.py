@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.checks import check_number
+from giantstep.checks import check_number, every_time
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.closed_forms import two_steps
 from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, WeightedPoints, grid_points, sobol_points
@@ -46,7 +46,7 @@ def prepare(scenario: BatchReuse, points: Points, what: str, settings: Mapping[s
         )
     if settings["theory"] == "closed-form" and what != "trajectory":
         raise bad_field("theory", "closed-form", f'"exact" where what="{what}"')
-    times = np.arange(int(points["steps"].max()) + 1)
+    times = every_time(points["steps"].max())
     return {**settings, "time": times, "time_2": times, "step": times[:-1], "step_2": times[:-1]}
 
 

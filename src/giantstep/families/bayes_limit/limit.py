@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.checks import check_number
+from giantstep.checks import check_number, every_time
 from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.many import ManyDirections
 from giantstep.families.bayes_limit.problem import Problem, problem_of
@@ -31,7 +31,7 @@ def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[s
         if settings["start"] == "spectral" and read_target(scenario.target).rank > 1:
             raise bad_field("start", "spectral", '"random" or "seed" for targets of several directions')
     if what == "trajectory":
-        settings["time"] = np.arange(settings["steps"] + 1)
+        settings["time"] = every_time(settings["steps"])
         settings["overlap"] = starting_overlap(settings["overlap"], scenario)
     if what == "branches":
         given = settings["overlap"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from giantstep.checks import every_time
 from giantstep.errors import bad_field
 from giantstep.families.few_steps.answer_table import AnswerTable
 from giantstep.families.few_steps.errors import fill_errors
@@ -49,7 +50,7 @@ WELL_DESCRIBED = 100.0
 
 def prepare(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted."""
-    settings = {**settings, "time": np.arange(int(points["steps"].max()) + 1)}
+    settings = {**settings, "time": every_time(points["steps"].max())}
     if what == "spectrum":
         settings["x"] = _abscissae(scenario, points) if settings.get("x") is None else check_x(settings["x"])
     if what == "resolvent":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.checks import every_time
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
@@ -35,7 +36,7 @@ def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[s
         for width in np.unique(points["width"]):
             if scenario.neurons(float(width)) > _MOST_NEURONS:
                 raise bad_field("width", float(width), f'at most {_MOST_NEURONS:,} where what="neurons"')
-    return {**settings, "time": np.arange(int(points["steps"].max()) + 1)}
+    return {**settings, "time": every_time(points["steps"].max())}
 
 
 def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giantstep.checks import check_number
+from giantstep.checks import check_number, every_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
 from giantstep.families.subspace_clustering.curve import (
@@ -49,7 +49,7 @@ def prepare(scenario: SubspaceClustering, points: Points, what: str, settings: M
     if what == "rivals":
         settings["algorithm"] = _algorithms(settings["algorithms"])
     if what == "trajectory":
-        settings["time"] = np.arange(settings["steps"] + 1)
+        settings["time"] = every_time(settings["steps"])
     return settings
 
 
