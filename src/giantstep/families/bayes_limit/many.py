@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,8 +25,13 @@ from giantstep.gaussian.grids import broken_rule, hermite_rule
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.types import Array, Floats
 
-_MOST = 40_000_000
-"""Entries (z, y) of the tables at most."""
+_MOST = 2_000_000_000
+"""Likelihoods (z, y) that are summed up to a table at most."""
+_Y_BLOCK = 24
+_SEEN = 8.6
+"""Standard deviations of the noise at which y is seen."""
+_LIGHT = 1e-16
+"""Weight of points below which they are left out."""
 _PIECE = 10
 _VISIBLE = 7.7
 _SEED, _KNOWLEDGE = 0.02, 0.9
@@ -41,6 +46,7 @@ class AxisChannel:
     reading: Reading
     noise: float
     flip: float
+    _slabs: dict[int, Slab] = field(default_factory=dict)
 
     @cached_property
     def _breaks(self) -> list[Floats]:
@@ -76,6 +82,10 @@ class AxisChannel:
         z, weights = line_rule(self._breaks[axis], self._step(axis))
         return z, weights * normal_density(z)
 
+    @property
+    def _dy(self) -> float:
+        return y_step(self.noise, self.reading.jump)
+
     @cached_property
     def _outputs(self) -> tuple[Floats, Floats]:
         """Nodes y and weights dy, or the labels and ones."""
@@ -87,44 +97,65 @@ class AxisChannel:
         along = np.concatenate([x * np.eye(self.reading.rank) for x in np.linspace(-_VISIBLE, _VISIBLE, 101)])
         seen = np.asarray(self.reading.inner(np.concatenate([z, far, along])), dtype=float)
         s = float(np.sqrt(self.noise))
-        step = y_step(self.noise, self.reading.jump)
-        y = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, step)
-        return y, np.full(len(y), step)
+        y = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, self._dy)
+        return y, np.full(len(y), self._dy)
 
-    def _law(self, g: Floats) -> Floats:
-        """Return P(y|z) at values g (N,) of the target, (N, Y)."""
+    def _summed(self, g: Floats, columns: Floats) -> Floats:
+        """Return sum_n columns_n P(y|g_n) over values g (N,) of the target, (C, Y) for columns (N, C)."""
         y, _ = self._outputs
-        if self.noise > 0:
-            s = np.sqrt(self.noise)
-            return normal_density((y - g[:, None]) / s) / s
-        own = np.abs(g[:, None] - y) < 1e-9
-        return np.where(own, 1 - self.flip, self.flip / (len(y) - 1))
+        if self.noise == 0:
+            own = np.abs(g[:, None] - y) < 1e-9
+            return np.asarray(columns.T @ np.where(own, 1 - self.flip, self.flip / (len(y) - 1)))
+        s, order = float(np.sqrt(self.noise)), np.argsort(g)
+        g, columns = g[order] / s, columns[order]
+        summed = np.empty((columns.shape[1], len(y)))
+        for start in range(0, len(y), _Y_BLOCK):  # the sorted values that a block of y sees are neighbours
+            block = y[start : start + _Y_BLOCK] / s
+            low, high = np.searchsorted(g, [block[0] - _SEEN, block[-1] + _SEEN])
+            summed[:, start : start + _Y_BLOCK] = columns[low:high].T @ normal_density(block - g[low:high, None])
+        return summed / s
 
     def slab(self, direction: Floats) -> Slab:
         """Return the tables along a coordinate axis, the other axes averaged out."""
         axis = int(np.argmax(np.abs(direction)))
         if abs(direction[axis]) < 1 - 1e-9:
             raise UnknownStage
-        others = [a for a in range(self.reading.rank) if a != axis]
+        if axis not in self._slabs:
+            self._slabs[axis] = self._tabulate(axis)
+        return self._slabs[axis]
+
+    def _tabulate(self, axis: int) -> Slab:
+        r = self.reading.rank
+        others = [a for a in range(r) if a != axis]
         rules = [self._axis_rule(a) for a in others]
         points = np.array(list(itertools.product(*(nodes for nodes, _ in rules))))
         weights = np.prod(list(itertools.product(*(w for _, w in rules))), axis=1)
-        points, weights = points[weights > 1e-16], weights[weights > 1e-16]
         z, dz = line_rule(self._breaks[axis], self._step(axis) if self.noise > 0 else 0.06)
         y, measure = self._outputs
-        if len(points) * len(y) > _MOST:
-            raise InputError(f"The tables of the target {self.reading.target.name} would be too large.")
+        kept = weights > _LIGHT
+        self._check_size(int(kept.sum()), len(z), len(y))
+        points, weights = points[kept], weights[kept]
         D = len(others)
-        rest = np.concatenate([np.ones((len(points), 1)), points, _second(points)], axis=1) * weights[:, None]
-        tables = np.empty((len(z), rest.shape[1], len(y)))
-        full = np.empty((len(points), self.reading.rank))
+        columns = np.concatenate([np.ones((len(points), 1)), points, _second(points)], axis=1) * weights[:, None]
+        tables = np.empty((len(z), columns.shape[1], len(y)))
+        full = np.empty((len(points), r))
         full[:, others] = points
         for row, place in enumerate(z):
+            likely = weights * normal_density(place) > _LIGHT * 0.1
             full[:, axis] = place
-            tables[row] = rest.T @ self._law(np.asarray(self.reading.inner(full), dtype=float))
+            tables[row] = self._summed(np.asarray(self.reading.inner(full[likely]), dtype=float), columns[likely])
         moments = np.moveaxis(tables, 1, 2)
         second = moments[..., 1 + D :].reshape(len(z), len(y), D, D)
-        return Slab(z, dz, np.eye(self.reading.rank)[others], moments[..., 0], moments[..., 1 : 1 + D], second, measure)
+        return Slab(z, dz, np.eye(r)[others], moments[..., 0], moments[..., 1 : 1 + D], second, measure)
+
+    def _check_size(self, points: int, rows: int, outputs: int) -> None:
+        """Refuse tables that would take minutes."""
+        seen = outputs if self.noise == 0 else min(outputs, _Y_BLOCK + int(2 * _SEEN * np.sqrt(self.noise) / self._dy))
+        if points * rows * seen > _MOST:
+            raise InputError(
+                f"The thresholds of the target {self.reading.target.name} would take too long ({points * rows:.1e} "
+                "points of its smooth directions): more noise, or fewer directions along which it is smooth."
+            )
 
 
 def _second(points: Floats) -> Floats:

@@ -80,19 +80,19 @@ class Slab:
     second: Floats
     measure: Floats
 
-    def averaged(self, m: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Return Z, dZ/domega, E[z_D; y], E[z_D z_D^T - 1; y] at every (omega, y), and the weights of (omega, y)."""
-        V = 1 - m
-        xi, density = trapezoid_rule(0.12 * min(1.0, float(np.sqrt(V / max(m, 1e-12)))), 8.5)
+    def _kernels(self, m: float, step: float = 0.12) -> tuple[Floats, Floats, Floats]:
+        """Return w N(z; omega, 1 - m) and its derivative in omega, (O, N), and the weights of omega (O,)."""
+        xi, density = trapezoid_rule(step * min(1.0, float(np.sqrt((1 - m) / max(m, 1e-12)))), 8.5)
         if m < _CERTAIN:
             xi, density = np.zeros(1), np.ones(1)
-        omega = np.sqrt(m) * xi
-        K = self.weights * normal_density((self.z - omega[:, None]) / np.sqrt(V)) / np.sqrt(V)
-        Z = np.maximum(K @ self.law, _TINY)
-        slope = (K * (self.z - omega[:, None]) / V) @ self.law
-        first = np.tensordot(K, self.first, axes=1)
-        second = np.tensordot(K, self.second, axes=1)
-        return Z, slope, first, second, density[:, None] * self.measure
+        K, S = _kernels(self.z, self.weights, np.sqrt(m) * xi, 1 - m)
+        return K, S, density
+
+    @cached_property
+    def _symmetric(self) -> Floats:
+        """`second` at pairs a <= b, (N, Y P)."""
+        rows, columns = np.triu_indices(len(self.rest))
+        return np.ascontiguousarray(self.second[:, :, rows, columns].reshape(len(self.z), -1))
 
     def information(self, m: float) -> float:
         """Return I_UU(m) of the channel with the other directions averaged out."""
@@ -100,21 +100,28 @@ class Slab:
 
     def visible(self, m: float) -> Floats:
         """Return E[E[z_D|y, omega] E[z_D|y, omega]^T] (D, D): directions that are seen at once."""
-        Z, _, first, _, weights = self.averaged(m)
-        return np.asarray(np.einsum("oy,oya,oyb->ab", weights / Z, first, first))
+        K, _, density = self._kernels(m)
+        Z = np.maximum(K @ self.law, _TINY)
+        first = np.tensordot(K, self.first, axes=1)
+        return np.asarray(np.einsum("oy,oya,oyb->ab", density[:, None] * self.measure / Z, first, first))
 
     def growth(self, m: float) -> Floats:
         """Return the matrix (D^2, D^2) of the map dM -> E[H dM H], bayes_multi_index (13)."""
         return self.information_and_growth(m)[1]
 
-    def information_and_growth(self, m: float) -> tuple[float, Floats]:
-        """Return both from one average over omega and y."""
-        Z, slope, _, second, weights = self.averaged(m)
-        D, weights = second.shape[-1], weights / Z
-        flat = second.reshape(-1, D * D)
-        squares = (flat * weights.reshape(-1, 1)).T @ flat  # E[H_ab H_cd], rows ab, columns cd
-        growth = squares.reshape(D, D, D, D).transpose(0, 2, 1, 3).reshape(D * D, D * D)
-        return float((weights * slope**2).sum()), growth
+    def information_and_growth(self, m: float, step: float = 0.12) -> tuple[float, Floats]:
+        """Return both from one average over omega and y; `step` is that of omega in units of sqrt(1 - m)."""
+        K, S, density = self._kernels(m, step)
+        Z, slope = np.maximum(K @ self.law, _TINY), S @ self.law
+        weights = density[:, None] * self.measure / Z
+        D = len(self.rest)
+        rows, columns = np.triu_indices(D)
+        pairs = (K @ self._symmetric).reshape(-1, len(rows))
+        squares = (pairs * weights.reshape(-1, 1)).T @ pairs  # E[H_ab H_cd] at a <= b, c <= d
+        number = np.empty((D, D), dtype=int)
+        number[rows, columns] = number[columns, rows] = np.arange(len(rows))
+        growth = squares[number[:, :, None, None], number].transpose(0, 2, 1, 3).reshape(D * D, D * D)
+        return float(np.einsum("oy,oy,oy->", weights, slope, slope)), growth
 
 
 def rotated_planes(planes: Sequence[Plane], basis: Floats) -> list[Plane]:

@@ -22,6 +22,10 @@ _SCAN = np.arange(-6.0, 4.3, 0.35)
 """Where the growth along a curve of fixed points is looked at, in logit m."""
 
 
+_COARSE = 0.36
+"""Step of omega at which the growth is looked at first."""
+
+
 class Stage(NamedTuple):
     """Directions (orthonormal rows) that are learnt above alpha: infinite for never, NaN where it is not known."""
 
@@ -122,17 +126,21 @@ def _continue(channel: Sliced, rank: int, stages: list[Stage]) -> list[Stage]:
 def _second_stage(slab: Slab, first: float) -> Stage:
     """Return where alpha rho(M_U(alpha)) = 1 along the curve of fixed points of the known direction."""
 
-    def excess(t: float) -> float:
+    def excess(t: float, step: float = 0.12) -> float:
         m = float(expit(t))
-        information, growth = slab.information_and_growth(m)
+        information, growth = slab.information_and_growth(m, step)
         rate = float(np.linalg.eigvalsh(growth)[-1])
         return t - math.log(information) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
 
-    values = [excess(float(t)) for t in _SCAN]
-    crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
-    if not crossings:
+    for step in (_COARSE, 0.12):
+        values = [excess(float(t), step) for t in _SCAN]
+        crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
+        ends = [float(t) for t in _SCAN[crossings[0] : crossings[0] + 2]] if crossings else []
+        if ends and excess(ends[0]) < 0 <= excess(ends[1]):  # rough values may be wrong by a place
+            break
+    if not ends:
         return Stage(math.inf, slab.rest)
-    t = brent_root(excess, _SCAN[crossings[0]], _SCAN[crossings[0] + 1], xtol=1e-12)
+    t = brent_root(excess, ends[0], ends[1], xtol=1e-12)
     m = float(expit(t))
     _, rows = _leading(slab.growth(m))
     return Stage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)
