@@ -49,3 +49,18 @@ def test_nothing_is_decided_where_thresholds_are_not_known():
     with pytest.warns(gs.errors.GiantstepWarning, match="not known which directions"):
         r = gs.predict(gs.BayesLimit(target="sign(z1)+sign(z2)+sign(z3)", samples_per_dim=1.0))
     assert np.isnan(r.q).all()
+
+
+@pytest.mark.slow
+def test_three_smooth_directions_have_thresholds():
+    """z2 z3 beside a known z1, in whatever order; three equal ones are learnt together."""
+    first, other = (
+        gs.predict(gs.BayesLimit(target=target, noise=0.25, samples_per_dim=1.0), what="thresholds")
+        for target in ("z1 + z2*z3", "z1*z2 + z3")
+    )
+    np.testing.assert_allclose(first.alpha_direction, other.alpha_direction, rtol=1e-9)
+    assert float(first.alpha_direction[0]) == 0.0 < float(first.alpha_direction[1])
+    # with z1 averaged out instead of known it is z2 z3 with noise 1.25, which is harder
+    alone = gs.predict(gs.BayesLimit(target="z1*z2", noise=1.25, samples_per_dim=1.0), what="thresholds")
+    pure = gs.predict(gs.BayesLimit(target="z1*z2", noise=0.25, samples_per_dim=1.0), what="thresholds")
+    assert float(pure.alpha_weak) < float(first.alpha_direction[1]) < float(alone.alpha_weak)

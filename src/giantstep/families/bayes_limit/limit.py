@@ -9,7 +9,9 @@ import numpy as np
 
 from giantstep.checks import check_number, every_time
 from giantstep.errors import bad_field
+from giantstep.families.bayes_limit.jumps import jump_thresholds
 from giantstep.families.bayes_limit.many import ManyDirections
+from giantstep.families.bayes_limit.matrix import SeveralDirections
 from giantstep.families.bayes_limit.problem import Problem, problem_of
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
@@ -33,6 +35,8 @@ def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[s
     if what == "trajectory":
         settings["time"] = every_time(settings["steps"])
         settings["overlap"] = starting_overlap(settings["overlap"], scenario)
+    if what == "thresholds" and settings["search"] == "jumps":
+        _check_jumps(scenario, points)
     if what == "branches":
         given = settings["overlap"]
         overlap = np.linspace(0.01, 0.99, 99) if given is None else np.atleast_1d(np.asarray(given, dtype=float))
@@ -40,6 +44,18 @@ def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[s
             raise bad_field("overlap", overlap.tolist(), "above 0 and below 1")
         settings["overlap"] = overlap
     return settings
+
+
+def _check_jumps(scenario: BayesLimit, points: Points) -> None:
+    """Refuse three and more directions without symmetry: bayes_multi_index section 10."""
+    for noise, flip in zip(points["noise"], points["flip"]):
+        if isinstance(problem_of(scenario.target, float(noise), float(flip)), ManyDirections):
+            raise bad_field(
+                "search",
+                "jumps",
+                '"stages" for three or more directions without symmetry: their overlaps are sampled, with error bars '
+                'too large for first-order transitions (what="errors" shows both branches)',
+            )
 
 
 def starting_overlap(given: Any, scenario: BayesLimit) -> Floats:
@@ -148,7 +164,8 @@ def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> 
 
 
 def _thresholds(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    table = problem.thresholds()._asdict()
+    searched = settings.get("search") == "jumps" and isinstance(problem, SeveralDirections)
+    table = (jump_thresholds(problem) if searched else problem.thresholds())._asdict()
     status, basis = table.pop("status"), problem.reading.basis
     r, k = basis.shape
     vector = np.eye(k)

@@ -37,6 +37,7 @@ _VISIBLE = 7.7
 _SEED, _KNOWLEDGE = 0.02, 0.9
 """Overlaps at which state evolution starts without and with knowledge."""
 _SAME = 1e-3
+NOT_SEARCHED = "not looked for"
 
 
 @dataclass(eq=False)
@@ -249,4 +250,4 @@ def stage_thresholds(stages: list[Stage]) -> Thresholds:
     """Return the thresholds of stages; first-order transitions are not looked for."""
     alphas, rows = in_order(stages)
     weak, unknown = float(stages[0].alpha), math.nan
-    return Thresholds(weak, unknown, unknown, unknown, math.inf, unknown, unknown, unknown, alphas, rows, "")
+    return Thresholds(weak, unknown, unknown, unknown, math.inf, unknown, unknown, unknown, alphas, rows, NOT_SEARCHED)

@@ -22,7 +22,12 @@ _KNOWLEDGE = 0.9
 """Overlap from which the informed branch is followed down."""
 _NEAR, _SETTLED, _SOLVED = 1e-2, 1e-7, 1e-9
 _SWEEPS, _ROUNDS = 400, 6
-_SAME = 1e-5
+_CAUTIOUS, _CAUTIOUS_ROUNDS = 0.03, 30
+"""Steps, and how many rounds of them, where no fixed point may be near: large ones would end at full knowledge."""
+_STANDING = 1e-4
+"""Change in a sweep below which an unstable point has to be left."""
+_JUMPED = 0.1
+"""Distance of two overlaps at neighbouring n/d that are not on one branch."""
 
 
 class FixedPoint(NamedTuple):
@@ -34,6 +39,8 @@ class FixedPoint(NamedTuple):
     stable: bool
     inverse: Floats
     """(1 - Jacobian of a step)^-1 in the entries of M."""
+    psi: float = 0.0
+    """Psi(M), the slope of phi in alpha."""
 
 
 class SeveralDirections:
@@ -56,20 +63,18 @@ class SeveralDirections:
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution."""
-        return self._step(_inside(M), alpha, FINE)[0]
+        return self._step(moved_inside(M), alpha, FINE)[0]
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
-        return self.channel.errors(_inside(M))
+        return self.channel.errors(moved_inside(M))
 
     def solve(self, alpha: float) -> Solution:
         """Return the branches: message passing in the directions learnt at this alpha, and down from knowledge."""
-        r = self.reading.rank
-        learnt = [stage.rows for stage in self.stages if stage.alpha < alpha]
-        if not learnt:
-            low = self._at_zero(alpha)
+        r, rows = self.reading.rank, self.learnt_rows(alpha)
+        if not len(rows):
+            low = self.at_zero(alpha)
         else:
-            rows = np.concatenate(learnt)
             low = self._follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
         high = self._follow(_KNOWLEDGE * np.eye(r), alpha, np.eye(r), known=low)
         best = max((low, high), key=lambda point: point.phi)
@@ -77,50 +82,74 @@ class SeveralDirections:
         status = "" if residual < 1e-6 and low.stable else "state evolution did not settle"
         return Solution(np.array([low.M, high.M, best.M]), np.array([low.phi, high.phi, best.phi]), residual, status)
 
-    def _at_zero(self, alpha: float) -> FixedPoint:
+    def learnt_rows(self, alpha: float) -> Floats:
+        """Return the directions that message passing learns at this alpha, as orthonormal rows."""
+        return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
+
+    def at_zero(self, alpha: float) -> FixedPoint:
+        """Return the fixed point without any knowledge."""
         r = self.reading.rank
-        return FixedPoint(np.zeros((r, r)), alpha * self.channel.information(np.zeros((r, r)))[1], 0.0, True, np.eye(0))
+        psi = self.channel.information(np.zeros((r, r)))[1]
+        return FixedPoint(np.zeros((r, r)), alpha * psi, 0.0, True, np.eye(0), psi)
 
     def _follow(self, M: Floats, alpha: float, rows: Floats, known: FixedPoint | None = None) -> FixedPoint:
-        """Iterate coarsely until near a fixed point, jump to it, leave it again where it is unstable, then refine."""
+        """Settle with coarse rules, then refine, unless that leads to the point `known`."""
         project = rows.T @ rows
-        coarse = self._map(alpha, project, COARSE)
-        jacobian, inverse = np.zeros((0, 0)), np.eye(0)
-        stable = False
+        coarse = self.map_at(alpha, project, COARSE)
+        inverse, stable = np.eye(0), False
         for _ in range(_ROUNDS):
             M = _iterate(coarse, M)
             if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
                 nearby, _ = _broyden(coarse, M, known.inverse, rows, 3)
                 if np.abs(nearby - known.M).max() < 1e-3:
                     return known
-            M, jacobian, inverse = _newton(coarse, M, rows)
+            M, inverse, stable, away = _leave_unstable(coarse, M, rows)
             if known is not None and np.abs(M - known.M).max() < 1e-3:
                 return known
-            sizes, vectors = np.linalg.eig(jacobian)
-            stable = bool(np.abs(sizes).max() < 1 + 1e-9)
             if stable:
                 break
-            push = _matrix(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
-            M = _inside(M + 1e-2 * push * (1 if np.trace(push) >= 0 else -1), project)
-        return self._refine(M, alpha, rows, inverse)._replace(stable=stable)
+            M = away
+        return self.refine(M, alpha, rows, inverse)._replace(stable=stable)
 
-    def _refine(self, M: Floats, alpha: float, rows: Floats, inverse: Floats) -> FixedPoint:
+    def settle(self, M: Floats, alpha: float, rows: Floats, inverse: Floats) -> tuple[Floats, Floats]:
+        """Return the stable fixed point that coarse rules reach from M, and (1 - J)^-1 of a step there.
+
+        `inverse`, that of a neighbouring alpha or empty, saves the iteration where its fixed point is near.
+        """
+        coarse = self.map_at(alpha, rows.T @ rows, COARSE)
+        start, trusted = coarse(M), bool(len(inverse))
+        for _ in range(_CAUTIOUS_ROUNDS):
+            near = _nearby(coarse, start, inverse, rows) if trusted else None
+            if near is not None:
+                return near, inverse
+            start = _sweep(coarse, start, 8)
+            jacobian = _jacobian(coarse, start, rows)
+            inverse = np.asarray(np.linalg.inv(np.eye(len(jacobian)) - jacobian), dtype=np.float64)
+            sizes, vectors = np.linalg.eig(jacobian)
+            trusted = bool(np.abs(sizes).max() < 1)
+            if not trusted and np.abs(coarse(start) - start).max() < _STANDING:
+                start = _beside(start, sizes, vectors, rows)
+        return start, inverse
+
+    def refine(self, M: Floats, alpha: float, rows: Floats, inverse: Floats) -> FixedPoint:
         """Finish with accurate rules; phi is stationary, so that the M of the last step serves it."""
         project, r, psi, at = rows.T @ rows, len(M), [0.0], [M]
 
         def fine(M: Floats) -> Floats:
-            new, psi[0] = self._step(_inside(M), alpha, FINE)
-            at[0] = _inside(M)
-            return _inside(project @ new @ project)
+            new, psi[0] = self._step(moved_inside(M), alpha, FINE)
+            at[0] = moved_inside(M)
+            return moved_inside(project @ new @ project)
 
         M, residual = _broyden(fine, M, inverse, rows, 7, _SOLVED)
         last = at[0]
         phi = 0.5 * float(np.trace(last)) + 0.5 * float(np.linalg.slogdet(np.eye(r) - last)[1]) + alpha * psi[0]
-        return FixedPoint(M, phi, residual, True, inverse)
+        return FixedPoint(M, phi, residual, True, inverse, psi[0])
 
-    def _map(self, alpha: float, project: Floats, fineness: Fineness) -> Callable[[Floats], Floats]:
+    def map_at(self, alpha: float, project: Floats, fineness: Fineness) -> Callable[[Floats], Floats]:
+        """Return a step of state evolution inside a subspace."""
+
         def step(M: Floats) -> Floats:
-            return _inside(project @ self._step(_inside(M), alpha, fineness)[0] @ project)
+            return moved_inside(project @ self._step(moved_inside(M), alpha, fineness)[0] @ project)
 
         return step
 
@@ -133,7 +162,7 @@ class SeveralDirections:
         return stage_thresholds(self.stages)
 
 
-def _inside(M: Floats, project: Floats | None = None) -> Floats:
+def moved_inside(M: Floats, project: Floats | None = None) -> Floats:
     """Return the symmetric matrix with eigenvalues moved into [0, 1)."""
     M = 0.5 * (M + M.T)
     if project is not None:
@@ -144,13 +173,14 @@ def _inside(M: Floats, project: Floats | None = None) -> Floats:
     return np.asarray((vectors * np.clip(sizes, 0.0, 1 - 1e-6)) @ vectors.T)
 
 
-def _vector(M: Floats, rows: Floats) -> Floats:
+def entries_of(M: Floats, rows: Floats) -> Floats:
     """Return the entries of a symmetric matrix on a subspace."""
     inner = rows @ M @ rows.T
     return inner[np.triu_indices(len(rows))]
 
 
-def _matrix(entries: Floats, rows: Floats) -> Floats:
+def matrix_of(entries: Floats, rows: Floats) -> Floats:
+    """Return the symmetric matrix on a subspace with these entries, the inverse of `entries_of`."""
     inner = np.zeros((len(rows), len(rows)))
     inner[np.triu_indices(len(rows))] = entries
     inner = inner + inner.T - np.diag(np.diag(inner))
@@ -176,13 +206,8 @@ def _newton(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[
     """Return the fixed point near M, the Jacobian J of the step there, and (1 - J)^-1."""
     jacobian = inverse = np.zeros((0, 0))
     for _ in range(4):
-        base, columns = step(M), []
-        size = len(rows) * (len(rows) + 1) // 2
-        for entry in np.eye(size):
-            h = 1e-5 if _inside_bounds(M, 1e-5 * _matrix(entry, rows)) else -1e-5
-            columns.append(_vector(step(M + h * _matrix(entry, rows)) - base, rows) / h)
-        jacobian = np.stack(columns, axis=1)
-        inverse = np.asarray(np.linalg.inv(np.eye(size) - jacobian), dtype=np.float64)
+        jacobian = _jacobian(step, M, rows)
+        inverse = np.asarray(np.linalg.inv(np.eye(len(jacobian)) - jacobian), dtype=np.float64)
         start = M
         M, residual = _broyden(step, M, inverse, rows, 8, _SETTLED)
         doubtful = abs(float(np.abs(np.linalg.eigvals(jacobian)).max()) - 1) < 0.05 and np.abs(M - start).max() > 1e-4
@@ -191,17 +216,32 @@ def _newton(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[
     return M, jacobian, inverse
 
 
+def _jacobian(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> Floats:
+    """Return the derivatives of a step in the entries of M, by differences."""
+    base, columns = step(M), []
+    for entry in np.eye(len(rows) * (len(rows) + 1) // 2):
+        h = 1e-5 if _inside_bounds(M, 1e-5 * matrix_of(entry, rows)) else -1e-5
+        columns.append(entries_of(step(M + h * matrix_of(entry, rows)) - base, rows) / h)
+    return np.stack(columns, axis=1)
+
+
 def _broyden(
-    step: Callable[[Floats], Floats], M: Floats, inverse: Floats, rows: Floats, most: int, tolerance: float = 0.0
+    step: Callable[[Floats], Floats],
+    M: Floats,
+    inverse: Floats,
+    rows: Floats,
+    most: int,
+    tolerance: float = 0.0,
+    largest: float = 0.2,
 ) -> tuple[Floats, float]:
     """Return M after at most so many quasi-Newton steps, the matrix (1 - J)^-1 learning on the way, and the last gap.
 
-    Stops after the step that leaves a gap below the tolerance, which it still takes.
+    Stops after the step that leaves a gap below the tolerance, which it still takes. No step is above `largest`.
     """
     project, residual = rows.T @ rows, math.inf
     old_gap, old_move = np.zeros(len(inverse)), np.zeros(len(inverse))
     for _ in range(most):
-        gap = _vector(step(M) - M, rows)
+        gap = entries_of(step(M) - M, rows)
         residual = float(np.abs(gap).max())
         if old_move.any():
             response = inverse @ (old_gap - gap)  # the inverse maps the fall of the gap to the move
@@ -209,12 +249,48 @@ def _broyden(
             if abs(scale) > 1e-3 * float(old_move @ old_move):
                 inverse = inverse + np.outer((old_move - response) / scale, old_move @ inverse)
         move = inverse @ gap
-        move *= min(1.0, 0.2 / max(float(np.abs(move).max()), 1e-300))
-        new = _inside(M + _matrix(move, rows), project)
-        old_gap, old_move, M = gap, _vector(new - M, rows), new
+        move *= min(1.0, largest / max(float(np.abs(move).max()), 1e-300))
+        while _variance(M + matrix_of(move, rows)) < 0.5 * _variance(M):  # beyond a fold it would run to full knowledge
+            move = 0.5 * move
+        new = moved_inside(M + matrix_of(move, rows), project)
+        old_gap, old_move, M = gap, entries_of(new - M, rows), new
         if residual < tolerance:
             break
     return M, residual
+
+
+def _leave_unstable(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[Floats, Floats, bool, Floats]:
+    """Return the fixed point near M, (1 - J)^-1, whether it is stable, and a point beside it along what grows most."""
+    M, jacobian, inverse = _newton(step, M, rows)
+    sizes, vectors = np.linalg.eig(jacobian)
+    return M, inverse, bool(np.abs(sizes).max() < 1 + 1e-9), _beside(M, sizes, vectors, rows)
+
+
+def _beside(M: Floats, sizes: Floats, vectors: Floats, rows: Floats) -> Floats:
+    """Return a point beside M along the eigenvector that grows most."""
+    push = matrix_of(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
+    return moved_inside(M + 1e-2 * push * (1 if np.trace(push) >= 0 else -1), rows.T @ rows)
+
+
+def _nearby(step: Callable[[Floats], Floats], M: Floats, inverse: Floats, rows: Floats) -> Floats | None:
+    """Return the fixed point that few small quasi-Newton steps reach; None where there is none so near."""
+    near, residual = _broyden(step, M, inverse, rows, 6, _SETTLED, _CAUTIOUS)
+    return near if residual < 10 * _SETTLED and np.abs(near - M).max() < _JUMPED else None
+
+
+def _sweep(step: Callable[[Floats], Floats], M: Floats, count: int) -> Floats:
+    """Return M after so many sweeps; where sweeps alternate, two are averaged."""
+    previous = np.zeros_like(M)
+    for _ in range(count):
+        new = step(M)
+        change = new - M
+        M, previous = (0.5 * (new + M) if float((previous * change).sum()) < 0 else new), change
+    return M
+
+
+def _variance(M: Floats) -> float:
+    """Return the smallest eigenvalue of V = 1 - M."""
+    return 1 - float(np.linalg.eigvalsh(M)[-1])
 
 
 def _inside_bounds(M: Floats, change: Floats) -> bool:

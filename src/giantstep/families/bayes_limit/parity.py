@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import erfc, k0, k1
@@ -15,9 +16,6 @@ from giantstep.types import Floats
 
 _NODES = {2: 12, 3: 6, 4: 6, 5: 4, 6: 3}
 """Nodes of a panel of one coordinate, by the number of signs."""
-_DEEPEST = -42.0
-"""Logarithm of the smallest |z| on a level set."""
-_OMEGA_STEP, _LOG_STEP = 0.25, 0.1
 _ROUNDING = 1e-13
 """Relative size below which a convolution is rounding of its transforms."""
 _EDGES = {2: 1.0, 3: 1.0, 4: 1.5, 5: 2.0, 6: 2.5}
@@ -112,6 +110,18 @@ def _repeats(size: int, count: int) -> Floats:
     return orders
 
 
+class Steps(NamedTuple):
+    """Steps in omega over sqrt(1 - q) and in log|z|, the smallest log|z| on a level set, and how far omega reaches."""
+
+    omega: float = 0.25
+    log: float = 0.1
+    deepest: float = -42.0
+    reach: float = 7.5
+
+
+ACCURATE, ROUGH = Steps(), Steps(0.5, 0.2, -26.0, 5.5)
+
+
 @dataclass(frozen=True)
 class Product:
     """y = c z1 z2 without noise; M = q I, and full recovery above alpha = 2."""
@@ -122,18 +132,18 @@ class Product:
     continuous_mass = 1.0
     last, spacing = 2.6, 0.8
     farthest = 2.6
-    """Beyond q = 0.93 the tables grow too large."""
+    beyond = "beyond q = 0.93 (n/d between 1.89 and 2) the tables of z1*z2 without noise are too large: give it noise"
 
-    def information(self, q: float) -> tuple[float, float]:
+    def information(self, q: float, steps: Steps = ACCURATE) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q).
 
         On the level set z = +-(e^t, y e^-t) the density Z is a convolution in t = log|z1| of two tables, one for each
         omega: a product of Fourier transforms.
         """
         V, r = 1 - q, float(np.sqrt(q))
-        xi, weight = trapezoid_rule(_OMEGA_STEP * min(1.0, float(np.sqrt(V / q))), 7.5)
-        omega, step = r * xi, _LOG_STEP * min(1.0, 2 * float(np.sqrt(V)))
-        t = step * np.arange(int(_DEEPEST / step), int(3.0 / step) + 1)
+        xi, weight = trapezoid_rule(steps.omega * min(1.0, float(np.sqrt(V / q))), steps.reach)
+        omega, step = r * xi, steps.log * min(1.0, 2 * float(np.sqrt(V)))
+        t = step * np.arange(int(steps.deepest / step), int(3.0 / step) + 1)
         plain = normal_density((np.exp(t) - omega[:, None]) / np.sqrt(V)) / np.sqrt(V)
         sloped = plain * (np.exp(t) - omega[:, None]) / V
         size = 2 * len(t)
@@ -157,8 +167,8 @@ class Product:
         return information, psi - math.log(abs(self.scale))
 
     def survey(self, q: Floats) -> Floats:
-        """Return I at many q."""
-        return np.array([self.information(float(x))[0] for x in q])
+        """Return I at many q from rough rules."""
+        return np.array([self.information(float(x), ROUGH)[0] for x in q])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""

@@ -86,7 +86,8 @@ class OneOverlap:
         branches = self.curve.branches(alpha)
         phi = np.array([self.curve.entropy(q, alpha) for q in branches])
         M = np.array([q * np.eye(self.reading.rank) for q in branches])
-        return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
+        reason = getattr(self.channel, "beyond", "no fixed point was found")
+        return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else reason)
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution; of two directions from any M."""

@@ -28,7 +28,7 @@ _LOST = "GAMP contradicted itself from every start (more samples, another start 
 
 
 _NO_LABELS = "the outputs are numbers, not labels that can be wrong"
-_NO_JUMP = "there is no such jump, or it is not looked for (three or more directions)"
+_NO_JUMP = "there is no such jump, or none was looked for (several directions without symmetry; `transition` says so)"
 
 
 _SAMPLED = "three or more directions are sampled: which of two different branches is the best is not decided"
@@ -71,7 +71,7 @@ _THRESHOLDS = tuple(
         ("q_amp", (), "q_AMP", "overlap of AMP just below alpha_amp"),
         ("alpha_direction", ("direction",), "alpha_k", "where AMP starts to learn each direction of `vector`"),
         ("vector", ("direction", "direction_2"), "u_k", "orthonormal directions in the order in which they are learnt"),
-        ("transition", (), "-", "first-order (the overlap jumps) or continuous"),
+        ("transition", (), "-", "first-order (the overlap jumps), continuous, or not looked for"),
     )
 )
 _CURVE = tuple(
@@ -147,6 +147,14 @@ class BayesLimit(Scenario):
             "samples per dimension at which each direction is learnt, branches are born and the optimum is reached; "
             "samples_per_dim itself plays no part",
             _THRESHOLDS,
+            settings={
+                "search": Setting(
+                    "stages",
+                    "of two directions without symmetry: where each is learnt, or first-order jumps too (seconds)",
+                    engines=_LIMIT,
+                    choices=("stages", "jumps"),
+                )
+            },
             plot=("alpha_weak", "alpha_it", "alpha_amp"),
         ),
         "branches": Question(
