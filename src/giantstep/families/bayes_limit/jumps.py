@@ -63,8 +63,9 @@ def jump_thresholds(problem: SeveralDirections) -> Thresholds:
     table, jump = problem.thresholds(), find_jump(problem)
     if jump is None:
         weak = table.alpha_weak
-        alphas = {"alpha_dyn": weak, "alpha_it": weak, "alpha_amp": weak}
-        return table._replace(**alphas, q_dyn=0.0, q_it=0.0, q_amp=0.0, transition="continuous")
+        return table._replace(
+            alpha_dyn=weak, alpha_it=weak, alpha_amp=weak, q_dyn=0.0, q_it=0.0, q_amp=0.0, transition="continuous"
+        )
     return table._replace(**jump._asdict(), transition="first-order")
 
 
@@ -117,7 +118,9 @@ def _follow_up(problem: SeveralDirections) -> tuple[Floats, Floats]:
     finite = [alpha for alpha in stages if 0 < alpha < math.inf]
     top = _complete_from(problem, 1.5 * max(finite, default=1.0))
     alpha = max(_SMALLEST, 0.5 * min(finite, default=0.2 * top))
-    alphas, low, M, inverse, learnt = [], [], np.zeros((r, r)), np.eye(0), 0
+    alphas: list[float] = []
+    low: list[Floats] = []
+    M, inverse, learnt = np.zeros((r, r)), np.eye(0), 0
     while not alphas or alphas[-1] < top or (
         max(stages) < math.inf and alphas[-1] < _LARGEST and np.linalg.eigvalsh(M)[0] < _KNOWN
     ):  # fmt: skip

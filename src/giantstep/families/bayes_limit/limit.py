@@ -164,8 +164,10 @@ def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> 
 
 
 def _thresholds(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    searched = settings.get("search") == "jumps" and isinstance(problem, SeveralDirections)
-    table = (jump_thresholds(problem) if searched else problem.thresholds())._asdict()
+    if settings.get("search") == "jumps" and isinstance(problem, SeveralDirections):
+        table = jump_thresholds(problem)._asdict()
+    else:
+        table = problem.thresholds()._asdict()
     status, basis = table.pop("status"), problem.reading.basis
     r, k = basis.shape
     vector = np.eye(k)
