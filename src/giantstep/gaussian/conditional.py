@@ -27,6 +27,8 @@ MOST_NODES = 2_000_000
 """Nodes of kappa."""
 MOST_VALUES = 400_000_000
 """Values of the target that one table may need."""
+MOST_JOINT = 50_000_000
+"""Nodes of kappa with those of negligible weight, before they are left out."""
 _CHUNK = 1 << 20
 _STEPS = {1: (0.1, 0.45), 2: (0.2, 0.45), 3: (0.3, 0.75)}
 """Largest step in each direction, and its multiple of the scale, by the number of directions: 1e-12, 1e-12 and 1e-8."""
@@ -85,9 +87,8 @@ def _product_rule(m: int, planes: Sequence[Plane], scale: float, fineness: float
         return _lattice_rule(step, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis in range(m):
-        row, last, mass = _axis_rule(
-            nodes, weights, planes, axis, even_rule(step, reach), min(1.0, 2.5 * scale) / fineness
-        )
+        panel = min(1.0, 2.5 * scale) / fineness
+        row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT)
         if len(row) > MOST_NODES:
             raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
@@ -160,7 +161,13 @@ def _averages(
 
 
 def _axis_rule(
-    points: Floats, weights: Floats, planes: Sequence[Plane], axis: int, smooth: tuple[Floats, Floats], width: float
+    points: Floats,
+    weights: Floats,
+    planes: Sequence[Plane],
+    axis: int,
+    smooth: tuple[Floats, Floats],
+    width: float,
+    most: int = MOST_VALUES,
 ) -> tuple[Integers, Floats, Floats]:
     """Return, for one more axis, which point each node extends, its coordinate and its weight."""
     breaking = [plane for plane in planes if _last_axis(plane) == axis]
@@ -173,16 +180,22 @@ def _axis_rule(
         columns = [np.broadcast_to(panels, (len(points), len(panels))), np.stack(breaks, axis=1)]
         for plane, at in zip(breaking, breaks):
             columns += [at[:, None] + offset for offset in _grading(plane, planes, axis)]
+        _check_joint(len(points), PANEL_NODES * sum(column.shape[1] for column in columns), axis, most)
         edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
         nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
         mass = mass * normal_density(nodes)
     else:
         nodes, mass = smooth[0][None, :], smooth[1][None, :]
-    if len(weights) * mass.shape[1] > MOST_VALUES:
-        raise InputError(f"The rule in {axis + 1} directions would need {len(weights) * mass.shape[1]:.2g} nodes.")
+    _check_joint(len(weights), mass.shape[1], axis, most)
     joint = weights[:, None] * mass
     row, column = np.nonzero(joint > NEGLIGIBLE)
     return row, np.broadcast_to(nodes, joint.shape)[row, column], joint[row, column]
+
+
+def _check_joint(points: int, nodes: int, axis: int, most: int) -> None:
+    """Refuse a rule on one more axis that would not fit into memory."""
+    if points * nodes > most:
+        raise InputError(f"The rule in {axis + 1} directions would need {points * nodes:.2g} nodes.")
 
 
 def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:

@@ -28,6 +28,7 @@ from giantstep.gaussian.primitives import namespace_of
 from giantstep.types import Floats
 
 MOST_DIRECTIONS = 6
+_FAR = 24.0
 _FINGERPRINT_NODES = 1.5 * np.sin(np.arange(1.0, 1 + 301 * MOST_DIRECTIONS).reshape(301, MOST_DIRECTIONS) ** 1.3)
 
 
@@ -130,6 +131,20 @@ class Target(Immutable):
     def all_planes(self) -> bool:
         """Whether every set on which an expression is not smooth is one of `planes` (unknown for a callable)."""
         return self._expression is not None and all(plane is not None for plane in self._rough)
+
+    @cached_property
+    def square_integrable(self) -> bool:
+        """Whether it is finite at typical points, and its square grows more slowly than the normal density falls.
+
+        >>> [Target(g).square_integrable for g in ("exp(z1)*z2", "exp(z1*z2)", "log(z1)")]
+        [True, False, False]
+        """
+        axes = np.eye(self.directions)
+        far = np.concatenate([axes, -axes, _FINGERPRINT_NODES[:, : self.directions]])
+        far = _FAR * far / np.linalg.norm(far, axis=1, keepdims=True)
+        with np.errstate(all="ignore"):
+            near, growth = self(_FINGERPRINT_NODES[:, : self.directions]), 2 * np.log(np.abs(self(far)))
+        return bool(np.isfinite(near).all() and not np.any(growth >= 0.5 * _FAR**2))
 
     @cached_property
     def degree(self) -> int | None:

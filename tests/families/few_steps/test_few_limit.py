@@ -250,6 +250,17 @@ def test_a_diverging_step_keeps_what_came_before():
 FOUR = ("relu", "z1 + z1*z2 + z2*z3 + z3*z4", [0.25] * 4, [1, -1, 0.5, -0.4], [1.0] * 4, 2, 1.5, 0.1, 0.1)
 
 
+def test_a_rule_with_too_many_nodes_keeps_what_came_before(monkeypatch):
+    """Two learnt directions need thousands of nodes; after one step there is one."""
+    monkeypatch.setattr(conditional, "MOST_NODES", 1000)
+    scenario, expected = SETTINGS["A3"]
+    result = gs.predict(scenario)
+    assert not bool(result.converged)
+    assert str(result.status.values).startswith("the rule in 2 directions would need")
+    np.testing.assert_allclose(result.test_error[:2], expected[:2], atol=5.1e-9)
+    assert np.isnan(result.test_error[2:]).all()
+
+
 def test_four_learnt_directions_are_sampled():
     """The trajectory finds all four, and the error of the sampled points is measured: three digits."""
     path, reason = trajectory.follow(as_network(network(*FOUR)), [1.0] * 4)
@@ -296,6 +307,8 @@ def sentence(**fields):
         ({"planted": gs.PlantedShifts([[1.0, 0.0]])}, "2 rows (classes) of 2 numbers"),
         ({"planted": gs.PlantedShifts([[1.0, 0.0], [0.0, 1.0]]), "steps": 1}, "0 where shifts are planted"),
         ({"target": "z1*z7"}, "at most 6"),
+        ({"target": "z2*exp(z1**2)"}, "`target` must be finite and square integrable"),
+        ({"target": "z1 + log(z2)"}, "`target` must be finite and square integrable"),
     ],
 )
 def test_bad_input(fields, part):

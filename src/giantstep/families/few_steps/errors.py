@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.errors import InputError
 from giantstep.families.few_steps.answer_table import AnswerTable
 from giantstep.families.few_steps.features import describe_bulk, describe_features, floors, with_quadratic_noise
 from giantstep.families.few_steps.groups import Group
 from giantstep.families.few_steps.input_points import input_law
-from giantstep.families.few_steps.trajectory import split_directions
+from giantstep.families.few_steps.trajectory import reason_of, split_directions
 from giantstep.readout import (
     Bulk,
     Equations,
@@ -43,25 +45,39 @@ TOGETHER = 256
 
 
 def fill_errors(table: AnswerTable, groups: Iterable[Group], tolerance: float) -> Iterator[Group]:
-    """Fill the errors after every step; yield the groups as they are done."""
+    """Fill the errors after every step; yield the groups as they are done.
+
+    Features that need too many nodes end their group with a reason; what came before stays.
+    """
     for together in _slabs(groups):
         few: dict[Hashable, list[_ReadOut]] = {}
         many = []
         for group in together:
             _fill_ranks(table, group)
-            for time, classes in enumerate(group.path):
-                if split_directions(classes, group.network.target).learnt.shape[1] > 1:
-                    many.append((group, time))
-                    continue
-                for read_out in _read_outs(table.points, group, time):
-                    few.setdefault(read_out.shape, []).append(read_out)
+            with _ending(group):
+                for time, classes in enumerate(group.path):
+                    if split_directions(classes, group.network.target).learnt.shape[1] > 1:
+                        many.append((group, time, _describe(group, time, SKETCH)))
+                        continue
+                    for read_out in _read_outs(table.points, group, time):
+                        few.setdefault(read_out.shape, []).append(read_out)
         for read_outs in few.values():
             _fill(table, read_outs, tolerance, None)
-        for (group, time), response in zip(many, _sketch(table.points, many)):
-            for read_out in _read_outs(table.points, group, time):
-                start = response.take(np.searchsorted(group.index, read_out.index))
-                _fill(table, [read_out], tolerance, start)
+        for (group, time, _), response in zip(many, _sketch(table.points, many)):
+            with _ending(group):
+                for read_out in _read_outs(table.points, group, time):
+                    start = response.take(np.searchsorted(group.index, read_out.index))
+                    _fill(table, [read_out], tolerance, start)
         yield from together
+
+
+@contextmanager
+def _ending(group: Group) -> Iterator[None]:
+    """Keep as the reason of a group what its features are refused for."""
+    try:
+        yield
+    except InputError as error:
+        group.reason = group.reason or reason_of(error)
 
 
 def _slabs(groups: Iterable[Group]) -> Iterator[list[Group]]:
@@ -108,13 +124,17 @@ def _law_of(bulk: Bulk) -> Hashable:
     return id(bulk) if bulk.spread.quadratic else bulk.masses.tobytes()
 
 
+def _describe(group: Group, time: int, fineness: float) -> Features:
+    """Return the features of a group after one step; few nodes are rounded up in number."""
+    features = describe_features(dataclasses.replace(group.network, fineness=fineness), group.path[time])
+    return features.padded(_rounded(features.weights.shape[1]))
+
+
 def _read_outs(points: Points, group: Group, time: int) -> Iterator[_ReadOut]:
-    """Yield the read-outs of a group after one step, by label noise; with few nodes their number is rounded up."""
-    network, classes = group.network, group.path[time]
-    features = describe_features(network, classes)
-    coarse = describe_features(dataclasses.replace(network, fineness=COARSE), classes)
-    features, coarse = (each.padded(_rounded(each.weights.shape[1])) for each in (features, coarse))
-    bulk = describe_bulk(network, classes)
+    """Yield the read-outs of a group after one step, by label noise."""
+    network = group.network
+    features, coarse = (_describe(group, time, fineness) for fineness in (1.0, COARSE))
+    bulk = describe_bulk(network, group.path[time])
     moved = np.sum(features.hh * features.weights, axis=1) - np.sum(coarse.hh * coarse.weights, axis=1)
     for noise in np.unique(points["noise"][group.index]):
         index = group.index[points["noise"][group.index] == noise]
@@ -152,17 +172,11 @@ def _owner(indices: Sequence[Integers]) -> Integers:
     return np.repeat(np.arange(len(indices)), [len(index) for index in indices])
 
 
-def _sketch(points: Points, many: Sequence[tuple[Group, int]]) -> list[Response]:
-    """Return rough responses of all points of these groups, after these times."""
-    described = []
-    for group, time in many:
-        network = dataclasses.replace(group.network, fineness=SKETCH)
-        features = describe_features(network, group.path[time])
-        described.append(
-            (features.padded(_rounded(features.weights.shape[1])), describe_bulk(network, group.path[time]))
-        )
+def _sketch(points: Points, many: Sequence[tuple[Group, int, Features]]) -> list[Response]:
+    """Return rough responses of all points of these groups, after these times, by features with few nodes."""
+    bulks = [describe_bulk(group.network, group.path[time]) for group, time, _ in many]
     shapes: dict[Hashable, list[int]] = {}
-    for number, (features, bulk) in enumerate(described):
+    for number, ((_, _, features), bulk) in enumerate(zip(many, bulks)):
         large = features.weights.shape[1] > MANY_NODES
         key = number if large else (features.mu1.shape, features.T0.shape, features.Jp.shape, _law_of(bulk))
         shapes.setdefault(key, []).append(number)
@@ -170,8 +184,8 @@ def _sketch(points: Points, many: Sequence[tuple[Group, int]]) -> list[Response]
     for numbers in shapes.values():
         indices = [many[number][0].index for number in numbers]
         owner = _owner(indices)
-        features = Features.stack([described[number][0] for number in numbers], owner)
-        bulk = _stack_bulks([described[number][1] for number in numbers], owner)
+        features = Features.stack([many[number][2] for number in numbers], owner)
+        bulk = _stack_bulks([bulks[number] for number in numbers], owner)
         equations = with_quadratic_noise(_equations(points, np.concatenate(indices), features, bulk))
         solved = solve_first_order(equations, goal=1e-4)
         for position, number in enumerate(numbers):

@@ -176,6 +176,8 @@ class InputCovariance(InputForm):
     def from_data(cls, X: ArrayLike, target_direction: ArrayLike | None = None) -> Self:
         """Return the Gaussian twin of the rows of a table (N, d).
 
+        Whether the rows are near to it says ``print(InputRows(X).report())``: effective ranks, and two tests.
+
         Parameters
         ----------
         X : the table; columns are centred, everything is divided by one number, directions without variance are left

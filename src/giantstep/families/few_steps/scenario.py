@@ -271,6 +271,8 @@ class FewSteps(Scenario):
                 f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
                 f"{self.activation.jumps[0]:g}."
             )
+        if not self.target.square_integrable:
+            raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")
         if not isinstance(self.rate, float) and len(self.rate) != self.steps:
             raise bad_field("rate", list(self.rate), f"a number or a list of {self.steps}, one for each step")
         if self.has_shifts:

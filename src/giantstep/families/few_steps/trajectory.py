@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.errors import InputError
 from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import ConditionalTarget, condition
@@ -391,12 +392,21 @@ def follow(network: Network, rates: Sequence[float], first: Classes | None = Non
     """Return the classes at times 0..T, and why the list ends early where it does."""
     path = [start(network) if first is None else first]
     for rate in rates:
-        classes = step(network, path[-1], float(rate))
+        try:
+            classes = step(network, path[-1], float(rate))
+        except InputError as error:  # more nodes than there is memory for
+            return path, reason_of(error)
         reason = trouble(network, classes)
         if reason:
             return path, reason
         path.append(classes)
     return path, ""
+
+
+def reason_of(error: InputError) -> str:
+    """Return why a point is not answered: what was refused on its way."""
+    text = str(error).rstrip(".")
+    return text[:1].lower() + text[1:]
 
 
 def trouble(network: Network, classes: Classes) -> str:
