@@ -20,7 +20,8 @@ print({name: round(float(t[name]), 4) for name in ("lam_dyn", "lam_it", "lam_alg
 # %%
 # Between the possible and the feasible lies the hard phase; AMP on real matrices stops near where it should (at a
 # finite size the border is soft).
-snr = np.linspace(0.6, 2.6, 81)
+jumps = np.array([float(t.lam_it), float(t.lam_alg)])
+snr = np.unique(np.concatenate([np.linspace(0.6, 2.6, 81), jumps * (1 - 1e-6), jumps * (1 + 1e-6)]))
 curve = gs.predict(scenario, snr=snr)
 amp = gs.simulate(scenario, snr=[0.7, 1.1, 1.6, 2.0, 2.4], dim=800, trials=3)
 figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
@@ -31,3 +32,7 @@ axis.errorbar(found.snr, found.accuracy, found.accuracy_stderr, fmt="o", color="
 axis.axvspan(float(t.lam_it), float(t.lam_alg), color="0.9", label="hard")
 axis.set(xlabel="signal to noise", ylabel="fraction of labels that are right")
 axis.legend(loc="lower right")
+
+# %%
+# The whole plane in one call; the star is the scenario.
+gs.phase_diagram(scenario)

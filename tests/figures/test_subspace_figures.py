@@ -47,3 +47,20 @@ def test_what_is_measured_agrees_at_quick_size(name):
     report = judge(recipe, answer(recipe, QUICK, progress=False))
     assert report.comparisons or report.checks
     assert report.agrees, str(report)
+
+
+def test_the_limit_beside_an_experiment_keeps_its_jumps():
+    """Five points of AMP; the curves between them jump where the thresholds are."""
+    scenario = gs.SubspaceClustering(clusters=2, sparsity=0.05, snr=1.0, samples_per_dim=2.0)
+    both = gs.compare(scenario, snr=[0.6, 1.1, 1.6, 2.1, 2.6], dim=60, trials=2, max_iterations=5, progress=False)
+    (axes,) = gs.plot(both, "m_u").axes
+    thresholds = gs.predict(scenario, what="thresholds")
+    lines = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 40]
+    for line, name in zip(lines, ("lam_alg", "lam_dyn", "lam_it"), strict=True):
+        snr, overlap = line.get_data()
+        steps = np.diff(overlap)
+        jump = int(np.argmax(steps))
+        width = snr[jump + 1] - snr[jump]
+        assert width <= 2.1e-3 * (snr[-1] - snr[0])
+        assert snr[jump] - width <= float(thresholds[name]) <= snr[jump + 1] and steps[jump] > 0.1
+        assert np.all(np.delete(steps, range(max(jump - 1, 0), jump + 2)) < 0.03)  # and is smooth everywhere else

@@ -74,7 +74,7 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
 def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> None:
     """Fill where the target is recovered in time, and where it is not."""
     top = 1.25 * max(1.0, order - 1, float(runs["theta_run"].max()))
-    mu, theta = np.linspace(0.0, order + 1, 401), np.linspace(0.0, top, 301)
+    mu, theta = np.linspace(0.0, order + 1, 241), np.linspace(0.0, top, 201)
     enough = theta[:, None] >= shortest_time(order, mu, correlation)
     label = [(runs["mu"][0] + part * mu[-1], runs["theta_run"][0] + 0.09 * top) for part in np.linspace(0, 0.5, 6)]
     legend = [(part * mu[-1], 0.9 * top) for part in np.linspace(0.65, 1, 6)]
@@ -89,11 +89,11 @@ def _times(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
 def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Floats]) -> None:
     """Fill where a rate is too large, and how long a smaller one takes."""
     top = max(1.0, order / 2, float(runs["delta"].max())) + 0.5
-    mu = np.linspace(0.0, order + 1, 401)
-    delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 401)
+    mu = np.linspace(0.0, order + 1, 241)
+    delta = np.linspace(float(largest_rate(order, mu, True).min()) - 0.6, top, 201)
     names = phase_names(order, mu, delta[:, None], correlation)
     words = np.select([names == long for long in SHORT], list(SHORT.values()), names)
-    clear = [*zip(runs["mu"], runs["delta"]), *((place, 0.0) for place in mu[::20])]
+    clear = [*zip(runs["mu"], runs["delta"]), *((place, 0.0) for place in mu[::12])]
     left_over = fill_regions(axes, mu, delta, words, clear=clear, fills=FILLS)
     axes.axhline(0, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.3)))
     axes.set(xlim=(0, order + 1), ylim=(delta[0], top), ylabel=r"rate,  $\delta = -\log_d \gamma$")
@@ -114,7 +114,7 @@ def _run_label(result: xarray.Dataset) -> str:
 def _regimes(axes: Axes, runs: Mapping[str, Floats]) -> None:
     """Draw where drift, noise or both move overlaps of order one."""
     right, top = max(1.2, float(runs["mu"].max()) + 0.1), max(1.6, float(runs["delta"].max()) + 0.2)
-    mu, delta = np.linspace(0.0, right, 401), np.linspace(0.0, top, 401)
+    mu, delta = np.linspace(0.0, right, 201), np.linspace(0.0, top, 201)
     height = delta[:, None]
     names = np.select(
         [height > 1 - mu, height > (1 - mu) / 2], ["population flow,\n$T = 1/\\gamma$", "noise"], "undefined"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from giantstep.family import PhaseDiagram
     from giantstep.scenario import Scenario
 
-FINE = 401
+FINE = 251
 """Columns of the map; lines are straight between the points where they were asked."""
 LETTER = (0.035, 0.011)
 """Half the height of a name and half the width of its letters, relative to the frame."""
@@ -101,7 +101,11 @@ def fill_regions(
     colours = [(fills or {}).get(name, REGIONS[place % len(REGIONS)]) for place, name in enumerate(known)]
     norm = BoundaryNorm(np.arange(len(known) + 1) - 0.5, max(len(known), 1))
     shown = np.ma.masked_less(codes, 0)
-    axes.pcolormesh(x, y, shown, cmap=ListedColormap(colours), norm=norm, shading="nearest", rasterized=True, zorder=0)
+    frame = (float(x[0]), float(x[-1]), float(y[0]), float(y[-1]))
+    axes.imshow(
+        shown, cmap=ListedColormap(colours), norm=norm, extent=frame, origin="lower", aspect="auto",
+        interpolation="nearest", zorder=0,
+    )  # fmt: skip
     taken = codes.copy()
     for across, up in clear:
         taken[np.argmin(np.abs(y - up)), np.argmin(np.abs(x - across))] = -1
