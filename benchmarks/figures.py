@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from figures_report import report
-from giantstep.papers import list_figures, recipes
+from giantstep.papers import FULL_TIMES, list_figures, recipes
 from giantstep.papers.recipe import Recipe, Size
 from giantstep.papers.runner import rebuild
 from pieces import ROOT, STATE, Piece, Record, Records, add_options, digest, study_content, work_through
@@ -140,6 +140,18 @@ def kept_pieces(records: Records) -> list[Piece]:
     return chosen
 
 
+def write_times(kept: dict[str, Record]) -> None:
+    """Write what full sizes took, or would take by the scaled times, beside the recipes."""
+    times = {
+        name: {"seconds": figure["seconds"], "how": "scaled from short runs"}
+        for name, figure in scaled_times()["figures"].items()
+    }
+    for record in kept.values():
+        if not record["quick"]:
+            times[record["figure"]] = {"seconds": record["core_seconds"], "how": "measured"}
+    FULL_TIMES.write_text(json.dumps(dict(sorted(times.items())), indent=1) + "\n")
+
+
 def collect_pictures(names: list[str]) -> None:
     """Copy the small pictures of this checkout beside the documentation."""
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -159,6 +171,7 @@ def main() -> int:
     if not options.plan:
         kept = records.keep(kept_pieces(records))
         collect_pictures(list(kept))
+        write_times(kept)
         PAGE.write_text(report(kept, scaled_times()))
         print(f"{PAGE.relative_to(ROOT)} is written.")
     print(f"Failed, disagree or not finished: {', '.join(failed)}." if failed else "Nothing disagrees or failed.")

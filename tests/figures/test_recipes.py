@@ -12,7 +12,7 @@ import giantstep as gs
 from giantstep.errors import InputError
 from giantstep.figures.style import new_figure
 from giantstep.papers import cui2024asymptotics, dandi2025random, list_figures, mei2022generalization, recipes
-from giantstep.papers.recipe import Recipe, Size, comparison, experiment, limit
+from giantstep.papers.recipe import FullTime, Recipe, Size, comparison, experiment, limit
 from giantstep.papers.report import Check, Report
 from giantstep.papers.runner import rebuild, reproduce
 from giantstep.references import BIBTEX
@@ -148,7 +148,8 @@ def test_the_parameters_are_those_of_the_studies():
     assert TOY.parameters == f"{fields}; d = 60; 6 trials; seed 1."
     assert replace(TOY, remark="Ours.").parameters.endswith("seed 1. Ours.")
     assert "not measured with --quick" in str(TOY)
-    assert "about 5 s with --quick, about 2 min in full" in str(replace(TOY, seconds=(5, 120)))
+    measured = replace(TOY, seconds=5, full_time=FullTime(120, "measured"))
+    assert "about 5 s with --quick, about 2 min of a core (measured) in full" in str(measured)
 
 
 def test_a_bad_name_is_refused_with_the_nearest_one(tmp_path):

@@ -406,7 +406,7 @@ RECIPES = (
         _draw_phases,
         _phases_checks,
         remark="Information exponent l = 3; the run: gamma = 0.02 d^-1/2.",
-        seconds=(5, 5),
+        seconds=5,
     ),
     Recipe(
         "sgd-recovery",
@@ -416,7 +416,7 @@ RECIPES = (
         _draw_recovery,
         _recovery_checks,
         remark="(a) gamma = gamma0 n_b d^-3/2, threshold 1/2.",
-        seconds=(60, 1800),
+        seconds=60,
     ),
     *(
         Recipe(
@@ -428,7 +428,7 @@ RECIPES = (
             no_checks if constraint == "none" else _trajectories_checks,
             notes=(TRAJECTORY_NOTES[constraint],),
             remark="gamma = 0.01 d^(mu - 3/2), T = 100 d^(2 - mu), mu up to 1.75.",
-            seconds=(40, 1800),
+            seconds=40,
             quiet=constraint == "none",
         )
         for name, constraint, text in (
@@ -450,7 +450,7 @@ RECIPES = (
             "time is about 870 d^2); a rate p times as large and 38 d^2 samples are shown.",
         ),
         remark="a = +-1, gamma = 0.01 n_b p^2 d^-3/2, 38 d^2 samples, mu = 1/2, 1, 3/2.",
-        seconds=(30, None),
+        seconds=30,
     ),
     Recipe(
         "sgd-erf",
@@ -459,7 +459,7 @@ RECIPES = (
         erf_students,
         _draw_erf_students,
         remark="(a) gamma = 8 d^-1/2.",
-        seconds=(20, 200),
+        seconds=20,
     ),
     Recipe(
         "sgd-width",
@@ -474,6 +474,6 @@ RECIPES = (
             "is judged only where all have arrived (a); sgd-recovery compares medians.",
         ),
         remark="(a) n_b = d^1.75, gamma0 = 0.032, (b) n_b = d, gamma0 = 0.005; (c) n_b = d^1.85, gamma0 = 0.05.",
-        seconds=(75, 300),
+        seconds=75,
     ),
 )

@@ -429,7 +429,7 @@ def _cases_checks(results: Results, table: str) -> Iterator[Check]:
             yield Check(text, f"theory: {case.theory}", gap, line=most)
 
 
-def _table(table: str, title: str, description: str, remark: str, seconds: tuple[float | None, float | None]) -> Recipe:
+def _table(table: str, title: str, description: str, remark: str, seconds: float) -> Recipe:
     """Return the recipe of a table of cases."""
     return Recipe(
         f"repetition-{table}", title, description, partial(cases, table=table), partial(_draw_cases, table=table),
@@ -450,7 +450,7 @@ RECIPES = (
             "noise, drawn up to a root mean square cosine of 0.5.",
         ),
         remark="gamma0 = 0.01, rho0 = 0.1.",
-        seconds=(90, None),
+        seconds=90,
     ),
     Recipe(
         "repetition-algorithms",
@@ -459,7 +459,7 @@ RECIPES = (
         algorithms,
         _draw_algorithms,
         remark="gamma0 = 0.01 (two steps, (b): 0.05), rho0 = 0.1 (SAM: -0.1), 50 d samples.",
-        seconds=(60, 1200),
+        seconds=60,
     ),
     Recipe(
         "repetition-multi",
@@ -469,7 +469,7 @@ RECIPES = (
         _draw_multi_index,
         _multi_index_checks,
         remark="a = +-1, gamma0 = 0.01, rho0 = 0.1.",
-        seconds=(90, None),
+        seconds=90,
     ),
     _table(
         "targets",
@@ -477,7 +477,7 @@ RECIPES = (
         "Eight relu neurons on z1 + z1 H3(z2) (with the ODE), sign(z1 z2) and z1 z2 z3, which leave M = 0 by noise: "
         "experiment only.",
         "a = +-1 (a) or Gaussian (b, c), gamma0 = 0.1, 0.01, 0.1, rho0 = 0.1.",
-        (60, None),
+        60,
     ),
     _table(
         "batches",
@@ -485,7 +485,7 @@ RECIPES = (
         "H4 (root mean square cosine and its linear theory), z1 + H3(z2) (with the map), z1 z2 z3 (experiment only); "
         "repeated passes over one batch, also published, are left to the batch-reuse family.",
         "p = 1 (a) or 8, a = 1 or Gaussian, gamma0 = 0.01, 0.01, 0.1, rho0 = 0.1, n_b = 2d.",
-        (60, None),
+        60,
     ),
     _table(
         "staircase",
@@ -493,6 +493,6 @@ RECIPES = (
         "Stairs 5 sign(z1 z2 z3) with H2(z1), alone, and with H4(z1), from M = 0 and from w_j = w*_1; experiment only. "
         "Quick runs from M = 0 reach the first direction only.",
         "a Gaussian, gamma0 = 0.01, rho0 = 0.1, 4000-5000 d log d samples (from w*_1: 500).",
-        (90, None),
+        90,
     ),
 )

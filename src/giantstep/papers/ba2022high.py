@@ -168,7 +168,7 @@ RECIPES = (
             "is no longer small beside sqrt(p): terms of order eta^2/p, from what the rank-one part of the gradient "
             "leaves out.",
         ),
-        seconds=(15, 130),
+        seconds=15,
     ),
     Recipe(
         "weights-spike",
@@ -182,6 +182,6 @@ RECIPES = (
             "Whole gradient, Gaussian rows. Dotted verticals: the step from which the spike leaves the bulk (Baik, Ben "
             "Arous, Peche); before it the alignments are 0 in the limit, and of order 1/d in a network.",
         ),
-        seconds=(10, 75),
+        seconds=10,
     ),
 )

@@ -376,7 +376,7 @@ RECIPES = (
             "The theories are drawn with their finite-size correction at the d of the network; "
             "the dotted line is the limit itself.",
         ),
-        seconds=(15, 60),
+        seconds=15,
     ),
     Recipe(
         "learning-curves",
@@ -387,7 +387,7 @@ RECIPES = (
         _draw_learning_curves,
         _curve_checks,
         then=_rejected_curves,
-        seconds=(25, 400),
+        seconds=25,
     ),
     Recipe(
         "finite-batch",
@@ -400,7 +400,7 @@ RECIPES = (
         _finite_batch_checks,
         then=_rejected_networks,
         notes=_finite_batch_notes,
-        seconds=(4, 6),
+        seconds=4,
     ),
     Recipe(
         "step-size",
@@ -410,6 +410,6 @@ RECIPES = (
         step_size,
         _draw_step_size,
         _step_size_checks,
-        seconds=(20, 240),
+        seconds=20,
     ),
 )

@@ -376,7 +376,7 @@ RECIPES = (
         single_index,
         _draw_single_index,
         remark="The caption's parameters; the plotted values of the paper are of others.",
-        seconds=(10, 90),
+        seconds=10,
     ),
     Recipe(
         "reuse-multi-index",
@@ -384,7 +384,7 @@ RECIPES = (
         "(a) z1 + z1 z2, (b) tanh(z1 + He3(z2)), (c) tanh z1 + tanh z2, reused and fresh batches.",
         multi_index,
         _draw_multi_index,
-        seconds=(25, 300),
+        seconds=25,
     ),
     Recipe(
         "reuse-hard-target",
@@ -392,7 +392,7 @@ RECIPES = (
         "(a) overlaps, (b) training and population loss of z1 z2 z3 + He3(z4).",
         hard_target,
         _draw_hard_target,
-        seconds=(10, 90),
+        seconds=10,
     ),
     Recipe(
         "reuse-mini-batches",
@@ -400,7 +400,7 @@ RECIPES = (
         "z1 z2 z3 + He3(z4) with a fifth of the samples at a time, (a) in turn, (b) with replacement.",
         mini_batches,
         _draw_mini_batches,
-        seconds=(25, 300),
+        seconds=25,
     ),
     Recipe(
         "reuse-phases",
@@ -409,7 +409,7 @@ RECIPES = (
         phases,
         _draw_phases,
         _phase_checks,
-        seconds=(25, 200),
+        seconds=25,
     ),
     Recipe(
         "reuse-losses",
@@ -417,6 +417,6 @@ RECIPES = (
         "(a) training and population loss, (b) weight Gram matrix, (c) z1 + z1 z2 with ReLU and with erf.",
         losses,
         _draw_losses,
-        seconds=(12, 200),
+        seconds=12,
     ),
 )

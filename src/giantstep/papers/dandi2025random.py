@@ -566,7 +566,7 @@ RECIPES = (
         _learned_features_checks,
         notes=_learned_features_notes,
         remark="(a) u = eta c1 g1 with eta = 3.3.",
-        seconds=(45, 360),
+        seconds=45,
     ),
     Recipe(
         "vocabulary-size",
@@ -580,7 +580,7 @@ RECIPES = (
             "The k values and their weights are the Gauss-Hermite rule of k nodes; k = 1 is the single value 0, which "
             "leaves random features. Odd k keep neurons without a spike.",
         ),
-        seconds=(25, 300),
+        seconds=25,
     ),
     Recipe(
         "finite-batch-spectrum",
@@ -594,7 +594,7 @@ RECIPES = (
             "The table counts the two spikes among the p eigenvalues, which lowers the measured distribution function "
             "by 2/p at the top; panel b and the distances leave them out.",
         ),
-        seconds=(12, 25),
+        seconds=12,
     ),
     Recipe(
         "spectral-edge",
@@ -608,7 +608,7 @@ RECIPES = (
             "standard error of its mean. The edge is computed at the strengths of the dots and interpolated between "
             "them.",
         ),
-        seconds=(30, 110),
+        seconds=30,
     ),
     Recipe(
         "outliers",
@@ -623,6 +623,6 @@ RECIPES = (
             "slowly, with a gap of its distribution function of 5.3% at d = 100 and 2.3% at d = 240: terms of order "
             "1/d.",
         ),
-        seconds=(15, 30),
+        seconds=15,
     ),
 )

@@ -79,6 +79,6 @@ RECIPES = (
         _draw,
         _checks,
         remark="Three blocks, sigma_1 = (.01, .98, .01), sigma_2 = (.495, .01, .495).",
-        seconds=(25, 300),
+        seconds=25,
     ),
 )

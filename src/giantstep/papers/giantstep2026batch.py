@@ -126,7 +126,7 @@ RECIPES = (
         _draw_every_activation,
         _activation_checks,
         then=_rejected_networks,
-        seconds=(8, None),
+        seconds=8,
     ),
     Recipe(
         "finite-batch-logistic",
@@ -135,6 +135,6 @@ RECIPES = (
         "and networks.",
         logistic_batch,
         _draw_logistic_batch,
-        seconds=(60, None),
+        seconds=60,
     ),
 )

@@ -308,7 +308,7 @@ RECIPES = (
         phase_retrieval,
         _draw_retrieval,
         _retrieval_checks,
-        seconds=(8, None),
+        seconds=8,
     ),
     Recipe(
         "best-possible",
@@ -317,7 +317,7 @@ RECIPES = (
         best_possible,
         _draw_best,
         _best_checks,
-        seconds=(60, None),
+        seconds=60,
     ),
     Recipe(
         "noisy-phase-retrieval",
@@ -326,7 +326,7 @@ RECIPES = (
         noisy_phase_retrieval,
         _draw_noisy,
         _noisy_checks,
-        seconds=(40, None),
+        seconds=40,
     ),
     Recipe(
         "amp-staircase",
@@ -334,7 +334,7 @@ RECIPES = (
         "(a) overlaps of z1 + h2(z2) against n/d, the threshold of z2 dotted, and (b) GAMP sweep by sweep.",
         amp_staircase,
         _draw_staircase,
-        seconds=(40, None),
+        seconds=40,
     ),
     Recipe(
         "parity-curves",
@@ -342,6 +342,6 @@ RECIPES = (
         "Fixed points against n/d: two signs are learnt continuously, three never by message passing.",
         parity_curves,
         _draw_parity,
-        seconds=(10, None),
+        seconds=10,
     ),
 )

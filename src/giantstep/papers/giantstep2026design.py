@@ -355,7 +355,7 @@ RECIPES = (
         best_step_size,
         _draw_step_size,
         then=_at_best_rate,
-        seconds=(19, None),
+        seconds=19,
     ),
     Recipe(
         "sample-budget",
@@ -366,7 +366,7 @@ RECIPES = (
         _draw_budget,
         _budget_checks,
         then=_splits,
-        seconds=(43, None),
+        seconds=43,
     ),
     Recipe(
         "width-or-samples",
@@ -375,7 +375,7 @@ RECIPES = (
         width_or_samples,
         _draw_shapes,
         then=_shapes,
-        seconds=(20, None),
+        seconds=20,
     ),
     Recipe(
         "ridge-path",
@@ -384,7 +384,7 @@ RECIPES = (
         ridge_path,
         _draw_path,
         then=_best_ridges,
-        seconds=(7, None),
+        seconds=7,
     ),
     Recipe(
         "map-with-optimum",
@@ -395,6 +395,6 @@ RECIPES = (
         _draw_map,
         _map_checks,
         then=_on_the_map,
-        seconds=(11, None),
+        seconds=11,
     ),
 )

@@ -307,7 +307,7 @@ RECIPES = (
         _draw_targets,
         _target_checks,
         notes=["Corrections are of order 1/d; largest for a plain step on a trailing target (rate 4: 12% at d = 200)."],
-        seconds=(40, None),
+        seconds=40,
     ),
     Recipe(
         "input-spectra",
@@ -317,7 +317,7 @@ RECIPES = (
         input_spectra,
         _draw_spectra,
         _spectra_checks,
-        seconds=(32, None),
+        seconds=32,
     ),
     Recipe(
         "input-digits",
@@ -328,7 +328,7 @@ RECIPES = (
         _draw_digits,
         _digit_checks,
         notes=["The limit is that of Gaussian inputs; digits have the effective ranks 13 and 5, far below 100 and 20."],
-        seconds=(8, None),
+        seconds=8,
         quiet=True,
     ),
     Recipe(
@@ -343,7 +343,7 @@ RECIPES = (
             "The limit is that of Gaussian inputs. Patches of raw contrast are a mixture of scales: |x|^2/d varies "
             "a hundred times more over them."
         ],
-        seconds=(40, None),
+        seconds=40,
         quiet=True,
     ),
 )

@@ -234,7 +234,7 @@ RECIPES = (
         error_staircase,
         _draw_staircase,
         _staircase_checks,
-        seconds=(14, None),
+        seconds=14,
     ),
     Recipe(
         "next-step",
@@ -242,7 +242,7 @@ RECIPES = (
         "Share of the test error that the first, second and third step take away, (a) against n/d, (b) against p/d.",
         next_step,
         _draw_next_step,
-        seconds=(32, None),
+        seconds=32,
     ),
     Recipe(
         "vocabulary-or-steps",
@@ -250,7 +250,7 @@ RECIPES = (
         "(a) test error and (b) least error at any width against the number of values of the second layer.",
         vocabulary_or_steps,
         _draw_vocabulary,
-        seconds=(24, None),
+        seconds=24,
     ),
     Recipe(
         "step-spectra",
@@ -258,7 +258,7 @@ RECIPES = (
         "Bulk of the feature covariance after 0, 1 and 2 steps over the histogram of networks; spikes as numbers.",
         step_spectra,
         _draw_spectra,
-        seconds=(28, None),
+        seconds=28,
     ),
     Recipe(
         "step-losses",
@@ -266,6 +266,6 @@ RECIPES = (
         "Test error after every step for two rates: the correlation loss does not see what the network knows already.",
         step_losses,
         _draw_losses,
-        seconds=(21, None),
+        seconds=21,
     ),
 )

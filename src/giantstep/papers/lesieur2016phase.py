@@ -75,6 +75,6 @@ RECIPES = (
         many_clusters,
         _draw,
         _checks,
-        seconds=(20, 60),
+        seconds=20,
     ),
 )

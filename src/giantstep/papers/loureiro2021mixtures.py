@@ -78,6 +78,6 @@ RECIPES = (
         _draw,
         _checks,
         remark="+-mu with N(0,1)/sqrt(d) entries on half of the coordinates, sigma = .1 there and 1 elsewhere.",
-        seconds=(15, 80),
+        seconds=15,
     ),
 )

@@ -85,6 +85,6 @@ RECIPES = (
         _checks,
         notes=("The ridge of the paper is ours divided by n/d = 3.",),
         remark="The ridge of the paper is lambda/3: 1e-4, 1e-2, 1e-1.",
-        seconds=(10, 60),
+        seconds=10,
     ),
 )

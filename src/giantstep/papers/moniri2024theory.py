@@ -420,7 +420,7 @@ RECIPES = (
             "are sharp only for astronomically large n: at n = 2000 the error slides from one plateau to the next, at "
             "n = 10^15 it still rounds their corners.",
         ),
-        seconds=(20, 130),
+        seconds=20,
     ),
     Recipe(
         "crossover",
@@ -436,7 +436,7 @@ RECIPES = (
             "giantstep.regime names at this size, with all that have more than two spikes as one. The theory of the "
             "whole gradient is approximate at a finite size, that of the rank-one update is exact.",
         ),
-        seconds=(15, 180),
+        seconds=15,
     ),
     Recipe(
         "feature-spikes",
@@ -453,6 +453,6 @@ RECIPES = (
             "brackets. A quadratic target gives heavy-tailed |beta|^2: spikes of one network scatter by several per "
             "cent.",
         ),
-        seconds=(6, 45),
+        seconds=6,
     ),
 )

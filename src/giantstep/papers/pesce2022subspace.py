@@ -365,7 +365,7 @@ RECIPES = (
         _phases_checks,
         then=_thresholds,
         remark="(c) rho = 0.09, 0.11, 0.13, 0.15.",
-        seconds=(12, 25),
+        seconds=12,
     ),
     Recipe(
         "subspace-overlaps",
@@ -379,7 +379,7 @@ RECIPES = (
             "drawn, not judged: near the threshold AMP needs d of many thousands.",
         ),
         remark="(a) d = 4000, (b) d = 1000 (the paper's).",
-        seconds=(20, 400),
+        seconds=20,
     ),
     Recipe(
         "subspace-trajectory",
@@ -388,7 +388,7 @@ RECIPES = (
         trajectory,
         _draw_trajectory,
         remark="(a) 1.3 lam_alg, (b) 0.8 lam_alg.",
-        seconds=(20, 500),
+        seconds=20,
     ),
     Recipe(
         "subspace-rivals",
@@ -402,6 +402,6 @@ RECIPES = (
             "of this comparison are not known to us: sizes and ratios are those of subspace_clustering section 13.",
         ),
         remark="(a) s = 10, (b) s = 3 ... 100 at 0.5 and 0.8 lam_alg.",
-        seconds=(60, 900),
+        seconds=60,
     ),
 )

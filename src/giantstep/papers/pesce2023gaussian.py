@@ -456,7 +456,7 @@ RECIPES = (
         _draw_ridgeless,
         _ridgeless_checks,
         remark="lambda -> 0; digits d = 300.",
-        seconds=(30, 320),
+        seconds=30,
     ),
     Recipe(
         "logistic-separability",
@@ -467,7 +467,7 @@ RECIPES = (
         _separability_checks,
         then=_separability_lines,
         remark="Labels sign(nu + sqrt(Delta) N(0,1)).",
-        seconds=(25, 130),
+        seconds=25,
     ),
     Recipe(
         "correlated-teacher",
@@ -477,7 +477,7 @@ RECIPES = (
         _draw_correlated,
         _correlated_checks,
         remark="|mu| = 1, Sigma = I.",
-        seconds=(25, 120),
+        seconds=25,
     ),
     Recipe(
         "unequal-covariances",
@@ -485,7 +485,7 @@ RECIPES = (
         "Against the ridge: (a) training loss, (b) test error of logistic and hinge, (c) of ridge regression.",
         unequal,
         _draw_unequal,
-        seconds=(25, 110),
+        seconds=25,
     ),
     Recipe(
         "digits",
@@ -498,6 +498,6 @@ RECIPES = (
             "Real data are not Gaussian: the report states how far predictions are off; nothing is judged by chance.",
         ),
         remark="scikit-learn's digits, even against odd, 61 pixels, 1797 rows; fits of 25 to 732 rows.",
-        seconds=(15, 20),
+        seconds=15,
     ),
 )

@@ -130,6 +130,14 @@ def no_checks(results: Results) -> Iterable[Check]:
 
 
 @dataclass(frozen=True)
+class FullTime:
+    """What the full size of a figure takes: seconds of one CPU core, ``"measured"`` or ``"scaled from short runs"``."""
+
+    seconds: float
+    how: str
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How one figure is made.
 
@@ -144,9 +152,10 @@ class Recipe:
     then : studies that need results of the first ones.
     notes : sentences under the report, where need be from the results.
     remark : what the parameters mean that their values do not say (whose they are, units of the paper).
-    seconds : what it took on two CPU cores, quick and in full; None where nobody has measured it.
+    seconds : what it took with ``--quick`` on two CPU cores.
     quiet : points that fail are part of the figure, not a warning.
-    paper : BibTeX key in `giantstep.references`; `giantstep.papers.recipes` fills it in.
+    paper : BibTeX key in `giantstep.references`; `giantstep.papers.recipes` fills it in, and the full time.
+    full_time : what the full size took, None where nobody has run it.
     """
 
     name: str
@@ -158,19 +167,20 @@ class Recipe:
     then: Callable[[Results], Studies] | None = None
     notes: Sequence[str] | Callable[[Results], Sequence[str]] = ()
     remark: str = ""
-    seconds: tuple[float | None, float | None] = (None, None)
+    seconds: float | None = None
     quiet: bool = False
     paper: str = ""
+    full_time: FullTime | None = None
 
     @property
     def seconds_quick(self) -> float | None:
         """Seconds with ``--quick`` on two CPU cores, where they were measured."""
-        return self.seconds[0]
+        return self.seconds
 
     @property
     def seconds_full(self) -> float | None:
-        """Seconds in full on two CPU cores, where they were measured."""
-        return self.seconds[1]
+        """Seconds of one CPU core in full, where they were measured or scaled from short runs."""
+        return None if self.full_time is None else self.full_time.seconds
 
     @cached_property
     def parameters(self) -> str:
@@ -180,7 +190,9 @@ class Recipe:
         return parameters_text(self)
 
     def __str__(self) -> str:
-        quick, full = map(_duration, self.seconds)
+        quick, full = _duration(self.seconds), _duration(self.seconds_full)
+        if self.full_time is not None:
+            full += f" of a core ({self.full_time.how})"
         head = f"{self.name}: {self.title} ({self.paper})"
         return "\n    ".join([head, self.description, self.parameters, f"{quick} with --quick, {full} in full"])
 
@@ -188,4 +200,6 @@ class Recipe:
 def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "not measured"
-    return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} min"
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 10800 else f"about {seconds / 3600:.0f} h"
