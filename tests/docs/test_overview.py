@@ -1,0 +1,67 @@
+"""Every number of the overview comes from a stored file or a declaration, and no other number stands there."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from giantstep.families import SHIPPED
+
+ROOT = Path(__file__).parents[2]
+DOCS, RESULTS = ROOT / "docs", ROOT / "benchmarks" / "results"
+TEXT = " ".join(re.sub(r"```.*?```", "", (DOCS / "overview.md").read_text(), flags=re.S).split())
+
+
+def stored(name):
+    return json.loads((DOCS / "data" / f"{name}.json").read_text()).values()
+
+
+def claims():
+    """Yield the sentences of the page with the numbers they must have."""
+    yield f"has {len(SHIPPED)} families"
+    rows = [row for record in stored("verification") for row in record.get("rows", [])]
+    count = Counter(row["verdict"] for row in rows)
+    studies = sum("rows" in record for record in stored("verification"))
+    yield f"has {studies} studies in which {len(rows)} variables are judged: in {count['agrees']} of them"
+    yield f"in {count['cannot tell']} the trials made cannot tell, in {count['disagrees']} theory"
+    ladder = next(r for r in stored("verification") if r.get("check") == "maximal step, infinite batch, tanh/sin")
+    scores = [rung["wrong_z"] for rung in ladder["rungs"]]
+    yield f"dimension up to {max(rung['dim'] for rung in ladder['rungs'])} reject"
+    yield f"between {min(scores):.0f} and {max(scores):.0f},"
+    rate = re.search(r"while streaming = ([\d.]+)", (RESULTS / "bench_experiment.txt").read_text())[1]
+    yield f"at {rate} of the rate"
+    gpu = json.loads((RESULTS / "sweep_h200.json").read_text())
+    share = gpu["products_and_solves_fraction_of_ceiling"]
+    yield f"a curve with {gpu['p']} neurons runs at {share:.2f} of the rate of a matrix product"
+    figures = list(stored("figures"))
+    yield f"shows {len(figures)} of them so far, {sum(not record['quick'] for record in figures)} at full size"
+    yield f"In {sum(not record['agrees'] for record in figures)} of them a check fails"
+    size = re.search(r"([\d.]+) MiB", (DOCS / "data" / "release_matrix.md").read_text())[1]
+    yield f"pure Python of {size} MiB"
+
+
+def speeds():
+    """Yield the words around a rounded speed of the page, and the stored number."""
+    limit = (RESULTS / "bench_limit.txt").read_text()
+    yield "solves about {} points a second", re.search(r"k = 1:\s+(\d+) points/s", limit)[1]
+    yield "neuron and about {} with four", re.search(r"k = 4:\s+(\d+) points/s", limit)[1]
+    yield "is about {} times slower", re.search(r"(\d+) times slower", limit)[1]
+
+
+def test_rounded_speeds_are_near_the_stored_ones():
+    for words, value in speeds():
+        said = float(re.search(words.format(r"(\d+)"), TEXT)[1])
+        assert 0.7 < said / float(value) < 1.4, words
+
+
+def test_the_numbers_are_those_of_the_stored_files():
+    assert [claim for claim in claims() if claim not in TEXT] == []
+
+
+def test_there_is_no_other_number():
+    rest = TEXT
+    for claim in claims():
+        rest = rest.replace(claim, "")
+    for words, _ in speeds():
+        rest = re.sub(words.format(r"\d+"), "", rest)
+    assert re.findall(r"\d+", rest.replace("BSD-3-Clause", "")) == []
