@@ -171,6 +171,8 @@ class Curve:
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """The extrema of alpha(q), in the order of q."""
+        if self._rough_turns is not None and not len(self._rough_turns):
+            return ()
         t, spline = self._table
         roots = [float(root) for root in spline.derivative().roots(extrapolate=False)]
         kept = [root for root in roots if t[0] < root < t[-1] and not self._is_flat(root)]
