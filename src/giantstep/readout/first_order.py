@@ -219,7 +219,7 @@ def _solve_chunk(
     real = not np.iscomplexobj(equations.a)
     steps = 0
     if packed:
-        _ = equations.features.packed
+        _ = equations.features.packed, equations.features.coupled  # known to all chunks, and to what follows
     equations = dataclasses.replace(equations, features=equations.features.for_variance())
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
