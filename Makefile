@@ -40,7 +40,7 @@ test: lint
 FAMILY ?= one_step
 quick: setup
 	$(BIN)/ruff check -q .
-	$(PYTEST) -m "not slow" -k "not agree and not network and not experiment" --maxfail=5 --durations=5 tests/spine/test_protocol.py tests/families/$(FAMILY)
+	$(PYTEST) -m "not slow" -k "not agree and not network and not experiment and not (test_protocol and not $(subst _,-,$(FAMILY)))" --maxfail=5 --durations=5 tests/spine/test_protocol.py tests/families/$(FAMILY)
 
 docs: $(DOCS_STAMP)
 	rm -rf docs/_build/html
