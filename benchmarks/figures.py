@@ -168,12 +168,13 @@ def main() -> int:
     options = parser.parse_args()
     records = Records(DATA)
     failed = [] if options.report else work_through(pieces(options.device, options.quick), records, options)
-    if not options.plan:
-        kept = records.keep(kept_pieces(records))
-        collect_pictures(list(kept))
-        write_times(kept)
-        PAGE.write_text(report(kept, scaled_times()))
-        print(f"{PAGE.relative_to(ROOT)} is written.")
+    if options.plan:
+        return 0
+    kept = records.keep(kept_pieces(records))
+    collect_pictures(list(kept))
+    write_times(kept)
+    PAGE.write_text(report(kept, scaled_times()))
+    print(f"{PAGE.relative_to(ROOT)} is written.")
     print(f"Failed, disagree or not finished: {', '.join(failed)}." if failed else "Nothing disagrees or failed.")
     return 1 if failed else 0
 

@@ -117,9 +117,10 @@ def main() -> int:
     ]
     pieces += stored_tests if options.without_tests or options.report else test_pieces()
     failed = work_through(pieces, records, options)
-    if not options.plan:
-        PAGE.write_text(report(records.keep(pieces)))
-        print(f"{PAGE.relative_to(ROOT)} is written.")
+    if options.plan:
+        return 0
+    PAGE.write_text(report(records.keep(pieces)))
+    print(f"{PAGE.relative_to(ROOT)} is written.")
     disagree = [name for name in failed if name]
     print(f"Failed or not finished: {', '.join(disagree)}." if disagree else "Nothing disagrees or failed.")
     return 1 if disagree else 0
