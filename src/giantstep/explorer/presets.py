@@ -19,6 +19,8 @@ from giantstep.study import Study
 
 MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
+MOST_NUMBERS = 1_000_000
+"""Numbers of a data set that the page is sent with a preset."""
 TERMINAL = frozenset(("sgd-three-directions", "repetition-single", "repetition-targets", "repetition-staircase"))
 """Figures whose curves take longer than the page waits for one; they are listed with the command that makes them."""
 
@@ -59,9 +61,13 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
     tables: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}
     for study in _main_panel(studies):
+        large = list(large_arrays(study.scenario))
+        if sum(array.values.size for array in large) > MOST_NUMBERS:
+            why = f"Its data have more than {MOST_NUMBERS:.0e} numbers."
+            continue
         try:
             tables.append(study_tables(study))
-            arrays.update((array.file, array.values.tolist()) for array in large_arrays(study.scenario))
+            arrays.update((array.file, array.values.tolist()) for array in large)
         except InputError as problem:
             why = str(problem)
     if not tables:
