@@ -143,7 +143,7 @@ def typeset(text: str) -> str:
     r"""Write the formulas of a sentence as mathematics, and names of variables as words.
 
     >>> typeset("least error of order d^kappa samples, mass `on_margin`")
-    'least error of order $d^\\kappa $ samples, mass on margin'
+    'least error of order $d^\\kappa$ samples, mass on margin'
     """
     return " ".join(_typeset_word(word) for word in text.split(" "))
 
