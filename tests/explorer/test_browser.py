@@ -181,6 +181,14 @@ def test_the_state_survives_a_reload(page: Page) -> None:
     assert page.page.input_value("#notation") == "mei2022generalization"
 
 
+def test_a_panel_has_the_symbol_of_its_labels(page: Page) -> None:
+    titles = "() => document.getElementById('chart').layout.annotations.map((one) => one.text).join(' ')"
+    page.open()
+    assert "E(y" in page.page.evaluate(titles) and "P(y" not in page.page.evaluate(titles)
+    page.open({**STATE, "study": study(target="sign(z)", loss="logistic")})
+    assert "P(y" in page.page.evaluate(titles) and "E(y" not in page.page.evaluate(titles)
+
+
 def test_the_notation_of_a_paper(page: Page) -> None:
     page.open()
     assert "α = n/d" in page.layout()["xaxis"]["title"]["text"]

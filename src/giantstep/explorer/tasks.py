@@ -79,6 +79,7 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     text = _json(result, variables)
     seconds = round(time.process_time() - start, 4)
     about = {"seconds": seconds, "simplified": bool(settings), "warnings": [] if settings else remarks}
+    about["classes"] = study.scenario.has_classes()
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 

@@ -118,7 +118,7 @@ export function figure({ family, state, curves, dark, narrow }) {
     const label = view?.x ? fieldLabel(family, state, view.x) : "";
     layout[x] = { ...base.axis, domain: [left, left + wide], anchor: `y${tag(compared ? axis + 1 : axis)}`, title: { text: label, standoff: 8 }, type: state.log.includes("x") && view?.kind !== "number" ? "log" : "-" };
     layout[y] = { ...base.axis, domain: [bottom + (split ? split + 0.04 * tall : 0), bottom + tall], anchor: `x${tag(axis)}`, type: state.log.includes("y") && view?.kind !== "map" ? "log" : "-", exponentformat: "power" };
-    layout.annotations.push({ xref: "paper", yref: "paper", x: left, y: bottom + tall, xanchor: "left", yanchor: "bottom", showarrow: false, align: "left", font: { size: 13 }, text: panelTitle(family, state, view, name) });
+    layout.annotations.push({ xref: "paper", yref: "paper", x: left, y: bottom + tall, xanchor: "left", yanchor: "bottom", showarrow: false, align: "left", font: { size: 13 }, text: panelTitle(family, state, view, name, usable[0]?.about?.classes) });
     if (!view || view.kind === "number") {
       const shown = usable.map(({ result, label: title }) => `${title ? `${escaped(title)}: ` : ""}<b>${short(result[name], 6)}</b>`);
       layout[x].visible = layout[y].visible = false;
@@ -178,7 +178,9 @@ export function figure({ family, state, curves, dark, narrow }) {
   });
   const entries = traces.filter((trace) => trace.showlegend).length;
   layout.showlegend = entries > 1;
-  layout.margin.b = layout.showlegend ? Math.min(190, 66 + 19 * Math.ceil(entries / (narrow ? 1 : 3))) : 54;
+  const pairs = narrow && entries > 2 && traces.every((trace) => !trace.showlegend || trace.name.length <= 12);
+  if (pairs) Object.assign(layout.legend, { entrywidth: 0.45, entrywidthmode: "fraction" });
+  layout.margin.b = layout.showlegend ? Math.min(190, 66 + 19 * Math.ceil(entries / (pairs ? 2 : narrow ? 1 : 3))) : 54;
   layout.height = rows * (narrow ? 270 : 400) + layout.margin.b;
   return { traces, layout, summary: summary.join(". ") };
 }
@@ -235,9 +237,10 @@ function map(result, name, view, xaxis, yaxis, state, { left, wide, bottom, tall
   return { ...trace, z: rows.map((row) => row.map(finite)), colorscale: "Viridis" };
 }
 
-function panelTitle(family, state, view, name) {
+function panelTitle(family, state, view, name, classes) {
   const variable = view?.variable ?? family.questions[state.study.what].variables.find((variable) => variable.name === name);
-  const symbol = symbolOf(family, state.notation, name, variable?.symbol ?? "");
+  const [real, ofClasses] = symbolOf(family, state.notation, name, variable?.symbol ?? "").split(" or ");
+  const symbol = ofClasses && classes ? ofClasses : real; // "E(y - f)^2 or P(y f<0)": of real labels, of classes
   const text = pretty(symbol);
   if (symbol === name) return `<i>${text}</i>`;
   return `<b>${escaped(words(name))}</b>${text && text.length < 90 ? `  <i>${text}</i>` : ""}`;

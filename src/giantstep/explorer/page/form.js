@@ -3,6 +3,7 @@
 import { BOUNDS } from "./bounds.js";
 import { element } from "./elements.js";
 import { parsed, wholeField } from "./fields.js";
+import { called } from "./layout.js";
 import { chosen, fieldGroups, gridFields, gridRange, isNumeric, isTable, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
 import { greek, pretty, short, words } from "./symbols.js";
 
@@ -285,8 +286,7 @@ class Form {
         }
         this.set({ variables: wanted });
       });
-      const called = variable.symbol === variable.name ? element("i", { class: "math", html: pretty(variable.symbol) }) : words(variable.name);
-      checks.append(element("label", { title: variable.meaning }, tick, called));
+      checks.append(element("label", { title: variable.meaning }, tick, called(variable)));
     }
     section.append(checks);
     return section;

@@ -1,7 +1,7 @@
 // Where things are: the figure beside the controls, or above them; never off the screen.
 
 import { element } from "./elements.js";
-import { words } from "./symbols.js";
+import { pretty, words } from "./symbols.js";
 
 const STACKED = "(max-width: 900px) and (min-height: 501px), (max-width: 639px)"; // as in style.css
 const SINGLE = 640;
@@ -47,10 +47,15 @@ export function tellAbsent(question, names, present) {
 }
 
 /** Buttons that say which variables are drawn, where not all fit. */
-export function fillSwitch(root, state, drawn, pick) {
+export function fillSwitch(root, state, drawn, pick, variables) {
   root.hidden = drawn.length === state.variables.length;
   root.replaceChildren(...(root.hidden ? [] : state.variables).map((name) =>
-    element("button", { type: "button", "aria-pressed": String(drawn.includes(name)), onclick: () => pick(name) }, words(name))));
+    element("button", { type: "button", "aria-pressed": String(drawn.includes(name)), onclick: () => pick(name) }, called(variables.find((variable) => variable.name === name)))));
+}
+
+/** How a variable is called: by its symbol where that is its name. */
+export function called(variable) {
+  return variable.symbol === variable.name ? element("i", { class: "math", html: pretty(variable.symbol) }) : words(variable.name);
 }
 
 /** Tell the style how much of the screen the figure takes, so that what is focused is not scrolled behind it. */
@@ -64,5 +69,5 @@ export function fit(layout) {
   const height = Math.max(LEAST, Math.min(layout.height, share * innerHeight));
   if (height === layout.height) return layout;
   const legend = layout.showlegend ? Math.min(layout.margin.b - 50, Math.max(22, 0.2 * height)) : 0;
-  return { ...layout, height, margin: { ...layout.margin, b: legend + 50 }, legend: { ...layout.legend, maxheight: legend || undefined } };
+  return { ...layout, height, margin: { ...layout.margin, b: legend + 50 }, legend: { ...layout.legend, maxheight: legend ? legend + 10 : undefined } };
 }

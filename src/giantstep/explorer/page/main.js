@@ -345,7 +345,7 @@ function sides(name) {
     return { traces, layout, summary };
   };
   drawSides($("ab"), { a, b, name, draw: make, fit, config: { responsive: true, displayModeBar: false } });
-  fillSwitch($("switch"), state, [name], (other) => { picked = other; draw(); });
+  fillSwitch($("switch"), state, [name], (other) => { picked = other; draw(); }, family().questions[state.study.what].variables);
   measureStage(document.querySelector(".stage"));
 }
 
@@ -404,7 +404,7 @@ function paint() {
     drawn = kind;
     show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
     $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-    fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); });
+    fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, family().questions[state.study.what].variables);
     measureStage(document.querySelector(".stage"));
   } catch (error) {
     problem(`This result cannot be drawn: ${error.message}`);
