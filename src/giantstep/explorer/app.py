@@ -1,7 +1,7 @@
 """The HTTP interface of the explorer: a page, its data, and nothing else.
 
 ===========================  =========================================================================================
-``GET  /``                   the page; its scripts and styles, and Plotly's script from its Python package
+``GET  /``                   the page; its scripts and styles, those of Plotly and KaTeX among them
 ``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
@@ -20,7 +20,6 @@ import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -54,14 +53,12 @@ class Explorer:
     def __init__(self, port: int, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
         self.page = page_files(self.bounds)
-        self.plotly = files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
         self._arrays: dict[str, Any] = {}
         routes = [
             Route("/", self.file),
             Route("/page/{name:path}", self.file),
-            Route("/plotly.min.js", self.plotly_script),
             Route("/api/families", self.entries),
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
@@ -112,11 +109,8 @@ class Explorer:
         name = request.path_params.get("name", "index.html")
         if name not in self.page:
             raise Refused(404, {"error": "There is no such page."})
-        return Response(self.page[name], media_type=MEDIA_TYPES[suffix(name)])
-
-    async def plotly_script(self, request: Request) -> Response:
-        """Return Plotly."""
-        return Response(self.plotly, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+        kept = {"Cache-Control": "max-age=86400"} if name.endswith((".min.js", ".woff2")) else {}
+        return Response(self.page[name], media_type=MEDIA_TYPES[suffix(name)], headers=kept)
 
     # -- what there is -------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ MEDIA_TYPES = {
 
 
 def page_files(bounds: Bounds) -> dict[str, bytes]:
-    """Return name -> content of everything the page loads, but for Plotly."""
+    """Return name -> content of everything the page loads."""
     folder = files("giantstep.explorer").joinpath("page")
     page = dict(_files(folder))
     script = f"// What the server answers at most.\n\nexport const BOUNDS = {json.dumps(asdict(bounds))};\n"

@@ -54,11 +54,11 @@ def export_page(
     data = {"stories": told, "families": _families(wanted), "limits": limits}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in page.items():
-        if name.endswith((".css", ".woff2")) or name == "katex/katex.min.js":
+        if name.endswith((".css", ".woff2", ".min.js")):
             _write(folder / "page" / name, content)
-    licence = files("giantstep.explorer").joinpath("page", "katex", "LICENSE").read_bytes()
-    _write(folder / "page" / "katex" / "LICENSE", licence)
-    _write(folder / "plotly.min.js", files("plotly").joinpath("package_data", "plotly.min.js").read_bytes())
+    for library in ("katex", "plotly"):
+        licence = files("giantstep.explorer").joinpath("page", library, "LICENSE").read_bytes()
+        _write(folder / "page" / library / "LICENSE", licence)
     modules = {name: content.decode() for name, content in page.items() if name.endswith(".js") and "/" not in name}
     _write(folder / "page" / "explorer.js", bundle(modules, "main.js").encode())
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
@@ -73,7 +73,7 @@ def static_html(html: str) -> str:
     policy = f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     changed = html.replace(module, scripts).replace('<meta charset="utf-8">', policy)
     changed = re.sub(r'<link rel="(?:preload|modulepreload)"[^>]*>\n', "", changed)
-    return changed.replace('"/page/', '"page/').replace('"/plotly.min.js"', '"plotly.min.js"')
+    return changed.replace('"/page/', '"page/')
 
 
 def stored_limits(story: Mapping[str, Any]) -> dict[str, Any]:
