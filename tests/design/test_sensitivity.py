@@ -119,7 +119,8 @@ def test_the_result_prints_and_plots(tmp_path):
     result = gs.sensitivity(LINEAR, of="test_mse", to=["ridge", "samples_per_dim"])
     assert "depends on" in str(result) and "derivative error" in str(result)
     (axes,) = gs.plot(result, path=tmp_path / "tornado.png").axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == result.field.values.tolist()
+    wanted = {"ridge": r"ridge, $\lambda$", "samples_per_dim": r"samples per dim, $\alpha$"}
+    assert [label.get_text() for label in axes.get_yticklabels()] == [wanted[name] for name in result.field.values]
     gs.save(result, tmp_path / "result.nc")
     again = gs.load(tmp_path / "result.nc")
     assert len(gs.plot(again).axes) == 1

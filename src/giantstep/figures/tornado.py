@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.errors import GiantstepError
+from giantstep.figures.labels import mathtext, name_of
 from giantstep.figures.style import BLUE, GREY, VERMILION, new_figure
 
 if TYPE_CHECKING:
@@ -21,7 +26,7 @@ def draw_tornado(result: xarray.Dataset) -> Figure:
     elasticity, error = result["elasticity"], result["elasticity_error"]
     shown = np.flatnonzero(np.isfinite(elasticity.values))[:_MOST]
     values, spread = elasticity.values[shown], np.nan_to_num(error.values[shown])
-    names = [str(name) for name in result["field"].values[shown]]
+    names = _labels([str(name) for name in result["field"].values[shown]], result.attrs)
     figure, (axes,) = new_figure(1, 1, width=6.2, height=1.3 + 0.3 * max(len(names), 1))
     places = np.arange(len(names))
     reach = float(np.max(np.abs(values), initial=1e-12))
@@ -40,6 +45,19 @@ def draw_tornado(result: xarray.Dataset) -> Figure:
     axes.set_yticklabels(names)
     axes.invert_yaxis()
     observable = str(result.attrs["observable"])
-    axes.set_xlabel(f"percent that {observable} changes for one percent of the field")
-    axes.set_title(f"{observable} = {float(result[observable.partition('[')[0]]):.4g}")
+    axes.set_xlabel(f"percent that {name_of(observable)} changes for one percent of the field")
+    axes.set_title(f"{name_of(observable)} = {float(result[observable.partition('[')[0]]):.4g}")
     return figure
+
+
+def _labels(names: list[str], attrs: Mapping[str, Any]) -> list[str]:
+    """Return fields as words, with their symbols where the result knows the scenario."""
+    from giantstep.scenario import from_content
+
+    symbols: dict[str, str] = {}
+    with suppress(GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
+        fields = from_content(json.loads(str(attrs["scenario"]))).numeric_fields()
+        for name, (_, info) in fields.items():
+            extra = info.json_schema_extra
+            symbols[name] = mathtext(str(extra["symbol"]).split(" = ")[0]) if isinstance(extra, dict) else ""
+    return [", ".join(filter(None, [name_of(name), symbols.get(name, "")])) for name in names]
