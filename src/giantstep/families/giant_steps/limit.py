@@ -72,11 +72,13 @@ def _two_trajectories(
     scenario: GiantSteps, point: Mapping[str, float], what: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return the trajectory with a fine rule and with a coarser one."""
-    for rules in _RULES[what == "errors" :]:  # the bounds of errors ask which directions are seen at all: no short cut
+    pairs = _RULES[-1:] if what == "errors" else _RULES  # the bounds of errors ask which directions are seen at all
+    for rules in pairs:
         fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
         done = min(len(fine["clipped"]), len(rough["clipped"]))
-        pairs = ((fine[name], rough[name]) for name in fine if fine[name].ndim and name != "clipped")
-        gaps = [np.max(np.abs(a[:done] - b[:done]) / max(1.0, np.max(np.abs(a))), initial=0.0) for a, b in pairs]
+        names = [name for name in fine if fine[name].ndim and name != "clipped"]
+        both = ((fine[name], rough[name]) for name in names)
+        gaps = [np.max(np.abs(a[:done] - b[:done]) / max(1.0, np.max(np.abs(a))), initial=0.0) for a, b in both]
         if max(gaps) < _CLOSE:
             break
     return fine, rough
