@@ -180,7 +180,7 @@ class Table:
                     )
                 coords[dim] = self.question.dimension(dim).first + np.arange(length)
                 continue
-            values = np.asarray(values)
+            values = np.atleast_1d(values)
             if len(values) > length and not np.all(self.diagnostics.get("converged", True)):
                 values = values[:length]  # the points given up are those that reach further
             if values.shape != (length,):

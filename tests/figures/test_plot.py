@@ -252,9 +252,9 @@ def test_symbols_become_mathematics(symbol, written):
 
 
 def test_every_symbol_of_every_family_can_be_drawn():
-    from giantstep.families import families, family_class
+    from giantstep.families import SHIPPED, family_class
 
-    for family in families():
+    for family in SHIPPED:
         for question in family_class(family).questions.values():
             for variable in question.variables:
                 text = mathtext(variable.symbol)

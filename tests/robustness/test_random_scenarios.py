@@ -22,7 +22,7 @@ import giantstep as gs
 from giantstep.cli.app import app
 from giantstep.deadline import TimeUp, deadline
 from giantstep.errors import NotFiniteError
-from giantstep.families import families, family_class
+from giantstep.families import SHIPPED, family_class
 from giantstep.family import Answer
 from giantstep.types import Points
 
@@ -32,7 +32,7 @@ SWALLOWED = pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.Pytes
 """Compiled code that calls Python may swallow the end of its time; it is raised again until the block is left."""
 
 
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", SHIPPED)
 def test_scenarios_are_made_or_refused(family: str) -> None:
     outcomes = [judge(draw_case(number, family), only_check=True) for number in range(60)]
     assert not [outcome for outcome in outcomes if outcome.is_fault]
@@ -40,7 +40,7 @@ def test_scenarios_are_made_or_refused(family: str) -> None:
 
 
 @SWALLOWED
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", SHIPPED)
 def test_predictions_are_answered_flagged_or_refused(family: str) -> None:
     """A point that takes longer than the little time it gets is flagged, too."""
     outcomes = [judge(draw_case(number, family), patience=0.1) for number in range(1000, 1010)]
@@ -62,7 +62,7 @@ def test_the_command_line_ends_the_same_way(count: int, tmp_path: Path, monkeypa
         if result.exit_code == 2:
             assert result.stderr.startswith("giantstep: ") and result.stderr.count("\n") == 1, text
         statuses.add(result.exit_code)
-    assert {0, 2} <= statuses
+    assert 2 in statuses and statuses & {0, 1}
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_numbers_that_leave_the_range_are_told_from_mistakes(monkeypatch: pytest
 
 
 def test_fields_that_are_no_tables_are_refused() -> None:
-    for family in families():
+    for family in SHIPPED:
         for value in ({"inputs": 1.0, "labels": 2.0}, {"kind": 3}, [[1.0], [2.0, 3.0]], 1j):
             for name in family_class(family).model_fields:
                 with pytest.raises(gs.InputError, match=r"\.$"):

@@ -81,6 +81,12 @@ def test_a_single_value_of_any_kind_just_replaces(value):
     assert result["mean"].dims == () and float(result["mean"]) == 3.1
 
 
+def test_a_single_number_for_a_setting_with_a_dimension_is_one_entry():
+    """It was a TypeError of `len` in the table for a family whose `prepare` leaves the number as it is."""
+    result = gs.predict(Toy(), what="transform", z=0.5)
+    assert result["m_real"].dims == ("z",) and result["m_real"].values.tolist() == [0.5]
+
+
 def test_a_dot_in_mappings_and_two_underscores_in_keywords():
     first, second = gs.predict(NETWORK, {"step.rate": [0.5, 1]}), gs.predict(NETWORK, step__rate=[0.5, 1])
     assert first["test_error"].dims == ("step.rate",)
