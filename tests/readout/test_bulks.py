@@ -9,6 +9,9 @@ from problems import planted, ridge_fit, trapezoid
 import giantstep as gs
 from giantstep.families.one_step.batch import batch_statistics
 from giantstep.readout import BatchBulk, Equations, IsotropicBulk, ridge_errors, solve_first_order
+from giantstep.readout.batch_bulk import packed_directions
+from giantstep.readout.batch_gradient import covariance_gradient
+from giantstep.readout.batch_signal import BatchSignal
 from giantstep.readout.features import packing
 
 
@@ -97,6 +100,32 @@ def test_the_push_is_the_slope_of_the_penalty(first):
         expected.append((up - down) / (2 * step))
     expected = np.array(expected) / packing(k).multiplicity
     np.testing.assert_allclose(push[0], expected, atol=1e-5 * np.max(np.abs(expected)))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "elu"])
+def test_the_gradient_of_the_signal_by_complex_steps(activation):
+    """To rounding, which differences of `penalty` cannot see; a wrong sign of the lower half gives an error of 1."""
+    first = solve_first_order(after_batch(activation))
+    batch, response = first.equations.bulk, first.response
+    inside = (response.g, response.R, response.Vh1)
+    motion = batch.tangents(response).motion
+    dual = np.random.default_rng(3).normal(size=(1, 6))
+    gradient = covariance_gradient(BatchSignal.at(batch, *inside), dual)
+    for direction, dVh1 in enumerate(packed_directions(2)):
+        moves = (motion.dgm[:, direction], motion.dR[:, direction], dVh1[None])
+        moved = BatchSignal.at(batch, *(value + 1e-20j * move for value, move in zip(inside, moves))).covariance()
+        expected = dual[0] @ moved[0].imag @ dual[0] / 1e-20
+        assert sum(np.sum(slope * move) for slope, move in zip(gradient, moves)) == pytest.approx(expected, rel=1e-11)
+
+
+def test_a_response_forgets_its_signal_when_points_are_overwritten():
+    first = solve_first_order(after_batch("relu"))
+    batch, response, other = first.equations.bulk, first.response, first.response.take([0])
+    before, _ = batch.covariance(response, first.equations.features.omega)
+    other.R *= 1.1
+    response.put([0], other)
+    after, _ = batch.covariance(response, first.equations.features.omega)
+    assert np.max(np.abs(after - before)) > 1e-3 * np.max(np.abs(before))
 
 
 def test_the_loss_identity_holds(first):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from giantstep.readout.signs import opposite_signs
+from giantstep.readout.signs import negative_positive, opposite_signs
 
 
 def test_opposite_signs():
@@ -16,5 +16,9 @@ def test_opposite_signs():
                 joint = stats.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]])
                 expected = stats.norm.cdf(-x) + stats.norm.cdf(-y) - 2 * joint.cdf([-x, -y])
                 with np.errstate(all="ignore"):
-                    probability = opposite_signs(*(np.array([value]) for value in (x, y, correlation)))[0]
+                    laws = [np.array([value]) for value in (x, y, correlation)]
+                    probability, one_way = opposite_signs(*laws)[0], negative_positive(*laws)[0]
                 assert probability == pytest.approx(expected, abs=1e-6)
+                assert one_way == pytest.approx(stats.norm.cdf(-x) - joint.cdf([-x, -y]), abs=1e-6)
+    certain = negative_positive(np.array([0.3, 0.3, 0.0]), np.array([np.inf, -np.inf, np.inf]), np.zeros(3))
+    np.testing.assert_allclose(certain, [stats.norm.cdf(-0.3), 0, 0.5], atol=1e-15)

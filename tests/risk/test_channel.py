@@ -147,3 +147,17 @@ def test_edges_outside_or_missing_are_left_out():
     (mass,) = nodes.sums(np.ones(len(nodes.xi)))
     np.testing.assert_allclose(mass, 1.0, atol=1e-14)
     assert len(np.unique(np.bincount(nodes.row))) == 2  # one panel more where an edge is inside
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=["smooth rows", "rough rows"])
+def test_both_labels_are_those_of_two_calls(loss):
+    """300 rows, more than a block; the second label sees margin and teacher with the other sign."""
+    draws = np.random.default_rng(5)
+    columns = (draws.normal(size=300), draws.uniform(0.5, 2, 300), draws.normal(size=300), draws.normal(size=300) / 2)
+    rows = MarginLaws(*columns, draws.uniform(0.5, 1, 300), np.full(300, 0.1))
+    V, labels = draws.uniform(0.3, 3, 300), SignLabels()
+    pieces = {1: np.full(300, np.nan), -1: np.full(300, np.nan)}
+    for label, row, margins in channel.both_labels(rows, labels, loss, V):
+        pieces[label][row] = channel.moments_at(margins, loss, V[row]).g
+    for label, laws in ((1, rows), (-1, rows.mirrored())):
+        np.testing.assert_allclose(pieces[label], channel_moments(laws, labels, loss, V).g, rtol=1e-12)

@@ -26,7 +26,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from giantstep.readout.batch_signal import signal_covariance
+from giantstep.readout.batch_gradient import covariance_gradient
+from giantstep.readout.batch_signal import BatchSignal
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import packing
 from giantstep.readout.pencil import Pencil, linearise, scale_direction
@@ -183,7 +184,15 @@ class BatchBulk(Stacked):
         k = response.R.shape[1]
         absorbed = np.zeros((len(response.R), 3 * k, 3 * k))
         absorbed[:, :k, :k] = absorbed[:, k : 2 * k, k : 2 * k] = response.Vh1
-        return signal_covariance(self, response.g, response.R, response.Vh1), absorbed
+        return self.signal(response).covariance(), absorbed
+
+    def signal(self, response: Response) -> BatchSignal:
+        """Return the response to the vectors of the batch, which the inner solution keeps."""
+        known: BatchSignal | None = response.__dict__.get("signal")
+        if known is None:
+            known = BatchSignal.at(self, response.g, response.R, response.Vh1)
+            response.__dict__["signal"] = known
+        return known
 
 
 def _newton_step(
@@ -293,27 +302,16 @@ class BatchTangents:
         raise NotImplementedError
 
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
-        """Return -dE of section 6.3: E moves by dual^T dP dual + t^T dVh1 t + psi^T dVh1 psi + sum paid dR/R^2.
-
-        dP along each packed direction by a complex step, with the known motion of (gm, R).
-        """
-        response, dgm, dR = self.response, self.motion.dgm[:, :-1], self.motion.dR[:, :-1]
-        (count, directions, k), dVh1 = dR.shape, packed_directions(dR.shape[2])
-        h = 1e-20
-
-        def move(value: Array, change: Array) -> Array:
-            shape = (count, directions, *value.shape[1:])
-            moved = value[:, None] + 1j * h * np.broadcast_to(change, shape)
-            return moved.reshape(count * directions, *value.shape[1:])
-
-        batch = self.batch.take(np.repeat(np.arange(count), directions))
-        moved = (move(response.g, dgm), move(response.R, dR), move(response.Vh1, dVh1))
-        dP = signal_covariance(batch, *moved).imag.reshape(count, directions, *dual.shape[1:] * 2) / h
-        dE = np.einsum("bi,baij,bj->ba", dual, dP, dual)
+        """Return -dE of section 6.3: E moves by dual^T dP dual + t^T dVh1 t + psi^T dVh1 psi + sum paid dR/R^2."""
+        R, motion = self.response.R, self.motion
+        (count, k), packed = R.shape, packing(R.shape[1])
+        of_gm, of_R, of_Vh1 = covariance_gradient(self.batch.signal(self.response), dual)
         along = x[:, : 2 * k].reshape(count, 2, k)
-        dE += np.einsum("bci,aij,bcj->ba", along, dVh1, along)
-        dE += np.einsum("bq,baq->ba", paid / response.R**2, dR)
-        return packing(k).unpack(-dE / packing(k).multiplicity)
+        of_Vh1 = of_Vh1 + np.swapaxes(along, 1, 2) @ along
+        of_R = of_R + paid / R**2
+        dE = np.einsum("bamn,bmn->ba", motion.dgm[:, :-1], of_gm) + (motion.dR[:, :-1] @ of_R[:, :, None])[:, :, 0]
+        dE += np.einsum("aij,bij->ba", packed_directions(k), of_Vh1)
+        return packed.unpack(-dE / packed.multiplicity)
 
     def unseen(self, dual: Array) -> float:
         """Return 0: channels act through the functions of the features only."""

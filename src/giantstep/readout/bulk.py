@@ -31,6 +31,7 @@ class Response(Stacked):
     """beta_q = pi_q p/d, (B, k)."""
 
     derived: ClassVar[tuple[str, ...]] = ("motion",)
+    kept: ClassVar[tuple[str, ...]] = ("signal",)
 
     def astype(self, dtype: Any) -> Response:
         """Return a copy, real or complex."""

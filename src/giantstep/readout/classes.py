@@ -25,9 +25,9 @@ from giantstep.readout.bulk import Response
 from giantstep.readout.features import Features
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
-from giantstep.readout.signs import misclassified
+from giantstep.readout.signs import misclassified, negative_positive
 from giantstep.readout.stacked import Stacked
-from giantstep.risk import Hinge, Logistic, Loss, MarginLaws, SignLabels, channel_moments, quadrature, stiffness
+from giantstep.risk import Hinge, Logistic, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
 from giantstep.solve import solve_each
 from giantstep.types import Floats, Indices, Integers
 
@@ -192,7 +192,7 @@ def _sweep(
     state: _State,
     stretch: Floats | float = 1.0,
 ) -> tuple[_State, _Fit]:
-    """Return the next state: channel, hats, bulk, means; `stretch`, for each point, is that of `channel_moments`."""
+    """Return the next state: channel, hats, bulk, means; `stretch`, for each point, is that of `both_labels`."""
     features, width = equations.features, equations.width[:, None]
     weights = equations.ratio[:, None] * features.weights
     g, g2, slope, along = moments = _channel(equations, loss, flip, state, stretch)
@@ -224,14 +224,14 @@ def _covariance(features: Features, tau: Floats) -> Floats:
     return direction
 
 
-def _rows(equations: Equations, flip: Floats, state: _State, label: int) -> MarginLaws:
-    """Return the margins of one label: a row for each point and node, in that order."""
+def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
+    """Return the margins of label 1: a row for each point and node, in that order."""
     features = equations.features
     assert features.field is not None
     scale = np.sqrt(state.Q)
     slope = _covariance(features, state.tau) / scale
     variance = np.maximum((_rho(features) ** 2).sum(axis=1)[:, None] - slope**2, 0.0)
-    columns = (label * state.c0, scale, label * features.field, slope, variance, flip[:, None])
+    columns = (state.c0, scale, features.field, slope, variance, flip[:, None])
     return MarginLaws(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
@@ -242,14 +242,39 @@ def _channel(
     V, shape = state.V.ravel(), state.V.shape
     weights = np.broadcast_to(equations.features.weights, shape).ravel()
     longer = np.broadcast_to(np.reshape(stretch, (-1, 1)), shape).ravel()
-    g, g2, slope, along = (np.zeros(shape) for _ in range(4))
-    for label in (1, -1):
-        moments = channel_moments(_rows(equations, flip, state, label), _LABELS, loss, V, NODES, weights, longer)
-        g += label * moments.g.reshape(shape)
-        g2 += moments.g2.reshape(shape)
-        slope -= moments.slope.reshape(shape)
-        along += moments.along_teacher.reshape(shape)
-    return g, g2, slope, along
+    g, g2, slope, along = (np.zeros(V.shape) for _ in range(4))
+    for label, row, margins in both_labels(_rows(equations, flip, state), _LABELS, loss, V, NODES, weights, longer):
+        moments = moments_at(margins, loss, V[row])
+        g[row] += label * moments.g
+        g2[row] += moments.g2
+        slope[row] -= moments.slope
+        along[row] += moments.along_teacher
+    return g.reshape(shape), g2.reshape(shape), slope.reshape(shape), along.reshape(shape)
+
+
+def _training(equations: Equations, loss: Loss, flip: Floats, state: _State) -> tuple[Floats, Floats]:
+    """Return the mean loss and the share of misclassified samples of the training set (B,)."""
+    V, shape = state.V.ravel(), state.V.shape
+    weights = np.broadcast_to(equations.features.weights, shape)
+    laws, losses = _rows(equations, flip, state), np.zeros(V.shape)
+    for _, row, margins in both_labels(laws, _LABELS, loss, V, NODES, weights.ravel()):
+        u = loss.pull(margins.s, V[row][margins.nodes.row]).u
+        losses[row] += margins.expect(loss.value(u))[0]
+    turning = loss.turning_point(V)
+    wrong = _below(laws, turning) + _below(laws.mirrored(), turning)
+    return np.sum(weights * losses.reshape(shape), axis=1), np.sum(weights * wrong.reshape(shape), axis=1)
+
+
+def _below(laws: MarginLaws, bound: Floats) -> Floats:
+    """Return the chance that the label is the one of the laws and its margin is below a bound, for each row."""
+    from scipy.special import ndtr
+
+    spread = np.sqrt(laws.variance + laws.slope**2)
+    x = (laws.mean - bound) / laws.scale
+    field = np.divide(laws.tau, spread, out=np.sign(laws.tau) * np.inf, where=spread > 0)
+    correlation = np.divide(laws.slope, spread, out=np.zeros_like(spread), where=spread > 0)
+    below = negative_positive(x, np.where(laws.tau == 0, 0.0, field), correlation)
+    return (1 - 2 * laws.flip) * below + laws.flip * ndtr(-x)
 
 
 def _for_all(nodes: Floats, means: int) -> Floats:
@@ -278,16 +303,7 @@ def _observables(
     features, r, ridge, signal = equations.features, equations.ratio, equations.a, fit.signal
     weights = np.broadcast_to(features.weights, state.V.shape)
     norm = fit.Q2.sum(axis=1)
-    V, shape = state.V.ravel(), state.V.shape
-    loss_at, wrong_at = np.zeros(shape), np.zeros(shape)
-    for label in (1, -1):
-        kinks = np.concatenate([loss.kinks(V), loss.turning_point(V)[:, None]], axis=1)
-        margins = quadrature(_rows(equations, flip, state, label), _LABELS, kinks, NODES)
-        u = loss.pull(margins.s, V[margins.nodes.row]).u
-        losses, wrong = margins.expect(loss.value(u), (u < 0).astype(float))
-        loss_at += losses.reshape(shape)
-        wrong_at += wrong.reshape(shape)
-    train_loss = np.sum(weights * loss_at, axis=1)
+    train_loss, train = _training(equations, loss, flip, state)
     missed = misclassified(features, signal.c0, signal.c1, state.Q)
     # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E g^2; Stein gives E[g omega]
     g, g2, slope, teacher = fit.moments
@@ -295,7 +311,7 @@ def _observables(
     stationary = r * np.sum(weights * pull, axis=1)
     return Classifier(
         test=(1 - 2 * flip) * missed + flip,
-        train=np.sum(weights * wrong_at, axis=1),
+        train=train,
         objective=train_loss + 0.5 * ridge / r * norm,
         misclassified=missed,
         norm=norm,

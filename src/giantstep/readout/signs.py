@@ -43,3 +43,11 @@ def opposite_signs(x: Floats, y: Floats, correlation: Floats) -> Floats:
     first = owens_t(x, (np.where(neither, 1.0, y / x) - correlation) / root)
     second = owens_t(y, (np.where(neither, 1.0, x / y) - correlation) / root)
     return 2 * (first + second) + ((x < 0) != (y < 0))
+
+
+def negative_positive(x: Floats, y: Floats, correlation: Floats) -> Floats:
+    """Return P(X < 0 < Y) for unit normals of means x, y."""
+    from scipy.special import ndtr
+
+    within = np.clip(correlation, -1 + 1e-15, 1 - 1e-15)
+    return 0.5 * (opposite_signs(x, y, within) + ndtr(-x) - ndtr(-y))

@@ -16,6 +16,8 @@ class Stacked:
     """Fields that belong to all points."""
     derived: ClassVar[tuple[str, ...]] = ()
     """What is known beside the fields, with the axis of the points: cached properties, and what a solver leaves."""
+    kept: ClassVar[tuple[str, ...]] = ()
+    """What is known for these points as they are, and worked out anew for some of them."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -37,7 +39,7 @@ class Stacked:
                 value[index] = getattr(part, name)
             elif isinstance(value, Stacked):
                 value.put(index, getattr(part, name))
-        for name in self.derived:
+        for name in (*self.derived, *self.kept):
             self.__dict__.pop(name, None)
 
     @classmethod

@@ -1,6 +1,15 @@
 """Convex losses with proximal maps, penalties, label laws and channel integrals: what convex estimators share."""
 
-from giantstep.risk.channel import MarginLaws, Margins, channel_moments, panel_nodes, quadrature, sum_rows
+from giantstep.risk.channel import (
+    MarginLaws,
+    Margins,
+    both_labels,
+    channel_moments,
+    moments_at,
+    panel_nodes,
+    quadrature,
+    sum_rows,
+)
 from giantstep.risk.labels import BinaryLabels, GivenLabels, LogitLabels, SignLabels, logistic_normal
 from giantstep.risk.losses import Hinge, Huber, Logistic, Loss, MaxMargin, Pull, Square, huber
 from giantstep.risk.mean_step import implicit_mean_step, stiffness
@@ -19,10 +28,12 @@ __all__ = [
     "MarginLaws",
     "SignLabels",
     "Square",
+    "both_labels",
     "channel_moments",
     "huber",
     "implicit_mean_step",
     "logistic_normal",
+    "moments_at",
     "panel_nodes",
     "quadrature",
     "stiffness",

@@ -7,6 +7,8 @@ kink on an edge. Empty panels cost nothing.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,8 @@ PANEL = 1.5
 NODES = 16
 LEAST_STEP = 0.15
 """Step of the trapezoidal rule below which panels need fewer nodes."""
+BLOCK = 128
+"""Rows whose nodes are worked on together."""
 _BASE = np.linspace(-BOUND, BOUND, round(2 * BOUND / PANEL) + 1)
 
 
@@ -106,6 +110,10 @@ class MarginLaws:
         """Return the rows in `index`."""
         return MarginLaws(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
+    def mirrored(self) -> MarginLaws:
+        """Return the laws of the other label: margin and teacher field change their signs."""
+        return dataclasses.replace(self, mean=-self.mean, tau=-self.tau)
+
     def edges(self, kinks: Floats, labels: BinaryLabels) -> Floats:
         """Return kinks of the margin, and the step of the label where it is narrow, in terms of xi (rows, n)."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -125,6 +133,10 @@ class Margins:
     chance: Floats
     chance_slope: Floats
 
+    def mirrored(self) -> Margins:
+        """Return the other label at the same nodes: xi counts backwards there, and one of the labels is certain."""
+        return Margins(self.nodes, -self.s, 1 - self.chance, self.chance_slope)
+
     def expect(self, *values: Floats) -> tuple[Floats, ...]:
         """Return E[1(label) value(s)] of each, per row."""
         return self.nodes.sums(*(value * self.chance for value in values))
@@ -141,11 +153,6 @@ def _weigh(rows: MarginLaws, labels: BinaryLabels, nodes: Nodes) -> Margins:
     s = rows.mean[row] + rows.scale[row] * nodes.xi
     chance, slope = labels.positive(rows.tau[row] + rows.slope[row] * nodes.xi, rows.variance[row], rows.flip[row])
     return Margins(nodes, s, chance, slope)
-
-
-def _reach(weights: Floats) -> Floats:
-    """Return where weight times normal density falls to 1e-17."""
-    return np.sqrt(2 * np.log(np.maximum(weights, 1e-16) / 1e-17))
 
 
 @dataclass(frozen=True)
@@ -173,17 +180,58 @@ def channel_moments(
     E g dZ/dM, which is valid for discontinuous labels. `stretch` makes the steps of the trapezoidal rule longer than
     rounding asks for: by 1.6 the moments are wrong by less than 1e-5.
     """
-    step = np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
+    step = _resolving_step(rows, labels, loss)
     smooth = step > LEAST_STEP
     which = [np.flatnonzero(smooth), np.flatnonzero(~smooth)]
     rough = rows.take(which[1])
     edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
-    reach = np.full(len(step), BOUND) if weights is None else _reach(weights)
-    even = trapezoid_nodes((stretch * step)[smooth], reach[smooth])
+    even = trapezoid_nodes((stretch * step)[smooth], _reach(weights, step.shape)[smooth])
     nodes = Nodes.join([even, panel_nodes(edges, nodes_per_panel)], which)
-    margins = _weigh(rows, labels, nodes)
+    return moments_at(_weigh(rows, labels, nodes), loss, V)
+
+
+def both_labels(
+    rows: MarginLaws,
+    labels: BinaryLabels,
+    loss: Loss,
+    V: Floats,
+    nodes_per_panel: int = NODES,
+    weights: Floats | None = None,
+    stretch: Floats | float = 1.0,
+) -> Iterator[tuple[int, Indices, Margins]]:
+    """Yield label, row numbers and margins until the rows of both labels are covered; `rows` are those of label 1.
+
+    The arguments are those of `channel_moments`. Smooth rows come in blocks whose arrays fit into a fast memory, and
+    both labels share the nodes and the chances.
+    """
+    step = _resolving_step(rows, labels, loss)
+    smooth, rough = np.flatnonzero(step > LEAST_STEP), np.flatnonzero(step <= LEAST_STEP)
+    step, reach = np.asarray(stretch * step), _reach(weights, step.shape)
+    for index in np.split(smooth, range(BLOCK, smooth.size, BLOCK)):
+        margins = _weigh(rows.take(index), labels, trapezoid_nodes(step[index], reach[index]))
+        yield 1, index, margins
+        yield -1, index, margins.mirrored()
+    if rough.size:
+        kinks = loss.at(rough).kinks(V[rough])
+        for label, laws in ((1, rows.take(rough)), (-1, rows.take(rough).mirrored())):
+            yield label, rough, quadrature(laws, labels, kinks, nodes_per_panel)
+
+
+def moments_at(margins: Margins, loss: Loss, V: Floats) -> ChannelMoments:
+    """Integrate the pull at the nodes of `margins`."""
     row = margins.nodes.row
     pull = loss.at(row).pull(margins.s, V[row])
     g, g2, slope = margins.expect(pull.g, pull.g**2, pull.slope)
     (along,) = margins.nodes.sums(pull.g * margins.chance_slope)
     return ChannelMoments(g, g2, slope, along)
+
+
+def _resolving_step(rows: MarginLaws, labels: BinaryLabels, loss: Loss) -> Floats:
+    return np.minimum(loss.resolving_step(rows.scale), labels.resolving_step(rows.slope, rows.variance))
+
+
+def _reach(weights: Floats | None, shape: tuple[int, ...]) -> Floats:
+    """Return where weight times normal density falls to 1e-17."""
+    if weights is None:
+        return np.full(shape, BOUND)
+    return np.sqrt(2 * np.log(np.maximum(weights, 1e-16) / 1e-17))

@@ -73,20 +73,31 @@ class Logistic(Loss):
     """log(1 + e^-u)."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
-        """Return u with u - s = V/(1 + e^u), by Halley's iteration, whose error is cubed at every step."""
-        s, V = np.broadcast_arrays(s, V)
-        u = np.clip((s + 0.5 * V) / (1 + 0.25 * V), s, s + V)  # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
+        """Return u with u - s = V/(1 + e^u), by Halley's iteration, whose error is cubed at every step.
+
+        A last step of at most 1e-8 moves the sigmoid along its tangent, exactly to rounding.
+        """
+        u = (s + 0.5 * V) / (1 + 0.25 * V)  # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
+        u = np.clip(u, s, s + V)
         for _ in range(40):
             g = scipy.special.expit(-u)
-            mismatch, p = u - s - V * g, V * g * (1 - g)
-            slope = 1 + p
-            step = mismatch * slope / (slope**2 + 0.5 * mismatch * p * (1 - 2 * g))
-            u = u - step
-            if np.all(np.abs(step) <= 1e-6 * (1 + np.abs(u))):
+            bend = g * (1 - g)
+            slope = V * bend
+            curvature = (0.5 - g) * slope
+            slope += 1
+            step = u - s
+            step -= V * g
+            curvature *= step
+            step *= slope
+            slope *= slope
+            slope += curvature
+            step /= slope
+            u -= step
+            if np.all(np.abs(step) <= 1e-8 * (1 + np.abs(u))):
                 break
-        g = scipy.special.expit(-u)
-        p = g * scipy.special.expit(u)
-        return Pull(u, g, -p / (1 + V * p))
+        g += bend * step
+        bend = g * scipy.special.expit(u)
+        return Pull(u, g, -bend / (1 + V * bend))
 
     def value(self, u: Floats) -> Floats:
         """Return log(1 + e^-u)."""
