@@ -221,6 +221,20 @@ def test_a_noisy_label_is_the_same_in_finer_steps(noise):
 
 
 @pytest.mark.parametrize(
+    ("target", "noise"),
+    [("h3(z)", 0.5), ("abs(z)", 0.001), ("tanh(4*z) + 0.3*z", 0.001), ("z + 0.2*sin(5*z)", 0.01), ("relu(z)", 0.1)],
+)
+def test_graded_rules_are_as_good_as_finer_ones(target, noise):
+    """Panels follow the slope of the target; with half their width and more nodes nothing moves."""
+    from giantstep.families.bayes_limit.noisy import Steps
+
+    channel = channel_of(target, noise)
+    for q in (0.1, 0.6, 0.9, 0.999):
+        fine = channel._integrate(np.array([q]), Steps(omega=0.08, nodes=16, stretch=0.6))
+        np.testing.assert_allclose(channel.information(q), np.ravel(fine), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
     ("target", "noise", "flip"),
     [("sign(z)", 0.0, 0.1), (CUT, 0.0, 0.0), ("abs(z)", 0.1, 0.0), ("abs(z)", 0.0, 0.0), ("relu(z)", 0.0, 0.0)],
 )

@@ -61,10 +61,20 @@ class Line:
     @cached_property
     def is_even_or_odd(self) -> bool:
         """Whether g(-z) = g(z) or g(-z) = -g(z): what z < 0 adds to any information is what z > 0 adds."""
+        right, left = self._sides
+        return self.is_even or bool(np.array_equal(left, -right))
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether g(-z) = g(z)."""
+        right, left = self._sides
+        return bool(np.array_equal(left, right))
+
+    @cached_property
+    def _sides(self) -> tuple[Floats, Floats]:
         z = np.linspace(0.0137, _BEYOND, 211)
         with np.errstate(all="ignore"):
-            right, left = self(z), self(-z)
-        return bool(np.array_equal(left, right) or np.array_equal(left, -right))
+            return self(z), self(-z)
 
     @cached_property
     def flat(self) -> tuple[Interval, ...]:

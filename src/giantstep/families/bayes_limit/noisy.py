@@ -1,4 +1,8 @@
-"""One direction with Gaussian noise: the channel by matrix products, bayes_multi_index section 5."""
+"""One direction with Gaussian noise: the channel by matrix products, bayes_multi_index section 5.
+
+The rules in z, y and omega are graded: fine where posteriors of several preimages of y compete, which is near the kinks
+and critical points of the target; coarse where one Gaussian bump remains, and where hardly any probability lies.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,31 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.families.bayes_limit.grading import graded_panels, limit_growth
 from giantstep.families.bayes_limit.line import REACH, Line
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian.quadrature import normal_density
 from giantstep.types import Floats, Indices
 
-_Y_STEP, _Y_BLOCK, _Y_REACH = 0.4, 48, 8.0
-_OMEGA_BLOCK = 8.0
-"""Width of a block of omega, in units of sqrt(1 - q)."""
+_Y_STEP, _Y_BLOCK, _Y_REACH = 0.4, 24, 8.0
+_Y_TOGETHER = 64
+"""Blocks of y whose integrands are summed up at once."""
+_SEEN = 8.6
+"""Standard deviations at which a Gaussian is cut."""
+_OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
+"""Width of a block of omega, in units of sqrt(1 - q), the least and the largest number of nodes in it."""
 _TINY = 1e-290
-MOST_NODES, MOST_PANELS = 4_000_000, 200_000
-_MOST_RULES, _MOST_KEPT = 6, 1_000_000
+MOST_NODES = 4_000_000
+_MOST_RULES, _MOST_KEPT = 6, 2_000_000
 """Rules that are kept, and values of the likelihood that one keeps."""
+_Z_WIDTH, _WIDEST = 3.6, 1.0
+"""Panels of z: in standard deviations of likelihood times posterior, and at most."""
+_Y_CORE, _Y_FAR, _Y_LEVEL, _Y_GROWTH = 2.0, 3.0, 0.6, 0.3
+"""Panels of y: in sqrt(noise) near critical values, in standard deviations of y given omega far from them; how their
+width grows with the distance, and how it differs between neighbours."""
+_OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 0.9, 0.8, 0.6, 0.8
+"""Panels of omega: in sqrt(1 - q) near kinks and critical points; growth as for y; at most."""
+_PLATEAU = 3.0
+"""Distance of omega from a critical point, in sqrt(1 - q), up to which panels stay as narrow as there."""
 
 
 class Steps(NamedTuple):
@@ -27,36 +45,44 @@ class Steps(NamedTuple):
 
     Attributes
     ----------
-    omega : the step of omega over sqrt(min(q, 1 - q)).
-    nodes, stride : nodes of a panel of z, and every how many y count.
+    omega : the step of omega over sqrt(min(q, 1 - q)), where it is even.
+    nodes, stretch : nodes of a panel, and by which factor panels are wider than those of the accurate rules.
     reach, visible : standard deviations of z that count, and those whose images y are integrated over.
+    levels : how many rules there are for posterior variances up to a factor of two apart.
     """
 
     omega: float = 0.12
     nodes: int = 12
-    stride: int = 1
+    stretch: float = 1.0
     reach: float = REACH
     visible: float = 7.6
+    levels: float = 2.0
+
+    def level_of(self, V: Floats) -> Indices:
+        """Return the number of the rule for posterior variances."""
+        return np.floor(self.levels * np.log2(V)).astype(int)
 
 
-ACCURATE, ROUGH = Steps(), Steps(0.5, 6, 2, 5.5, 5.0)
+ACCURATE, ROUGH = Steps(), Steps(0.5, 6, 1.1, 5.5, 5.0, 0.5)
 
 
 class Block(NamedTuple):
-    """Some y: the z whose g is near enough to be seen, in increasing order, and the likelihood (z, y)."""
+    """Some y with weights dy: the z whose g is near enough to be seen, in increasing order; the likelihood (z, y)."""
 
     near: Indices
     likelihood: Floats
+    dy: Floats
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Nodes z with weights dz and g there; the likelihood of y, block by block."""
+    """Nodes z with weights dz; the likelihood of y, block by block. Of even targets z > 0 stands for both signs."""
 
     z: Floats
     weights: Floats
     blocks: Callable[[], Iterable[Block]]
-    dy: float
+    omega: tuple[Floats, Floats]
+    """Nodes and weights on graded panels."""
 
 
 def y_step(noise: float, jump: float) -> float:
@@ -94,60 +120,97 @@ class Noisy:
         return float(np.clip(2.5 - np.log(self.noise), 5.5, 14.0))
 
     @cached_property
-    def _steepness(self) -> tuple[Floats, Floats]:
+    def _slope(self) -> tuple[Floats, Floats]:
         z = np.linspace(-REACH, REACH, 3401)
-        slope = np.abs(self.line.slope(z))
+        return z, self.line.slope(z)
+
+    @cached_property
+    def _steepness(self) -> tuple[Floats, Floats]:
+        z, slope = self._slope[0], np.abs(self._slope[1])
         around = np.maximum(slope, np.maximum(np.roll(slope, 1), np.roll(slope, -1)))
         return z, np.where(np.isfinite(around), around, 0.0)
 
-    def z_rule(self, V: float, steps: Steps = ACCURATE) -> tuple[Floats, Floats]:
-        """Return nodes and weights dz: panels of at most min(1, 2.5 sqrt(V), 3 sqrt(noise)/|g'|), broken at kinks."""
-        return self._panels(min(1.0, 2.5 * float(np.sqrt(V))), steps)
+    @cached_property
+    def _length(self) -> Floats:
+        """Over which distance in z the slope of g changes: |g'/g''|, or the distance to the next kink."""
+        z, slope = self._slope
+        with np.errstate(all="ignore"):
+            length = np.abs(slope / np.gradient(slope, z))
+        length = np.where(np.isnan(length), np.inf, length)
+        kinks = np.asarray(self.line.kinks)
+        return np.minimum(length, np.abs(z[:, None] - kinks).min(axis=1)) if len(kinks) else length
 
-    def _panels(self, widest: float, steps: Steps) -> tuple[Floats, Floats]:
+    def z_rule(self, V: float) -> tuple[Floats, Floats]:
+        """Return nodes and weights dz: panels of at most min(1, 2.5 sqrt(V), 3 sqrt(noise)/|g'|), broken at kinks."""
         z, slope = self._steepness
-        width = np.minimum(widest, 3 * np.sqrt(self.noise) / np.maximum(slope, 1e-12))
-        grown = np.concatenate([[0.0], np.cumsum(0.5 * (1 / width[1:] + 1 / width[:-1]) * np.diff(z))])
-        reach = steps.reach
-        stops = np.array([-reach, *(kink for kink in self.line.kinks if abs(kink) < reach), reach])
-        at = np.interp(stops, z, grown)
-        if not at[-1] - at[0] < MOST_PANELS:
-            raise MemoryError("the noise is too small for the slope of the target")
-        edges = [
-            np.interp(np.linspace(low, high, max(1, int(np.ceil(high - low))) + 1), grown, z)
-            for low, high in zip(at, at[1:])
-        ]
-        for piece, low, high in zip(edges, stops, stops[1:]):
-            piece[0], piece[-1] = low, high
-        return gauss_legendre_panels(np.unique(np.concatenate(edges)), steps.nodes)
+        width = np.minimum(min(1.0, 2.5 * float(np.sqrt(V))), 3 * np.sqrt(self.noise) / np.maximum(slope, 1e-12))
+        return graded_panels(z, width, self._stops(-REACH, REACH), ACCURATE.nodes)
+
+    def _stops(self, low: float, high: float) -> Floats:
+        """Return the ends of an interval and the kinks inside."""
+        return np.array([low, *(kink for kink in self.line.kinks if low < kink < high), high])
+
+    def _seen_z(self, V: float, steps: Steps) -> tuple[Floats, Floats]:
+        """Return nodes and weights dz for likelihood times posterior; of even targets for z > 0 alone."""
+        z, slope = self._steepness
+        width = _Z_WIDTH * steps.stretch / np.sqrt(1 / V + slope**2 / self.noise)
+        width = np.minimum(width * _lightness(z), _WIDEST)
+        stops = self._stops(0.0 if self.line.is_even else -steps.reach, steps.reach)
+        return graded_panels(z, width, stops, steps.nodes)
 
     @cached_property
-    def _kept(self) -> dict[tuple[float, Steps], Rule]:
+    def _kept(self) -> dict[tuple[int, Steps], Rule]:
         return {}
 
-    def _rule(self, V: float, steps: Steps) -> Rule:
-        """Return the rule for a posterior variance; where the noise alone decides, it is the same for many."""
-        alone = float((3 * np.sqrt(self.noise) / np.maximum(self._steepness[1], 1e-12)).max())
-        widest = min(1.0, 2.5 * float(np.sqrt(V)), alone)
-        if steps is ROUGH:
-            widest = float(2.0 ** (np.floor(2 * np.log2(widest)) / 2))
-        if (widest, steps) not in self._kept:
-            z, weights = self._panels(widest, steps)
-            g, nodes = self.line(z), self.y_nodes(steps)
-            blocks = list(self._blocks(g, nodes)) if len(z) * _Y_BLOCK < _MOST_KEPT else None
-            dy = steps.stride * y_step(self.noise, self.jump)
+    def _rule(self, V: Floats, steps: Steps) -> Rule:
+        """Return the rule for posterior variances of one level, made for the least that it may hold."""
+        level = int(steps.level_of(V)[0])
+        if (level, steps) not in self._kept:
+            least = 2.0 ** (level / steps.levels)
+            z, weights = self._seen_z(least, steps)
+            g, (y, dy) = self.line(z), self.y_rule(least, steps)
+            margin = _SEEN * np.sqrt(self.noise)
+            seen = (g > y[0] - margin) & (g < y[-1] + margin)
+            z, weights, g = z[seen], weights[seen], g[seen]
+            blocks = list(self._blocks(g, y, dy)) if len(z) * _Y_BLOCK < _MOST_KEPT else None
             if len(self._kept) >= _MOST_RULES:
                 self._kept.pop(next(iter(self._kept)))
-            lazily = partial(self._blocks, g, nodes) if blocks is None else partial(iter, blocks)
-            self._kept[widest, steps] = Rule(z, weights, lazily, dy)
-        return self._kept[widest, steps]
+            lazily = partial(self._blocks, g, y, dy) if blocks is None else partial(iter, blocks)
+            self._kept[level, steps] = Rule(z, weights, lazily, self._omega_panels(least, steps))
+        return self._kept[level, steps]
 
-    def y_nodes(self, steps: Steps = ACCURATE) -> Floats:
-        """Return equally spaced y over what is visible of g and its noise."""
-        z = np.concatenate([np.linspace(-steps.visible, steps.visible, 3001), np.asarray(self.line.kinks)])
-        seen = self.line(z[np.abs(z) <= steps.visible])
-        margin, step = _Y_REACH * np.sqrt(self.noise), y_step(self.noise, self.jump)
-        return even_nodes(float(seen.min() - margin), float(seen.max() + margin + step), step)[:: steps.stride]
+    @cached_property
+    def _images(self) -> dict[float, tuple[Floats, Floats, Floats]]:
+        """What `_image` returns, by the standard deviations of z that are visible."""
+        return {}
+
+    def _image(self, visible: float) -> tuple[Floats, Floats, Floats]:
+        """Return the outputs g of what is visible in order, |g'| there, about how far the next critical value is."""
+        if visible not in self._images:
+            grid, slope = self._steepness
+            inside = np.abs(grid) <= visible
+            kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= visible])
+            g = self.line(np.concatenate([grid[inside], kinks]))
+            away = 0.5 * slope[inside] * self._length[inside]
+            order = np.argsort(g)
+            zeros = np.zeros(len(kinks))
+            slopes, away = np.concatenate([slope[inside], zeros])[order], np.concatenate([away, zeros])[order]
+            self._images[visible] = g[order], slopes, away
+        return self._images[visible]
+
+    def y_rule(self, V: float, steps: Steps = ACCURATE) -> tuple[Floats, Floats]:
+        """Return nodes y and weights dy over what is visible of g and its noise; even steps where g jumps."""
+        g, slope, away = self._image(steps.visible)
+        s, step = float(np.sqrt(self.noise)), y_step(self.noise, self.jump)
+        low, high = float(g[0]) - _Y_REACH * s, float(g[-1]) + _Y_REACH * s
+        if not high - low < MOST_NODES * step or self.jump > 0:
+            y = even_nodes(low, high + step, step)
+            return y, np.full(len(y), step)
+        width = _Y_FAR * np.sqrt(self.noise + slope**2 * V)
+        width = np.minimum(width, _Y_CORE * s + _Y_LEVEL * np.maximum(away - 2 * _Y_CORE * s, 0.0))
+        ends, y = np.full(2, _Y_CORE * s), np.concatenate([[low, g[0]], g, [g[-1], high]])
+        width = limit_growth(y, np.concatenate([ends, width, ends]), _Y_GROWTH)
+        return graded_panels(y, steps.stretch * width, np.array([low, high]), steps.nodes)
 
     def likelihood(self, y: Floats, g: Floats) -> Floats:
         """Return N(y; g, noise) for all pairs."""
@@ -156,71 +219,143 @@ class Noisy:
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2)."""
-        return self._integrate(q, ACCURATE)
+        information, psi = self._integrate(np.array([q]), ACCURATE)
+        return float(information[0]), float(psi[0])
 
     def survey(self, q: Floats) -> Floats:
-        """Return I at many q from rough rules."""
-        return np.array([self._integrate(float(x), ROUGH, with_psi=False)[0] for x in q])
+        """Return I at many q from rough rules; those that share a rule at once."""
+        levels, information = ROUGH.level_of(1 - q), np.empty(len(q))
+        for level in np.unique(levels):
+            own = levels == level
+            information[own] = self._integrate(q[own], ROUGH, with_psi=False)[0]
+        return information
 
-    def _omega_rule(self, q: float, step: float, reach: float) -> tuple[Floats, Floats]:
-        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same."""
-        count = int(np.ceil(reach * np.sqrt(q) / step))
-        omega: Floats = step * np.arange(0.0 if self.line.is_even_or_odd else -count, count + 1)
-        weights = step * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
-        return omega, np.where(omega > 0, 2.0, 1.0) * weights if self.line.is_even_or_odd else weights
+    def _omega_rule(self, q: float, rule: Rule, steps: Steps) -> tuple[Floats, Floats]:
+        """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
 
-    def _integrate(self, q: float, steps: Steps, with_psi: bool = True) -> tuple[float, float]:
-        """Return I and, where asked for, Psi, block by block in omega and y."""
-        V, step = 1 - q, steps.omega * float(np.sqrt(min(q, 1 - q)))
-        s = np.sqrt(V)
-        omega, density = self._omega_rule(q, step, steps.reach)
-        rule = self._rule(V, steps)
-        z, size = rule.z, max(64, int(_OMEGA_BLOCK * s / step))
-        information = psi = 0.0
-        for start in range(0, len(omega), size):
-            own = omega[start : start + size]
-            low, high = np.searchsorted(z, [own[0] - 8.6 * s, own[-1] + 8.6 * s])
-            if low == high:
-                continue
-            away = (z[low:high] - own[:, None]) / s
-            K = normal_density(away) * (rule.weights[low:high] / s)
-            both = np.concatenate([K, away * K])
-            for near, likelihood in rule.blocks():
-                first, last = np.searchsorted(near, [low, high])
-                if first == last:
-                    continue
-                seen, L = _columns(near[first:last] - low), likelihood[first:last]
-                summed = both[:, seen] @ L
-                Z, slope = np.maximum(summed[: len(own)], _TINY), summed[len(own) :]
-                shares = rule.dy * density[start : start + size]
-                information += float(shares @ np.einsum("oy,oy,oy->o", slope, slope, 1 / Z)) / V
-                psi += float(shares @ np.einsum("oy,oy->o", Z, np.log(Z))) if with_psi else 0.0
-        return information, psi
+        Even steps where they are fewer than the nodes of panels.
+        """
+        root, half = float(np.sqrt(q)), self.line.is_even_or_odd
+        step = steps.omega * float(np.sqrt(min(q, 1 - q)))
+        count = int(np.ceil(steps.reach * root / step))
+        omega, weights = rule.omega
+        if not 0 < len(omega) < (1 if half else 2) * count:
+            omega = step * np.arange(0.0 if half else -count, count + 1)
+            weights = np.where(omega == 0, 0.5, 1.0) * step if half else np.full(len(omega), step)
+        return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
 
-    def _blocks(self, g: Floats, nodes: Floats) -> Iterator[Block]:
+    def _omega_panels(self, V: float, steps: Steps) -> tuple[Floats, Floats]:
+        """Return nodes omega and weights on panels; none where even steps are fewer in any case.
+
+        What is left after y is integrated over varies with the slope of g alone, far from its kinks and critical
+        points: panels are wide there.
+        """
+        if V > 0.4:
+            return np.zeros(0), np.zeros(0)
+        s, reach = float(np.sqrt(V)), steps.reach
+        width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(self._length - _PLATEAU * s, 0.0)
+        width = limit_growth(self._slope[0], np.minimum(width, _OMEGA_WIDEST), _OMEGA_GROWTH)
+        stops = self._stops(0.0 if self.line.is_even_or_odd else -reach, reach)
+        return graded_panels(self._slope[0], steps.stretch * width, stops, steps.nodes)
+
+    def _integrate(self, q: Floats, steps: Steps, with_psi: bool = True) -> tuple[Floats, Floats]:
+        """Return I and, where asked for, Psi at q of one level, block by block in omega and y."""
+        rule, root = self._rule(1 - q, steps), np.sqrt(1 - q)
+        rules = [self._omega_rule(float(x), rule, steps) for x in q]
+        owner = np.repeat(np.arange(len(q)), [len(omega) for omega, _ in rules])
+        omega, density = (np.concatenate(parts) for parts in zip(*rules))
+        order = np.argsort(omega, kind="stable")
+        omega, density, owner = omega[order], density[order], owner[order]
+        totals, start = np.zeros((2, len(q))), 0
+        while start < len(omega):
+            far = int(np.searchsorted(omega, omega[start] + _OMEGA_BLOCK * root.min()))
+            part = slice(start, min(max(start + _LEAST_BLOCK, far), start + _MOST_ROWS))
+            s, shares = root[owner[part]], density[part]
+            for Z, slope, dy in _summed(rule, omega[part], s, self.line.is_even):
+                np.maximum(Z, _TINY, out=Z)
+                slope *= slope
+                slope /= Z
+                totals[0] += np.bincount(owner[part], shares * (slope @ dy) / s**2, len(q))
+                if with_psi:
+                    np.multiply(Z, np.log(Z), out=slope)
+                    totals[1] += np.bincount(owner[part], shares * (slope @ dy), len(q))
+            start = part.stop
+        return totals[0], totals[1]
+
+    def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:
         """Yield the likelihood block by block in y."""
-        margin = 8.6 * np.sqrt(self.noise)
-        first, last = np.searchsorted(nodes, [g.min() - margin, g.max() + margin])
-        for start in range(first, last, _Y_BLOCK):
-            y = nodes[start : min(start + _Y_BLOCK, last)]
+        margin = _SEEN * np.sqrt(self.noise)
+        for start in range(0, len(nodes), _Y_BLOCK):
+            y = nodes[start : start + _Y_BLOCK]
             near: Indices = np.flatnonzero((g > y[0] - margin) & (g < y[-1] + margin))
             if len(near):
-                yield Block(near, self.likelihood(y, g[near]).T)
+                yield Block(near, self.likelihood(y, g[near]).T, weights[start : start + _Y_BLOCK])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""
-        rule = self._rule(1.0, ACCURATE)
+        rule = self._rule(np.ones(1), ACCURATE)
         z, density = rule.z, rule.weights * normal_density(rule.z)
+        first, second = density * z, density * (z**2 - 1)
+        if self.line.is_even:
+            density, first, second = 2 * density, 0 * first, 2 * second
         m1 = rho = 0.0
-        for near, L in rule.blocks():
+        for near, L, dy in rule.blocks():
             P = np.maximum(density[near] @ L, _TINY)
-            m1 += rule.dy * float((((density * z)[near] @ L) ** 2 / P).sum())
-            rho += rule.dy * float((((density * (z**2 - 1))[near] @ L) ** 2 / P).sum())
+            m1 += float(((first[near] @ L) ** 2 / P) @ dy)
+            rho += float(((second[near] @ L) ** 2 / P) @ dy)
         return m1, rho
 
     def errors(self, q: float) -> tuple[float, float]:
         """Return the best square error; there are no labels."""
         return self.noise + max(0.0, self.line.second_moment - self.line.mean_square(q)), np.nan
+
+
+def _lightness(z: Floats) -> Floats:
+    """Return by which factor panels of z may be wider where little probability lies."""
+    return np.asarray(1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5))
+
+
+def _summed(rule: Rule, omega: Floats, s: Floats, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """Yield Z and s dZ/domega (omega, y) with the weights dy, some y at a time."""
+    reach = _SEEN * float(s.max())
+    low, high = (int(x) for x in np.searchsorted(rule.z, [omega[0] - reach, omega[-1] + reach]))
+    if low == high:
+        return
+    kernels = _kernels(rule.z[low:high], rule.weights[low:high], omega, s)
+    if fold and omega[0] < reach:
+        kernels += _kernels(-rule.z[low:high], rule.weights[low:high], omega, s)
+    pending: list[tuple[Floats, Floats]] = []
+    for near, likelihood, dy in rule.blocks():
+        if near[0] >= high or near[-1] < low:
+            continue
+        first, last = np.searchsorted(near, [low, high])
+        if first < last:
+            pending.append((kernels[:, _columns(near[first:last] - low)] @ likelihood[first:last], dy))
+        if len(pending) == _Y_TOGETHER:
+            yield _joined(pending, len(omega))
+            pending = []
+    if pending:
+        yield _joined(pending, len(omega))
+
+
+def _kernels(z: Floats, weights: Floats, omega: Floats, s: Floats) -> Floats:
+    """Return dz N(z; omega, s^2) and (z - omega)/s times it, one below the other: (2 omega, z)."""
+    both = np.empty((2 * len(omega), len(z)))
+    plain, sloped = both[: len(omega)], both[len(omega) :]
+    np.subtract(z, omega[:, None], out=sloped)
+    sloped /= s[:, None]
+    np.multiply(sloped, sloped, out=plain)
+    plain *= -0.5
+    np.exp(plain, out=plain)
+    plain *= weights / np.sqrt(2 * np.pi)
+    plain /= s[:, None]
+    sloped *= plain
+    return both
+
+
+def _joined(pending: list[tuple[Floats, Floats]], count: int) -> tuple[Floats, Floats, Floats]:
+    summed = np.concatenate([part for part, _ in pending], axis=1)
+    return summed[:count], summed[count:], np.concatenate([dy for _, dy in pending])
 
 
 def _columns(index: Indices) -> Indices | slice:
