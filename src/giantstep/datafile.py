@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from giantstep.errors import InputError, nearest
+from giantstep.errors import InputError, nearest, unreadable
 
 ENDINGS = (".csv", ".tsv", ".npz", ".parquet")
 
@@ -97,7 +97,7 @@ def _text(path: Path, separator: str) -> Any:
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{path.name} is not a table with a first line of names: {_first_line(error)}.") from None
     except OSError as error:
-        raise InputError(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+        raise unreadable(path.name, error) from None
 
 
 def read_parquet(path: Path) -> Any:

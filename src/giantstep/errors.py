@@ -97,6 +97,11 @@ def field_error(field: str, sentence: str) -> InputError:
     return error
 
 
+def unreadable(file: object, error: OSError) -> InputError:
+    """Return the error for a file that could not be opened."""
+    return InputError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}.")
+
+
 def nearest(name: Any, candidates: Sequence[str]) -> str:
     """Return `` (did you mean `...`?)`` with the candidate most like a misspelt name, or nothing."""
     import difflib

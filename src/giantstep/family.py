@@ -18,6 +18,18 @@ from giantstep.types import Array, Floats, Integers, Strings
 
 Engine = Literal["limit", "experiment"]
 
+DIAGNOSTICS = {
+    "converged": "whether the point was computed",
+    "status": "why not, where it was not",
+    "residual": "relative residual of the equations at the solution",
+    "iterations": "iterations of the solver",
+    "trials_done": "trials that gave numbers",
+}
+"""Columns every result may have beside the variables of its question."""
+
+RESERVED = ("source", "trial", *DIAGNOSTICS)
+"""Names that a dimension of a grid cannot have."""
+
 
 @dataclass(frozen=True)
 class Variable:

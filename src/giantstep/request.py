@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep._names import uncollected
 from giantstep.checks import check_flags, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field, nearest
-from giantstep.family import Engine, Question
+from giantstep.family import RESERVED, Engine, Question
 from giantstep.grid import Grid
 from giantstep.scenario import Scenario, check_field_name, dotted_names
 
@@ -39,8 +38,6 @@ class Request:
         tolerance: float = 1e-10,
         seed: int = 0,
     ) -> None:
-        with uncollected():
-            from giantstep.result import RESERVED
         if not isinstance(scenario, Scenario):
             raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
         if not (grid is None or isinstance(grid, Mapping)):

@@ -16,7 +16,7 @@ import pandas  # type: ignore[import-untyped]
 import xarray
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.family import Engine, Question, Variable
+from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.padding import blank_array, corner, largest_shape
@@ -24,18 +24,6 @@ from giantstep.types import Array, Indices
 
 if TYPE_CHECKING:
     from giantstep.scenario import Scenario
-
-DIAGNOSTICS = {
-    "converged": "whether the point was computed",
-    "status": "why not, where it was not",
-    "residual": "relative residual of the equations at the solution",
-    "iterations": "iterations of the solver",
-    "trials_done": "trials that gave numbers",
-}
-"""Columns every result may have beside the variables of its question."""
-
-RESERVED = ("source", "trial", *DIAGNOSTICS)
-"""Names that a dimension of a grid cannot have."""
 
 PROVENANCE = (
     "title",

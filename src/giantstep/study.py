@@ -15,7 +15,7 @@ import numpy as np
 
 from giantstep.batches import checked_cpu_limit, solve_limit
 from giantstep.checks import check_flags
-from giantstep.errors import InputError
+from giantstep.errors import InputError, unreadable
 from giantstep.family import Engine, Question
 from giantstep.grid import Grid
 from giantstep.problems import Problems, warn
@@ -351,7 +351,7 @@ class Study:
         except UnicodeDecodeError:
             raise InputError(f"{path} is not a text file in UTF-8.") from None
         except OSError as error:
-            raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+            raise unreadable(path, error) from None
         return cls.from_toml(text, str(path), Path(path).parent)
 
     @classmethod

@@ -102,7 +102,7 @@ def test_bad_options_are_refused(refused, verb: str, case: str) -> None:
         (["new", "one_step"], "did you mean `one-step`"),
         (["describe", "nothing"], "one-step"),
         (["cite", "missing.toml"], "cannot be read"),
-        (["cite", "missing.nc"], "no file"),
+        (["cite", "missing.nc"], "cannot be read"),
         (["reproduce", "learned"], "did you mean `learned-features`"),
         (["reproduce", "learned-features", "--out", "S.toml"], "not a folder"),
     ],

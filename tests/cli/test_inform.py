@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import giantstep as gs
+from giantstep import papers
 from giantstep.agreement import Agreement, Row
 from giantstep.cli.values import many, single
 from giantstep.families import families, family_class
@@ -191,14 +192,42 @@ def test_version_and_help(run) -> None:
     assert "--grid" in run("predict", "--help").stdout
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys\nsys.argv = ['giantstep', '--help']\nfrom giantstep.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([m for m in ('numpy', 'scipy', 'xarray', 'pydantic', 'matplotlib') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+LOADED = """
+import contextlib, io, sys
+from giantstep.cli import main
+heavy = ("numpy", "scipy", "xarray", "pandas", "matplotlib")
+for line in sys.argv[1:]:
+    sys.argv = ["giantstep", *line.split()]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main()
+    print([module for module in heavy if module in sys.modules])
+"""
+
+
+def loaded_by(*lines: str, folder: Path | None = None) -> list[str]:
+    """Return which heavy packages are loaded after each of these commands, run one after the other in a new process."""
+    words = [sys.executable, "-c", LOADED, *lines]
+    done = subprocess.run(words, env=environment(), cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_help_and_misspelt_names_load_nothing_heavy() -> None:
+    lines = (
+        "--help", "predct S.toml", "predict missing.toml", "compare missing.toml",
+        "predict --data missing.csv --label y", "place missing.csv",
+        "cite missing.toml", "reproduce double-descnt", "new onestep", "describe onestep",
+    )  # fmt: skip
+    assert loaded_by(*lines) == ["[]"] * len(lines)
+
+
+def test_a_misspelt_field_is_refused_before_the_tables_are_loaded(tmp_path: Path, run) -> None:
+    (tmp_path / "S.toml").write_text(run("new", "one-step").stdout)
+    lines = ("predict S.toml --set rigde=1", "predict S.toml --what erors", "compare S.toml --dim x")
+    assert loaded_by(*lines, folder=tmp_path) == ["['numpy']"] * 3
+
+
+def test_the_names_of_figures_are_known_without_loading_them() -> None:
+    assert papers.figure_names() == list(papers.recipes())
 
 
 def environment() -> dict[str, str]:

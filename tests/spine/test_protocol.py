@@ -14,8 +14,8 @@ import giantstep as gs
 import giantstep.families._skeleton.scenario
 from giantstep.dimensions import is_declared
 from giantstep.families import families, family_class
+from giantstep.family import RESERVED
 from giantstep.references import BIBTEX
-from giantstep.result import RESERVED
 from giantstep.scenario import check_numbers, from_content, walk_fields
 from giantstep.study import Study, compare
 

@@ -44,7 +44,6 @@ def compare(
     study: Study = None,
 ) -> None:
     """Answer a study with both and report how well they agree."""
-    from giantstep.agreement import agreement
     from giantstep.checks import check_number
     from giantstep.verdicts import SEE
 
@@ -52,6 +51,8 @@ def compare(
     see = SEE if check.see is None else check_number("see", check.see, "a number above 0", lambda gap: gap > 0)
     check_outputs(output)
     result = edit_study(open_study(study, table), "compare", changes, theory, experiment).compare()
+    from giantstep.agreement import agreement  # not before the study was found good
+
     report = agreement(result)
     hand_over(result, output, report.table(allow, see), agreement=report.to_dict(allow, see))
     if check.check:

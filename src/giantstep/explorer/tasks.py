@@ -55,8 +55,8 @@ def remarks_of() -> Iterator[list[str]]:
 
 def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
     """Return a result as JSON, with the variables asked for, what belongs to them, and the diagnostics."""
+    from giantstep.family import DIAGNOSTICS
     from giantstep.files import to_json
-    from giantstep.result import DIAGNOSTICS
 
     if variables is None:
         return to_json(result)

@@ -13,9 +13,9 @@ import xarray
 
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import GiantstepError, InputError, nearest
-from giantstep.family import Question
+from giantstep.family import DIAGNOSTICS, Question
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.result import DIAGNOSTICS, question_of
+from giantstep.result import question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8

@@ -6,7 +6,13 @@ from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import convert_hermite, hermite_functions, hermite_values
 from giantstep.gaussian.joint import JointRule, joint_rule, semidefinite_factor
 from giantstep.gaussian.moments import Moments
-from giantstep.gaussian.quadrature import expectation, gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.quadrature import (
+    expectation,
+    gauss_legendre_panels,
+    normal_density,
+    normal_distribution,
+    trapezoid_rule,
+)
 from giantstep.gaussian.target import Plane, Target, as_target
 
 __all__ = [
@@ -24,6 +30,7 @@ __all__ = [
     "hermite_values",
     "joint_rule",
     "normal_density",
+    "normal_distribution",
     "parse_expression",
     "semidefinite_factor",
     "trapezoid_rule",

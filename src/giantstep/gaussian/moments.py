@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.gaussian.quadrature import normal_density
+from giantstep.gaussian.quadrature import normal_density, normal_distribution
 
 
 class Moments(NamedTuple):
@@ -46,12 +46,10 @@ def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0
     relu(x) and relu(-x) differ by a linear function, so the noise is even in A and taken at -|A|, where
     nothing cancels.
     """
-    from scipy.special import ndtr
-
     t = A / s
     size = np.abs(t)
     density = normal_density(t)
-    outside = ndtr(-size)
+    outside = normal_distribution(-size)
     excess = np.maximum(density - size * outside, 0.0)
     noise = np.maximum((1 + t * t) * outside - size * density - excess**2 - outside**2, 0.0)
     return Moments(
@@ -64,14 +62,14 @@ def hinge(A: np.ndarray, s: np.ndarray, linear: float = 0.0, factor: float = 1.0
 
 def sign(A: np.ndarray, s: np.ndarray) -> Moments:
     """Moments of sign(x)."""
-    from scipy.special import erf, ndtr
+    from scipy.special import erf
 
     t = A / s
     density = normal_density(t)
     return Moments(
         mean=erf(t / np.sqrt(2)),
         slope=2 * density,
-        noise=4 * np.maximum(ndtr(t) * ndtr(-t) - density**2, 0.0),
+        noise=4 * np.maximum(normal_distribution(t) * normal_distribution(-t) - density**2, 0.0),
         curvature=-2 * t / s * density,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,12 +14,27 @@ from numpy.typing import ArrayLike
 BOUNDS = (9.6, 13.0, 18.0, 25.0, 37.0)
 PANEL_NODES = 16
 PANEL_LIMIT = 1 << 14
+FEW = 1000
+"""So many values of the normal distribution are taken from the standard library."""
 
 
 def normal_density(z: ArrayLike) -> np.ndarray:
     """Return exp(-z^2/2)/sqrt(2 pi)."""
     z = np.asarray(z, dtype=float)
     return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+
+
+def normal_distribution(z: ArrayLike) -> np.ndarray:
+    """Return P(a standard normal is at most z), to 1e-14 of its value in both tails.
+
+    Loading SciPy's special functions takes a tenth of a second of CPU, an eighth of the first answer of a process.
+    """
+    z = np.asarray(z, dtype=float)
+    if z.size > FEW:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(z))
+    return np.reshape([0.5 * math.erfc(value) for value in (-math.sqrt(0.5) * z).flat], z.shape)
 
 
 @lru_cache(maxsize=64)

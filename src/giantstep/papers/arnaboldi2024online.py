@@ -397,6 +397,22 @@ def _three_checks(results: Results) -> Iterator[Check]:
         yield Check(f"largest cosine at the end, mu = {mu:g}", "of 30 neurons", largest, line=0.5, above=True)
 
 
+def _trajectories(name: str, constraint: str, text: str = "") -> Recipe:
+    """Return the recipe of the runs with one way of keeping the rows normalised."""
+    return Recipe(
+        name,
+        f"Overlap with H3 along runs at growing batch size{text}",
+        "One panel for each loss and batch size: map and single runs.",
+        partial(trajectories, constraint=constraint),
+        _draw_trajectories,
+        no_checks if constraint == "none" else _trajectories_checks,
+        notes=(TRAJECTORY_NOTES[constraint],),
+        remark="gamma = 0.01 d^(mu - 3/2), T = 100 d^(2 - mu), mu up to 1.75.",
+        seconds=40,
+        quiet=constraint == "none",
+    )
+
+
 RECIPES = (
     Recipe(
         "sgd-phases",
@@ -418,25 +434,9 @@ RECIPES = (
         remark="(a) gamma = gamma0 n_b d^-3/2, threshold 1/2.",
         seconds=60,
     ),
-    *(
-        Recipe(
-            f"sgd-trajectories{name}",
-            f"Overlap with H3 along runs at growing batch size{text}",
-            "One panel for each loss and batch size: map and single runs.",
-            partial(trajectories, constraint=constraint),
-            _draw_trajectories,
-            no_checks if constraint == "none" else _trajectories_checks,
-            notes=(TRAJECTORY_NOTES[constraint],),
-            remark="gamma = 0.01 d^(mu - 3/2), T = 100 d^(2 - mu), mu up to 1.75.",
-            seconds=40,
-            quiet=constraint == "none",
-        )
-        for name, constraint, text in (
-            ("", "projected", ""),
-            ("-plain", "none", ", rows not normalised"),
-            ("-spherical", "spherical", ", gradients on the sphere"),
-        )
-    ),
+    _trajectories("sgd-trajectories", "projected"),
+    _trajectories("sgd-trajectories-plain", "none", ", rows not normalised"),
+    _trajectories("sgd-trajectories-spherical", "spherical", ", gradients on the sphere"),
     Recipe(
         "sgd-three-directions",
         "Thirty tanh neurons learn tanh(z1 z2 z3)",

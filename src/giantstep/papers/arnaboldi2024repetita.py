@@ -429,10 +429,11 @@ def _cases_checks(results: Results, table: str) -> Iterator[Check]:
             yield Check(text, f"theory: {case.theory}", gap, line=most)
 
 
-def _table(table: str, title: str, description: str, remark: str, seconds: float) -> Recipe:
+def _table(name: str, title: str, description: str, remark: str, seconds: float) -> Recipe:
     """Return the recipe of a table of cases."""
+    table = name.removeprefix("repetition-")
     return Recipe(
-        f"repetition-{table}", title, description, partial(cases, table=table), partial(_draw_cases, table=table),
+        name, title, description, partial(cases, table=table), partial(_draw_cases, table=table),
         partial(_cases_checks, table=table), remark=remark, seconds=seconds,
     )  # fmt: skip
 
@@ -472,7 +473,7 @@ RECIPES = (
         seconds=90,
     ),
     _table(
-        "targets",
+        "repetition-targets",
         "Multi-index targets with repetition and without",
         "Eight relu neurons on z1 + z1 H3(z2) (with the ODE), sign(z1 z2) and z1 z2 z3, which leave M = 0 by noise: "
         "experiment only.",
@@ -480,7 +481,7 @@ RECIPES = (
         60,
     ),
     _table(
-        "batches",
+        "repetition-batches",
         "Repetition inside batches of 2d samples",
         "H4 (root mean square cosine and its linear theory), z1 + H3(z2) (with the map), z1 z2 z3 (experiment only); "
         "repeated passes over one batch, also published, are left to the batch-reuse family.",
@@ -488,7 +489,7 @@ RECIPES = (
         60,
     ),
     _table(
-        "staircase",
+        "repetition-staircase",
         "A staircase of statistical queries: stairs learnt once the first direction is",
         "Stairs 5 sign(z1 z2 z3) with H2(z1), alone, and with H4(z1), from M = 0 and from w_j = w*_1; experiment only. "
         "Quick runs from M = 0 reach the first direction only.",

@@ -6,7 +6,6 @@ is kept as soon as it exists, so that an interrupted figure goes on where it was
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import os
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
-from giantstep.papers import recipes
+from giantstep.papers import check_figure, recipes
 from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies
 from giantstep.papers.report import FINITE_SIZE, Comparison, Report
 
@@ -56,12 +55,8 @@ def reproduce(
         Prints as the report; ``verdict()`` says whether limit and experiment agree, disagree, or cannot tell, and
         ``agrees`` that nothing disagrees.
     """
-    known = recipes()
-    if name not in known:
-        close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
-        hint = f" (did you mean `{close[0]}`?)" if close else ""
-        raise InputError(f"There is no figure `{name}`{hint}; there are {', '.join(known)}.")
-    return rebuild(known[name], out, Size(quick, device), progress=progress, store=store)
+    check_figure(name)
+    return rebuild(recipes()[name], out, Size(quick, device), progress=progress, store=store)
 
 
 def rebuild(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from giantstep.gaussian import normal_distribution
 from giantstep.readout.features import Features
 from giantstep.types import Floats
 
@@ -13,8 +14,6 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats) 
 
     Given kappa, f has mean c0 (B, N), variance (B, N) and parts c1 (B, L, N) along the unlearnt directions.
     """
-    from scipy.special import ndtr
-
     if features.field is None or features.rho is None:
         return np.full(len(c0), np.nan)
     spread = np.broadcast_to(np.sqrt((features.rho**2).sum(axis=1)), len(c0))
@@ -23,7 +22,7 @@ def misclassified(features: Features, c0: Floats, c1: Floats, variance: Floats) 
     x = c0 / np.sqrt(Q)
     error = np.empty_like(x)
     known, mixed = np.flatnonzero(~(spread > 0)), np.flatnonzero(spread > 0)
-    error[known] = ndtr(-np.sign(field[known]) * x[known])
+    error[known] = normal_distribution(-np.sign(field[known]) * x[known])
     if mixed.size:
         wide = spread[mixed, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

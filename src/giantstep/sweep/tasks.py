@@ -120,7 +120,8 @@ def attempt_bytes(data: bytes, orders: Orders) -> Done | NotLoaded:
 
 def attempt(task: Task, orders: Orders) -> Done:
     """Run a task; whatever goes wrong is the answer."""
-    import giantstep.lab  # noqa: F401, what every task needs is loaded before its time is counted
+    import giantstep.lab.ridge
+    import giantstep.lab.seeds  # noqa: F401, what every task needs is loaded before its time is counted
 
     start = time.perf_counter()
     try:
