@@ -150,7 +150,11 @@ class Table:
             dims, column = values if isinstance(values, tuple) else (name, values)
             coords[name] = _coordinate(name, dims, column, {})
         result = xarray.Dataset(asked_first(data, self.question), coords, attrs=attrs)
-        labels = {dim: list(names) for dim, names in self.question.labels.items() if dim in result.dims}
+        labels = {
+            dim: list(names)
+            for dim, names in self.question.labels.items()
+            if dim in result.dims and result[dim].values.tolist() != list(names)
+        }
         return result.reindex(labels) if labels else result
 
     def _own_coords(
@@ -198,8 +202,11 @@ def _column(dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variab
 
 def _coordinate(name: str, dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variable:
     """Return a coordinate, with its index where it names a dimension (made here for the reason of `_column`)."""
-    if (dims == name or dims == (name,)) and isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
-        return xarray.IndexVariable(name, pandas.Index(values), dict(attrs))
+    if (dims == name or dims == (name,)) and isinstance(values, np.ndarray) and values.dtype.kind in "fiuU":
+        index = xarray.indexes.PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+        variable = index.create_variables()[name]
+        variable.attrs = dict(attrs)
+        return variable
     return _column(dims, values, attrs)
 
 
