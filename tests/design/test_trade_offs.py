@@ -28,6 +28,16 @@ def test_the_best_split_beats_its_neighbours_and_spends_the_budget():
     assert np.argmin(errors) == 2 and float(best.test_error) == pytest.approx(errors[2], rel=1e-9)
 
 
+def test_a_search_that_meets_missing_points_does_not_go_to_and_fro():
+    best = design.best_shape(64.0)  # it once ended at 0.898, its stencils doubled and halved for ever
+    widths = 8.0 * np.geomspace(0.5, 1.6, 9)
+    along = gs.optimize(
+        design.FEATURES, design.path(samples_per_dim=64 / widths, width_per_dim=widths), over={"ridge": (1e-2, 1.0)}
+    )
+    assert float(best.test_error) <= float(along.test_error.min())
+    assert str(best.remark.values) == ""
+
+
 def test_the_best_shape_costs_what_it_may():
     best = design.best_shape(4.0, starts=5)
     assert float(best.width_per_dim * best.samples_per_dim) == pytest.approx(4.0, rel=1e-9)

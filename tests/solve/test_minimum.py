@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from giantstep.solve import minimum
 from giantstep.solve.minimum import minimise_each
 
 
@@ -34,6 +35,12 @@ def test_points_without_value_are_walked_around():
 
     found = search(function, [[3.0]])
     assert 0.5 <= found.x[0, 0] < 0.502
+
+
+def test_a_search_that_is_stopped_says_so(monkeypatch):
+    assert search(lambda x, index: x[:, 0] ** 4, [[3.0]]).settled.all()
+    monkeypatch.setattr(minimum, "_ROUNDS", 2)
+    assert not search(lambda x, index: x[:, 0] ** 4, [[3.0]]).settled.any()
 
 
 def test_a_kink_is_found():

@@ -18,7 +18,7 @@ from giantstep.errors import InputError
 from giantstep.problems import warn
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, dotted_names
-from giantstep.types import Array, Floats, Indices
+from giantstep.types import Array, Booleans, Floats, Indices
 
 if TYPE_CHECKING:
     from giantstep.design.tables import DesignResult
@@ -134,6 +134,7 @@ class Best:
     columns, rival_columns : numeric field -> (R,).
     problem, rival_problem : (R,) number of the combination of choices; -1 where there is none.
     origin : (R,) number of the search of that problem.
+    settled : (R,) whether that search ended by itself.
     minima : (R,) how many different local minima were seen.
     """
 
@@ -145,6 +146,7 @@ class Best:
     rival_columns: dict[str, Floats]
     rival_problem: Indices
     minima: Indices
+    settled: Booleans
 
     @classmethod
     def of_nothing(cls, size: int, names: Sequence[str]) -> Best:
@@ -157,7 +159,7 @@ class Best:
             return np.full(size, value, dtype=np.intp)
 
         columns, rivals = ({name: numbers() for name in names} for _ in range(2))
-        return cls(numbers(), columns, counts(-1), counts(-1), numbers(), rivals, counts(-1), counts(0))
+        return cls(numbers(), columns, counts(-1), counts(-1), numbers(), rivals, counts(-1), counts(0), counts(1) > 0)
 
 
 def find_best(problems: Sequence[Problem], rows: Indices) -> Best:
@@ -179,6 +181,7 @@ def find_best(problems: Sequence[Problem], rows: Indices) -> Best:
         if distinct:
             best.value[row], best.problem[row], place = distinct[0]
             best.origin[row] = pools[best.problem[row]].origin[place]
+            best.settled[row] = pools[best.problem[row]].settled[place]
             for name, column in pools[best.problem[row]].columns.items():
                 best.columns[name][row] = column[place]
         if len(distinct) > 1:
@@ -317,6 +320,8 @@ class _Report:
             for end, word in zip(span.ends, ("lower", "upper")):
                 if abs(place - end) < 1e-4:
                     said.append(f"{name} is at the {word} end of its range")
+        if not best.settled[row]:
+            said.append("the search was stopped before it settled; a larger `starts` may find a better point")
         gap = best.rival_value[row] - best.value[row]
         if gap <= _CLOSE * abs(best.value[row]):
             where = [f"{name} = {column[row]:.4g}" for name, column in best.rival_columns.items()]

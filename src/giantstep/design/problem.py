@@ -36,12 +36,14 @@ class Candidates:
     value : (S,) the observable there, turned so that small is good.
     columns : field -> (S,) values of the numeric fields.
     origin : (S,) number of the search that led there.
+    settled : (S,) whether that search ended by itself.
     """
 
     row: Indices
     value: Floats
     columns: dict[str, Floats]
     origin: Indices
+    settled: Booleans
 
 
 @dataclass
@@ -92,6 +94,7 @@ class Problem:
             np.concatenate([part.value for part in parts]),
             {name: np.concatenate([part.columns[name] for part in parts]) for name in names},
             np.concatenate([part.origin for part in parts]),
+            np.concatenate([part.settled for part in parts]),
         )
 
     def _minima(self, number: int, search: Search, rows: Indices) -> Candidates:
@@ -112,14 +115,14 @@ class Problem:
                 lambda x, index: self.evaluate(search, x, rows[owner[index]]), start[place], spacing, low, high,
                 _first_stencils(values[owner], place, count, len(free)),
             )  # fmt: skip
-            coordinates, best = found.x, found.value
+            coordinates, best, settled = found.x, found.value, found.settled
         else:
-            coordinates, best = start[place], values[owner, place]
+            coordinates, best, settled = start[place], values[owner, place], np.ones(len(owner), dtype=bool)
         fields = {span.name: span.value(coordinates[:, axis]) for axis, span in enumerate(free)}
         constants = {name: self.limits.field(name, rows[owner]) for name in search.constants()}
         columns = search.complete({**constants, **fields}, len(owner))[0]
         searched = {name: columns[name] for name in search.ranges}
-        return Candidates(rows[owner], best, searched, np.full(len(owner), number))
+        return Candidates(rows[owner], best, searched, np.full(len(owner), number), settled)
 
     def _room(self, search: Search, rows: Indices) -> tuple[Floats, Floats]:
         """Return the box of the free coordinates in which constraints leave room, a scan point more each way."""

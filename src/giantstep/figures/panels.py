@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.figures.style import DOTTED, GREY
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +23,23 @@ def sides(result: Dataset) -> tuple[Dataset, Dataset]:
 def limit_line(axes: Axes, x: Any, y: Any, colour: Any, label: str | None = None, **style: Any) -> None:
     """Draw a limit as a line."""
     axes.plot(np.asarray(x), np.asarray(y), color=colour, label=label, zorder=2, **style)
+
+
+def both_sides(grid: Floats, jumps: Sequence[float]) -> Floats:
+    """Return a grid with a point just before and just after every jump, so that a curve jumps where it should.
+
+    >>> both_sides(np.array([0.5, 1.5]), [1.0]).round(3).tolist()
+    [0.5, 1.0, 1.0, 1.5]
+    """
+    places = np.asarray(jumps, dtype=np.float64)
+    return np.unique(np.concatenate([grid, places * (1 - 1e-6), places * (1 + 1e-6)]))
+
+
+def without_jumps(values: Floats, most: float) -> Floats:
+    """Return a curve with a gap where it jumps by more than `most`: a jump is not a line."""
+    values = values.copy()
+    values[1:][np.abs(np.diff(values)) > most] = np.nan
+    return values
 
 
 def error_points(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import GiantSteps, Vocabulary
-from giantstep.figures.panels import compared, engines, error_points, experiment_points, letters, level, limit_line
-from giantstep.figures.style import BLACK, BLUE, GREY, VERMILION, colours, new_figure, plain_log_ticks
+from giantstep.figures.panels import compared, engines, error_points, experiment_points, key, letters, level, limit_line
+from giantstep.figures.style import BLACK, BLUE, GREY, MARKERS, VERMILION, colours, new_figure, plain_log_ticks
 from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 
@@ -108,12 +108,12 @@ def _draw_staircase(results: Results) -> Figure:
     for panel, name in zip(axes, CLIMBS):
         for direction, colour in ((0, BLUE), (1, VERMILION)):
             first = results[name].isel(block=0, direction=direction)
-            compared(panel, first["time"], first, "cosine", colour, label=rf"$w^*_{direction + 1}$")
+            compared(panel, first["time"], first, "cosine", colour, MARKERS[direction])
         panel.set(xlabel="steps", ylim=(-0.25, 1.0), xticks=range(6))
     letters(axes, *(title for *_, title in CLIMBS.values()))
     axes[0].set_ylabel("cosine of a neuron with $a_j = 1$")
-    handles, _ = axes[0].get_legend_handles_labels()
-    text = rf"network, $d = {results.dim('relu-sum')}$"
+    handles = [key(colour, marker, f"with $w^*_{i}$") for i, colour, marker in zip((1, 2), (BLUE, VERMILION), MARKERS)]
+    text = rf"network, $d = {results.dim('relu-sum')}$, $\pm$ 1 s.e."
     axes[1].legend(handles=[*handles, *engines(axes[0], text)], loc="upper left")
     return figure
 
@@ -156,7 +156,7 @@ def _draw_specialisation(results: Results) -> Figure:
     limit_line(axes[0], line["batch_per_dim"], line["alignment"], BLUE, "limit")
     text = rf"network, $d = {dim}$"
     experiment_points(axes[0], ALPHAS, results["order-2"], "alignment", BLUE, label=text)
-    axes[0].set(xscale="log", xlabel=r"$n/d^2$", ylabel=r"$E\cos^2(G_i, V^*)$", ylim=(0, 0.8))
+    axes[0].set(xscale="log", xlabel="samples,  $n/d^2$", ylabel=r"mean of $\cos^2(G_i, V^*)$", ylim=(0, 0.8))
     plain_log_ticks(axes[0].xaxis)
     for name, (*_, colour, words) in ANGLES.items():
         signed = results[name]["gradient_cosine"].values[0] * np.repeat([1.0, -1.0], 100)[:, None]
@@ -210,7 +210,7 @@ def _draw_stairway(results: Results) -> Figure:
         for time, colour in enumerate(colours(steps + 1, ordered=True)):
             label = "random features" if time == 0 else f"{time} step{'s' if time > 1 else ''}"
             result = results[name].isel(time=time)
-            experiment_points(panel, x, result, "test_error", colour, label=label)
+            experiment_points(panel, x, result, "test_error", colour, MARKERS[time % len(MARKERS)], label)
             panel.plot(x, result["test_error"].sel(source="experiment"), color=colour, linewidth=0.9)
         level(panel, bound, "linear kernel, $d \\to \\infty$", at=0.6, above=False)
         panel.set(xlabel=r"$\log n/\log d$", ylabel="test error")
@@ -271,7 +271,7 @@ def _draw_one_step(results: Results) -> Figure:
     means, widths = np.array(list(PUBLISHED.values())).T
     where = np.log(list(PUBLISHED)) / np.log(512)
     error_points(axes, where, means, widths, GREY, "D", "authors, $d = 512$", markerfacecolor=GREY)
-    level(axes, KERNEL_BOUND, "linear kernel, $d \\to \\infty$", at=0.3, above=False)
+    level(axes, KERNEL_BOUND, "linear kernel, $d \\to \\infty$", at=0.02, above=False)
     axes.set(xlabel=r"$\log n/\log d$", ylabel="test error", ylim=(0, None))
     axes.legend(loc="lower left")
     return figure

@@ -361,7 +361,7 @@ def _draw_losses(results: Results) -> Figure:
     _zero_line(axes[2])
     _say_scores(axes[2], [results[f"staircase-{name}"] for name in ODD])
     axes[2].legend(handles=[key(colour, marker, text) for _, text, colour, marker in ODD.values()], loc="upper left")
-    for panel, text in zip(axes, ("loss per sample", r"$W W^\top\!/d$", "overlap with $z_2$")):
+    for panel, text in zip(axes, ("loss per sample", "$Q = W W^T/d$", "overlap with $z_2$")):
         panel.set(xlabel=STEPS, ylabel=text)
     stairs = r"$z_1 + z_1 z_2$: odd activations never see $z_2$"
     letters(axes, r"$\tanh(z_1 + He_3(z_2))$, ReLU", "lengths of the neurons", stairs)

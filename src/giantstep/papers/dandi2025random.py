@@ -129,7 +129,7 @@ def _draw_learned_features(results: Results) -> Figure:
         handles.append(key(colour, marker, f"$k = {k}$"))
     axes[1].legend(handles=[*handles, *engines(axes[1], r"experiment $\pm$ 1 s.e.")], loc="upper right")
     _relu_panel(axes[2], results)
-    titles = "spectrum of the features, ReLU, $g = \\sin$", "vocabularies, ReLU, $g = \\tanh$"
+    titles = "spectrum of the features, ReLU, $g = {\\rm sin}$", "vocabularies, ReLU, $g = {\\rm tanh}$"
     letters(axes, *titles, "ReLU network, ReLU target")
     return figure
 

@@ -28,7 +28,7 @@ NEW_NETWORKS = {
 SHOWN = {**NEW_NETWORKS, **{name: NETWORKS[name] for name in ("relu-tanh", "tanh-sin")}}
 SHOWN_TITLES = {
     "elu-tanh": r"ELU network, $g = \tanh 2z$, $\eta = 1.5$",
-    "selu-tanh": r"SELU network, $g = \tanh$, $\eta = 2$",
+    "selu-tanh": r"SELU network, $g = {\rm tanh}$, $\eta = 2$",
     **{name: TITLES[name] for name in ("relu-tanh", "tanh-sin")},
 }
 

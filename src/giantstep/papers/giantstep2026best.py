@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import BayesLimit, FewSteps, MaximalStep, MixtureGLM, OneStep, Vocabulary
-from giantstep.figures.panels import engines, experiment_points, key, letters, limit_line, vertical
+from giantstep.figures.panels import both_sides, engines, experiment_points, key, letters, limit_line, vertical
 from giantstep.figures.style import DASHED, DOTTED, GREY, MARKERS, PALETTE, new_figure, plain_log_ticks
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
@@ -39,19 +39,28 @@ def phase_retrieval(size: Size) -> Studies:
         for noise in NOISES
     }  # fmt: skip
     lines = {
-        f"limit-{noise:g}": limit(
-            RETRIEVAL.replace(noise=noise), {"samples_per_dim": np.linspace(0.3, 3, size(55, 109))}
-        )
+        f"limit-{noise:g}": limit(RETRIEVAL.replace(noise=noise), {"samples_per_dim": np.linspace(0.3, 3, 109)})
         for noise in NOISES
     }
     return {**networks, **lines, "thresholds": limit(RETRIEVAL, what="thresholds")}
 
 
+def _retrieval_jumps(results: Results) -> Studies:
+    """Return the limit without noise on both sides of its jumps, and the curve close to the second."""
+    it, amp = (float(results["thresholds"][name]) for name in ("alpha_it", "alpha_amp"))
+    return {"jumps": limit(RETRIEVAL, {"samples_per_dim": both_sides(np.linspace(it, amp, 41)[1:-1], [it, amp])})}
+
+
 def _draw_retrieval(results: Results) -> Figure:
+    import xarray
+
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
-    for panel, name, label in zip(axes, ("q", "mse"), ("squared cosine $q$", "square error")):
+    wanted = ["q", "mse"]
+    sharp = xarray.concat([results[name][wanted] for name in ("limit-0", "jumps")], "samples_per_dim")
+    lines = {0.0: sharp.sortby("samples_per_dim"), 0.1: results["limit-0.1"]}
+    for panel, name, label in zip(axes, wanted, ("squared cosine $q$", "square error")):
         for number, noise in enumerate(NOISES):
-            line = results[f"limit-{noise:g}"]
+            line = lines[noise]
             best, amp = (line[name].sel(branch=branch) for branch in ("bayes", "uninformed"))
             limit_line(panel, line["samples_per_dim"], amp, PALETTE[number])
             limit_line(panel, line["samples_per_dim"], best, PALETTE[number], linestyle=DASHED)
@@ -62,8 +71,8 @@ def _draw_retrieval(results: Results) -> Figure:
         panel.set(xlabel=SAMPLES, ylabel=label, xlim=(0.3, 3))
     handles = [key(PALETTE[i], MARKERS[i], f"noise {noise:g}") for i, noise in enumerate(NOISES)]
     at_dim = rf"GAMP, $d = {results.dim('gamp-0')}$, $\pm$ 1 s.e."
-    best = key(GREY, "", "best possible", DASHED)
-    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim, line="message passing"), best], loc="lower right")
+    others = [key(GREY, "", "best possible", DASHED), key(GREY, "", "thresholds without noise", DOTTED)]
+    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim, line="message passing"), *others], loc="lower right")
     letters(axes, "overlap with the target's direction", "error on fresh samples")
     return figure
 
@@ -308,6 +317,7 @@ RECIPES = (
         phase_retrieval,
         _draw_retrieval,
         _retrieval_checks,
+        then=_retrieval_jumps,
         seconds=8,
     ),
     Recipe(

@@ -10,7 +10,7 @@ import xarray
 
 from giantstep import MaximalStep, OneStep, Vocabulary, optimize
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line
-from giantstep.figures.style import BLACK, COLORMAP, GREY, MARKERS, PALETTE, new_figure, plain_log_ticks
+from giantstep.figures.style import BLACK, COLORMAP, DASHED, MARKERS, PALETTE, new_figure, plain_log_ticks
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 from giantstep.types import Floats
@@ -49,7 +49,7 @@ def path(**fields: Sequence[float] | Floats) -> dict[str, Any]:
 
 
 def _network_key(results: Results, name: str, axes: Axes) -> list[Any]:
-    return engines(axes, rf"network, $d = {results.dim(name)}$, $\pm$ 1 s.e.")
+    return engines(axes, rf"network, $d = {results.dim(name)}$, $\pm$ 1 s.e.", line=r"limit, $d \to \infty$")
 
 
 # -- the best step size ----------------------------------------------------------------------------------------
@@ -60,13 +60,13 @@ SHOWN_SAMPLES = (0.5, 2.0, 8.0)
 
 def best_step_size(size: Size) -> Studies:
     """Return the test error against the rate of the step, for a few numbers of samples."""
-    rates = np.geomspace(0.1, 30.0, size(15, 41))
+    rates = np.geomspace(0.1, 30.0, 41)
     return {"rates": limit(STEP, {"samples_per_dim": list(SHOWN_SAMPLES), "step.rate": rates})}
 
 
 def _at_best_rate(results: Results) -> Studies:
     size = results.size
-    best = optimize(STEP, over=RATE, samples_per_dim=np.geomspace(0.25, 16.0, size(7, 25)), starts=9)
+    best = optimize(STEP, over=RATE, samples_per_dim=np.geomspace(0.25, 16.0, size(17, 25)), starts=9)
     chosen = optimize(STEP, over=RATE, samples_per_dim=list(SHOWN_SAMPLES), starts=9)
     return {
         "best": limit(STEP, along(best, "samples_per_dim", "step.rate")),
@@ -196,7 +196,7 @@ def _shapes(results: Results) -> Studies:
     size = results.size
     studies: dict[str, Any] = {}
     for cost in COSTS:
-        widths = np.sqrt(cost) * np.geomspace(1 / 8, 8, size(13, 33))
+        widths = np.sqrt(cost) * np.geomspace(1 / 8, 8, 33)
         pairs = path(samples_per_dim=cost / widths, width_per_dim=widths)
         tuned = optimize(FEATURES, pairs, over={"ridge": (1e-4, 1e2)}, starts=9)
         studies[f"line-{cost:g}"] = limit(FEATURES, {**pairs, **path(ridge=tuned["ridge"].values)})
@@ -206,7 +206,7 @@ def _shapes(results: Results) -> Studies:
             FEATURES, path(**point), judged=("test_error",), meaning=f"error at the best shape, n p = {cost:g} d^2",
             dim=size(120, 400), trials=size(16, 40), seed=SEED + 2,
         )  # fmt: skip
-    costs = np.geomspace(0.5, 64.0, size(7, 15))
+    costs = np.geomspace(0.5, 64.0, size(13, 15))
     shapes = [best_shape(cost) for cost in costs]
     columns = {name: [float(best[name]) for best in shapes] for name in ("samples_per_dim", "width_per_dim", "ridge")}
     studies["best"] = limit(FEATURES, path(**columns))
@@ -246,7 +246,7 @@ RIDGE = {"ridge": (1e-4, 1e3)}
 
 def ridge_path(size: Size) -> Studies:
     """Return the test error along the ridge, with networks on the same path."""
-    ridges = np.geomspace(1e-3, 1e2, size(25, 61))
+    ridges = np.geomspace(1e-3, 1e2, 61)
     few = np.geomspace(1e-3, 1e2, 11)
     samples = list(PATH_SAMPLES)
     return {
@@ -272,12 +272,12 @@ def _draw_path(results: Results) -> Figure:
         experiment_points(
             axes, networks["ridge"], networks.sel(samples_per_dim=samples), "test_error", colour, MARKERS[number]
         )
-    limit_line(axes, best["ridge"], best["test_error"], BLACK, linestyle=(0, (5, 2)))
+    limit_line(axes, best["ridge"], best["test_error"], BLACK, linestyle=DASHED)
     highest = float(paths["test_error"].max())
     axes.set(xscale="log", yscale="log", xlabel=r"ridge,  $\lambda$", ylabel="test error", ylim=(None, 1.1 * highest))
     plain_log_ticks(axes.yaxis)
     handles = [key(PALETTE[i], MARKERS[i], f"$n/d = {value:g}$") for i, value in enumerate(PATH_SAMPLES)]
-    optimum = key(BLACK, "", "best ridge, every $n/d$", (0, (5, 2)))
+    optimum = key(BLACK, "", "best ridge, every $n/d$", DASHED)
     axes.legend(handles=[*handles, *_network_key(results, "networks", axes), optimum], loc="upper right")
     return figure
 
@@ -289,7 +289,11 @@ def map_with_optimum(size: Size) -> Studies:
     """Return the test error over samples and ridge."""
     count = size(25, 61)
     grid = {"samples_per_dim": np.geomspace(0.25, 16.0, count), "ridge": np.geomspace(1e-3, 1e2, count)}
-    return {"map": limit(FEATURES, grid)}
+    along_ridge = np.union1d(np.geomspace(0.25, 16.0, 97), FEATURES.width_per_dim * np.linspace(0.8, 1.25, 37))
+    return {
+        "map": limit(FEATURES, grid),
+        "small-ridge": limit(FEATURES.replace(ridge=1e-3), {"samples_per_dim": along_ridge}),
+    }
 
 
 def _on_the_map(results: Results) -> Studies:
@@ -323,16 +327,16 @@ def _draw_map(results: Results) -> Figure:
     axes[0].axvline(FEATURES.width_per_dim, color="white", linewidth=0.8, linestyle=(0, (1, 1.5)))
     colours = figure.colorbar(drawn, ax=axes[0], label="test error", extend="max")
     axes[0].set(xscale="log", yscale="log", xlabel=SAMPLES, ylabel=r"ridge,  $\lambda$")
-    fixed = errors.sel(ridge=1e-3, method="nearest")
+    fixed = results["small-ridge"]["test_error"]
     highest = 1.6 * float(fixed.max())
-    limit_line(axes[1], fixed["samples_per_dim"], fixed, GREY)
+    limit_line(axes[1], fixed["samples_per_dim"], fixed, PALETTE[1], linestyle=DASHED)
     limit_line(axes[1], best["samples_per_dim"], best["test_error"], PALETTE[0])
     spread = networks["test_error_stderr"].sel(source="experiment")
     error_points(axes[1], networks["samples_per_dim"], measured, spread, PALETTE[0])
     axes[1].set(xscale="log", yscale="log", xlabel=SAMPLES, ylabel="test error", ylim=(0.9, highest))
     for axis in (axes[0].xaxis, axes[1].xaxis, axes[1].yaxis, colours.ax.yaxis):
         plain_log_ticks(axis)
-    handles = [key(PALETTE[0], MARKERS[0], "best ridge"), key(GREY, "", r"$\lambda = 10^{-3}$")]
+    handles = [key(PALETTE[0], MARKERS[0], "best ridge"), key(PALETTE[1], "", r"$\lambda = 10^{-3}$", DASHED)]
     axes[1].legend(handles=[*handles, *_network_key(results, "networks", axes[1])], loc="upper left")
     letters(axes, "the best ridge on the map; dots: networks", "along that line")
     return figure

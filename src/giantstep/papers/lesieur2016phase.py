@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ALPHAS = {0.25: BLUE, 1.0: VERMILION, 4.0: GREEN}
 CLUSTERS = {2: BLUE, 3: VERMILION, 4: GREEN, 5: PURPLE}
+DOTS = {"marker": "o", "markersize": 3}
+"""Where the thresholds were computed: numbers of clusters are whole, the lines between them guide the eye."""
 
 
 def many_clusters(size: Size) -> Studies:
@@ -40,8 +42,8 @@ def _draw(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
     for alpha, colour in ALPHAS.items():
         lines = results[f"gap-{alpha:g}"]
-        limit_line(axes[0], lines["clusters"], lines["ratio_it"], colour, rf"$\alpha = {alpha:g}$")
-        axes[0].plot(lines["clusters"], lines["ratio_dyn"], color=colour, linestyle=DASHED)
+        limit_line(axes[0], lines["clusters"], lines["ratio_it"], colour, rf"$\alpha = {alpha:g}$", **DOTS)
+        limit_line(axes[0], lines["clusters"], lines["ratio_dyn"], colour, linestyle=DASHED)
         vertical(axes[0], 4 + 2 * np.sqrt(alpha), colour)
     axes[0].set(xlabel="clusters,  $k$", ylabel=RATIO)
     handles, _ = axes[0].get_legend_handles_labels()
@@ -50,7 +52,7 @@ def _draw(results: Results) -> Figure:
     axes[0].legend(handles=[*handles, *marks], loc="upper right")
     for k, colour in CLUSTERS.items():
         ends = results[f"ends-{k}"]
-        limit_line(axes[1], ends["samples_per_dim"], ends["sparsity_c"], colour, f"$k = {k}$")
+        limit_line(axes[1], ends["samples_per_dim"], ends["sparsity_c"], colour, f"$k = {k}$", **DOTS)
     axes[1].set(xscale="log", ylim=(0.0, 0.45))
     axes[1].set(xlabel=r"samples per dimension,  $\alpha$", ylabel=r"end of the first-order line,  $\rho_c$")
     axes[1].legend(loc="lower right", ncols=2)

@@ -30,7 +30,7 @@ LASSO = {"test_error": 0.0432273, "train_loss": 0.0469515}
 def sparse_means(size: Size) -> Studies:
     """Return lasso and ridge where only half of the coordinates, the quiet ones, tell the clusters apart."""
     studies = {}
-    points, fine = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], np.linspace(0.12, 2.0, size(24, 60))
+    points, fine = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], np.linspace(0.12, 2.0, 60)
     for name, (fields, *_) in PENALTIES.items():
         scenario = MixtureGLM(
             weights=[0.5, 0.5], covariances=HALVES, labels="cluster", loss="square", intercept=True,

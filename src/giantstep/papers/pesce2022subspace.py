@@ -10,7 +10,17 @@ import xarray
 
 from giantstep import SubspaceClustering
 from giantstep.families.subspace_clustering.curve import snr_at_overlap
-from giantstep.figures.panels import compared, engines, experiment_points, key, letters, limit_line, vertical
+from giantstep.figures.panels import (
+    both_sides,
+    compared,
+    engines,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+    vertical,
+    without_jumps,
+)
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, MARKERS, PURPLE, VERMILION, new_figure
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
@@ -172,16 +182,8 @@ def _branches(results: Results) -> Studies:
     """Return the error of every branch on a grid with both sides of its jumps."""
     limits, size = results["sparse-thresholds"], results.size
     jump, dyn = float(limits["ratio_jump"]), float(limits["ratio_dyn"])
-    sides = [dyn * (1 - 1e-6), dyn * (1 + 1e-6), jump * (1 - 1e-6), jump * (1 + 1e-6)]
-    fine = np.unique(np.concatenate([np.linspace(0.1, 1.7, size(81, 321)), sides]))
+    fine = both_sides(np.linspace(0.1, 1.7, size(81, 321)), [dyn, jump])
     return {"sparse-limit": limit(scenario(), {"snr": fine * scenario().threshold})}
-
-
-def _without_jumps(values: np.ndarray, most: float) -> np.ndarray:
-    """Return a curve with a gap where it jumps by more than `most`: a jump is not a line."""
-    values = values.copy()
-    values[1:][np.abs(np.diff(values)) > most] = np.nan
-    return values
 
 
 def _draw_overlaps(results: Results) -> Figure:
@@ -200,7 +202,7 @@ def _draw_error(axes: Axes, results: Results) -> None:
         ("uninformed", VERMILION, thin),
         ("bayes", BLUE, {"linewidth": 3.6, "alpha": 0.45}),
     ):
-        values = _without_jumps(line["mse_u"].sel(branch=branch).values, 0.03)
+        values = without_jumps(line["mse_u"].sel(branch=branch).values, 0.03)
         limit_line(axes, line["snr"] / unit, values, colour, branch, **look)
     for start, (ratios, branch, colour, marker) in SPARSE.items():
         experiment_points(axes, ratios, results[f"sparse-{start}"].sel(branch=branch), "mse_u", colour, marker)
@@ -314,7 +316,7 @@ def _draw_rivals(results: Results) -> Figure:
 def _against_snr(axes: Axes, results: Results) -> None:
     lines = results["rivals-limit"]
     for name, colour, style in (("amp", BLUE, "-"), ("pca", VERMILION, "-"), ("bayes", BLACK, DASHED)):
-        values = _without_jumps(lines["accuracy"].sel(algorithm=name).values, 0.05)
+        values = without_jumps(lines["accuracy"].sel(algorithm=name).values, 0.05)
         limit_line(axes, lines["snr"] / scenario().threshold, values, colour, linestyle=style)
     _accuracies(axes, RIVAL_RATIOS, results["rivals-snr"], tuple(LOOKS))
     vertical(axes, 1.0)

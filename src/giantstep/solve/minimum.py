@@ -29,11 +29,13 @@ class Minima:
     x : (S, k) where.
     value : (S,) the function there; inf where no point had a value.
     rounds : stencils evaluated.
+    settled : (S,) whether the search ended by itself, and not because it had made as many rounds as are allowed.
     """
 
     x: Floats
     value: Floats
     rounds: int
+    settled: Booleans
 
 
 def minimise_each(
@@ -43,7 +45,8 @@ def minimise_each(
 
     Every round evaluates a stencil of 1 + 2k + k(k-1)/2 points of half width `radius` around the minimum of the last
     quadratic model, all searches in one call. The radius follows the length of the steps down to 1e-3; where a point
-    of the stencil has no value, the search goes on from the best one with half the radius.
+    of the stencil has no value, the search goes on from the best one with half the radius. A stencil that failed or led
+    nowhere bounds the radii after it until something better is found, so that no search goes to and fro for ever.
 
     Parameters
     ----------
@@ -61,7 +64,9 @@ def minimise_each(
         active = search.step(active)
         rounds += 1
     search.finish()
-    return Minima(search.best, search.value, rounds)
+    settled = np.ones(len(start), dtype=bool)
+    settled[active] = False
+    return Minima(search.best, search.value, rounds, settled)
 
 
 class _Searches:
@@ -75,6 +80,7 @@ class _Searches:
         self.best, self.target = start.copy(), start.copy()
         self.value = np.full(size, np.inf)
         self.radius = np.tile(np.minimum(radius, (high - low) / 2), (size, 1))
+        self.widest = np.tile((high - low) / 2, (size, 1))
 
     def step(self, active: Indices) -> Indices:
         """Evaluate one stencil for each active search and return those that go on."""
@@ -103,7 +109,12 @@ class _Searches:
             flat[follows] = settled | (np.ptp(values, axis=1) <= noise)
         widest = (self.high - self.low) / 2
         floor = np.minimum(_SMALLEST_RADIUS, widest)
-        self.radius[active] = np.clip(radius * shrink[:, None], floor, widest)
+        failed = np.ones(len(active), dtype=bool)
+        failed[follows] = False
+        with np.errstate(invalid="ignore"):
+            grows = np.where(self.value[active] < before - _NOISE * scale, 2.0, 1.0)[:, None] * self.widest[active]
+        self.widest[active] = np.where(failed[:, None], radius * shrink[:, None], np.minimum(grows, widest))
+        self.radius[active] = np.maximum(np.minimum(radius * shrink[:, None], self.widest[active]), floor)
         return active[~flat & (radius > 1.01 * floor).any(axis=1)]
 
     def finish(self) -> None:
