@@ -16,11 +16,7 @@ from giantstep.families import families as families
 from giantstep.families.batch_reuse.scenario import BatchReuse as BatchReuse
 from giantstep.families.bayes_limit.scenario import BayesLimit as BayesLimit
 from giantstep.families.few_steps.scenario import FewSteps as FewSteps
-from giantstep.families.few_steps.scenario import InputBlocks as InputBlocks
-from giantstep.families.few_steps.scenario import InputCovariance as InputCovariance
-from giantstep.families.few_steps.scenario import InputRows as InputRows
 from giantstep.families.few_steps.scenario import PlantedShifts as PlantedShifts
-from giantstep.families.few_steps.scenario import PowerLaw as PowerLaw
 from giantstep.families.giant_steps.scenario import GiantSteps as GiantSteps
 from giantstep.families.mixture_glm.scenario import Blocks as Blocks
 from giantstep.families.mixture_glm.scenario import Dataset as Dataset
@@ -44,6 +40,10 @@ from giantstep.forecast import forecast as forecast
 from giantstep.forecast.features import features as features
 from giantstep.gaussian import Function as Function
 from giantstep.gaussian import Target as Target
+from giantstep.inputs.parts import InputBlocks as InputBlocks
+from giantstep.inputs.parts import InputCovariance as InputCovariance
+from giantstep.inputs.parts import InputRows as InputRows
+from giantstep.inputs.parts import PowerLaw as PowerLaw
 from giantstep.learnability.exponents import exponents as exponents
 from giantstep.learnability.learnable import learnable as learnable
 from giantstep.references import cite as cite

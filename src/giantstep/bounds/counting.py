@@ -83,7 +83,13 @@ def _bayes(s: Any) -> Teacher:
     return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, 0.0, 0, words, observables)
 
 
+def _refuse_covariance(s: Any) -> None:
+    if s.inputs is not None:
+        raise bad_field("inputs", s.inputs, "left out: the best possible error is known for isotropic inputs")
+
+
 def _one_step(s: Any) -> Teacher:
+    _refuse_covariance(s)
     kind = type(s.step).__name__
     if kind == "PlantedSpike":
         raise bad_field("step", s.step, "one that is learnt from samples: a planted spike knows the target")
@@ -103,8 +109,7 @@ def _one_step(s: Any) -> Teacher:
 def _few_steps(s: Any) -> Teacher:
     if s.has_shifts:
         raise bad_field("planted", s.planted, "left out: planted shifts know the target")
-    if s.inputs is not None:
-        raise bad_field("inputs", s.inputs, "left out: the best possible error is known for isotropic inputs")
+    _refuse_covariance(s)
     words = "a fresh batch for every step made, and the fit"
     batch = float(s.batch_per_dim) if s.steps else 0.0
     return Teacher(s.target, s.noise, 0.0, s.samples_per_dim, batch, s.steps, words, (Observable("test_error", "mse"),))

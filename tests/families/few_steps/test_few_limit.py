@@ -9,9 +9,9 @@ import pytest
 import giantstep as gs
 from giantstep.families.few_steps import trajectory
 from giantstep.families.few_steps.features import describe_features
-from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.gaussian import Function, conditional
 from giantstep.gaussian.target import Target
+from giantstep.inputs.law import InputSpectrum
 
 from .second_route import read_out
 from .settings import SETTINGS, B, D, G, network

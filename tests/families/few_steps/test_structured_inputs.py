@@ -8,8 +8,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.few_steps.features import describe_bulk, describe_features
-from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.families.few_steps.trajectory import Network, follow, plant, scale_of, start
+from giantstep.inputs.law import InputSpectrum
 from giantstep.readout import Equations, ridge_errors, solve_first_order
 
 from .second_route import read_out
@@ -380,6 +380,31 @@ def test_the_covariance_of_a_table():
     twin = gs.InputCovariance.from_data(X, target_direction=turn[3])
     np.testing.assert_allclose(twin.eigenvalues, np.linspace(3, 0.2, 12) / 1.6, rtol=0.03)
     assert np.abs(np.asarray(twin.target)[0, 3]) == pytest.approx(1, abs=6e-3)
+
+
+def test_a_table_is_reported(capsys):
+    """Effective ranks and the tests of structured_inputs section 13 are printed, and shown with the object."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 10)) * rng.exponential(size=(20_000, 1))  # a mixture of scales
+    twin = gs.InputCovariance.from_data(X, np.eye(10)[2])
+    printed = capsys.readouterr().out
+    assert printed == twin.report() + "\n" and twin.report() in str(twin) and "kurtosis" in twin._repr_html_()
+    values = {line.split()[0]: line.split("  ")[1:] for line in printed.splitlines()}
+    assert set(values) == {"d", "atoms", "r_eff", "r_4", "rows", "Var", "kurtosis"}
+    # E s^4 = 24 and E s^2 = 2: |x|^2/d = s^2 has the variance (24 - 4)/4 where it would be 2/10, z the kurtosis 3 * 6
+    assert twin.row_tests.norm_excess == pytest.approx(5 / 0.2 + 6, rel=0.15)
+    assert twin.row_tests.kurtosis[0] == pytest.approx(18, rel=0.25)
+    assert gs.InputRows(X, np.eye(10)[2]).report() == twin.report()
+    given = gs.InputCovariance(twin.eigenvalues, twin.target)
+    assert given == twin and given.row_tests is None and "kurtosis" not in given.report()
+    gs.InputCovariance.from_data(X, show=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_correlated_directions_of_a_table_are_refused():
+    X = np.random.default_rng(1).standard_normal((50, 6))
+    for name, make in (("target_direction", gs.InputCovariance.from_data), ("target", gs.InputRows)):
+        assert f"`{name}` must be directions without correlation" in refused(lambda make=make: make(X, np.eye(2, 6)))
 
 
 def test_defaults_leave_no_trace():

@@ -154,7 +154,7 @@ def _rounded(nodes: int) -> int:
     if not 1 < nodes <= MANY_NODES:
         return nodes
     step = 2 ** max(int(np.log2(nodes)) - 2, 0)
-    return -(-nodes // step) * step
+    return min(-(-nodes // step) * step, MANY_NODES)
 
 
 def _equations(points: Points, index: Integers, features: Features, bulk: Bulk) -> Equations:

@@ -7,6 +7,7 @@ with little noise.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,15 +67,17 @@ def trial(
         raise bad_field("dim", dim, f"above {scenario.target.directions}, the number of target directions")
     width = _width(points, dim)
     blocks = split_neurons(scenario.second_layer.probabilities, width)
-    outliers = (
-        count_outliers(scenario, points, dim) if what == "spectrum" else np.zeros((len(points["ridge"]), 99), int)
-    )
+    times = settings["time"]
+    outliers = np.zeros((len(points["ridge"]), len(times)), dtype=np.int64)
+    if what == "spectrum":
+        outliers = count_outliers(scenario, points, dim, int(times[0]))
     path = []
     inputs = Whitened.of_scenario(scenario, float(points["precondition"][0]), dim)
     if inputs.rows is not None:
         draws = _row_draws(inputs.rows, points, dim, draws)
         settings = {**settings, "test_samples": min(int(settings.get("test_samples", 1)), draws.left)}
-    for time, network in enumerate(_trajectory(scenario, points, inputs, dim, blocks, draws)):
+    trajectory = _trajectory(scenario, points, inputs, dim, blocks, draws)
+    for time, network in enumerate(itertools.islice(trajectory, int(times[0]), None)):
         again = draws.anew()  # the same samples after every step
         trained = _Trained(
             network,
@@ -87,11 +90,10 @@ def trial(
             again,
         )
         path.append(_MEASURES[what](trained))
-    times = len(settings["time"])
     answers = {}
     for name in path[0]:
         values = np.stack([answer[name] for answer in path], axis=1)
-        answers[name] = np.full((values.shape[0], times, *values.shape[2:]), np.nan)
+        answers[name] = np.full((values.shape[0], len(times), *values.shape[2:]), np.nan)
         answers[name][:, : values.shape[1]] = values
     return answers
 

@@ -18,13 +18,14 @@ from giantstep.types import Floats, Integers, Points
 
 @dataclass
 class Group:
-    """Points that share the steps: one trajectory answers them all."""
+    """Points that share the steps: one trajectory answers them all. `path` begins after `first` steps."""
 
     scenario: FewSteps
     network: Network
     index: Integers
     path: list[Classes]
     reason: str
+    first: int = 0
 
     def by_class(self, values: Floats) -> Floats:
         """Sum values (B, k') of sub-classes over those of each class (B, k)."""
@@ -32,20 +33,28 @@ class Group:
 
     def unlearnt(self) -> list[str]:
         """Say which directions of the target the last step has not found."""
+        if not self.path:  # the steps end before
+            return []
         frame = self.path[-1].frame
         basis = split_directions(self.path[-1], self.network.target)
         left = np.linalg.norm(frame @ basis.rest, axis=1)
         names = [f"z{j + 1}" for j in np.flatnonzero(left > 1 - 1e-9)]
-        if not names or self.scenario.has_shifts or len(self.path) == 1:
+        steps = self.first + len(self.path) - 1
+        if not names or self.scenario.has_shifts or steps == 0:
             return []
         return [
-            f"After {len(self.path) - 1} steps {', '.join(names)} {'is' if len(names) == 1 else 'are'} not learnt: no "
+            f"After {steps} steps {', '.join(names)} {'is' if len(names) == 1 else 'are'} not learnt: no "
             "step sees a linear part along it, given what is learnt before (see giantstep.exponents)."
         ]
 
 
-def split_points(scenario: FewSteps, points: Points, rows: Integers, theory: str = "exact") -> Iterator[Group]:
-    """Yield those points of `rows` that share their steps; label noise moves the steps of a finite batch only."""
+def split_points(
+    scenario: FewSteps, points: Points, rows: Integers, theory: str = "exact", first: int = 0
+) -> Iterator[Group]:
+    """Yield those points of `rows` that share their steps; label noise moves the steps of a finite batch only.
+
+    Their paths begin after `first` steps.
+    """
     points = {name: values[rows] for name, values in points.items()}
     finite = np.isfinite(points["batch_per_dim"])
     columns = [points["batch_per_dim"], points["steps"], np.where(finite, points["noise"], 0.0)]
@@ -53,9 +62,9 @@ def split_points(scenario: FewSteps, points: Points, rows: Integers, theory: str
     if scenario.inputs is not None:
         columns += [points["precondition"], *([points["dim"]] if "dim" in points else [])]
         columns += [values for name, values in points.items() if name.startswith("inputs.")]
-    _, first, which = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+    _, leaders, which = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
     zeta, pi = np.array(scenario.second_layer.values), np.array(scenario.second_layer.probabilities)
-    for number, b in enumerate(first):
+    for number, b in enumerate(leaders):
         network = Network(
             activation=scenario.activation,
             target=scenario.target,
@@ -75,7 +84,7 @@ def split_points(scenario: FewSteps, points: Points, rows: Integers, theory: str
         if theory == "split":
             network, start = split_classes(network, float(points["dim"][b]))
         path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
-        yield Group(scenario, network, rows[which.reshape(-1) == number], path, reason)
+        yield Group(scenario, network, rows[which.reshape(-1) == number], path[first:], reason, first)
 
 
 def read_outs(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.few_steps.inputs import InputLaw, InputSpectrum
 from giantstep.families.few_steps.scenario import FewSteps, InputRows
+from giantstep.inputs.law import InputLaw, InputSpectrum
+from giantstep.inputs.report import LEAST_RANKS, MOST_EXCESS
 from giantstep.types import Floats, Points
 
 FINITE_DIM = ("split", "quadratic")
 """Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
-MOST_EXCESS = 3.0
-"""Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for Gaussian ones."""
-LEAST_RANKS = (100.0, 20.0)
-"""Effective ranks r_eff and r_4 of the inputs below which the limit is off: structured_inputs, section 8."""
 
 
 def input_law(scenario: FewSteps, points: Points, index: int) -> InputLaw:

@@ -50,9 +50,9 @@ WELL_DESCRIBED = 100.0
 
 def prepare(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted."""
-    settings = {**settings, "time": every_time(points["steps"].max())}
+    settings = {"time": every_time(points["steps"].max()), **settings}
     if what == "spectrum":
-        settings["x"] = _abscissae(scenario, points) if settings.get("x") is None else check_x(settings["x"])
+        settings["x"] = _abscissae(scenario, points, settings) if settings.get("x") is None else check_x(settings["x"])
     if what == "resolvent":
         settings["z"] = check_z(settings.get("z"))
     if what == "along":
@@ -68,11 +68,11 @@ def _positions(kappa: Any) -> Floats:
 
 
 @np.errstate(all="ignore")
-def _abscissae(scenario: FewSteps, points: Points) -> Floats:
+def _abscissae(scenario: FewSteps, points: Points, settings: Mapping[str, Any]) -> Floats:
     table = AnswerTable(scenario, points, 0)
     spectra = [
         spectrum
-        for group in split_points(scenario, points, np.arange(len(points["ridge"])))
+        for group in split_points(scenario, points, np.arange(len(points["ridge"])), first=int(settings["time"][0]))
         for _, _, spectrum in _spectra(table, group)
     ]
     return choose_x((spectrum, 1.0) for spectrum in spectra)
@@ -80,7 +80,7 @@ def _abscissae(scenario: FewSteps, points: Points) -> Floats:
 
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
-    """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
+    """Answer `what` at every point and every ``settings["time"]``; ``points["dim"]`` is inf for the bare limit."""
     check_batches(scenario, points)
     warnings = _batch_warnings(points, settings.get("theory")) + rank_warnings(scenario, points)
     table = AnswerTable(scenario, points, len(settings["time"]))
@@ -90,7 +90,8 @@ def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, 
     chosen = np.array(refinements(scenario, points, what) if theory == "auto" else [theory] * len(table.status))
     for name in dict.fromkeys(chosen.tolist()):
         rows = np.flatnonzero(chosen == name)
-        for group in _answer(table, split_points(scenario, points, rows, name), what, settings):
+        groups = split_points(scenario, points, rows, name, int(settings["time"][0]))
+        for group in _answer(table, groups, what, settings):
             if group.reason:
                 table.note(group.index, group.reason, np.zeros(len(group.index)), 0)
             warnings += group.unlearnt()
@@ -161,26 +162,26 @@ def _spectra(table: AnswerTable, group: Group) -> Iterator[tuple[int, int, Spect
             condensed = condense(equations.bulk, group.network.inputs.eigenvalues)
             equations = dataclasses.replace(equations, bulk=condensed)
         for row, point in enumerate(index):
-            yield time, int(point), Spectrum(equations.take(np.array([row])), bounded or time == 0)
+            yield time, int(point), Spectrum(equations.take(np.array([row])), bounded or group.first + time == 0)
 
 
 _COUNTED: dict[Any, Integers] = {}
 
 
 @np.errstate(all="ignore")
-def count_outliers(scenario: FewSteps, points: Points, dim: int) -> Integers:
-    """Return how many eigenvalues lie above the bulk at every point and time (B, T + 1), for both engines.
+def count_outliers(scenario: FewSteps, points: Points, dim: int, first: int = 0) -> Integers:
+    """Return how many eigenvalues lie above the bulk at every point and time from `first` on, for both engines.
 
     A finite spectrum does not say by itself which of its largest eigenvalues those are. The last answers are kept,
     because every trial of an experiment asks the same.
     """
-    key = (scenario.digest(), dim, *((name, values.tobytes()) for name, values in points.items()))
+    key = (scenario.digest(), dim, first, *((name, values.tobytes()) for name, values in points.items()))
     if key not in _COUNTED:
         if len(_COUNTED) >= 64:
             _COUNTED.clear()
-        counts = np.zeros((len(points["ridge"]), int(points["steps"].max()) + 1), dtype=np.int64)
+        counts = np.zeros((len(points["ridge"]), int(points["steps"].max()) + 1 - first), dtype=np.int64)
         points = {**points, "dim": np.full(len(counts), float(dim))}
-        for group in split_points(scenario, points, np.arange(len(points["ridge"]))):
+        for group in split_points(scenario, points, np.arange(len(points["ridge"])), first=first):
             for time, point, spectrum in _spectra(AnswerTable(scenario, points, 0), group):
                 counts[point, time] = len(find_outliers(spectrum, spectrum.upper_edge(), float(dim)))
         _COUNTED[key] = counts

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator
 
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
-from giantstep.families.few_steps.input_parts import InputBlocks as InputBlocks
-from giantstep.families.few_steps.input_parts import InputCovariance as InputCovariance
-from giantstep.families.few_steps.input_parts import InputRows as InputRows
-from giantstep.families.few_steps.input_parts import Inputs, as_whitening
-from giantstep.families.few_steps.input_parts import PowerLaw as PowerLaw
-from giantstep.families.few_steps.inputs import InputLaw
 from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.inputs.law import InputLaw
+from giantstep.inputs.parts import InputBlocks as InputBlocks
+from giantstep.inputs.parts import InputCovariance as InputCovariance
+from giantstep.inputs.parts import InputRows as InputRows
+from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
+from giantstep.inputs.parts import PowerLaw as PowerLaw
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Part, Scenario, field
 from giantstep.types import Floats, Points
 from giantstep.vocabulary import Vocabulary
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _EXPERIMENT: tuple[Engine, ...] = ("experiment",)
-
-
-Whitening = Annotated[Number, BeforeValidator(as_whitening)]
-"""A number c, or its name: the steps are multiplied by F = Sigma^-c."""
 
 
 class PlantedShifts(Part):
@@ -325,12 +320,7 @@ class FewSteps(Scenario):
 
     def content(self) -> dict[str, Any]:
         """Return the plain content; what is as it was before inputs had a covariance is left out."""
-        content = super().content()
-        if self.inputs is None:
-            del content["inputs"]
-        if self.precondition == 0:
-            del content["precondition"]
-        return content
+        return content_of_inputs(super().content())
 
     @property
     def has_shifts(self) -> bool:

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.few_steps.inputs import InputSpectrum
 from giantstep.gaussian import Function
 from giantstep.gaussian.conditional import ConditionalTarget, condition
 from giantstep.gaussian.target import Target
+from giantstep.inputs.law import InputSpectrum
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 

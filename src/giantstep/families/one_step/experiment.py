@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.families.one_step import covariance
 from giantstep.families.one_step.choices import check_degrees, count_outliers
 from giantstep.families.one_step.measurements.errors import measure_along, measure_classes, measure_ridge
 from giantstep.families.one_step.measurements.spectrum import measure_resolvent, measure_spectrum
@@ -42,6 +43,8 @@ def trial(
     -------
     Variable name -> (B, ...) array.
     """
+    if covariance.answers(scenario, what):
+        return covariance.trial(scenario, points, what, dim, draws, settings)
     scenario.step.check_question(scenario, what)
     trained = draw_network(scenario, points, dim, draws)
     ridges, test_samples = points["ridge"], int(settings.get("test_samples") or TEST_SAMPLES)
@@ -63,6 +66,8 @@ def trial(
 
 def memory(scenario: OneStep, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
     """Return the bytes one trial needs at its peak."""
+    if covariance.answers(scenario, what):
+        return covariance.memory(scenario, points, what, dim, settings)
     p, d, samples = count_neurons(points, dim), dim, count_samples(points, dim)
     device, most = settings.get("device", "cpu"), int(samples.max())
     chunk = chunk_rows(device)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.families.one_step import covariance
 from giantstep.families.one_step.features import at_finite_size
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.family import Answer
@@ -16,6 +17,15 @@ from giantstep.types import Points
 @np.errstate(all="ignore")  # a point that fails is flagged by its status
 def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     """Answer `what` at every point; ``points["dim"]`` is inf for the bare limit."""
+    if covariance.answers(scenario, what):
+        return covariance.limit(scenario, points, what, settings)
+    answer = _isotropic_limit(scenario, points, what, covariance.of_isotropic_inputs(settings))
+    if what == "errors":
+        answer.values |= dict.fromkeys(("effective_rank", "effective_rank_4"), np.ones(len(answer.status)))
+    return answer
+
+
+def _isotropic_limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
     step, points = scenario.step, at_finite_size(points)
     step.check_question(scenario, what)
     step.check_dimension(points, what)
@@ -45,6 +55,9 @@ def _answers(what: str) -> Callable[..., Answer]:
 @np.errstate(all="ignore")
 def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with what both engines share: ``x`` of a spectrum, ``degree`` of spikes, ``kappa`` along."""
+    if covariance.answers(scenario, what):
+        return covariance.prepare(scenario, points, what, settings)
+    settings = covariance.of_isotropic_inputs(settings)
     scenario.step.check_question(scenario, what)
     if what == "errors":  # nothing is left open
         return dict(settings)

@@ -9,7 +9,9 @@ import numpy as np
 import pydantic
 from pydantic import BeforeValidator, Discriminator, Tag
 
+from giantstep.dimensions import Dimension
 from giantstep.errors import bad_field
+from giantstep.families.one_step.covariance import as_few_steps, check_covariance_points
 from giantstep.families.one_step.notation import PAPERS
 from giantstep.families.one_step.steps import GrowingStep as GrowingStep
 from giantstep.families.one_step.steps import MaximalStep as MaximalStep
@@ -17,6 +19,7 @@ from giantstep.families.one_step.steps import NoStep as NoStep
 from giantstep.families.one_step.steps import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.steps import SmallStep as SmallStep
 from giantstep.family import Question, Setting, Variable
+from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Scenario, field
 from giantstep.types import Floats
@@ -44,6 +47,7 @@ AnyStep = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalSte
 
 _NOT_CLOSED = "the closed form that answers here does not have it"
 _NO_ROWS = "the closed form does not have it, or the spike depends on the rows (initial_output = 1)"
+_NOT_LEARNT = "nothing is learnt"
 _CLASSES = "it is defined for the square loss"
 _REAL = "it is defined for labels"
 _NO_OUTLIER = "no further outlier exists"
@@ -111,6 +115,21 @@ _ERRORS = (
         engines=("limit",),
         absent=_CLASSES,
     ),
+    Variable("effective_rank", (), "r_eff/d", "(tr Sigma)^2/tr Sigma^2 of the inputs per dimension", ("limit",)),
+    Variable("effective_rank_4", (), "r_4/d", "(tr Sigma^2)^2/tr Sigma^4 of the inputs per dimension", ("limit",)),
+)
+_STEPS = (
+    Variable("U", ("block",), "U_q", "mean overlap of the rows of a block with w*, in units of the deviation of z"),
+    Variable("s", ("block",), "s_q", "length of a row across the target"),
+    Variable("cosine", ("block",), "U_q/|w|", "cosine of a row with the target"),
+    Variable("row_norm", ("block",), "|w|^2", "squared norm of a row, w^T Sigma w"),
+    Variable("spread", ("block",), "(J_q J_q^T)_U", "d times the variance of the overlaps inside a block"),
+    Variable("spread_s", ("block",), "(J_q J_q^T)_s", "d times the variance of s inside a block", compared=False),
+    Variable(
+        "gamma", (), "gamma", "length of the target inside the learnt space", engines=("limit",), absent=_NOT_LEARNT
+    ),
+    Variable("B", ("block", "atom"), "B_q(lambda)", "what became of the initial weights in an eigenspace", ("limit",)),
+    Variable("eigenvalue", ("atom",), "lambda_j", "eigenvalue of the inputs", engines=("limit",)),
 )
 _ALONG = (
     Variable(
@@ -242,30 +261,33 @@ _SPIKES = (
 )
 
 
-_READ_OUT_FIELDS = ("width_per_dim", "samples_per_dim", "ridge")
-
-
 class OneStep(Scenario):
     """A two-layer network after one gradient step on its first layer, its second layer then fitted by ridge regression.
 
-    Data x ~ N(0, I_d), y = g(<w*, x>) + sqrt(noise) N(0, 1). Network f(x) = sum_j a_j sigma(<w_j, x>)/sqrt(p), rows of
-    the first layer on the unit sphere, a_j = zeta_j/sqrt(p) at the start. After the step, n samples (fresh ones, or
-    those of the step) fit a by minimising sum (y - f)^2 + ridge |a|^2. The limit is d -> inf with n/d and p/d fixed.
+    Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(<w*, x>) + sqrt(noise) N(0, 1). Network f(x) =
+    sum_j a_j sigma(<w_j, x>)/sqrt(p), rows of the first layer on the unit sphere, a_j = zeta_j/sqrt(p) at the start.
+    After the step, n samples (fresh ones, or those of the step) fit a by minimising sum (y - f)^2 + ridge |a|^2. The
+    limit is d -> inf with n/d and p/d fixed.
 
     >>> import giantstep as gs
     >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.01,
     ...                second_layer=gs.Vocabulary([1, -1], [0.9, 0.1]), step=gs.PlantedSpike(alignment=0.5))
     >>> s.replace(ridge=0.1).ridge
     0.1
+    >>> wide = s.replace(step=MaximalStep(2.0), inputs=gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5]))
+    >>> gs.predict(wide, precondition=[0, 1]).test_error.values.round(4)
+    array([0.1689, 0.0653])
     """
 
     family: ClassVar[str] = "one-step"
     title: ClassVar[str] = "Two-layer network after one gradient step"
     update_rule: ClassVar[str] = (
         "data      x ~ N(0, I_d),  y = g(<w*,x>) + sqrt(noise) N(0,1),  |w*| = 1\n"
+        "          (inputs: x ~ N(0, Sigma), tr Sigma = d, <w*, Sigma w*> = 1)\n"
         "network   f(x) = sum_j a_j sigma(<w_j,x>)/sqrt(p),  |w_j| = 1 and a_j = zeta_j/sqrt(p) at the start\n"
         "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal)\n"
         "          eta_raw = rate * sqrt(p) (small), rate * n0^exponent * sqrt(p) (growing)\n"
+        "          (precondition = c: Sigma^-c grad in place of grad)\n"
         "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
         "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
         "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, flipped with probability flip\n"
@@ -284,6 +306,12 @@ class OneStep(Scenario):
                 ),
             },
             plot=("test_error", "train_error"),
+        ),
+        "steps": Question(
+            "where the neurons of every block are after the step, and how they spread (no step or a maximal one)",
+            _STEPS,
+            plot=("U",),
+            dimensions=(Dimension("atom", "entries"),),
         ),
         "along": Question(
             "error and output resolved along the learnt direction kappa = <v,x>",
@@ -324,6 +352,9 @@ class OneStep(Scenario):
     theories: ClassVar[Mapping[str, str]] = {
         "exact": "the exact limit of the network",
         "isotropic": "the published map of the step onto spiked random features with an isotropic bulk",
+        "auto": "at a finite dim, inputs of low effective ranks: split or quadratic, whichever matters; else exact",
+        "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
+        "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
     }
     papers: ClassVar[tuple[str, ...]] = (
         "dandi2025random",
@@ -336,10 +367,6 @@ class OneStep(Scenario):
     paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
-    elsewhere: ClassVar[Mapping[str, str]] = {
-        name: "scenario.with_inputs(inputs, precondition) gives this network inputs with a covariance, as a FewSteps"
-        for name in ("inputs", "precondition")
-    }
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
     target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
@@ -370,12 +397,22 @@ class OneStep(Scenario):
     fit_sample: Literal["fresh", "same"] = field(
         "(X, y)", "samples of the ridge fit: fresh ones, or the same as the gradient's (n0 = n)", default="fresh"
     )
+    inputs: Inputs | None = field(
+        "Sigma, w*",
+        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
+        default=None,
+    )
+    precondition: Whitening = field(
+        "c", 'the step is multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
+    )
 
     def check(self) -> None:
         """Check that the parts fit together."""
         self.step.check_scenario(self)
         if self.loss != "square":
             self._check_classes()
+        if self.inputs is not None:
+            as_few_steps(self, self.inputs, self.precondition)
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
 
     def _check_classes(self) -> None:
@@ -386,6 +423,8 @@ class OneStep(Scenario):
 
     def check_points(self, points: Mapping[str, Floats]) -> None:
         """Refuse the ridgeless fit exactly at the interpolation threshold, where the error diverges."""
+        if self.inputs is not None:
+            check_covariance_points(self, points)
         ridge, samples, width = (points[name] for name in ("ridge", "samples_per_dim", "width_per_dim"))
         if np.any((ridge == 0) & (samples == width)):
             raise bad_field(
@@ -418,9 +457,10 @@ class OneStep(Scenario):
                 raise bad_field("step.batch_per_dim", float(batch[other[0]]), allowed)
 
     def with_inputs(self, inputs: Any, precondition: float | str = 0.0) -> Scenario:
-        """Return this network on inputs with a covariance: a `FewSteps` of one step (none without a step).
+        """Return this network on inputs with a covariance as a `FewSteps` of one step (none without a step).
 
-        Its answers have a `time`: 0 before the step, 1 after it. Isotropic inputs (None) give the numbers of OneStep.
+        ``OneStep(inputs=...)`` gives the same numbers after the step. The answers of a `FewSteps` have a `time` as
+        well: 0 before the step, 1 after it. Isotropic inputs (None) give the numbers of `OneStep` without `inputs`.
 
         Parameters
         ----------
@@ -434,30 +474,15 @@ class OneStep(Scenario):
         >>> gs.predict(s.with_inputs(mixed, "whitened")).test_error.values.round(4)
         array([0.2681, 0.0473])
         """
-        from giantstep.families import family_class
+        return as_few_steps(self, inputs, precondition)
 
-        self._check_for_inputs()
-        shared = ("activation", "target", "noise", "second_layer", "rows", *_READ_OUT_FIELDS)
-        steps: dict[str, Any] = {"steps": 0}
-        if isinstance(self.step, MaximalStep):
-            steps = {"steps": 1, "rate": self.step.rate, "batch_per_dim": self.step.batch_per_dim}
-        return family_class("few-steps")(
-            **{name: getattr(self, name) for name in shared}, **steps, inputs=inputs, precondition=precondition
-        )
+    def own_dim(self) -> int | None:
+        """Return the dimension of a given covariance."""
+        return None if self.inputs is None else self.inputs.own_dim
 
-    def _check_for_inputs(self) -> None:
-        """Refuse what the theory of inputs with a covariance does not cover."""
-        where = "where inputs have a covariance"
-        if self.loss != "square":
-            raise bad_field("loss", self.loss, f'"square" {where}')
-        if not isinstance(self.step, NoStep | MaximalStep):
-            raise bad_field("step.kind", self.step.kind, f'"none" or "maximal" {where}')
-        if self.second_layer == "gaussian":
-            raise bad_field("second_layer", "gaussian", f"a Vocabulary {where}")
-        if self.fit_sample != "fresh":
-            raise bad_field("fit_sample", self.fit_sample, f'"fresh" {where}')
-        if self.ridge == 0:
-            raise bad_field("ridge", 0.0, f"above 0 {where}")
+    def content(self) -> dict[str, Any]:
+        """Return the plain content; what is as it was before inputs had a covariance is left out."""
+        return content_of_inputs(super().content())
 
     def has_classes(self) -> bool:
         """Tell whether a logistic or hinge fit takes the labels as classes."""

@@ -1,10 +1,11 @@
-"""The value objects of `FewSteps` that say which covariance the inputs have: blocks, a power law, that of a table."""
+"""The value objects that say which covariance the inputs have: blocks, a power law, that of a table."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -12,9 +13,11 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
+from giantstep.display import model_html, model_text
 from giantstep.errors import bad_field
-from giantstep.families.few_steps.inputs import InputLaw
-from giantstep.families.few_steps.tables import Table, check_table, diagonalise, whitened_target
+from giantstep.inputs.law import InputLaw
+from giantstep.inputs.report import RowTests, describe_inputs
+from giantstep.inputs.tables import MOST_CORRELATION, Table, check_table, diagonalise, whitened_target
 from giantstep.scenario import Integer, Number, Numbers, Part, field
 from giantstep.types import Floats
 
@@ -142,11 +145,19 @@ class InputCovariance(InputForm):
     """Gaussian inputs with a given covariance: all d eigenvalues, and the target in whitened eigen-coordinates.
 
     target[a, j] = sqrt(lambda_j) <w*_a, e_j>, rows that are orthonormal: z_a has variance 1. `from_data` takes both
-    from a table: the Gaussian twin of its rows. Eigenvalues are divided by their mean.
+    from a table: the Gaussian twin of its rows. Eigenvalues are divided by their mean. `report` says what the limit
+    makes of it, and is shown with it.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).standard_normal((500, 20)) * np.linspace(2, 0.5, 20)
     >>> twin = InputCovariance.from_data(X)
+      d              20    directions in which inputs vary
+      atoms          20    one atom for each eigenvalue
+      r_eff          13.8  (tr Sigma)^2/tr Sigma^2; the limit wants 100 or more
+      r_4            8.5   (tr Sigma^2)^2/tr Sigma^4; the limit wants 20 or more
+      rows           500   inputs of the table
+      Var |x|^2      0.88  times that of Gaussian inputs; up to 3 is near
+      kurtosis of z  3     3 for Gaussian inputs
     >>> twin.own_dim, round(twin.effective_ranks[0], 1)
     (20, 13.8)
     """
@@ -166,17 +177,17 @@ class InputCovariance(InputForm):
             raise bad_field("eigenvalues", self.eigenvalues, "a list of at least two numbers above 0")
         if target.ndim != 2 or target.shape[1] != len(eigenvalues):
             raise bad_field("target", self.target, f"rows of {len(eigenvalues)} numbers, one for each eigenvalue")
-        if np.max(np.abs(target @ target.T - np.eye(len(target)))) > 1e-6:
+        if np.max(np.abs(target @ target.T - np.eye(len(target)))) > MOST_CORRELATION:
             raise bad_field("target", self.target, "orthonormal rows: W* Sigma W*^T must be the identity")
 
     def _rows(self) -> Floats:
         return np.atleast_2d(np.asarray(self.target))
 
     @classmethod
-    def from_data(cls, X: ArrayLike, target_direction: ArrayLike | None = None) -> Self:
-        """Return the Gaussian twin of the rows of a table (N, d).
+    def from_data(cls, X: ArrayLike, target_direction: ArrayLike | None = None, *, show: bool = True) -> Self:
+        """Return the Gaussian twin of the rows of a table (N, d), and print how near the rows are to it.
 
-        Whether the rows are near to it says ``print(InputRows(X).report())``: effective ranks, and two tests.
+        What is printed is `report`: effective ranks, and the tests of structured_inputs, section 13.
 
         Parameters
         ----------
@@ -184,9 +195,35 @@ class InputCovariance(InputForm):
             out.
         target_direction : w* in the columns of the table, (d,) or (r, d), normalised to Var z = 1; left out: the same
             share of the variance of z on every eigenvector of the leading half, with fixed random signs.
+        show : print the report.
         """
         table = diagonalise(X)
-        return cls(table.eigenvalues, whitened_target(table, target_direction))
+        twin = cls.of_table(table, whitened_target(table, target_direction))
+        if show:
+            print(twin.report())
+        return twin
+
+    @classmethod
+    def of_table(cls, table: Table, target: Floats) -> Self:
+        """Return the covariance of a table in its eigenbasis, which remembers the tests of the rows."""
+        twin = cls(table.eigenvalues, target)
+        vars(twin)["row_tests"] = RowTests.of_table(table, target)
+        return twin
+
+    @functools.cached_property
+    def row_tests(self) -> RowTests | None:
+        """The tests of the rows it was taken from; None where it was given by numbers. No part of what it is."""
+        return None
+
+    def report(self) -> str:
+        """Return a table of effective ranks and of the tests of the rows: structured_inputs, sections 8 and 13."""
+        return describe_inputs(self.law(math.inf, len(self._rows())), self.row_tests)
+
+    def __str__(self) -> str:
+        return f"{model_text(self)}\n{self.report()}"
+
+    def _repr_html_(self) -> str:
+        return f"{model_html(self)}<pre>{escape(self.report())}</pre>"
 
     @property
     def effective_ranks(self) -> tuple[float, float]:
@@ -227,9 +264,14 @@ class InputRows(InputForm):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).exponential(size=(600, 20)) * np.linspace(2, 0.5, 20)
-    >>> rows = InputRows(X)
-    >>> print(rows.report())
-    d = 20, r_eff = 13.7, r_4 = 8.7; Var(|x|^2/d) is 4.1 times that of Gaussian inputs, z has kurtosis 4
+    >>> print(InputRows(X).report())
+      d              20    directions in which inputs vary
+      atoms          20    one atom for each eigenvalue
+      r_eff          13.7  (tr Sigma)^2/tr Sigma^2; the limit wants 100 or more
+      r_4            8.7   (tr Sigma^2)^2/tr Sigma^4; the limit wants 20 or more
+      rows           600   inputs of the table
+      Var |x|^2      4.1   times that of Gaussian inputs; up to 3 is near
+      kurtosis of z  4     3 for Gaussian inputs
     """
 
     if TYPE_CHECKING:
@@ -257,20 +299,17 @@ class InputRows(InputForm):
         """Return Gaussian inputs of the same covariance with the same target: the Gaussian twin."""
         return InputCovariance(self.table().eigenvalues, self.whitened_target())
 
+    def row_tests(self) -> RowTests:
+        """Return what tells the rows from Gaussian inputs of the same covariance: structured_inputs, section 13."""
+        return RowTests.of_table(self.table(), self.whitened_target())
+
     def norm_excess(self) -> float:
         """Return Var(|x|^2/d) over its value for Gaussian inputs, 2 int lambda^2 dmu/d."""
-        table = self.table()
-        lengths = np.sum(table.rows**2, axis=1) / len(table.eigenvalues)
-        return float(lengths.var() / (2 * np.mean(table.eigenvalues**2) / len(table.eigenvalues)))
+        return self.row_tests().norm_excess
 
     def report(self) -> str:
         """Return how far the rows are from what the limit assumes, structured_inputs sections 8 and 13."""
-        first, second = self.covariance().effective_ranks
-        z = self.table().whitened() @ self.whitened_target()[0]
-        return (
-            f"d = {self.own_dim}, r_eff = {first:.1f}, r_4 = {second:.1f}; Var(|x|^2/d) is {self.norm_excess():.2g} "
-            f"times that of Gaussian inputs, z has kurtosis {np.mean(z**4) / np.mean(z**2) ** 2:.2g}"
-        )
+        return InputCovariance.of_table(self.table(), self.whitened_target()).report()
 
     def check_directions(self, directions: int) -> None:
         """Refuse another number of directions."""
@@ -314,3 +353,16 @@ def as_whitening(value: Any) -> Any:
             raise ValueError('"none", "whitened" or a number c (the steps are multiplied by Sigma^-c)')
         return _WHITENING[value]
     return value
+
+
+Whitening = Annotated[Number, BeforeValidator(as_whitening)]
+"""A number c, or its name: the steps are multiplied by F = Sigma^-c."""
+
+
+def content_of_inputs(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a scenario without inputs and preconditioner where they say nothing.
+
+    Scenarios are then known by the same content as before they had these fields.
+    """
+    silent = {"inputs": None, "precondition": 0.0}
+    return {name: value for name, value in content.items() if name not in silent or value != silent[name]}

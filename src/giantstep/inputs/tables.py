@@ -13,6 +13,9 @@ from giantstep.types import Floats
 NO_VARIANCE = 1e-10
 """Eigenvalues below this, relative to the largest, are directions in which the rows do not vary."""
 
+MOST_CORRELATION = 1e-6
+"""Of the outputs z_a of two directions of a target, which is a function of independent ones."""
+
 
 class Table(NamedTuple):
     """Centred rows scaled to tr Sigma = d: eigenvalues (d,), falling; `basis` (columns, d) are the eigenvectors."""
@@ -76,4 +79,9 @@ def whitened_target(table: Table, direction: ArrayLike | None, name: str = "targ
     largest = np.linalg.norm(given, axis=1) * np.sqrt(table.eigenvalues[0])
     if np.any(lengths <= 1e-6 * largest):
         raise bad_field(name, direction, "a direction in which the rows vary, not one of their null space")
-    return rows / lengths[:, None]
+    rows = rows / lengths[:, None]
+    correlation = np.abs(rows @ rows.T - np.eye(len(rows))).max()
+    if correlation > MOST_CORRELATION:
+        allowed = f"directions without correlation on the rows, W* Sigma W*^T = I (one is {correlation:.2g})"
+        raise bad_field(name, f"<array {len(given)}x{columns}>", allowed)
+    return rows

@@ -1,0 +1,69 @@
+"""How far inputs are from what the limit assumes: effective ranks, and two tests of the rows of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from giantstep.display import aligned
+from giantstep.inputs.law import InputLaw
+from giantstep.inputs.tables import Table
+from giantstep.types import Floats
+
+LEAST_RANKS = (100.0, 20.0)
+"""Effective ranks r_eff and r_4 of the inputs below which the limit is off: structured_inputs, section 8."""
+MOST_EXCESS = 3.0
+"""Variance of |x|^2/d over its Gaussian value up to which rows of a table are taken for Gaussian ones."""
+
+
+@dataclass(frozen=True)
+class RowTests:
+    """What tells the rows of a table from Gaussian inputs of the same covariance: structured_inputs, section 13.
+
+    Attributes
+    ----------
+    rows : how many there are.
+    norm_excess : Var(|x|^2/d) over its value for Gaussian inputs, 2 int lambda^2 dmu/d.
+    kurtosis : E z^4/(E z^2)^2 along every direction of the target; 3 for Gaussian inputs.
+    """
+
+    rows: int
+    norm_excess: float
+    kurtosis: tuple[float, ...]
+
+    @classmethod
+    def of_table(cls, table: Table, target: Floats) -> Self:
+        """Return the tests of a table with a target in whitened eigen-coordinates (r, d)."""
+        d = len(table.eigenvalues)
+        lengths = np.sum(table.rows**2, axis=1) / d
+        excess = float(lengths.var() / (2 * np.mean(table.eigenvalues**2) / d))
+        z = table.whitened() @ target.T
+        kurtosis = np.mean(z**4, axis=0) / np.mean(z**2, axis=0) ** 2
+        return cls(len(table.rows), excess, tuple(float(value) for value in kurtosis))
+
+
+def describe_inputs(law: InputLaw, tests: RowTests | None) -> str:
+    """Return a table of the effective ranks of d eigenvalues and of the tests of their rows, where there are some."""
+    d, binned = len(law.masses), len(law.binned().masses)
+    first, second = (d * rank for rank in law.effective_ranks())
+    spectrum = "one atom for each eigenvalue" if d == binned else "the leading eigenvalues, and bins of the others"
+    lines = [
+        ("d", str(d), "directions in which inputs vary"),
+        ("atoms", str(binned), spectrum),
+        ("r_eff", f"{first:.1f}", f"(tr Sigma)^2/tr Sigma^2; the limit wants {LEAST_RANKS[0]:g} or more"),
+        ("r_4", f"{second:.1f}", f"(tr Sigma^2)^2/tr Sigma^4; the limit wants {LEAST_RANKS[1]:g} or more"),
+    ]
+    if tests is not None:
+        kurtosis = ", ".join(f"{value:.2g}" for value in tests.kurtosis)
+        lines += [
+            ("rows", str(tests.rows), "inputs of the table"),
+            (
+                "Var |x|^2",
+                f"{tests.norm_excess:.2g}",
+                f"times that of Gaussian inputs; up to {MOST_EXCESS:g} is near",
+            ),
+            ("kurtosis of z", kurtosis, "3 for Gaussian inputs"),
+        ]
+    return "\n".join(aligned(lines))
