@@ -412,6 +412,8 @@ class Scenario(Checked):
             table = content
             for parent in parents:
                 inner = table.get(parent)
+                if inner is None and parent in type(self).model_fields and f"{parent}.kind" in wanted:
+                    inner = {}
                 if not isinstance(inner, BaseModel | Mapping):
                     check_field_name(self, name)
                     raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")

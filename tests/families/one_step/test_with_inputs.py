@@ -155,3 +155,10 @@ def test_nearly_a_thousand_nodes():
     scenario = gs.OneStep(second_layer=gs.Vocabulary([1, -1], [0.9, 0.1]), **fields)
     several = gs.predict(scenario.with_inputs(None))
     np.testing.assert_allclose(several.test_error[-1], gs.predict(scenario).test_error, rtol=1e-8)
+
+
+def test_a_kind_makes_inputs_where_there_were_none():
+    made = BASE.replace(inputs__kind="power-law", inputs__exponent=0.4, inputs__atoms=5)
+    assert made.inputs == gs.PowerLaw(0.4, atoms=5)
+    with pytest.raises(gs.InputError, match=r"no field `inputs\.exponent`"):
+        BASE.replace(inputs__exponent=0.4)
