@@ -1,18 +1,18 @@
 """The explorer in a real browser: every family's default and every preset, from a slider to the redraw.
 
 For each family: the first curve after opening its link in a fresh browser context, the bytes loaded until then, the
-time from a move of a slider to the next redraw (median and 95th percentile of several moves, one after the other), the
-time from the last move to the fine curve, and the CPU seconds that server and workers spent on one move. For each
+time from a move of a slider to the end of the first frame that shows other lines (median and 95th percentile of several
+moves, one after the other), the time from the last move to the fine curve, and the CPU seconds that server and workers
+spent on one move. For each
 preset: the first curve, the fine one, or what the page says instead. The promises, on two idle cores: 60 ms in the
 median and 150 ms at the 95th percentile, a fine curve within 1 s, a first curve within 1.5 s.
 
-    python benchmarks/bench_explorer_browser.py [families] [presets] [--out FILE]
+    python benchmarks/bench_explorer_browser.py [families] [presets] [--only NAME...] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -29,11 +29,23 @@ FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-backgrou
 MOVES = 15
 PATIENCE = 25.0
 
+DRAWN = """
+window.drawn = () => [...document.querySelectorAll('#chart .js-line, #chart .hm image')]
+  .map((one) => one.getAttribute('d') ?? one.getAttribute('href') ?? one.getAttribute('xlink:href')).join();
+window.frames_shown = (holds) => new Promise((resolve) => {
+  const after = new MessageChannel();
+  after.port1.onmessage = () => (holds() ? resolve(performance.now()) : requestAnimationFrame(next));
+  const next = () => after.port2.postMessage(0);
+  requestAnimationFrame(next);
+});
+"""
+"""What is on the screen (paths of lines, pixels of maps), and a promise of the end of the first frame with something.
+
+A message posted by a frame callback is taken after that frame was laid out and painted."""
 WATCH = """
 window.firstCurve = null;
-const look = setInterval(() => {
-  if (document.getElementById('chart')?.data?.length) { window.firstCurve = performance.now(); clearInterval(look); }
-}, 4);
+window.frames_shown(() => window.drawn() || document.querySelector('#chart .annotation b'))
+  .then((time) => { window.firstCurve = time; });
 """
 LINKS = """async () => {
   const { firstState, stateOf, linkOf } = await import('/page/state.js');
@@ -50,27 +62,19 @@ LINKS = """async () => {
   return links;
 }"""
 MOVE = """async ([share, patience]) => {
-  const chart = document.getElementById('chart');
   const fields = ['ridge', 'noise', 'rate', 'snr', 'sparsity', 'samples_per_dim'];
   const wanted = fields.map((name) => document.getElementById(`f-${name}-slider`));
   const slider = [...wanted, ...document.querySelectorAll('input[type=range]')].find((one) => one && !one.disabled);
-  const shown = () => JSON.stringify(chart.data.map((trace) => [trace.y, trace.z]));
-  const before = shown();
+  const before = window.drawn();
   const [low, high] = [Number(slider.min), Number(slider.max)];
   window.place = (window.place ?? Number(slider.value)) + share * Math.max(high - low, 50 * (Number(slider.step) || 0));
   const start = performance.now();
-  const drawn = new Promise((resolve) => {
-    const check = () => {
-      if (shown() === before) return;
-      chart.removeListener('plotly_afterplot', check);
-      resolve(performance.now() - start);
-    };
-    chart.on('plotly_afterplot', check);
-    setTimeout(() => { chart.removeListener('plotly_afterplot', check); resolve(null); }, 1000 * patience);
-  });
   slider.value = window.place;
   slider.dispatchEvent(new Event('input', { bubbles: true }));
-  return [slider.id, await drawn];
+  const shown = window.frames_shown(() => window.drawn() !== before);
+  const late = new Promise((resolve) => setTimeout(resolve, 1000 * patience, null));
+  const end = await Promise.race([shown, late]);
+  return [slider.id, end && end - start];
 }"""
 SAID = "() => [document.getElementById('status').textContent, document.getElementById('problem').textContent]"
 BYTES = """() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
@@ -111,11 +115,12 @@ def wait_until_fine(page: Any, start: float) -> tuple[float | None, str]:
 def opened(browser: Any, link: str) -> tuple[Any, dict[str, Any]]:
     """Return a page on a link, and how it opened."""
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
-    page.add_init_script(WATCH)
+    page.add_init_script(DRAWN + WATCH)
     start = time.perf_counter()
     page.goto(f"{ADDRESS}/{link}")
     fine, said = wait_until_fine(page, start)
-    page.wait_for_timeout(50)
+    if fine is not None:
+        page.wait_for_function("() => window.firstCurve !== null")
     first = page.evaluate("() => window.firstCurve")
     about = {"first_s": None if first is None else first / 1e3, "fine_s": fine, "said": said}
     return page, {**about, "bytes": page.evaluate(BYTES)}
@@ -187,6 +192,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="*", default=["families", "presets"])
+    parser.add_argument("--only", nargs="*", help="families and presets to measure; all if left out")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     command = [sys.executable, "-m", "giantstep", "explore", "--no-browser", "--port", str(PORT)]
@@ -200,7 +206,11 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
             page = browser.new_page()
             page.goto(ADDRESS)
-            links = json.loads(json.dumps(page.evaluate(LINKS)))
+            found = page.evaluate(LINKS)
+            links = {
+                what: {name: link for name, link in known.items() if asked.only is None or name in asked.only}
+                for what, known in found.items()
+            }
             page.close()
             if "families" in asked.what:
                 rows += report_families(browser, links["families"], server.pid)

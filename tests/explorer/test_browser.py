@@ -52,6 +52,12 @@ class Page:
         """Wait until nothing is to come any more: no answer, no drawing, no change of the address."""
         self.until(lambda: self.page.get_attribute("#chart", "aria-busy") == "false")
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size, and wait until the figure has it."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.settle()
+
     def reload(self) -> None:
         """Load the page again, once its address holds all that is shown, and wait for its last curve."""
         self.settle()

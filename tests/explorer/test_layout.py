@@ -37,8 +37,7 @@ def test_a_family_places_every_field_once(family: str) -> None:
 def test_figure_and_control_are_on_the_screen_together_and_controls_are_found(page: Page) -> None:
     page.open({**STATE, "variables": ["test_error", "train_error"]})
     for width, height in SIZES:
-        page.page.set_viewport_size({"width": width, "height": height})
-        page.page.wait_for_timeout(250)
+        page.resize(width, height)
         for name in ("#f-ridge-slider", "#f-step\\.rate-slider", "#axis-1", "#log-y", "#find"):
             seen = page.page.eval_on_selector(name, SEEN)
             assert seen == {"figure": True, "control": True, "sideways": 0}, (width, height, name)
@@ -83,8 +82,7 @@ def test_every_story_is_drawn_and_dragged_at_every_width(page: Page, number: int
     page.settle()
     assert page.traces() and page.text("#status").startswith("limit, ")
     for width, height in ((360, 740), (900, 1000), (1400, 800)):
-        page.page.set_viewport_size({"width": width, "height": height})
-        page.page.wait_for_timeout(250)
+        page.resize(width, height)
         assert page.page.eval_on_selector("[data-drag]", SEEN) == {"figure": True, "control": True, "sideways": 0}
     before = page.traces()[0]["y"]
     page.page.focus("[data-drag]")

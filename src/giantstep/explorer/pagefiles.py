@@ -1,4 +1,4 @@
-"""The files of the page: those of its folder, and the bounds of the server as a script."""
+"""The files of the page: those of its folder, the bounds of the server as a script, and all its modules as one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from giantstep.explorer.bounds import Bounds
+from giantstep.explorer.bundle import bundle
 
 MEDIA_TYPES = {
     ".html": "text/html",
@@ -25,7 +26,9 @@ def page_files(bounds: Bounds) -> dict[str, bytes]:
     folder = files("giantstep.explorer").joinpath("page")
     page = dict(_files(folder))
     script = f"// What the server answers at most.\n\nexport const BOUNDS = {json.dumps(asdict(bounds))};\n"
-    return {**page, "bounds.js": script.encode()}
+    page["bounds.js"] = script.encode()
+    modules = {name: content.decode() for name, content in page.items() if name.endswith(".js") and "/" not in name}
+    return {**page, "explorer.js": bundle(modules, "main.js").encode()}
 
 
 def _files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.explorer.bounds import Bounds
-from giantstep.explorer.bundle import bundle
 from giantstep.explorer.pagefiles import page_files
 
 if TYPE_CHECKING:
@@ -59,20 +58,19 @@ def export_page(
     for library in ("katex", "plotly"):
         licence = files("giantstep.explorer").joinpath("page", library, "LICENSE").read_bytes()
         _write(folder / "page" / library / "LICENSE", licence)
-    modules = {name: content.decode() for name, content in page.items() if name.endswith(".js") and "/" not in name}
-    _write(folder / "page" / "explorer.js", bundle(modules, "main.js").encode())
+    _write(folder / "page" / "explorer.js", page["explorer.js"])
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     _write(folder / "page" / "data.js", f"window.giantstepStored = {text};\n".encode())
     _write(folder / "index.html", static_html(page["index.html"].decode()).encode())
 
 
 def static_html(html: str) -> str:
-    """Return the page with relative addresses and classic scripts."""
-    module = '<script src="/page/main.js" type="module"></script>'
+    """Return the page with relative addresses and the data it shows."""
+    script = '<script src="/page/explorer.js" defer></script>'
     scripts = '<script src="page/data.js" defer></script>\n<script src="page/explorer.js" defer></script>'
     policy = f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    changed = html.replace(module, scripts).replace('<meta charset="utf-8">', policy)
-    changed = re.sub(r'<link rel="(?:preload|modulepreload)"[^>]*>\n', "", changed)
+    changed = html.replace(script, scripts).replace('<meta charset="utf-8">', policy)
+    changed = re.sub(r'<link rel="preload"[^>]*>\n', "", changed)
     return changed.replace('"/page/', '"page/')
 
 

@@ -1,6 +1,7 @@
 // The equations of a family, typeset; a symbol that is a field lights its control, and the other way round.
 
 import { element } from "./elements.js";
+import { loadScript, opened } from "./opening.js";
 import { words } from "./symbols.js";
 
 const OPTIONS = {
@@ -13,11 +14,11 @@ let loading = null;
 
 /** Load KaTeX from beside the page, once. */
 function katex() {
-  loading ??= new Promise((resolve, reject) => {
+  if (!loading) {
     const base = document.querySelector('link[href$="layout.css"]').href;
-    const script = element("script", { src: new URL("katex/katex.min.js", base).href, onload: () => resolve(window.katex), onerror: () => reject(new Error("KaTeX could not be loaded.")) });
-    document.head.append(element("link", { rel: "stylesheet", href: new URL("katex/katex.min.css", base).href }), script);
-  });
+    document.head.append(element("link", { rel: "stylesheet", href: new URL("katex/katex.min.css", base).href }));
+    loading = loadScript("katex/katex.min.js").then(() => window.katex);
+  }
   return loading;
 }
 
@@ -30,8 +31,7 @@ export function equationsOf(family, plain) {
     const fold = element("details", { class: "plain" }, element("summary", {}, "The model as plain text"), plain);
     root.replaceChildren(...declared.map((equation) => typeset(typesetter, equation)), fold);
   }).catch(() => {});
-  if (window.requestIdleCallback) requestIdleCallback(show, { timeout: 1500 });
-  else setTimeout(show, 50);
+  opened.then(() => (window.requestIdleCallback ? requestIdleCallback(show, { timeout: 1500 }) : setTimeout(show, 50)));
   return root;
 }
 

@@ -5,11 +5,13 @@ import { figure, slicesOf, swatch, tableOf } from "./chart.js";
 import { element } from "./elements.js";
 import { equationsOf, linkSymbols } from "./equations.js";
 import { applySearch } from "./find.js";
+import { frameOf, retrace } from "./follow.js";
 import { buildForm, showWrong } from "./form.js";
 import { keptCurve } from "./kept.js";
 import { History, wishOf } from "./history.js";
 import { drawnVariables, fillSwitch, fit, measureStage, presentVariables, tellAbsent } from "./layout.js";
 import { longLink, shortLink } from "./link.js";
+import { loadScript, noteDrawn, opened } from "./opening.js";
 import { pictureOf } from "./picture.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
 import { firstState, fromLink, labelsOf, MOST_KEPT, sent, stateOf } from "./state.js";
@@ -21,6 +23,7 @@ import { greek, pretty, short, words } from "./symbols.js";
 const $ = (id) => document.getElementById(id);
 const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const SLOW = 300;
+const STILL = 200; // milliseconds without a new curve after which the hand rests
 
 let families = {};
 let presets = [];
@@ -50,11 +53,21 @@ async function start() {
   const good = Object.values(families).filter((family) => !family.error);
   if (!good.length) return problem("No family could be loaded.");
   const richest = good.reduce((best, family) => (Object.keys(family.questions).length > Object.keys(best.questions).length ? family : best));
-  await restore(richest);
+  await restore(richest); // the server computes while the browser reads Plotly
+  loadScript("plotly/plotly-cartesian.min.js").then(draw, (error) => problem(error.message));
+  await opened;
+  await loadPresets();
+}
+
+async function loadPresets() {
+  let filled = 0;
   try {
     for await (const preset of listed("/api/presets")) {
       presets.push(preset);
-      if (document.activeElement !== $("preset")) fillPresets();
+      if (performance.now() - filled > SLOW && document.activeElement !== $("preset")) {
+        fillPresets();
+        filled = performance.now();
+      }
       if (preset.name === state.preset) {
         about();
         theory();
@@ -184,7 +197,7 @@ async function ask(slot) {
 
 /** Say on the figure whether something is still to come: an answer, a drawing, the address. */
 function showBusy() {
-  $("chart").setAttribute("aria-busy", String(asking.size > 0 || drawing || remembering !== null));
+  $("chart").setAttribute("aria-busy", String(asking.size > 0 || drawing || resting !== null || remembering !== null));
 }
 
 async function answer(slot, study, curve, now) {
@@ -200,8 +213,8 @@ async function answer(slot, study, curve, now) {
       if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
       curve.result = line.result;
       curve.about = { ...line, milliseconds: performance.now() - sentAt };
+      show();
       if (slot === 0) told(line, performance.now() - sentAt);
-      draw();
       now.drawn = true;
       if (now.again) now.control.abort();
     }
@@ -222,12 +235,13 @@ async function answer(slot, study, curve, now) {
 }
 
 async function* linesOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) break;
-    const parts = (rest + value).split("\n");
+    const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
     rest = parts.pop();
     for (const part of parts) if (part) yield JSON.parse(part);
   }
@@ -261,10 +275,8 @@ function change(next, rebuild) {
     current.dots = null;
     forgetDesign();
     finished = null;
-    state.preset = "";
-    $("preset").value = "";
     showAgreement(null);
-    about();
+    if (state.preset) leavePreset();
   }
   if (rebuild) form();
   if (differs && state.kept.length) listKept();
@@ -274,6 +286,13 @@ function change(next, rebuild) {
   if (others || rebuild) theory();
   remember();
   if (!differs || marked || rebuild) draw(); // else the answer is drawn as soon as it comes
+}
+
+/** What is shown is no longer the preset. */
+function leavePreset() {
+  state.preset = "";
+  $("preset").value = "";
+  about();
 }
 
 function form() {
@@ -366,8 +385,22 @@ function blank(sentence) {
 
 let drawing = false;
 let drawn = "";
+let frame = ""; // of the figure Plotly has drawn
+let left = []; // names of the axes whose ranges Plotly chose
+const regrown = {}; // how often an axis has grown for the hand: Plotly keeps a range that is not its own until told otherwise
+let resting = null;
+
+/** Show an answer: its lines at once where they can follow the hand, else all of the figure. */
+function show() {
+  if (drawing || !followed()) return draw();
+  clearTimeout(resting);
+  resting = setTimeout(draw, STILL);
+}
+
 function draw() {
   if (!state) return;
+  clearTimeout(resting);
+  resting = null;
   $("chart").classList.toggle("stale", !current.result);
   if (drawing) return;
   drawing = true;
@@ -379,38 +412,70 @@ function draw() {
   });
 }
 
+/** What is to be drawn now: the variables there is room for, and their figure. */
+function composed() {
+  const question = family().questions[state.study.what];
+  const present = { ...state, variables: presentVariables(question, state.variables, curves()) };
+  const variables = drawnVariables(present, picked);
+  const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
+  return { question, present, variables, make: () => figure(shown) };
+}
+
+const isSplit = () => Boolean(state.ab && kept[0]?.result);
+
+/** Let the lines follow the hand; false where Plotly must draw. */
+function followed() {
+  if (!drawn || !current.result || isSplit()) return false;
+  try {
+    const { traces, layout } = composed().make();
+    const fitted = fit(layout);
+    if (frameOf(traces, fitted) !== frame) return false;
+    let outcome = retrace($("chart"), traces, left);
+    if (typeof outcome === "object") {
+      Plotly.relayout($("chart"), Object.fromEntries(Object.entries(outcome).map(([name, range]) => [`${name}.range`, range])));
+      left = left.filter((name) => !(name in outcome));
+      for (const name of Object.keys(outcome)) regrown[name] = (regrown[name] ?? 0) + 1;
+      outcome = retrace($("chart"), traces, left);
+    }
+    return outcome === "drawn";
+  } catch {
+    return false; // what is wrong is said where it is drawn
+  }
+}
+
 function paint() {
   if (!current.result || !window.Plotly) return;
   timeSlider();
-  const question = family().questions[state.study.what];
-  const present = { ...state, variables: presentVariables(question, state.variables, curves()) };
+  const { question, present, variables, make } = composed();
   tellAbsent(question, state.variables, present.variables);
-  const variables = drawnVariables(present, picked);
-  const isSplit = Boolean(state.ab && kept[0]?.result);
-  $("ab").hidden = !isSplit;
-  $("chart").hidden = isSplit;
-  if (isSplit) {
+  $("ab").hidden = !isSplit();
+  $("chart").hidden = isSplit();
+  if (isSplit()) {
     sides(present.variables.includes(picked) ? picked : variables[0]);
+    noteDrawn();
     return;
   }
-  const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
   try {
-    const { traces, layout: natural, summary } = figure(shown);
+    const { traces, layout: natural, summary } = make();
     const layout = fit(natural);
     const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
     if (!drawn) $("chart").replaceChildren();
     $("chart").style.height = `${layout.height}px`;
-    const show = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
+    const render = kind === drawn ? Plotly.react : Plotly.newPlot; // react keeps margins that a former legend needed
     drawn = kind;
-    show($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
+    frame = frameOf(traces, layout);
+    left = Object.keys(layout).filter((name) => layout[name]?.autorange);
+    for (const name of left) if (regrown[name]) layout[name].uirevision = `${layout.uirevision} ${regrown[name]}`;
+    render($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
     $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-    fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, family().questions[state.study.what].variables);
+    fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, question.variables);
     measureStage(document.querySelector(".stage"));
   } catch (error) {
     problem(`This result cannot be drawn: ${error.message}`);
   }
   if ($("numbers-box").open) numbers();
   slices();
+  noteDrawn();
 }
 
 function slices() {
@@ -905,6 +970,5 @@ function listen() {
   addEventListener("resize", draw);
 }
 
-$("plotly").addEventListener("load", draw);
 if (stored) document.body.dataset.stored = "1";
 start();
