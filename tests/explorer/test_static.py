@@ -62,18 +62,25 @@ def offline_page(browser: Any, folder: Path) -> tuple[Any, list[str]]:
 CURVE = "() => document.getElementById('chart').data[0].y"
 
 
+def settle(page: Any, status: str = "") -> None:
+    """Wait until all is drawn and the page says something."""
+    script = """(text) => document.getElementById('chart').getAttribute('aria-busy') === 'false'
+        && document.getElementById('status').textContent.includes(text)"""
+    page.wait_for_function(script, arg=status)
+
+
 def test_the_exported_page_works_from_a_file_with_the_network_off(browser: Any, tmp_path: Path) -> None:
     export_page(tmp_path, stories=[STORIES[0]["name"]])
     page, errors = offline_page(browser, tmp_path)
     assert page.inner_text("#story h2") == STORIES[0]["title"]
     page.focus("[data-drag]")
     page.keyboard.press("Home")
-    page.wait_for_function("() => document.getElementById('status').textContent.includes('as computed')")
+    settle(page, "as computed")
     stored = json.loads((tmp_path / "page" / "data.js").read_text().partition(" = ")[2].rstrip(";\n"))
     states = [state["test_error"] for state in stored["limits"][STORIES[0]["name"]]["states"]]
     assert page.evaluate(CURVE) == states[0]
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.getElementById('status').textContent.includes('interpolated')")
+    settle(page, "interpolated")
     between = np.array(page.evaluate(CURVE))
     low, high = np.minimum(states[0], states[1]), np.maximum(states[0], states[1])
     assert (between >= low - 1e-12).all() and (between <= high + 1e-12).all() and (between != states[0]).any()
@@ -98,11 +105,11 @@ def test_every_story_is_exported_and_dragged_offline(browser: Any, tmp_path: Pat
         page.wait_for_function(
             "(title) => document.querySelector('#story h2').textContent === title", arg=story["title"]
         )
-        page.wait_for_timeout(400)
+        settle(page)
         before = page.evaluate(CURVE)
         page.focus("[data-drag]")
         page.keyboard.press("End")
-        page.wait_for_timeout(400)
+        settle(page)
         assert page.evaluate(CURVE) != before
     assert errors == []
     page.context.close()
