@@ -328,3 +328,15 @@ def test_finite_batches_say_that_they_are_an_approximation():
 def test_a_field_of_another_family_is_refused_with_the_way_to_it():
     said = sentence(loss="logistic")
     assert said.startswith("There is no field `loss` in FewSteps: ") and 'OneStep(loss="logistic")' in said
+
+
+@pytest.mark.parametrize("s", [1.3, 0.4])
+def test_tables_of_the_activation_are_as_good_as_its_moments(s):
+    activation = Function("tanh(z + 0.3)")
+    A = np.linspace(-5, 4, 4001)
+    table = trajectory.tabulated(activation, Function.smoothed, A, s)
+    np.testing.assert_allclose(table, activation.smoothed(A, s), rtol=0, atol=1e-11)
+    few = trajectory.tabulated(
+        activation, Function.smoothed, A[::100], s, points=4001
+    )  # a coarser rule reads the same table
+    np.testing.assert_array_equal(few, table[:, ::100])

@@ -43,7 +43,7 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
     basis = _basis(network, classes, leading)
     given = conditional_target(network, classes, basis)
     A = classes.U @ basis.learnt @ given.nodes.T
-    moments = _moments(network.activation, A, s)
+    moments = _moments(network, A, s, basis.learnt.shape[1])
     slope = moments.slope / s[:, None]  # D_1
     JU, Js = independent_spread(network, classes)
     h1, unit = given.h1.T, np.ones(len(s))
@@ -76,14 +76,17 @@ def describe_features(network: Network, classes: Classes, leading: bool = False)
     )
 
 
-def _moments(activation: Function, A: Floats, s: Floats) -> Moments:
-    """Return the moments of the classes at A (k, N)."""
-
-    def values(a: Floats, scale: Floats) -> Floats:
-        return np.stack(activation.moments(a, scale))
-
-    columns = np.stack([tabulated(activation, values, a, scale) for a, scale in zip(A, s)], axis=1)
+def _moments(network: Network, A: Floats, s: Floats, learnt: int) -> Moments:
+    """Return the moments of the classes at A (k, N), on a rule in so many learnt directions."""
+    points = A.shape[1] / network.fineness**learnt if learnt > 1 else 0.0
+    columns = np.stack(
+        [tabulated(network.activation, _stacked_moments, a, float(scale), points) for a, scale in zip(A, s)], axis=1
+    )
     return Moments(columns[0], columns[1], np.maximum(columns[2], 0.0), columns[3])
+
+
+def _stacked_moments(activation: Function, A: Floats, s: Floats) -> Floats:
+    return np.stack(activation.moments(A, s))
 
 
 def _isotropic(network: Network) -> bool:

@@ -8,10 +8,11 @@ B^2 dmu. This O(1/sqrt d) spread shifts every feature by a term of the size of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,10 @@ CANCELS = "the step cancels the initial weights of a class (s = 0)"
 _TABLE_STEP = 0.02
 MANY_POINTS = 2
 """Points in units of those of a table, from which the table is used."""
+TABLE_PIECE = 32
+"""Steps of which tables are multiples, at both ends."""
+Values = Callable[[Function, Floats, Floats], Floats]
+"""Functions of the activation (F, N) at points A and scales s (N,)."""
 
 
 @dataclass(frozen=True)
@@ -230,22 +235,31 @@ def conditional_target(network: Network, classes: Classes, basis: Directions) ->
     return condition(network.target, learnt, rest, 1 / max(steepness, 1e-3), network.fineness)
 
 
-def tabulated(activation: Function, values: Callable[[Floats, Floats], Floats], A: Floats, s: float) -> Floats:
+def tabulated(activation: Function, values: Values, A: Floats, s: float, points: float = 0.0) -> Floats:
     """Return functions (F, N) of the activation at the points A of one class, which are smooth on the scale s.
 
-    Many points are interpolated by a quintic spline through a table, where the activation has no closed form.
+    Many points are interpolated by a quintic spline through a table, where the activation has no closed form. Tables
+    begin and end at multiples of many steps, so that rules of other fineness find the same one: the finest of them
+    has so many `points`.
     """
     step = _TABLE_STEP * min(1.0, abs(s))
     low, high = float(A.min()) - 5 * step, float(A.max()) + 6 * step
-    if activation.closed or len(A) * step < MANY_POINTS * (high - low):
-        return values(A, np.full(len(A), s))
+    if activation.closed or max(len(A), points) * step < MANY_POINTS * (high - low):
+        return values(activation, A, np.full(len(A), s))
+    require_finite("a shift of the neurons", A)
+    ends = TABLE_PIECE * math.floor(low / (TABLE_PIECE * step)), TABLE_PIECE * math.ceil(high / (TABLE_PIECE * step))
+    return np.asarray(_table(activation, values, s, step, ends)(A))
+
+
+@lru_cache(maxsize=512)
+def _table(activation: Function, values: Values, s: float, step: float, ends: tuple[int, int]) -> Any:
+    """Return the spline through a table at the multiples of a step between `ends`."""
     from scipy.interpolate import make_interp_spline
 
-    require_finite("a shift of the neurons", A)
-    table = np.arange(low, high, step)
-    tabled = values(table, np.full(len(table), s))
+    table: Floats = step * np.arange(ends[0], ends[1] + 1, dtype=np.float64)
+    tabled = values(activation, table, np.full(len(table), s))
     require_finite("a function of the activation", tabled)
-    return np.asarray(make_interp_spline(table, tabled, k=5, axis=1)(A))
+    return make_interp_spline(table, tabled, k=5, axis=1)
 
 
 def step(network: Network, classes: Classes, rate: float) -> Classes:
@@ -254,8 +268,7 @@ def step(network: Network, classes: Classes, rate: float) -> Classes:
     basis = split_directions(classes, network.target)
     given = conditional_target(network, classes, basis)
     A = given.nodes @ basis.learnt.T @ classes.U.T
-    smoothed = network.activation.smoothed
-    D = [tabulated(network.activation, smoothed, A[:, q], s[q]) for q in range(classes.count)]
+    D = [tabulated(network.activation, Function.smoothed, A[:, q], float(s[q])) for q in range(classes.count)]
     output = np.zeros(len(given.weights))
     if not network.correlation_loss:
         output = sum(p * z * d[0] for p, z, d in zip(network.pi, network.zeta, D))
