@@ -6,8 +6,9 @@ slope r I (alpha - alpha(q))/2. No state evolution is iterated.
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -30,6 +31,10 @@ _LAST = 3e-13
 _SHALLOW = 0.12
 """Slope of log alpha in logit q below which the curve is looked at more closely: a loop may hide there."""
 _SAME = 1e-9
+_NEIGHBOURS, _SPAN, _APART = 10, 2.6, 0.03
+"""Known values that are interpolated, how far apart in logit q the outer ones may be and neighbours must be."""
+_TURNING, _INSIDE = 0.15, 0.7
+"""Half-width in logit q of the polynomial through values around a turn, and the part of it the turn has to lie in."""
 _CLEAR = 0.01
 """Slopes and differences of log alpha above this are beyond doubt in rough values, whose error is below 1e-3."""
 
@@ -96,6 +101,8 @@ class Curve:
 
     channel: ScalarChannel
     _values: dict[float, tuple[float, float]] = field(default_factory=dict)
+    _known: list[float] = field(default_factory=list)
+    """Logit q of the values that were computed, in increasing order."""
 
     def at(self, t: float) -> tuple[float, float]:
         """Return log alpha and Psi at q = expit(t); what was asked for is kept, up to rounding of t."""
@@ -103,6 +110,7 @@ class Curve:
         if key not in self._values:
             information, psi = self.channel.information(float(expit(t)))
             self._values[key] = (t - math.log(max(information, 1e-300)), psi)  # q/(1 - q) = exp(t)
+            bisect.insort(self._known, key)
         return self._values[key]
 
     def alpha(self, q: float) -> float:
@@ -185,9 +193,9 @@ class Curve:
 
     def _refine(self, t: float) -> Turn:
         """Return the extremum near t by a polynomial of degree 8 through true values around it."""
-        for width in (0.25, 0.1):
-            nodes = np.cos(np.pi * (np.arange(9) + 0.5) / 9)
-            values = [self.at(t + width * float(x))[0] for x in nodes]
+        nodes, curvature = np.cos(np.pi * (np.arange(9) + 0.5) / 9), math.nan
+        for _ in range(4):
+            values = [self.at(t + _TURNING * float(x))[0] for x in nodes]
             fit = np.polynomial.Chebyshev.fit(nodes, values, 8, domain=[-1, 1])
             roots = fit.deriv().roots()
             real = roots.real[np.abs(roots.imag) < 1e-9]
@@ -197,7 +205,9 @@ class Curve:
             if abs(nearest) > 3:
                 break
             curvature = float(fit.deriv(2)(nearest))
-            t += width * nearest
+            t += _TURNING * nearest
+            if abs(nearest) < _INSIDE:
+                break
         return Turn(float(expit(t)), math.exp(self.at(t)[0]), curvature < 0)
 
     # -- branches ---------------------------------------------------------------------------------
@@ -247,9 +257,8 @@ class Curve:
     def _polished(self, wanted: float, low: float, high: float, spline: scipy.interpolate.CubicSpline) -> float:
         """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
         if (spline(low) - wanted) * (spline(high) - wanted) < 0:
-            t = brent_root(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-13)
-            t, slope = self._near(wanted, t, float(spline(t, 1)), spline)
-            before = 1.0
+            t = brent_root(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-9)
+            t, slope, before = self._interpolated(wanted, t) or self._near(wanted, t, float(spline(t, 1)), spline)
             for _ in range(4):
                 left = self.at(t)[0] - wanted
                 if abs(left) < _TOLERANCE:
@@ -266,20 +275,45 @@ class Curve:
                 return t
         return self._bracketed(wanted, low, high)
 
+    def _interpolated(self, wanted: float, t: float) -> tuple[float, float, float] | None:
+        """Return the root near t of the polynomial through known values on both sides, its slope, how wrong it may be.
+
+        None where too few are near.
+        """
+        place = bisect.bisect(self._known, t)
+        sides = (reversed(self._known[:place]), self._known[place:])
+        left, right = (_apart(side, t, _NEIGHBOURS // 2) for side in sides)
+        chosen = sorted([*left, *right], key=lambda x: abs(x - t))
+        if min(len(left), len(right)) < 2 or max(chosen) - min(chosen) > _SPAN:
+            return None
+        scaled = np.array(chosen) - t
+        values = np.array([self._values[x][0] for x in chosen]) - wanted
+        roots = []
+        for count in (len(chosen) - 1, len(chosen)):
+            fit = np.linalg.solve(np.vander(scaled[:count], increasing=True), values[:count])
+            root = 0.0
+            for _ in range(4):
+                slope = float(np.polynomial.polynomial.polyval(root, np.arange(1, count) * fit[1:]))
+                root -= float(np.polynomial.polynomial.polyval(root, fit)) / slope if slope else math.inf
+            roots.append(root)
+        doubt = abs(roots[1] - roots[0])
+        inside = abs(roots[1]) < 0.5 * _SPAN and doubt < 1e-3
+        return (t + roots[1], slope, max(10 * doubt, 1e-7)) if inside else None
+
     def _near(
         self, wanted: float, t: float, slope: float, spline: scipy.interpolate.CubicSpline
-    ) -> tuple[float, float]:
-        """Return a better start and slope from rough values, where the spline went through such."""
+    ) -> tuple[float, float, float]:
+        """Return a better start and slope from rough values, where the spline went through such; the doubt is 1."""
         if spline is not self._rough or slope == 0:
-            return t, slope
+            return t, slope, 1.0
         first = self._rough_values(np.array([t]))[0] - wanted
         moved = t - first / slope
         if not 1e-7 < abs(moved - t) < 0.1:
-            return t, slope
+            return t, slope, 1.0
         second = self._rough_values(np.array([moved]))[0] - wanted
         steeper = (second - first) / (moved - t)
         agrees = 0.5 < steeper / slope < 2
-        return (moved - second / steeper, steeper) if agrees else (t, slope)
+        return (moved - second / steeper, steeper, 1.0) if agrees else (t, slope, 1.0)
 
     def _moved(self, t: float, root: float, wanted: float) -> float:
         """Return a root so near to t that one Newton step reaches it; Psi follows with slope r I/2."""
@@ -299,10 +333,10 @@ class Curve:
         """Return the free entropy phi per dimension, bayes_multi_index (4)."""
         if q >= 1:
             return math.inf
-        r = self.channel.directions
-        if q <= 0:
-            return alpha * self._psi_at_zero
-        return 0.5 * r * (q + math.log1p(-q)) + alpha * self.at(math.log(q) - math.log1p(-q))[1]
+        return 0.5 * self.channel.directions * (q + math.log1p(-q)) + alpha * self._psi(q)
+
+    def _psi(self, q: float) -> float:
+        return self._psi_at_zero if q <= 0 else self.at(math.log(q) - math.log1p(-q))[1]
 
     @cached_property
     def _psi_at_zero(self) -> float:
@@ -333,21 +367,36 @@ class Curve:
         if self.weak > top.alpha:
             top = Turn(0.0, self.weak, True)
 
-        def gain(alpha: float) -> float:
-            stable = self.stable(alpha)
-            return self.entropy(stable[-1], alpha) - self.entropy(stable[0], alpha)
-
-        low, high = (
-            born.alpha * (1 + 1e-9),
-            top.alpha * (1 - 1e-9) if math.isfinite(top.alpha) else self._far_gain(gain),
-        )
-        equal = brent_root(gain, low, high, xtol=1e-12) if gain(low) < 0 < gain(high) else math.nan
+        low = born.alpha * (1 + 1e-9)
+        high = top.alpha * (1 - 1e-9) if math.isfinite(top.alpha) else self._far_gain()
+        equal = self._equal_entropy(low, high)
         ends = self.stable(equal) if math.isfinite(equal) else [math.nan]
         return Jump(born.alpha, born.q, equal, ends[0], ends[-1], top.alpha, top.q)
 
-    def _far_gain(self, gain: object) -> float:
+    def _gain(self, alpha: float) -> tuple[float, float]:
+        """Return phi of the upper branch minus that of the lower one, and its slope in alpha: the difference of Psi."""
+        low, high = (self.stable(alpha)[end] for end in (0, -1))
+        slope = (self._psi(high) if high < 1 else math.inf) - self._psi(low)
+        return self.entropy(high, alpha) - self.entropy(low, alpha), slope
+
+    def _equal_entropy(self, low: float, high: float) -> float:
+        """Return alpha at which both branches have the same free entropy, NaN where there is none in between."""
+        if not self._gain(low)[0] < 0 < self._gain(high)[0]:
+            return math.nan
+        alpha = 0.5 * (low + high)
+        for _ in range(60):  # Newton's method: phi is stationary in q; halving where it leaves the bracket
+            gain, slope = self._gain(alpha)
+            low, high = (alpha, high) if gain < 0 else (low, alpha)
+            moved = alpha - gain / slope if slope > 0 else math.nan
+            moved = moved if low < moved < high else 0.5 * (low + high)
+            if abs(moved - alpha) < _TOLERANCE * alpha:
+                return moved
+            alpha = moved
+        return alpha
+
+    def _far_gain(self) -> float:
         alpha = 2 * max(turn.alpha for turn in self.turns)
-        while callable(gain) and gain(alpha) < 0 and alpha < 1e6:
+        while self._gain(alpha)[0] < 0 and alpha < 1e6:
             alpha *= 2
         return alpha
 
@@ -357,6 +406,17 @@ class Curve:
         maxima = [turn for turn in self.turns if turn.is_maximum]
         top = max(maxima, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
         return (top.alpha, top.q) if top.alpha > self.weak else (self.weak, 0.0)
+
+
+def _apart(known: Iterable[float], t: float, most: int) -> list[float]:
+    """Return the first of some values, each further from t and not too near to the one before."""
+    chosen: list[float] = []
+    for x in known:
+        if abs(x - (chosen[-1] if chosen else t)) > (_APART if chosen else 0.0):
+            chosen.append(x)
+        if len(chosen) == most or abs(x - t) > _SPAN:
+            break
+    return chosen
 
 
 def _slow_places(spline: scipy.interpolate.CubicSpline) -> tuple[Floats, Floats, Indices]:

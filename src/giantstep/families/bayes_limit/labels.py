@@ -18,6 +18,8 @@ _OFFSETS = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 _NODES = 20
 _FEW_CUT, _FEW_OFFSETS, _FEW_NODES = 5.5, np.array([0.0, 1.0, 2.2, 4.0, 6.5]), 4
 _TINY = 1e-290
+_TRIALS, _NEAR = 40, 1e-9
+"""Steps towards a boundary between labels at most, and how near is enough: errors are quadratic in the distance."""
 
 
 def interval_probabilities(
@@ -26,13 +28,25 @@ def interval_probabilities(
     """Return P(z in the intervals of each value | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
     s = np.sqrt(V)
     P, slope = np.zeros((2, len(values), len(omega)))
+    ends = {end for piece in intervals for end in piece[:2] if np.isfinite(end)}
+    scaled = {end: (end - omega) / s for end in ends}
+    density = {end: normal_density(x) / s for end, x in scaled.items()}
     for low, high, value in intervals:
         row = int(np.argmin(np.abs(np.asarray(values) - value)))
-        a, b = (low - omega) / s, (high - omega) / s
-        swap = a > 0  # the difference of two numbers near one would cancel
-        P[row] += ndtr(np.where(swap, -a, b)) - ndtr(np.where(swap, -b, a))
-        slope[row] += (normal_density(a) - normal_density(b)) / s
+        P[row] += _between(scaled.get(low), scaled.get(high))
+        if low in ends:
+            slope[row] += density[low]
+        if high in ends:
+            slope[row] -= density[high]
     return P, slope
+
+
+def _between(a: Floats | None, b: Floats | None) -> Floats | float:
+    """Return P(a < u < b), u ~ N(0, 1); None stands for an infinite end."""
+    if a is None or b is None:
+        return 1.0 if a is b else np.asarray(ndtr(b) if b is not None else ndtr(-np.asarray(a)))
+    swap = a > 0  # the difference of two numbers near one would cancel
+    return np.asarray(ndtr(np.where(swap, -a, b)) - ndtr(np.where(swap, -b, a)))
 
 
 def label_panels(intervals: Sequence[Interval], q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
@@ -128,15 +142,19 @@ class Labels:
         return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
 
     def _decision_boundaries(self, q: float) -> list[float]:
-        """Return the omega at which another label becomes the likeliest, to 1e-7: errors are quadratic in theirs."""
+        """Return the omega at which another label becomes the likeliest: Newton's method, bisection where it leaves."""
         omega = _few_nodes(self.intervals, np.array([q]))[0][0]
         best = self.law(omega, 1 - q)[0].argmax(axis=0)
         turns = np.flatnonzero(best[1:] != best[:-1])
-        left, right, first = omega[turns], omega[turns + 1], best[turns]
-        for _ in range(4):
-            inside = left[:, None] + (right - left)[:, None] * np.linspace(0, 1, 65)
-            likeliest = self.law(inside.ravel(), 1 - q)[0].argmax(axis=0).reshape(inside.shape)
-            last = np.maximum((likeliest != first[:, None]).argmax(axis=1), 1)
-            row = np.arange(len(turns))
-            left, right = inside[row, last - 1], inside[row, last]
-        return (0.5 * (left + right)).tolist()
+        left, right = omega[turns], omega[turns + 1]
+        pair, column = (best[turns], best[turns + 1]), np.arange(len(turns))
+        at, slack = 0.5 * (left + right), 0.05 * (right - left)  # a node may lie on the boundary
+        for _ in range(_TRIALS if len(turns) else 0):
+            lead, rate = (values[pair[0], column] - values[pair[1], column] for values in self.law(at, 1 - q))
+            left, right = np.where(lead > 0, at, left), np.where(lead > 0, right, at)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                moved = at - lead / rate
+            at, before = np.where((moved > left - slack) & (moved < right + slack), moved, 0.5 * (left + right)), at
+            if np.abs(at - before).max() < _NEAR:
+                break
+        return at.tolist()

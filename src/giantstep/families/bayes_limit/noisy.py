@@ -27,7 +27,7 @@ _OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
 """Width of a block of omega, in units of sqrt(1 - q), the least and the largest number of nodes in it."""
 _TINY = 1e-290
 MOST_NODES = 4_000_000
-_MOST_RULES, _MOST_KEPT = 6, 2_000_000
+_MOST_RULES, _MOST_KEPT = 12, 2_000_000
 """Rules that are kept, and values of the likelihood that one keeps."""
 _Z_WIDTH, _WIDEST = 3.6, 1.0
 """Panels of z: in standard deviations of likelihood times posterior, and at most."""
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
     stretch: float = 1.0
     reach: float = REACH
     visible: float = 7.6
-    levels: float = 2.0
+    levels: float = 1.0
 
     def level_of(self, V: Floats) -> Indices:
         """Return the number of the rule for posterior variances."""
