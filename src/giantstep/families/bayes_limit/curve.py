@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy
 from scipy.special import expit
 
 from giantstep.solve.finite import brent_root, require_finite
+from giantstep.solve.spline import Spline, spline_through
 from giantstep.types import Floats, Indices
 
 ABSENT = 1e-7
@@ -132,7 +132,7 @@ class Curve:
         return 1 / second if second > ABSENT else math.inf
 
     @cached_property
-    def _rough(self) -> scipy.interpolate.CubicSpline:
+    def _rough(self) -> Spline:
         """Log alpha in t = logit q, through rough values."""
         return self._spline(self._rough_values)[1]
 
@@ -140,18 +140,18 @@ class Curve:
         return np.asarray(t - np.log(np.maximum(self.channel.survey(expit(t)), 1e-300)))
 
     @cached_property
-    def _table(self) -> tuple[Floats, scipy.interpolate.CubicSpline]:
+    def _table(self) -> tuple[Floats, Spline]:
         """The nodes t and log alpha through accurate values."""
         return self._spline(lambda t: np.array([self.at(float(x))[0] for x in t]))
 
-    def _spline(self, values: Callable[[Floats], Floats]) -> tuple[Floats, scipy.interpolate.CubicSpline]:
+    def _spline(self, values: Callable[[Floats], Floats]) -> tuple[Floats, Spline]:
         """Return nodes and a spline, with more nodes where the slope has a small minimum."""
         spacing = self.channel.spacing
         near = np.arange(_SMOOTH, self.channel.last + 0.5 * spacing, spacing)
         t = np.concatenate([np.linspace(_FIRST, _SMOOTH, 5)[:-1], near])
         known = values(t)
         require_finite("the curve of the overlap", known)
-        spline = scipy.interpolate.CubicSpline(t, known)
+        spline = spline_through(t, known)
         for _ in range(2):
             fine, slope, lowest = _slow_places(spline)
             centres = fine[lowest[np.abs(slope[lowest]) < _SHALLOW]]
@@ -163,7 +163,7 @@ class Curve:
             order = np.argsort(np.concatenate([t, more]))
             t, known = np.concatenate([t, more])[order], np.concatenate([known, values(more)])[order]
             require_finite("the curve of the overlap", known)
-            spline = scipy.interpolate.CubicSpline(t, known)
+            spline = spline_through(t, known)
         return t, spline
 
     @cached_property
@@ -171,7 +171,7 @@ class Curve:
         """Where the rough curve turns, in logit q; None where rough values leave a doubt."""
         spline = self._rough
         _, slope, lowest = _slow_places(spline)
-        roots = spline.derivative().roots(extrapolate=False)
+        roots = spline.turns()
         levels = spline(np.concatenate([spline.x[:1], roots, spline.x[-1:]]))
         doubtful = (np.abs(slope[lowest]) < _CLEAR).any() or (np.abs(np.diff(levels)) < _CLEAR).any()
         return None if doubtful else roots
@@ -182,7 +182,7 @@ class Curve:
         if self._rough_turns is not None and not len(self._rough_turns):
             return ()
         t, spline = self._table
-        roots = [float(root) for root in spline.derivative().roots(extrapolate=False)]
+        roots = [float(root) for root in spline.turns()]
         kept = [root for root in roots if t[0] < root < t[-1] and not self._is_flat(root)]
         return tuple(self._refine(root) for root in kept)
 
@@ -216,7 +216,7 @@ class Curve:
         """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
         return [float(expit(t)) for t in self._roots(alpha)]
 
-    def _pieces(self, wanted: float) -> tuple[list[float], scipy.interpolate.CubicSpline]:
+    def _pieces(self, wanted: float) -> tuple[list[float], Spline]:
         """Return the ends of the monotone pieces and a spline: rough ones where `wanted` is far from all of them."""
         rough = self._rough_turns
         if rough is not None:
@@ -254,10 +254,10 @@ class Curve:
     def _bracketed(self, wanted: float, low: float, high: float) -> float:
         return brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14)
 
-    def _polished(self, wanted: float, low: float, high: float, spline: scipy.interpolate.CubicSpline) -> float:
+    def _polished(self, wanted: float, low: float, high: float, spline: Spline) -> float:
         """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
         if (spline(low) - wanted) * (spline(high) - wanted) < 0:
-            t = brent_root(lambda x: float(spline(x)) - wanted, low, high, xtol=1e-9)
+            t = spline.crossing(wanted, low, high)
             t, slope, before = self._interpolated(wanted, t) or self._near(wanted, t, float(spline(t, 1)), spline)
             for _ in range(4):
                 left = self.at(t)[0] - wanted
@@ -300,9 +300,7 @@ class Curve:
         inside = abs(roots[1]) < 0.5 * _SPAN and doubt < 1e-3
         return (t + roots[1], slope, max(10 * doubt, 1e-7)) if inside else None
 
-    def _near(
-        self, wanted: float, t: float, slope: float, spline: scipy.interpolate.CubicSpline
-    ) -> tuple[float, float, float]:
+    def _near(self, wanted: float, t: float, slope: float, spline: Spline) -> tuple[float, float, float]:
         """Return a better start and slope from rough values, where the spline went through such; the doubt is 1."""
         if spline is not self._rough or slope == 0:
             return t, slope, 1.0
@@ -419,7 +417,7 @@ def _apart(known: Iterable[float], t: float, most: int) -> list[float]:
     return chosen
 
 
-def _slow_places(spline: scipy.interpolate.CubicSpline) -> tuple[Floats, Floats, Indices]:
+def _slow_places(spline: Spline) -> tuple[Floats, Floats, Indices]:
     """Return fine nodes, the slope there, and the indices of its local minima beyond q = 0.05."""
     fine = np.linspace(spline.x[0], spline.x[-1], 8 * len(spline.x))
     slope = spline(fine, 1)

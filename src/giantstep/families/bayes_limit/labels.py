@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,9 +14,10 @@ from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import DeviceArray, Floats
 
 _CUT = 9.0
-_OFFSETS = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
+_OFFSETS = np.array([-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 _NODES = 20
-_FEW_CUT, _FEW_OFFSETS, _FEW_NODES = 5.5, np.array([0.0, 1.0, 2.2, 4.0, 6.5]), 4
+_FEW_CUT, _FEW_OFFSETS, _FEW_NODES = 5.5, np.array([-6.5, -4.0, -2.2, -1.0, 0.0, 1.0, 2.2, 4.0, 6.5]), 4
+_FEW_EDGES = np.linspace(-_FEW_CUT, _FEW_CUT, 9)
 _TINY = 1e-290
 _TRIALS, _NEAR = 40, 1e-9
 """Steps towards a boundary between labels at most, and how near is enough: errors are quadratic in the distance."""
@@ -28,17 +29,26 @@ def interval_probabilities(
     """Return P(z in the intervals of each value | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
     s = np.sqrt(V)
     P, slope = np.zeros((2, len(values), len(omega)))
-    ends = {end for piece in intervals for end in piece[:2] if np.isfinite(end)}
-    scaled = {end: (end - omega) / s for end in ends}
+    scaled = {end: (end - omega) / s for end in _finite_ends(tuple(intervals))}
     density = {end: normal_density(x) / s for end, x in scaled.items()}
-    for low, high, value in intervals:
-        row = int(np.argmin(np.abs(np.asarray(values) - value)))
+    for row, (low, high, _) in zip(_rows(tuple(intervals), tuple(values)), intervals):
         P[row] += _between(scaled.get(low), scaled.get(high))
-        if low in ends:
+        if low in density:
             slope[row] += density[low]
-        if high in ends:
+        if high in density:
             slope[row] -= density[high]
     return P, slope
+
+
+@lru_cache(maxsize=256)
+def _finite_ends(intervals: tuple[Interval, ...]) -> tuple[float, ...]:
+    return tuple(sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)}))
+
+
+@lru_cache(maxsize=256)
+def _rows(intervals: tuple[Interval, ...], values: tuple[float, ...]) -> tuple[int, ...]:
+    """Return which of the values each interval has."""
+    return tuple(int(np.argmin(np.abs(np.asarray(values) - piece.value))) for piece in intervals)
 
 
 def _between(a: Floats | None, b: Floats | None) -> Floats | float:
@@ -52,8 +62,7 @@ def _between(a: Floats | None, b: Floats | None) -> Floats | float:
 def label_panels(intervals: Sequence[Interval], q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
     """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
     s, cut = np.sqrt(1 - q), _CUT * np.sqrt(q)
-    ends = np.array(sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)}))
-    around = (ends[:, None] + s * np.concatenate([-_OFFSETS, _OFFSETS])).ravel()
+    around = (np.array(_finite_ends(tuple(intervals)))[:, None] + s * _OFFSETS).ravel()
     plain = np.linspace(-cut, cut, max(2, int(np.ceil(2 * cut / min(0.5, 0.75 * np.sqrt(q)))) + 1))
     edges = np.unique(np.concatenate([plain, around[np.abs(around) < cut], np.asarray(extra, dtype=float)]))
     omega, weights = gauss_legendre_panels(edges, _NODES)
@@ -63,9 +72,8 @@ def label_panels(intervals: Sequence[Interval], q: float, extra: Sequence[float]
 def _few_nodes(intervals: Sequence[Interval], q: Floats) -> tuple[Floats, Floats]:
     """Return nodes omega and weights of N(0, q) for every q, (Q, N)."""
     s, root = np.sqrt(1 - q)[:, None], np.sqrt(q)[:, None]
-    ends = sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)})
-    around = [end + s * np.concatenate([-_FEW_OFFSETS[1:], _FEW_OFFSETS]) for end in ends]
-    plain = root * np.linspace(-_FEW_CUT, _FEW_CUT, 9)
+    around = [end + s * _FEW_OFFSETS for end in _finite_ends(tuple(intervals))]
+    plain = root * _FEW_EDGES
     edges = np.clip(np.concatenate([plain, *around], axis=1), -_FEW_CUT * root, _FEW_CUT * root)
     omega, weights = gauss_legendre_panels(np.sort(edges, axis=1), _FEW_NODES)
     return omega, weights * normal_density(omega / root) / root
