@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ class Spline:
     coefficients: Floats
     """(4, n - 1)."""
 
-    def __call__(self, t: Floats | float, order: int = 0) -> Floats:
+    def __call__(self, t: Floats | Sequence[float] | float, order: int = 0) -> Floats:
         """Return the function (order 0) or its slope (order 1); beyond the knots the outer pieces go on.
 
         >>> x = np.linspace(0.0, 2.0, 6)
@@ -26,9 +27,9 @@ class Spline:
         >>> float(round(cubic(1.3).item(), 12)), float(round(cubic(1.3, 1).item(), 12))
         (2.197, 5.07)
         """
-        t = np.asarray(t, dtype=float)
-        piece = np.clip(np.searchsorted(self.x, t, side="right") - 1, 0, len(self.x) - 2)
-        u, (c0, c1, c2, c3) = t - self.x[piece], self.coefficients[:, piece]
+        at = np.asarray(t, dtype=float)
+        piece = np.clip(np.searchsorted(self.x, at, side="right") - 1, 0, len(self.x) - 2)
+        u, (c0, c1, c2, c3) = at - self.x[piece], self.coefficients[:, piece]
         return np.asarray(c1 + u * (2 * c2 + u * 3 * c3) if order else c0 + u * (c1 + u * (c2 + u * c3)))
 
     def crossing(self, level: float, low: float, high: float) -> float:
