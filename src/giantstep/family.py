@@ -72,6 +72,10 @@ class Setting:
     coarse: Any = None
 
 
+LOOSE = 1e-6
+"""Tolerance above which a family may take coarser rules, too: for a first picture."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A question a family answers (`what=`): its variables and its settings.
@@ -79,7 +83,8 @@ class Question:
     `plot` names the variables a figure shows by default (the first of them on the command line). `labels` are the
     names along own dimensions that have them (``branch``): a result has all of them, NaN where an engine fills some.
     `figure` names a drawing of `plot` for the whole answer (``"phase-diagram"``), made if no variable is named.
-    `dimensions` are those that `giantstep.dimensions` does not declare, or labels otherwise.
+    `dimensions` are those that `giantstep.dimensions` does not declare, or labels otherwise. `coarse_tolerance` is a
+    tolerance for a first picture, where a larger one saves time.
     """
 
     meaning: str
@@ -89,6 +94,7 @@ class Question:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     figure: str = ""
     dimensions: tuple[Dimension, ...] = ()
+    coarse_tolerance: float | None = None
 
     def dimension(self, name: str) -> Dimension:
         """Return the declaration of a dimension of its variables."""

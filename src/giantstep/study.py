@@ -57,7 +57,7 @@ def predict(
     what : the question asked; the scenario's first one if left out.
     theory : a name in ``scenario.theories``; the family chooses if left out, and the result says which.
     dim : adds the leading finite-size correction at that dimension, where it is known; may be a list.
-    tolerance : relative residual the equations are solved to.
+    tolerance : relative residual the equations are solved to; above 1e-6 some families take coarser rules, too.
     strict : raise `ConvergenceError` where a point is not solved, rather than warn.
     seed : of the points of a limit that is computed by sampling; others do not depend on it.
     cpu_limit : seconds of CPU one point may take before it is given up and flagged (``inf`` waits for ever); 15 if left

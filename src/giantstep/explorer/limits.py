@@ -13,14 +13,14 @@ from typing import Any
 from giantstep.explorer.bounds import Bounds, grid_points, shape_of, thin_study
 from giantstep.explorer.lanes import Lane, Refused
 
-QUICK = 0.04
+QUICK = 0.025
 """CPU seconds of an answer that comes at once; dearer ones come coarse first."""
 DEAR = 0.5
 """CPU seconds of a coarse answer that is worked on beside the quick ones."""
 COARSE = 13
 """Points along each field of a coarse answer, where nothing is known of its cost."""
 FEWEST, MOST = 5, 25
-"""Points along a field alone, where the cost is known: as many as take `QUICK`, within these."""
+"""Points along a field alone, where the cost is known: as many as `QUICK` is enough for, within these."""
 REST = 0.12
 """Seconds without a newer request after which the fine answer is begun: the hand rests."""
 _REMEMBERED = 1000
@@ -56,10 +56,11 @@ class Costs:
         return max(low + slope * (points - few), 0.0)
 
     def affordable(self, shape: str, seconds: float) -> int | None:
-        """Return how many points so many seconds are enough for, where two measurements tell."""
+        """Return how many points so many seconds are enough for; from one measurement only where it took longer."""
         measured = self._known.get(shape, {})
         if len(measured) < 2:
-            return None
+            dear = ((count, cost) for count, cost in measured.items() if cost > seconds)
+            return next((int(count * seconds / cost) for count, cost in dear), None)
         (few, low), (many, high) = sorted(measured.items())
         slope = max(1e-9, (high - low) / (many - few))
         return few + int((seconds - low) / slope)
@@ -127,7 +128,7 @@ class Limits:
         """Return the study of a coarse answer: along one field as many points as are quick, where that is known."""
         if len(study.get("grid", {})) > 1:
             return thin_study(study, 9)
-        affordable = self._costs.affordable(shape, QUICK / 2)
+        affordable = self._costs.affordable(_first(shape), QUICK)
         return thin_study(study, COARSE if affordable is None else min(MOST, max(FEWEST, affordable)))
 
     async def _compute(

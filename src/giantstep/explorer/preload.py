@@ -18,6 +18,7 @@ _MODULES = (
     "giantstep.result",
     "scipy.linalg",
     "scipy.special",
+    "scipy.stats.qmc",
 )
 
 for _module in _MODULES:

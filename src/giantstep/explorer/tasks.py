@@ -66,7 +66,7 @@ def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
 
 
 def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None, coarse: bool = False) -> None:
-    """Answer with the limit: one event ``limit``; a coarse one takes the coarse settings of its question."""
+    """Answer with the limit: one event ``limit``; a coarse one takes what its question declares for that."""
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
     settings = {
@@ -74,11 +74,14 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
         for name, setting in (study.question.settings.items() if coarse else ())
         if setting.coarse is not None and name not in study.settings
     }
+    loose = study.question.coarse_tolerance if coarse else None
+    solved = study.limit if loose is None else {"tolerance": loose, **study.limit}
+    simplified = bool(settings) or solved != study.limit
     with remarks_of() as remarks:
-        result = _predict(replace(study, settings={**study.settings, **settings}))
+        result = _predict(replace(study, settings={**study.settings, **settings}, limit=solved))
     text = _json(result, variables)
     seconds = round(time.process_time() - start, 4)
-    about = {"seconds": seconds, "simplified": bool(settings), "warnings": [] if settings else remarks}
+    about = {"seconds": seconds, "simplified": simplified, "warnings": [] if simplified else remarks}
     about["classes"] = study.scenario.has_classes()
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 

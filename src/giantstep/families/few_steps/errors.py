@@ -20,6 +20,7 @@ from giantstep.families.few_steps.features import describe_bulk, describe_featur
 from giantstep.families.few_steps.groups import Group
 from giantstep.families.few_steps.input_points import input_law
 from giantstep.families.few_steps.trajectory import reason_of, split_directions
+from giantstep.family import LOOSE
 from giantstep.readout import (
     Bulk,
     Equations,
@@ -34,8 +35,10 @@ from giantstep.readout.features import MANY_NODES
 from giantstep.readout.first_order import variance_function
 from giantstep.types import Floats, Integers, Points
 
-COARSE = 0.7
-"""Fineness of the second rule, by which the error of the first is measured."""
+RULES = (1.0, 0.7)
+"""Fineness of the rule, and of a second one by which its error is measured."""
+LOOSE_RULES = (0.6, 0.6)
+"""Where the tolerance is loose, one coarser rule, whose error is not measured."""
 SKETCH = 0.35
 """Fineness of the rule on which many nodes are begun."""
 INACCURATE = 1e-3
@@ -49,6 +52,7 @@ def fill_errors(table: AnswerTable, groups: Iterable[Group], tolerance: float) -
 
     Features that need too many nodes end their group with a reason; what came before stays.
     """
+    rules = LOOSE_RULES if tolerance > LOOSE else RULES
     for together in _slabs(groups):
         few: dict[Hashable, list[_ReadOut]] = {}
         many = []
@@ -59,13 +63,13 @@ def fill_errors(table: AnswerTable, groups: Iterable[Group], tolerance: float) -
                     if split_directions(classes, group.network.target).learnt.shape[1] > 1:
                         many.append((group, time, _describe(group, time, SKETCH)))
                         continue
-                    for read_out in _read_outs(table.points, group, time):
+                    for read_out in _read_outs(table.points, group, time, rules):
                         few.setdefault(read_out.shape, []).append(read_out)
         for read_outs in few.values():
             _fill(table, read_outs, tolerance, None)
         for (group, time, _), response in zip(many, _sketch(table.points, many)):
             with _ending(group):
-                for read_out in _read_outs(table.points, group, time):
+                for read_out in _read_outs(table.points, group, time, rules):
                     start = response.take(np.searchsorted(group.index, read_out.index))
                     _fill(table, [read_out], tolerance, start)
         yield from together
@@ -130,10 +134,11 @@ def _describe(group: Group, time: int, fineness: float) -> Features:
     return features.padded(_rounded(features.weights.shape[1]))
 
 
-def _read_outs(points: Points, group: Group, time: int) -> Iterator[_ReadOut]:
+def _read_outs(points: Points, group: Group, time: int, rules: tuple[float, float]) -> Iterator[_ReadOut]:
     """Yield the read-outs of a group after one step, by label noise."""
     network = group.network
-    features, coarse = (_describe(group, time, fineness) for fineness in (1.0, COARSE))
+    features = _describe(group, time, rules[0])
+    coarse = features if rules[0] == rules[1] else _describe(group, time, rules[1])
     bulk = describe_bulk(network, group.path[time])
     moved = np.sum(features.hh * features.weights, axis=1) - np.sum(coarse.hh * coarse.weights, axis=1)
     for noise in np.unique(points["noise"][group.index]):
@@ -204,10 +209,12 @@ def _fill(table: AnswerTable, read_outs: list[_ReadOut], tolerance: float, start
     equations = _equations(table.points, index, features, bulk)
     rough = with_quadratic_noise(dataclasses.replace(equations, features=coarse))
     equations = with_quadratic_noise(equations)
-    near = solve_first_order(rough, None if start is None else _begun(rough, start))
-    first = solve_first_order(equations, _begun(equations, near.response))
+    near = first = solve_first_order(rough, None if start is None else _begun(rough, start))
+    is_loose = tolerance > LOOSE
+    if not is_loose:
+        first = solve_first_order(equations, _begun(equations, near.response))
     errors = ridge_errors(first, 1 / dim)
-    quadrature = _quadrature_errors(near, errors.test, dim, owner)
+    quadrature = np.zeros(len(index)) if is_loose else _quadrature_errors(near, errors.test, dim, owner)
     reasons = np.array([f"the quadrature is accurate only to {error:.1e}" for error in quadrature])
     status = np.where(first.residual > tolerance, "the equations of the read-out were not solved", "")
     status = np.where(errors.identity > IDENTITY, "digits lost: the loss identity is violated", status)

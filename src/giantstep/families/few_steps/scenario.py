@@ -177,6 +177,7 @@ class FewSteps(Scenario):
             _ERRORS,
             settings={"test_samples": _TEST},
             plot=("test_error", "train_error"),
+            coarse_tolerance=1e-3,
         ),
         "steps": Question(
             "where the classes of neurons are after every step, and how they spread",

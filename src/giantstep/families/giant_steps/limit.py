@@ -14,11 +14,13 @@ from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
 from giantstep.families.giant_steps.overlap_map import MOST_SINGLE, Network, RepellingNeurons
 from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
 from giantstep.families.giant_steps.specialisation import check_order, orientation, statistics
-from giantstep.family import Answer
+from giantstep.family import LOOSE, Answer
 from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))
 """Pairs of rules, by their fineness: where those of the first pair agree to `_CLOSE`, the second is not needed."""
+_SKETCH = (0.4, 0.3)
+"""The pair that is tried first where the tolerance is loose."""
 _CLOSE = 2e-13
 _WORTH_A_STATUS = 1e-2
 _INACCURATE = "the quadrature is accurate only"
@@ -73,13 +75,16 @@ def _two_trajectories(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return the trajectory with a fine rule and with a coarser one."""
     pairs = _RULES[-1:] if what == "errors" else _RULES  # the bounds of errors ask which directions are seen at all
+    close, tolerance = _CLOSE, settings["tolerance"]
+    if tolerance > LOOSE and what != "errors":
+        pairs, close = (_SKETCH, *pairs), tolerance
     for rules in pairs:
         fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
         done = min(len(fine["clipped"]), len(rough["clipped"]))
         names = [name for name in fine if fine[name].ndim and name != "clipped"]
         both = ((fine[name], rough[name]) for name in names)
         gaps = [np.max(np.abs(a[:done] - b[:done]) / max(1.0, np.max(np.abs(a))), initial=0.0) for a, b in both]
-        if max(gaps) < _CLOSE:
+        if max(gaps) < close:
             break
     return fine, rough
 

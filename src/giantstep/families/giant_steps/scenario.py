@@ -96,8 +96,15 @@ class GiantSteps(Scenario):
         limit   d -> inf; with batch_exponent > 1 every step is on the population
     """)
     questions: ClassVar[Mapping[str, Question]] = {
-        "steps": Question("overlaps, cosines and norms after every step", _STEPS, plot=("cosine", "gradient_cosine")),
-        "neurons": Question("cosines of every single neuron, block after block", _NEURONS, plot=("cosine",)),
+        "steps": Question(
+            "overlaps, cosines and norms after every step",
+            _STEPS,
+            plot=("cosine", "gradient_cosine"),
+            coarse_tolerance=1e-3,
+        ),
+        "neurons": Question(
+            "cosines of every single neuron, block after block", _NEURONS, plot=("cosine",), coarse_tolerance=1e-3
+        ),
         "specialisation": Question(
             "orientation of the first gradients at n = batch_per_dim d^l, l = batch_exponent: one direction or many",
             _SPECIALISATION,

@@ -30,6 +30,8 @@ from giantstep.solve.finite import brent_root
 from giantstep.types import Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0
+_FEW_POINTS = 40
+"""Points of a coarse search for turning points."""
 _ABOVE = 1 + 1e-14
 """An snr that is lam_alg up to rounding is not above it."""
 
@@ -133,12 +135,12 @@ class Turning(Table):
     first_order: Booleans
 
 
-def turning_points(problems: Problems) -> Turning:
+def turning_points(problems: Problems, *, coarse: bool = False) -> Turning:
     """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
 
-    The margin 1 - s_u s_v changes its sign at them.
+    The margin 1 - s_u s_v changes its sign at them. A `coarse` search may miss a loop that is small.
     """
-    x, margin = _margin_grid(problems)
+    x, margin = _margin_grid(problems, *((_FEW_POINTS, 1) if coarse else (problems.grid, 5)))
     falls = (margin[:, :-1] > 0) & (margin[:, 1:] <= 0)  # a maximum of lam
     rises = (margin[:, :-1] <= 0) & (margin[:, 1:] > 0)  # a minimum
     owner, column = np.nonzero(falls | rises)
@@ -166,18 +168,18 @@ def turning_points(problems: Problems) -> Turning:
     return turning
 
 
-def _margin_grid(problems: Problems) -> tuple[Floats, Floats]:
+def _margin_grid(problems: Problems, points: int, rounds: int) -> tuple[Floats, Floats]:
     """Return points x = log a in increasing order, (C, N), and the margins 1 - s_u s_v there.
 
-    Where the margin stays positive, points are added around its smallest values: just below the critical sparsity the
-    whole loop would fit between two points of the grid.
+    Where the margin stays positive, points are added around its smallest values, in so many rounds: just below the
+    critical sparsity the whole loop would fit between two points of the grid.
     """
     count = len(problems.alpha)
     starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), _LOWEST, 1e-2)
-    x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), problems.grid, axis=1)
+    x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), points, axis=1)
     margin = _margins(problems, x)
     monotone = np.flatnonzero((margin > 0).all(axis=1))
-    for _ in range(5):
+    for _ in range(rounds):
         if not len(monotone):
             break
         inner = _zoom(x[monotone], margin[monotone])

@@ -23,7 +23,7 @@ from giantstep.families.subspace_clustering.mixture import largest_variance
 from giantstep.families.subspace_clustering.rivals import pca_accuracy
 from giantstep.families.subspace_clustering.scenario import ALGORITHMS, BRANCHES, PHASES, SubspaceClustering
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
-from giantstep.family import Answer
+from giantstep.family import LOOSE, Answer
 from giantstep.types import Array, Booleans, Floats, Indices, Points
 
 _SAME = 1e-7
@@ -148,7 +148,8 @@ def _phase(uninformed: Floats, bayes: Floats) -> Array:
 def _overlaps(batch: Batch) -> Solved:
     lam = batch.points["snr"]
     curves, index = batch.different_problems()
-    problems, turning = curves.at(index), turning_points(curves).at(index)
+    coarse = batch.settings["tolerance"] > LOOSE
+    problems, turning = curves.at(index), turning_points(curves, coarse=coarse).at(index)
     (low, low_left), (high, high_left) = branches(problems, turning, lam)
     phi = np.stack([problems.phi(a, lam) for a in (low, high)], axis=1)
     same = np.abs(high - low) <= _SAME * np.maximum(high, 1e-300)
