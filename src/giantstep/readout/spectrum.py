@@ -115,7 +115,7 @@ class Spectrum:
             part.put(lost, self._descend(z[lost]))
         return part
 
-    def _descend(self, z: Array, stages: int = 12) -> FirstOrder:
+    def _descend(self, z: Array, stages: int = 8) -> FirstOrder:
         """Continue from large Im z, where Newton started at Vh = 0 cannot miss, down to z."""
         top = np.maximum(2.0, 3 * self.mean + np.abs(z))
         part: FirstOrder | None = None

@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+_NAMES: dict[type, tuple[str, ...]] = {}
+"""Class -> its fields that are stacked, which are asked for at every step of a solver."""
+
 
 class Stacked:
     """A dataclass whose arrays, and parts that are stacked themselves, start with one axis of points."""
@@ -22,8 +25,10 @@ class Stacked:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def _stacks(self) -> dict[str, Any]:
-        names = [field.name for field in dataclasses.fields(self) if field.name not in self.shared]
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        cls = type(self)
+        if cls not in _NAMES:
+            _NAMES[cls] = tuple(field.name for field in dataclasses.fields(self) if field.name not in cls.shared)
+        return {name: value for name in _NAMES[cls] if (value := getattr(self, name)) is not None}
 
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""

@@ -54,7 +54,7 @@ def march_to_edge(
         z, value = trial, there
         near.append((z, value))
         if value > 0.5 or not falling or sum(v < CLOSE for _, v in near) < 2:
-            step = _stride(near[-2:], step)
+            step = _stride(near[-3:], step)
             continue
         last, estimate = estimate, _extrapolate([point for point in near if point[1] < CLOSE][-POINTS:])
         ahead = (estimate - z) * step > 0
@@ -66,14 +66,17 @@ def march_to_edge(
 
 
 def _stride(points: list[tuple[float, float]], step: float) -> float:
-    """Return the next step far from an edge, where f = (1 - v)^(-1/2) is nearly linear in z; f = 1 at the edge."""
-    (earlier, _), (z, _) = points
-    f_earlier, f = (1 / math.sqrt(max(1 - v, 1e-300)) for _, v in points)
-    if not f < f_earlier:
+    """Return the next step far from an edge, where f = (1 - v)^(-1/2) is nearly linear in z; f = 1 at the edge.
+
+    Closer to the edge f falls faster and faster: the step is shorter by the ratio of the last two slopes.
+    """
+    z, f = np.array([z for z, _ in points]), 1 / np.sqrt(np.maximum([1 - v for _, v in points], 1e-300))
+    slopes = np.diff(f) / np.diff(z)
+    if not f[-1] < f[-2]:
         return 2 * step
-    wanted = min(3.5, f) if f > 6 else 1 + 0.6 * (f - 1)
-    stride = (wanted - f) * (z - earlier) / (f - f_earlier)
-    return math.copysign(min(abs(stride), 8 * abs(step)), step)
+    wanted = min(3.5, f[-1]) if f[-1] > 6 else 1 + 0.6 * (f[-1] - 1)
+    bent = min(1.0, max(slopes[0] / slopes[-1], 0.1))
+    return math.copysign(min(abs(bent * (wanted - f[-1]) / slopes[-1]), 8 * abs(step)), step)
 
 
 def _extrapolate(points: list[tuple[float, float]]) -> float:
