@@ -76,12 +76,13 @@ def shrink(picture: Path, small: Path) -> None:
 
     small.parent.mkdir(parents=True, exist_ok=True)
     image = Image.open(picture).convert("RGB")
-    for width, colours in ((900, 64), (800, 48), (700, 32), (600, 24), (500, 16), (400, 16)):
+    for width, colours in ((900, 64), (800, 64), (700, 48), (600, 48), (500, 32), (400, 32)):
         if image.width > width:
             scaled = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
         else:
             scaled = image
-        scaled.quantize(colours, dither=Image.Dither.NONE).save(small, optimize=True)
+        # the widest cover keeps thin lines of different colours apart, which the most frequent colours would merge
+        scaled.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(small, optimize=True)
         if small.stat().st_size < MOST_BYTES:
             return
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from giantstep.papers import list_figures
@@ -23,7 +25,20 @@ judged and every check holds; *cannot tell*: nothing disagrees, but a gap of 5% 
 where that is larger) could hide somewhere; *differ*: a gap is beyond chance and beyond what the finite dimension is
 granted, or a check fails. What this compares is our limit with our experiment at the parameters shown; where the
 published curve or formula is another one, [where published formulas differ](differences.md) says which of the two the
-experiment supports.
+experiment supports. The version beside a picture is the one that the source had when it was made; where the studies of
+a figure or the versions of their formulas have changed since, the picture is called older.
+"""
+
+PAPER_FIGURES = Path(__file__).with_name("paper_figures.toml")
+NUMBERS = """## Which figure of the paper
+
+The papers were not at hand when this table was written: a number stands here where a [theory page](theory/index.md) or
+the recipe names it, and *number not checked* elsewhere. *Ours* is a figure that the paper does not have, as far as
+these pages say. Recipes of `giantstep2026...` draw derivations of our own and have no other paper.
+"""
+WITHOUT = """## Figures of the papers without a recipe
+
+Those that the theory pages mention. Papers may have others, which these pages do not name.
 """
 
 DIFFERENCES = {
@@ -57,6 +72,42 @@ def entry(paper: str, field: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", match[1])) if match else ""
 
 
+def of_the_paper() -> dict[str, Any]:
+    """Return what recipes show of their papers, where they differ, and figures without a recipe."""
+    return tomllib.loads(PAPER_FIGURES.read_text(encoding="utf-8"))
+
+
+def shown(own: Mapping[str, str]) -> str:
+    """Return which figure of its paper a recipe rebuilds."""
+    return own.get("shows") or f"Ours: {own['ours']}."
+
+
+def number_table() -> list[str]:
+    """Return the table of all recipes that have a paper, with the figure each rebuilds."""
+    known = of_the_paper()
+    rows = [
+        (f"`{recipe.name}`", f"`{recipe.paper}`", plain(shown(known[recipe.name])))
+        for recipe in list_figures()
+        if recipe.name in known
+    ]
+    return table(("recipe", "paper", "figure"), rows)
+
+
+def without_table() -> list[str]:
+    """Return the table of figures without a recipe."""
+    rows = [(f"`{one['paper']}`", plain(one["figure"]), plain(one["reason"])) for one in of_the_paper()["without"]]
+    return table(("paper", "figure", "why there is no recipe"), rows)
+
+
+def paper_lines(recipe: Recipe) -> list[str]:
+    """Return what a recipe shows of its paper, and where the two differ."""
+    own = of_the_paper().get(recipe.name)
+    if own is None:
+        return []
+    differs = own.get("differs", "The paper has no such figure.")
+    return [f"- In the paper: {plain(shown(own))}", f"- Where ours differs: {plain(differs)}"]
+
+
 def plain(text: str) -> str:
     """Return a text in which Markdown finds no emphasis and no tags."""
     return re.sub(r"([*<\\])", r"\\\1", text)
@@ -87,7 +138,8 @@ def size_line(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> str:
     """Return the size, where and when it was run, and what the full size would take where it was not run."""
     size = "quick size" if record["quick"] else "full size"
     where = f"{record['machine']}, {record['date']}, giantstep {record['version']}"
-    took = f"{size}, {record['core_seconds']:.0f} s of a core for the last piece, {where}"
+    older = ", older than the present studies of the figure" if record.get("stale") else ""
+    took = f"{size}, {record['core_seconds']:.0f} s of a core for the last piece, {where}{older}"
     if not record["quick"]:
         return took + "."
     long = scaled["figures"].get(recipe.name)
@@ -151,6 +203,7 @@ def figure_lines(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> l
         plain(f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}"),
         "",
         f"- **{said[status(record)]}.** {plain(record['sentence'])}",
+        *paper_lines(recipe),
         f"- Parameters (full size): {plain(recipe.parameters)}",
         f"- This picture: {size_line(recipe, record, scaled)}",
         *(f"- {plain(note)}" for note in record["notes"]),
@@ -168,6 +221,7 @@ def report(records: Mapping[str, Record], scaled: Mapping[str, Any]) -> str:
     missing = [recipe.name for recipe in list_figures() if recipe.name not in found]
     if missing:
         lines += [f"Not rebuilt yet: {', '.join(f'`{name}`' for name in missing)}.", ""]
+    lines += [NUMBERS, *number_table(), "", WITHOUT, *without_table(), ""]
     recipes = list_figures()
     for paper in dict.fromkeys(recipe.paper for recipe in recipes):
         own = [recipe for recipe in recipes if recipe.paper == paper and recipe.name in found]

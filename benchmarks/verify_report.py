@@ -16,7 +16,11 @@ what that is and how long it took before.
 
 *Agrees*: a gap of 5% (or of the finite-size gap granted, where that is larger) would have been seen nine times in ten
 and was not. *Cannot tell* names the trials that would ([verdicts](verdicts.md)). The limit is taken with its finite-
-size correction where it is known.
+size correction where it is known. A *ladder* is one comparison at several growing dimensions.
+
+The version is the one that the source had on the day of a measurement. A record of an older version counts as long as
+its digest (scenario, grid, settings, versions of the formulas) is that of the present source; others are marked. The
+measurements of 16 November 2026 under 0.1.0 were made on the source that was called 0.2.0 later that day.
 """
 
 

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import figures_report
 import verify_report
+from giantstep.papers import list_figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,6 +24,18 @@ def test_the_reproduction_page_has_the_verdict_of_every_record():
     parts = re.split(r"^### ", (DOCS / "reproduction.md").read_text(), flags=re.M)[1:]
     said = {part.partition("\n")[0]: re.search(r"^- \*\*(.*?)s?\.\*\*", part, flags=re.M)[1].lower() for part in parts}
     assert said == {record["figure"]: figures_report.status(record) for record in records}
+
+
+def test_every_recipe_of_a_paper_says_which_figure_it_is():
+    known = figures_report.of_the_paper()
+    published = {recipe.name for recipe in list_figures() if not recipe.paper.startswith("giantstep2026")}
+    assert set(known) - {"without"} == published
+    page = (DOCS / "reproduction.md").read_text()
+    for name in published:
+        own = known[name]
+        assert ("shows" in own) != ("ours" in own) and ("differs" in own or "ours" in own)
+        assert f"| `{name}` |" in page
+    assert {one["paper"] for one in known["without"]} <= {recipe.paper for recipe in list_figures()}
 
 
 def test_every_record_of_a_figure_has_a_small_picture():

@@ -4,6 +4,7 @@ import sqlite3
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import giantstep as gs
@@ -121,3 +122,20 @@ def test_what_does_not_fit_is_refused_before_anything_runs(monkeypatch, diary):
     diary()
     assert "needs 6 GiB of memory" in sentence(workers=2)
     assert diary() == []
+
+
+def test_a_field_that_files_leave_out_at_its_default_can_vary(tmp_path):
+    inputs = gs.InputBlocks(eigenvalues=[2.5, 0.5], fractions=[0.25, 0.75], shares=[0.5, 0.5])
+    scenario = gs.FewSteps(
+        target="sin(z)",
+        activation="tanh",
+        rate=1.0,
+        steps=1,
+        width_per_dim=1.0,
+        samples_per_dim=1.5,
+        ridge=0.1,
+        inputs=inputs,
+    )
+    swept = gs.sweep(scenario, source="limit", precondition=[0.0, 1.0], store=tmp_path / "runs.db", progress=False)
+    direct = gs.predict(scenario, precondition=[0.0, 1.0])
+    np.testing.assert_allclose(swept.test_error, direct.test_error, rtol=1e-10)

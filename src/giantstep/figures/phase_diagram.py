@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from giantstep.figures.labels import mathtext
 from giantstep.figures.panels import letter, limit_line
 from giantstep.figures.regions import fill_regions
 from giantstep.figures.style import BLACK, GREEN, GREY, ORANGE, VERMILION, new_figure
@@ -62,8 +63,8 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
         fontsize=8, color=VERMILION,
     )  # fmt: skip
     target = content["target"]
-    name = target if isinstance(target, str) and len(target) <= 20 else "the target"
-    titles = (f"time to recover {name}, $l = {order:g}$", "largest useful rate", "overlaps of order one")
+    name = mathtext(target.replace("**", "^")) if isinstance(target, str) and len(target) <= 20 else "the target"
+    titles = (rf"time to recover {name}, $\ell = {order:g}$", "largest useful rate", "overlaps of order one")
     for panel, mark, title in zip(axes, "abc", titles):
         panel.set_xlabel(r"batch size,  $\mu = \log_d n_b$")
         letter(panel, mark, title)

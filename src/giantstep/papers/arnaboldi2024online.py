@@ -39,6 +39,11 @@ def _some(steps: int) -> list[int]:
     return np.unique(np.round(np.linspace(0, steps, 61))).astype(int).tolist()
 
 
+def _early(steps: int) -> list[int]:
+    shares = np.concatenate([np.linspace(0, 0.4, 61), np.linspace(0.4, 1, 21)])
+    return np.unique(np.round(shares * steps)).astype(int).tolist()
+
+
 # -- phase diagrams ------------------------------------------------------------------------------------------
 
 CORNERS = {"squared": (1.5, 0.5), "correlation": (2.0, 0.0)}
@@ -178,7 +183,7 @@ def trajectories(size: Size, constraint: str = "projected") -> Studies:
     for loss, mu, dims in _panels(size):
         for d in dims:
             steps = int(100 * d ** (2 - mu))
-            scenario, times = hermite(mu, loss, 0.01, d, steps, constraint=constraint), _some(steps)
+            scenario, times = hermite(mu, loss, 0.01, d, steps, constraint=constraint), _early(steps)
             studies[f"{loss}-{mu:g}-{d}"] = comparison(
                 scenario, meaning=f"overlap with H3, {loss} loss", dim=d, trials=1, seed=SEED, runs=size(20, 5),
                 times=times,
@@ -200,14 +205,17 @@ def _draw_trajectories(results: Results) -> Figure:
             x = result["time"].values / int(100 * d ** (2 - mu))
             limit_line(axis, x, result["cosine"].sel(source="limit").values[:, 0, 0], colour, f"$d = {d}$")
             axis.plot(x, runs["cosine"].values[:, :, 0, 0].T, color=colour, alpha=0.3, linewidth=0.8)
-        level(axis, largest**-0.5, "$d^{-1/2}$", at=1.0)
-        axis.set(xlim=(0, 0.4), ylim=(-0.05, 1.05))
+        level(axis, largest**-0.5, f"${largest}^{{-1/2}}$", at=1.0)
+        lowest = min(
+            float(line.get_ydata().min(initial=0.0, where=np.isfinite(line.get_ydata()))) for line in axis.lines
+        )
+        axis.set(xlim=(0, 0.4), ylim=(max(lowest, -1.0) - 0.05, 1.05))
     letters(axes, *(f"{loss}, $\\mu = {mu:g}$" for loss, mu, _ in panels))
     for axis in axes[columns:]:
         axis.set_xlabel("updates over $100\\, d^{2 - \\mu}$")
     for axis in axes[::columns]:
         axis.set_ylabel("cosine $m/\\sqrt{q}$")
-    axes[0].legend(loc="lower right")
+    axes[0].legend(loc="center right")
     return figure
 
 

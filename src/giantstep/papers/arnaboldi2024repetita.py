@@ -156,7 +156,7 @@ def _draw_algorithms(results: Results) -> Figure:
     for (algorithm, _, colour), marker in zip(ALGORITHMS, MARKERS):
         result = results[algorithm].isel(neuron=0, direction=0)
         compared(axes[0], result["time"] / d, result, "cosine", colour, marker, algorithm)
-    level(axes[0], -(d**-0.5), "$-d^{-1/2}$", at=0.0)
+    level(axes[0], -(d**-0.5), "$-d^{-1/2}$", at=0.02)
     for algorithm, colour, marker in TWICE:
         result = results[f"large-{algorithm}"].isel(neuron=0, direction=0)
         compared(axes[1], result["time"], result, "cosine", colour, marker, algorithm)

@@ -90,7 +90,7 @@ def large_batch(size: Size) -> Studies:
 def learning_curves(size: Size) -> Studies:
     """Return both networks after a step on a finite batch."""
     samples = {"tanh": CURVE_SAMPLES, "relu": CURVE_SAMPLES + 0.3}
-    return _curves(CURVE_BATCH, samples, SEED + 2, size(200, 800), size(60, 80))
+    return _curves(CURVE_BATCH, samples, SEED + 2, size(200, 800), 100)
 
 
 def _rejected_curves(results: Results) -> Studies:
@@ -302,7 +302,7 @@ def step_size(size: Size) -> Studies:
     """Return two networks against the size of the step, on a large and on a small batch."""
     studies = {}
     dim = size(150, 400)
-    fine = {"step.rate": np.geomspace(RATES[0] / 1.6, RATES[-1] * 1.5, size(61, 121))}
+    fine = {"step.rate": np.geomspace(RATES[0] / 1.6, RATES[-1] * 1.5, 121)}
     for name in STEP_NETWORKS:
         studies[f"{name}-untrained"] = limit(NETWORKS[name].replace(step=NoStep()))
         for case, batch, *_ in STEP_CASES:

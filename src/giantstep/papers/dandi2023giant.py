@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep import GiantSteps, Vocabulary
 from giantstep.figures.panels import compared, engines, error_points, experiment_points, key, letters, level, limit_line
-from giantstep.figures.style import BLACK, BLUE, GREY, MARKERS, VERMILION, colours, new_figure, plain_log_ticks
+from giantstep.figures.style import BLACK, BLUE, DOTTED, GREY, MARKERS, VERMILION, colours, new_figure, plain_log_ticks
 from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 
@@ -212,12 +212,15 @@ def _draw_stairway(results: Results) -> Figure:
             result = results[name].isel(time=time)
             experiment_points(panel, x, result, "test_error", colour, MARKERS[time % len(MARKERS)], label)
             panel.plot(x, result["test_error"].sel(source="experiment"), color=colour, linewidth=0.9)
-        level(panel, bound, "linear kernel, $d \\to \\infty$", at=0.6, above=False)
+        level(panel, bound, "")
         panel.set(xlabel=r"$\log n/\log d$", ylabel="test error")
-    axes[0].legend(loc="upper right", fontsize=7)
+    handles, _ = axes[0].get_legend_handles_labels()
+    kernel = key(GREY, "", "linear kernel, $d \\to \\infty$", DOTTED)
+    axes[0].legend(handles=[*handles, kernel], loc="upper right", fontsize=7)
     for time, panel in enumerate(axes[2:]):
         _cloud(panel, results["ex2-neurons"]["gradient_cosine"].values[time], width // 2, "$a_j = {}$")
         panel.set(xlabel=COSINES[0], ylabel=COSINES[1], xlim=(-1, 1), ylim=(-1, 1), aspect="equal")
+        panel.set(xticks=[-1, -0.5, 0, 0.5, 1], yticks=[-1, -0.5, 0, 0.5, 1])
     axes[2].legend(loc="upper left")
     steps_shown = [f"step {time}, $n = 20\\,d$" for time in (1, 2)]
     letters(axes, *(title for *_, title in STAIRWAY.values()), *steps_shown)

@@ -29,7 +29,10 @@ CASES = (
 def random_labels(size: Size) -> Studies:
     """Return the training loss of random labels where two clusters live in different blocks of coordinates."""
     studies = {}
-    points, fine = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0], {"samples_per_dim": np.linspace(0.1, 4.0, size(20, 60))}
+    points, fine = (
+        [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0],
+        {"samples_per_dim": np.union1d(np.linspace(0.1, 4.0, size(40, 60)), [1.0])},
+    )
     for loss, ridge, *_ in CASES:
         scenario = MixtureGLM(
             weights=[0.5, 0.5], covariances=THIRDS, labels="random", loss=loss, ridge=ridge, samples_per_dim=2.0

@@ -106,9 +106,9 @@ def _split(samples: Floats, batches: int = 1) -> dict[str, xarray.DataArray]:
 
 def best_possible(size: Size) -> Studies:
     """Return errors of many methods against all samples they see, for three targets, and the best possible."""
-    samples = np.geomspace(0.5, 16, size(6, 11))
+    samples = np.geomspace(0.5, 16, size(16, 31))
     fine = {"samples_per_dim": np.geomspace(0.5, 16, size(41, 81))}
-    few = {"samples_per_dim": np.geomspace(0.5, 8, size(5, 13))}
+    few = {"samples_per_dim": np.geomspace(0.5, 8, size(9, 13))}
     plain = {"samples_per_dim": samples}
     classes = OneStep(target="sign(z)", loss="logistic", ridge=0.05, **NETWORK)
     modulus = OneStep(target="abs(z)", noise=0.1, ridge=0.1, **NETWORK)
@@ -157,7 +157,7 @@ def _draw_best(results: Results) -> Figure:
             total = line["total"] if "total" in line.coords else line["samples_per_dim"]
             values = line[variable].isel(time=-1) if "time" in line[variable].dims else line[variable]
             number = colours[label]
-            limit_line(panel, total, values, PALETTE[number], label, marker=MARKERS[number], markersize=4)
+            limit_line(panel, total, values, PALETTE[number], label)
         panel.plot(best["samples_per_dim"], best[kind].sel(branch="uninformed"), color=GREY, label="message passing")
         panel.plot(
             best["samples_per_dim"],
@@ -200,7 +200,7 @@ def noisy_phase_retrieval(size: Size) -> Studies:
         [0.0006, 0.001, 0.0014, 0.0018, 0.003],
         [0.0005, 0.0006, 0.0008, 0.001, 0.0012, 0.0014, 0.0016, 0.0018, 0.0019, 0.003],
     )
-    overlaps = np.linspace(0.3, 0.99, size(70, 140))
+    overlaps = np.union1d(np.linspace(0.3, 0.9, size(61, 121)), 1 - np.geomspace(0.1, 0.002, 50))
     return {
         "thresholds": limit(MODULUS, {"noise": noises}, "thresholds"),
         **{
@@ -247,7 +247,7 @@ STAIRS = BayesLimit(target="z1 + h2(z2)", noise=0.25, samples_per_dim=1.0)
 
 def amp_staircase(size: Size) -> Studies:
     """Return how message passing learns one direction through the other."""
-    alphas = size([0.2, 0.64, 0.8, 1.0, 1.4], np.linspace(0.1, 2.0, 25))
+    alphas = size([0.2, 0.4, 0.64, 0.68, 0.72, 0.8, 0.9, 1.0, 1.2, 1.4], np.linspace(0.1, 2.0, 25))
     return {
         "limit": limit(STAIRS, {"samples_per_dim": alphas}),
         "thresholds": limit(STAIRS, what="thresholds"),
@@ -286,7 +286,7 @@ def _draw_staircase(results: Results) -> Figure:
 
 def parity_curves(size: Size) -> Studies:
     """Return the curves of fixed points of the product of two and of three signs."""
-    overlaps = np.linspace(0.02, 0.98, size(49, 97))
+    overlaps = np.union1d(np.linspace(0.02, 0.9, size(45, 89)), 1 - np.geomspace(0.1, 0.008, 16))
     return {
         f"signs-{k}": limit(BayesLimit(target=f"sign({'*'.join(f'z{j + 1}' for j in range(k))})", samples_per_dim=4.0),
                             what="branches", overlap=overlaps)

@@ -120,7 +120,7 @@ def best_split(total: float) -> xarray.Dataset:
 
 def _splits(results: Results) -> Studies:
     size = results.size
-    shares = np.linspace(0.08, 0.92, size(15, 41))
+    shares = np.linspace(0.08, 0.92, size(31, 41))
     studies: dict[str, Any] = {}
     for total in TOTALS:
         split = float(best_split(total)["step.batch_per_dim"])
@@ -134,7 +134,7 @@ def _splits(results: Results) -> Studies:
             meaning=f"test error with {total:g} d samples: most for the fit, the best split, most for the step",
             dim=size(150, 500), trials=size(16, 60), seed=SEED + 1,
         )  # fmt: skip
-    totals = np.geomspace(4.0, 32.0, size(4, 13))
+    totals = np.geomspace(4.0, 32.0, size(7, 13))
     best = [float(best_split(total)["step.batch_per_dim"]) for total in totals]
     studies["best"] = limit(STEP, path(samples_per_dim=totals - best, **{"step.batch_per_dim": best}))
     return studies

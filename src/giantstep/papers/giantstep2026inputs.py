@@ -45,7 +45,7 @@ def input_targets(size: Size) -> Studies:
             meaning=f"test error after one step, target in the {name} eigenspace", dim=size(200, 1000),
             trials=size(6, 40), seed=SEED + number,
         )  # fmt: skip
-        grid = {"precondition": list(STEPS.values()), "rate": np.geomspace(0.1, 10, size(13, 41))}
+        grid = {"precondition": list(STEPS.values()), "rate": np.geomspace(0.1, 10, 41)}
         studies[f"{name}-limit"] = limit(base, grid, dim=size(200, 1000))
     return studies
 
@@ -92,11 +92,14 @@ EXPONENTS = [0.0, 0.5, 1.0, 1.5]
 
 def input_spectra(size: Size) -> Studies:
     """Return what a step makes of the error over exponents of the spectrum and step sizes."""
-    grid = {"inputs.exponent": np.linspace(0, 1.6, size(9, 25)), "rate": np.geomspace(0.2, 10, size(9, 25))}
+    grid = {"inputs.exponent": np.linspace(0, 1.6, size(13, 25)), "rate": np.geomspace(0.2, 10, size(13, 25))}
     networks = {"inputs.exponent": EXPONENTS, "precondition": list(STEPS.values())}
     return {
         "plain": limit(DECAYING, grid, dim=1000),
         "whitened": limit(DECAYING.replace(precondition=1.0), grid, dim=1000),
+        "line": limit(
+            DECAYING.replace(rate=6.0), {**networks, "inputs.exponent": np.linspace(0, 1.5, 25)}, dim=size(200, 1000)
+        ),
         "networks": comparison(
             DECAYING.replace(rate=6.0), networks, judged=("test_error",), dim=size(200, 1000), trials=size(8, 30),
             meaning="test error before and after a step of rate 6 on spectra j^-a", seed=SEED + 5,
@@ -127,14 +130,14 @@ def _draw_spectra(results: Results) -> Figure:
     bar = figure.colorbar(mesh, ax=axes[1], ticks=np.log2([0.25, 0.5, 1, 1.5]))
     bar.ax.set_yticklabels(["0.25", "0.5", "1", "1.5"])
     bar.set_label("error after the step over before")
-    seen = results["networks"]
-    x = seen["inputs.exponent"]
+    seen, line = results["networks"], results["line"]["test_error"]
+    x, fine = seen["inputs.exponent"], line["inputs.exponent"]
     before = seen.isel(time=0, precondition=0)
-    limit_line(axes[2], x, before["test_error"].sel(source="limit"), GREY)
+    limit_line(axes[2], fine, line.isel(time=0, precondition=0), GREY)
     experiment_points(axes[2], x, before, "test_error", GREY, MARKERS[2])
     for number, power in enumerate(STEPS.values()):
         after = seen.sel(precondition=power).isel(time=1)
-        limit_line(axes[2], x, after["test_error"].sel(source="limit"), PALETTE[number])
+        limit_line(axes[2], fine, line.sel(precondition=power).isel(time=1), PALETTE[number])
         experiment_points(axes[2], x, after, "test_error", PALETTE[number], MARKERS[number])
     axes[2].set(xlabel="exponent of the spectrum,  $a$", ylabel="test error", ylim=(0, 0.58))
     handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]

@@ -113,7 +113,10 @@ def _draw_next_step(results: Results) -> Figure:
                 errors.isel(time=time) / means.isel(time=time), errors.isel(time=time - 1) / means.isel(time=time - 1)
             )
             error_points(panel, networks[field], 1 - ratio, spread, PALETTE[time], MARKERS[time])
-        panel.set(xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(0, 0.8))
+        panel.set(
+            xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(-0.12, 0.8)
+        )
+        panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
         plain_log_ticks(panel.xaxis)
     handles = [key(PALETTE[t], MARKERS[t], f"step {t}") for t in range(1, 4)]
     at_dim = rf"network, $d = {results.dim('samples')}$, $\pm$ 1 s.e."
@@ -189,7 +192,7 @@ def _draw_spectra(results: Results) -> Figure:
         spikes = [f"{z:.0f} ({m:.0f})" for z, m in zip(law["outliers"].values, seen["outliers"].values) if z == z]
         text = f"spikes (measured):\n{', '.join(spikes)}" if spikes else "no spikes"
         panel.annotate(text, (0.97, 0.6), xycoords="axes fraction", ha="right", va="top", fontsize=8, color=VERMILION)
-        panel.set(xlabel=r"eigenvalue of $\Phi^\top\Phi/p$", ylim=(0, 1.2))
+        panel.set(xlabel=r"eigenvalue of $\Phi^\top\Phi/p$", yscale="log", ylim=(3e-3, 30))
     axes[0].set_ylabel("density of the bulk")
     axes[0].legend(handles=[key(BLUE, "", "limit"), bars_key(rf"network, $d = {results.dim('spectrum')}$")])
     letters(axes, *STEPS[:3])

@@ -236,7 +236,7 @@ LINEAR = np.array([0.0955166, 0.0962628, 0.0985015, 0.1022326, 0.1074561])
 
 
 def _omegas(size: Size) -> np.ndarray:
-    return np.unique(np.append(SHOWN, np.linspace(0.0, 1.0, size(9, 21))))
+    return np.unique(np.append(SHOWN, np.linspace(0.0, 1.0, size(17, 21))))
 
 
 def correlated(size: Size) -> Studies:

@@ -89,7 +89,12 @@ def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
             for parent in parents:
                 inner, original = inner[parent], original[parent]
             number = float(numbers[index])
-            inner[last] = original[last] if number == value else int(number) if whole else json_number(number)
+            if number != value:
+                inner[last] = int(number) if whole else json_number(number)
+            elif last in original:
+                inner[last] = original[last]
+            else:
+                inner.pop(last, None)  # content leaves out what is as it was before the field existed
         text = _text(changed)
         named.append(Point(_hash(f"{ask.digest} {text} {float(dim)!r}"), text, float(dim)))
     return named
