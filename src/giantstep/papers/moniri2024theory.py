@@ -451,8 +451,8 @@ RECIPES = (
             "F are the n x p features of the fit. The line is the bulk of random features, which none of these steps "
             "moves in the limit; spikes are predicted at the size of the network and named by the degree of the learnt "
             "feature kappa = <x, beta>/|beta| that their left vector has. Next to each: predicted, and measured in "
-            "brackets. A quadratic target gives heavy-tailed |beta|^2: the spikes of one network of d = 1000 scatter by "
-            "6 per cent (degree 1) and 9 per cent (degree 2), at d = 250 by 8 and 11, and their means over networks are "
+            "brackets. A quadratic target gives heavy-tailed |beta|^2: the spikes of one network of d = 1000 scatter "
+            "by 6 (degree 1) and 9 per cent (degree 2), at d = 250 by 8 and 11, and their means over networks are "
             "those of the theory. The first eight networks of this seed happen to lie 6 and 9 per cent low, which is "
             "why there are 24; 6 per cent is about three standard errors of the second spike then.",
         ),
