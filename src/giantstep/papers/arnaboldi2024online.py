@@ -206,10 +206,8 @@ def _draw_trajectories(results: Results) -> Figure:
             limit_line(axis, x, result["cosine"].sel(source="limit").values[:, 0, 0], colour, f"$d = {d}$")
             axis.plot(x, runs["cosine"].values[:, :, 0, 0].T, color=colour, alpha=0.3, linewidth=0.8)
         level(axis, largest**-0.5, f"${largest}^{{-1/2}}$", at=1.0)
-        lowest = min(
-            float(line.get_ydata().min(initial=0.0, where=np.isfinite(line.get_ydata()))) for line in axis.lines
-        )
-        axis.set(xlim=(0, 0.4), ylim=(max(lowest, -1.0) - 0.05, 1.05))
+        lowest = min(float(results[f"{loss}-{mu:g}-{d}-runs"]["cosine"].min()) for d in dims)
+        axis.set(xlim=(0, 0.4), ylim=(min(lowest, 0.0) - 0.05, 1.05))
     letters(axes, *(f"{loss}, $\\mu = {mu:g}$" for loss, mu, _ in panels))
     for axis in axes[columns:]:
         axis.set_xlabel("updates over $100\\, d^{2 - \\mu}$")
