@@ -12,6 +12,7 @@ from giantstep.describe import describe
 from giantstep.explorer.declared import page_of
 from giantstep.families import SHIPPED
 
+from .conftest import study
 from .test_browser import STATE, Page
 
 STORIES = json.loads(files("giantstep.explorer").joinpath("page", "stories.json").read_text("utf-8"))
@@ -99,3 +100,28 @@ def test_a_variable_that_is_absent_gets_no_panel(page: Page) -> None:
     label = "(e) => [e.closest('label').title, e.closest('label').classList.contains('absent')]"
     told, is_absent = page.page.eval_on_selector("#v-error", label)
     assert is_absent and "not labels that can be wrong" in told
+
+
+def test_long_names_and_two_scenarios_fit_on_a_phone(page: Page) -> None:
+    names = ["a read-out that is regularised more strongly than the others", "hardly any ridge, so that a peak is seen"]
+    kept = [{**study(ridge=ridge), "name": name} for ridge, name in zip((1.0, 0.001), names)]
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.open({**STATE, "kept": kept}, curves=3)
+    assert page.page.locator("#named li").all_inner_texts() == ["ridge 0.1", *names]
+    seen = """() => { const box = (id) => document.querySelector(id).getBoundingClientRect();
+        const names = document.getElementById("named");
+        return { scrolls: names.scrollHeight > names.clientHeight, below: box("#named").top >= box("#chart").bottom - 1,
+            inside: box("#named").bottom <= box(".stage").bottom, stage: box(".stage").height < 0.5 * innerHeight,
+            sideways: document.documentElement.scrollWidth - innerWidth }; }"""
+    fits = {"scrolls": False, "below": True, "inside": True, "sideways": 0, "stage": True}
+    assert page.page.evaluate(seen) == fits and not page.page.query_selector("#chart .legend")
+    page.enter("#f-ridge", "0.3")  # the name of the curve under the sliders follows
+    page.until(lambda: page.page.locator("#named li").all_inner_texts()[0] == "ridge 0.3")
+    page.settle()
+    page.page.click("#sides")
+    page.until(lambda: page.page.locator("#ab .js-line").count() == 3)
+    page.settle()
+    sides = "() => [...document.querySelectorAll('#ab > div')].map((side) => side.getBoundingClientRect())"
+    (a, b, gap), stage = page.page.evaluate(sides), page.page.locator(".stage").bounding_box()
+    assert a["top"] == b["top"] < gap["top"] and a["right"] <= b["left"] and gap["right"] <= 390
+    assert stage["height"] < 0.5 * 844 and not page.page.is_visible("#named")

@@ -35,7 +35,7 @@ export function drawSides(root, { a, b, name, draw, fit, config }) {
     const layout = fit(side.layout);
     if (i < 2 && range && layout.yaxis?.type !== "log") layout.yaxis = { ...layout.yaxis, range, autorange: false };
     chart.style.height = `${layout.height}px`;
-    Plotly.react(chart, side.traces, { ...layout, margin: { ...layout.margin, l: 48 } }, config);
+    Plotly.react(chart, side.traces, { ...layout, margin: { ...layout.margin, l: Math.min(48, layout.margin.l) } }, config);
     chart.setAttribute("aria-label", `${title}. ${side.summary}`);
   });
 }

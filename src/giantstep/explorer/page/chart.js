@@ -12,6 +12,7 @@ const MARKERS = ["circle", "square", "diamond", "triangle-up", "triangle-down", 
 const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39"];
 const FEW = 8;
 const MOST_LINES = 24;
+const SHORT = 12; // letters of a name of which two fit beside each other on a phone
 
 /** Dimensions of a variable without `source`, and which of them is horizontal. */
 export function layoutOf(result, name, question) {
@@ -80,8 +81,8 @@ function finite(value) {
   return typeof value === "number" ? value : null;
 }
 
-/** Everything Plotly needs, and the text a screen reader gets. */
-export function figure({ family, state, curves, dark, narrow }) {
+/** Everything Plotly needs, and the text a screen reader gets; with `listed`, long names are given for a list instead. */
+export function figure({ family, state, curves, dark, narrow, listed }) {
   const colours = dark ? DARK_PALETTE : PALETTE;
   const ink = dark ? "#e8eaed" : "#1b1f23";
   const lines = dark ? "#343a41" : "#e3e6e9";
@@ -176,13 +177,16 @@ export function figure({ family, state, curves, dark, narrow }) {
     const xs = values(head, view.x);
     summary.push(`${words(name)} over ${words(view.x)} from ${short(xs[0])} to ${short(xs.at(-1))}: from ${short(range[0])} to ${short(range.at(-1))}, lowest ${short(range.length ? Math.min(...range) : null)}`);
   });
-  const entries = traces.filter((trace) => trace.showlegend).length;
-  layout.showlegend = entries > 1;
-  const pairs = narrow && entries > 2 && traces.every((trace) => !trace.showlegend || trace.name.length <= 12);
+  const named = traces.filter((trace) => trace.showlegend);
+  const entries = named.length;
+  const isShort = named.every((trace) => trace.name.length <= SHORT);
+  const list = listed && entries > 1 && !isShort ? named : [];
+  layout.showlegend = entries > 1 && !list.length;
+  const pairs = narrow && entries > 2 && isShort;
   if (pairs) Object.assign(layout.legend, { entrywidth: 0.45, entrywidthmode: "fraction" });
   layout.margin.b = layout.showlegend ? Math.min(190, 66 + 19 * Math.ceil(entries / (pairs ? 2 : narrow ? 1 : 3))) : 54;
   layout.height = rows * (narrow ? 270 : 400) + layout.margin.b;
-  return { traces, layout, summary: summary.join(". ") };
+  return { traces, layout, summary: summary.join(". "), list };
 }
 
 /** Stars at the best points; without a place along the axes shown there is nothing to mark. */

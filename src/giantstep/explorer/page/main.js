@@ -9,7 +9,7 @@ import { frameOf, retrace } from "./follow.js";
 import { buildForm, showWrong } from "./form.js";
 import { keptCurve } from "./kept.js";
 import { History, wishOf } from "./history.js";
-import { drawnVariables, fillSwitch, fit, measureStage, presentVariables, tellAbsent } from "./layout.js";
+import { drawnVariables, fillSwitch, fit, fitSide, isSingle, listNames, measureStage, presentVariables, renameListed, tellAbsent } from "./layout.js";
 import { longLink, shortLink } from "./link.js";
 import { loadScript, noteDrawn, opened } from "./opening.js";
 import { pictureOf } from "./picture.js";
@@ -363,7 +363,7 @@ function sides(name) {
     const { traces, layout, summary } = figure({ family: family(), state: { ...state, variables: [name] }, curves: several, dark: isDark(), narrow: true });
     return { traces, layout, summary };
   };
-  drawSides($("ab"), { a, b, name, draw: make, fit, config: { responsive: true, displayModeBar: false } });
+  drawSides($("ab"), { a, b, name, draw: make, fit: fitSide, config: { responsive: true, displayModeBar: false } });
   fillSwitch($("switch"), state, [name], (other) => { picked = other; draw(); }, family().questions[state.study.what].variables);
   measureStage(document.querySelector(".stage"));
 }
@@ -386,6 +386,7 @@ function blank(sentence) {
 let drawing = false;
 let drawn = "";
 let frame = ""; // of the figure Plotly has drawn
+let listHeight = 0; // pixels that the names of curves take below the figure
 let left = []; // names of the axes whose ranges Plotly chose
 const regrown = {}; // how often an axis has grown for the hand: Plotly keeps a range that is not its own until told otherwise
 let resting = null;
@@ -417,7 +418,7 @@ function composed() {
   const question = family().questions[state.study.what];
   const present = { ...state, variables: presentVariables(question, state.variables, curves()) };
   const variables = drawnVariables(present, picked);
-  const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && innerWidth < 640 };
+  const shown = { family: family(), state: { ...state, variables }, curves: curves(), dark: isDark(), narrow: variables.length === 1 && isSingle(), listed: isSingle() };
   return { question, present, variables, make: () => figure(shown) };
 }
 
@@ -427,9 +428,8 @@ const isSplit = () => Boolean(state.ab && kept[0]?.result);
 function followed() {
   if (!drawn || !current.result || isSplit()) return false;
   try {
-    const { traces, layout } = composed().make();
-    const fitted = fit(layout);
-    if (frameOf(traces, fitted) !== frame) return false;
+    const { traces, layout, list } = composed().make();
+    if (frameOf(traces, fit(layout, listHeight)) !== frame) return false;
     let outcome = retrace($("chart"), traces, left);
     if (typeof outcome === "object") {
       Plotly.relayout($("chart"), Object.fromEntries(Object.entries(outcome).map(([name, range]) => [`${name}.range`, range])));
@@ -437,6 +437,7 @@ function followed() {
       for (const name of Object.keys(outcome)) regrown[name] = (regrown[name] ?? 0) + 1;
       outcome = retrace($("chart"), traces, left);
     }
+    renameListed($("named"), list);
     return outcome === "drawn";
   } catch {
     return false; // what is wrong is said where it is drawn
@@ -451,13 +452,15 @@ function paint() {
   $("ab").hidden = !isSplit();
   $("chart").hidden = isSplit();
   if (isSplit()) {
+    listNames($("named"), []);
     sides(present.variables.includes(picked) ? picked : variables[0]);
     noteDrawn();
     return;
   }
   try {
-    const { traces, layout: natural, summary } = make();
-    const layout = fit(natural);
+    const { traces, layout: natural, summary, list } = make();
+    listHeight = listNames($("named"), list);
+    const layout = fit(natural, listHeight);
     const kind = JSON.stringify([layout.showlegend, layout.height, traces.map((trace) => trace.type + trace.yaxis)]);
     if (!drawn) $("chart").replaceChildren();
     $("chart").style.height = `${layout.height}px`;
