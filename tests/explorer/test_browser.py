@@ -26,12 +26,17 @@ STATE = {
 }
 
 
+PATIENCE = 150.0
+"""Seconds to wait for what must come: a busy machine needs one only to start the server."""
+
+
 class Page:
     """A page with the few things the tests do to it; any console error or failed script is remembered."""
 
     def __init__(self, page: Any, server: Server) -> None:
         self.page, self.server = page, server
         self.errors: list[str] = []
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self._same_host(request.url))
@@ -64,7 +69,7 @@ class Page:
         self.page.reload()
         self.settle()
 
-    def until(self, holds: Callable[[], Any], seconds: float = 40.0) -> Any:
+    def until(self, holds: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         deadline = time.monotonic() + seconds
         while True:
             found = holds()
@@ -143,7 +148,7 @@ def test_fields_of_a_part_follow_its_kind(page: Page) -> None:
 def test_dots_stream_in_with_error_bars_z_scores_and_a_verdict(page: Page, tmp_path: Path) -> None:
     page.open()
     page.page.click("#run")
-    page.page.wait_for_selector("#agreement-box:not([hidden])", timeout=40_000)
+    page.page.wait_for_selector("#agreement-box:not([hidden])")
     page.until(lambda: len(page.traces()) == 4)
     line, dots, at_dim, scores = page.traces()
     assert (line["mode"], dots["mode"], scores["yaxis"]) == ("lines", "markers", "y2")

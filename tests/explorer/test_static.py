@@ -47,6 +47,7 @@ def test_stored_limits_are_those_of_predict() -> None:
 def offline_page(browser: Any, folder: Path) -> tuple[Any, list[str]]:
     context = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True)
     page = context.new_page()
+    page.set_default_timeout(150_000)
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -55,7 +56,7 @@ def offline_page(browser: Any, folder: Path) -> tuple[Any, list[str]]:
         lambda request: errors.append(request.url) if not request.url.startswith(("file:", "data:", "blob:")) else None,
     )
     page.goto((folder / "index.html").as_uri())
-    page.wait_for_function("() => document.getElementById('chart').data?.length", timeout=40_000)
+    page.wait_for_function("() => document.getElementById('chart').data?.length")
     return page, errors
 
 
