@@ -1,6 +1,8 @@
-"""Install the wheel into fresh environments and try it there; write the table of docs/releases.md.
+"""Build the source archive and from it the wheel, try that in fresh environments; write the table of docs/releases.md.
 
     python benchmarks/release_matrix.py [--only oldest newest types extras] [--out docs/data/release_matrix.md]
+
+The environments have the Python that runs this file: run it with each. Nothing is compiled: pip may only take wheels.
 
 `oldest` has the lowest version that pyproject.toml allows of every dependency, `newest` what the registry gives today.
 Both run `giantstep doctor` and the recorded numbers of every family (tests/unchanged) on the installed wheel, with
@@ -53,10 +55,23 @@ def environment(folder: Path, requirements: list[str]) -> Path:
     """Return the Python of a fresh environment with these packages."""
     venv.create(folder, with_pip=True, clear=True)
     python = folder / "bin" / "python"
-    installed = run(python, "-m", "pip", "install", "--quiet", *requirements, cwd=folder)
+    installed = run(python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *requirements, cwd=folder)
     if installed.returncode:
         raise SystemExit(f"{folder.name}: pip failed\n{installed.stderr[-2000:]}")
     return python
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """Return the source archive of this tree and the wheel made of that archive."""
+    python = environment(folder / "build", ["build"])
+    built = run(python, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    if built.returncode:
+        raise SystemExit(f"build failed\n{built.stdout[-1000:]}{built.stderr[-1000:]}")
+    return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
+
+
+def size(file: Path) -> str:
+    return f"{file.name}, {file.stat().st_size / 2**20:.1f} MiB"
 
 
 def versions(python: Path, folder: Path) -> dict[str, str]:
@@ -123,11 +138,8 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT, cwd=folder)
-        if built.returncode:
-            raise SystemExit(built.stderr)
-        wheel = next(folder.glob("*.whl"))
-        size = wheel.stat().st_size / 2**20
+        archive, wheel = build(folder)
+        sizes = f"{size(wheel)}, pure Python, built from {size(archive)}."
         lines = []
         estimators = PROJECT["optional-dependencies"]["estimators"]
         if "oldest" in chosen.only:
@@ -141,7 +153,7 @@ def main() -> int:
             lines += [try_extra(extra, wheel, folder) for extra in extras]
     day = datetime.date.today().isoformat()
     tried = [f"{line} {PROJECT['version']}, {day} |" for line in lines]
-    text = "\n".join([*merged(chosen.out, tried), "", f"{wheel.name}, {size:.1f} MiB, pure Python."])
+    text = "\n".join([*merged(chosen.out, tried), "", sizes])
     chosen.out.write_text(text + "\n")
     print(text)
     return int("FAILS" in text or "failed" in text)

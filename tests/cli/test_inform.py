@@ -255,6 +255,17 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(run, path: Path) -> None:
     assert run("predict", str(path)).exit_code == 0
+
+
+COMPARED = [
+    pytest.param(path, id=path.stem, marks=() if path.stem == "one_step_planted" else pytest.mark.slow)
+    for path in EXAMPLES
+]
+"""One of them in a quick run: test_protocol.py has both engines answer every question of every family."""
+
+
+@pytest.mark.parametrize("path", COMPARED)
+def test_examples_are_compared(run, path: Path) -> None:
     assert run("compare", str(path), "--dim", "20", "--trials", "2", "--plot", "r.png").exit_code == 0
 
 

@@ -91,9 +91,23 @@ def test_spoilt_studies_are_answered_or_refused(server: Server, tables: dict[str
     check(server.limit(tables, client="fuzz"))
 
 
-@settings(EXAMPLES, max_examples=40)
-@given(body=st.one_of(anything, st.fixed_dictionaries({"study": anything, "studies": anything, "view": anything})))
+bodies = st.one_of(anything, st.fixed_dictionaries({"study": anything, "studies": anything, "view": anything}))
+
+
+@settings(EXAMPLES, max_examples=15)
+@given(body=bodies)
 def test_any_json_is_answered_or_refused_everywhere(server: Server, body: Any) -> None:
+    answered_or_refused_everywhere(server, body)
+
+
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=100)
+@given(body=bodies)
+def test_much_json_is_answered_or_refused_everywhere(server: Server, body: Any) -> None:
+    answered_or_refused_everywhere(server, body)
+
+
+def answered_or_refused_everywhere(server: Server, body: Any) -> None:
     for path in ("/api/limit", "/api/experiment", "/api/export/toml", "/api/export/python", "/api/nothing"):
         check(server.client.post(path, json=copy.deepcopy(body)))
 
