@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 import xarray
+from xarray.indexes import PandasIndex
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
@@ -203,7 +204,7 @@ def _column(dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variab
 def _coordinate(name: str, dims: Any, values: Array, attrs: Mapping[str, str]) -> xarray.Variable:
     """Return a coordinate, with its index where it names a dimension (made here for the reason of `_column`)."""
     if (dims == name or dims == (name,)) and isinstance(values, np.ndarray) and values.dtype.kind in "fiuU":
-        index = xarray.indexes.PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
+        index = PandasIndex(pandas.Index(values), name, coord_dtype=values.dtype)
         variable = index.create_variables()[name]
         variable.attrs = dict(attrs)
         return variable
