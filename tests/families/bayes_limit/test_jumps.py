@@ -65,10 +65,3 @@ def test_three_directions_without_symmetry_are_refused():
         gs.predict(
             gs.BayesLimit(target="z1 + z2*z3", noise=0.25, samples_per_dim=1.0), what="thresholds", search="jumps"
         )
-
-
-@pytest.mark.slow
-def test_full_recovery_of_a_product_is_beyond_its_tables():
-    with pytest.warns(gs.errors.GiantstepWarning, match=r"beyond q = 0\.93"):
-        r = gs.predict(gs.BayesLimit(target="z1*z2", samples_per_dim=1.95))
-    assert np.isnan(r.q).all()

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.families.bayes_limit import product as product_channel
 from giantstep.families.bayes_limit.pairs import Fineness, PairLabels, PairNoisy
-from giantstep.families.bayes_limit.parity import Parity, Product
+from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.problem import problem_of
+from giantstep.families.bayes_limit.product import Product
 from giantstep.families.bayes_limit.reading import read_target
 
 COMMITTEE = "sign(z1)+sign(z2)"
@@ -77,7 +79,31 @@ def test_the_product_without_noise():
     product = Product(1.0)
     assert 1 / product.onset()[1] == pytest.approx(0.59375110, abs=5e-9)
     q = 0.36254795
-    assert q / ((1 - q) * product.information(q)[0]) == pytest.approx(1.2, abs=1e-7)
+    assert q / ((1 - q) * product.information(q)[0]) == pytest.approx(1.2, abs=5e-8)
+    assert 0.8 / (0.2 * product.information(0.8)[0]) == pytest.approx(1.727993, abs=5e-7)
+
+
+@pytest.mark.parametrize("q", [0.2, 0.9, 0.97, 0.9999])
+def test_the_entropy_of_the_product_has_the_information_as_slope(q):
+    """Near full recovery too, where the printed tables end: dPsi/dq = r I/2 with r = 2."""
+    product, h = Product(3.0), 1e-4 * (1 - q)
+    slope = (product.information(q + h)[1] - product.information(q - h)[1]) / (2 * h)
+    assert slope == pytest.approx(product.information(q)[0], rel=1e-6)
+
+
+def test_the_product_far_from_the_origin_is_that_of_the_level_sets():
+    """Two ways to integrate over a level set: convolutions in log x, and sums over x1 where it is positive."""
+    far = np.array([13.0, 15.0, 20.0]), np.array([0.5, 10.0, 19.0])
+    np.testing.assert_allclose(product_channel._at(*far), product_channel._at_large(*far), rtol=1e-9)
+
+
+def test_the_product_is_recovered_at_two_samples_per_dimension():
+    alpha = [1.89, 1.95, 1.9999, 2.0, 2.01]
+    r = gs.predict(gs.BayesLimit(target="z1*z2", samples_per_dim=1.0), samples_per_dim=alpha)
+    assert (r.status == "").all()
+    q = r.q.sel(branch="uninformed").values
+    assert (np.diff(q[:4]) > 0).all() and q[3] == q[4] == 1 and 1 - q[2] < 1e-4
+    np.testing.assert_allclose(r.mse.sel(branch="bayes"), 1 - q**2, atol=1e-12)
 
 
 def test_stages_of_the_committee():

@@ -325,7 +325,8 @@ class Curve:
         """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""
         start = [0.0] if alpha <= self.weak and self.weak > 0 else []
         rising = [float(expit(t)) for t in self._roots(alpha, stable=True)]
-        return [*start, *rising, *([1.0] if alpha > self.full else [])]
+        found = [*start, *rising, *([1.0] if alpha > self.full else [])]
+        return found or ([1.0] if alpha == self.full else [])  # a curve that rises to q = 1 there
 
     def entropy(self, q: float, alpha: float) -> float:
         """Return the free entropy phi per dimension, bayes_multi_index (4)."""

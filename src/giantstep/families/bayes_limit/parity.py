@@ -1,4 +1,4 @@
-"""The product of k signs, and z1 z2 without noise: channels in closed form with M = q I, bayes_multi_index (8), (9)."""
+"""The product of k signs: a channel in closed form with M = q I, bayes_multi_index (9)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfc, k0, k1
+from scipy.special import erfc
 
-from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Floats
 
 _NODES = {2: 12, 3: 6, 4: 6, 5: 4, 6: 3}
 """Nodes of a panel of one coordinate, by the number of signs."""
-_ROUNDING = 1e-13
-"""Relative size below which a convolution is rounding of its transforms."""
 _EDGES = {2: 1.0, 3: 1.0, 4: 1.5, 5: 2.0, 6: 2.5}
 """Width of the panels near zero in units of sqrt(V), by the number of signs."""
 
@@ -108,79 +105,3 @@ def _repeats(size: int, count: int) -> Floats:
         run = np.where(index[:, position] == index[:, position - 1], run + 1, 1.0)
         orders /= run
     return orders
-
-
-class Steps(NamedTuple):
-    """Steps in omega over sqrt(1 - q) and in log|z|, the smallest log|z| on a level set, and how far omega reaches."""
-
-    omega: float = 0.25
-    log: float = 0.1
-    deepest: float = -42.0
-    reach: float = 7.5
-
-
-ACCURATE, ROUGH = Steps(), Steps(0.5, 0.2, -26.0, 5.5)
-
-
-@dataclass(frozen=True)
-class Product:
-    """y = c z1 z2 without noise; M = q I, and full recovery above alpha = 2."""
-
-    scale: float
-
-    directions = 2
-    continuous_mass = 1.0
-    last, spacing = 2.6, 0.8
-    farthest = 2.6
-    beyond = "beyond q = 0.93 (n/d between 1.89 and 2) the tables of z1*z2 without noise are too large: give it noise"
-
-    def information(self, q: float, steps: Steps = ACCURATE) -> tuple[float, float]:
-        """Return I(q) of one direction and Psi(q).
-
-        On the level set z = +-(e^t, y e^-t) the density Z is a convolution in t = log|z1| of two tables, one for each
-        omega: a product of Fourier transforms.
-        """
-        V, r = 1 - q, float(np.sqrt(q))
-        xi, weight = trapezoid_rule(steps.omega * min(1.0, float(np.sqrt(V / q))), steps.reach)
-        omega, step = r * xi, steps.log * min(1.0, 2 * float(np.sqrt(V)))
-        t = step * np.arange(int(steps.deepest / step), int(3.0 / step) + 1)
-        plain = normal_density((np.exp(t) - omega[:, None]) / np.sqrt(V)) / np.sqrt(V)
-        sloped = plain * (np.exp(t) - omega[:, None]) / V
-        size = 2 * len(t)
-        tables = [np.fft.rfft(table, size, axis=1) for table in (plain, sloped)]
-        u = 2 * t[0] + step * np.arange(size)
-        inside = (u > t[0] + 3.0) & (u < 4.2)
-        measure = step * np.exp(u[inside])
-        information = psi = 0.0
-        mirrored = [table[::-1] for table in tables]  # omega -> -omega
-        half = len(omega) // 2
-        for index in range(half + 1):  # (-omega_1, -omega_2) and y -> -y with omega_2 -> -omega_2 give the same
-            own, opposite = ([table[index] for table in side] for side in (tables, mirrored))
-            Z = _convolved(own[0] * tables[0] + opposite[0] * mirrored[0], size, step, inside)
-            first = _convolved(own[1] * tables[0] - opposite[1] * mirrored[0], size, step, inside)
-            second = _convolved(own[0] * tables[1] - opposite[0] * mirrored[1], size, step, inside)
-            seen = Z > _ROUNDING * Z.max()
-            Z = np.where(seen, Z, 1.0)
-            weights = (2 if index == half else 4) * weight[index] * weight[:, None] * measure * seen
-            information += 0.5 * float((weights * (first**2 + second**2) / Z).sum())
-            psi += float((weights * Z * np.log(Z)).sum())
-        return information, psi - math.log(abs(self.scale))
-
-    def survey(self, q: Floats) -> Floats:
-        """Return I at many q from rough rules."""
-        return np.array([self.information(float(x), ROUGH)[0] for x in q])
-
-    def onset(self) -> tuple[float, float]:
-        """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""
-        y, weights = gauss_legendre_panels(
-            np.concatenate([[0.0], np.geomspace(1e-12, 0.5, 28), np.arange(1.0, 60.0)]), 20
-        )
-        return 0.0, float(2 / math.pi * (weights @ (y**2 * k1(y) ** 2 / k0(y))))
-
-    def errors(self, q: float) -> tuple[float, float]:
-        """Return the best square error c^2 (1 - q^2)."""
-        return self.scale**2 * (1 - q**2), np.nan
-
-
-def _convolved(product: Floats, size: int, step: float, inside: Floats) -> Floats:
-    return np.asarray(step * np.fft.irfft(product, size, axis=1)[:, inside])

@@ -14,7 +14,8 @@ from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.labels import Labels
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.pairs import COARSE, PairChannel, PairLabels, PairNoisy, PairProduct
-from giantstep.families.bayes_limit.parity import Parity, Product
+from giantstep.families.bayes_limit.parity import Parity
+from giantstep.families.bayes_limit.product import Product
 from giantstep.families.bayes_limit.reading import Reading, read_target
 from giantstep.families.bayes_limit.stages import find_stages
 from giantstep.gaussian import Target
@@ -86,8 +87,7 @@ class OneOverlap:
         branches = self.curve.branches(alpha)
         phi = np.array([self.curve.entropy(q, alpha) for q in branches])
         M = np.array([q * np.eye(self.reading.rank) for q in branches])
-        reason = getattr(self.channel, "beyond", "no fixed point was found")
-        return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else reason)
+        return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution; of two directions from any M."""

@@ -1,0 +1,189 @@
+"""y = c z1 z2 without noise at M = q I, bayes_multi_index (8), from one function of the distance to the origin.
+
+With z = sqrt(V) x, omega = sqrt(V) w and y = V eta the channel at any V is the channel at V = 1: 2 V I(q) is the mean
+of F(w), the information about w in eta = x1 x2, x ~ N(w, 1), over w ~ N(0, q/V 1), and Psi(q) that of H(w) =
+Int Z log Z, less log V. Only their means over the angle count, functions of rho = |w| that are tabulated once. For
+large rho eta tells one direction exactly: F -> 1 and H + log rho -> -log(2 pi e)/2, with corrections in powers of 1/rho.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.fft import next_fast_len
+from scipy.special import k0, k1
+
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.types import Floats
+
+_ROUNDING = 1e-13
+"""Relative size below which a convolution is rounding of its transforms."""
+_DEEPEST = -40.0
+"""Smallest log|x| on a level set."""
+_LOG_STEP, _STEP, _REACH = 0.1, 0.4, 8.5
+"""Steps in log|x| and in x at most, and how far x lies from w."""
+_PIECES = ((0.0, 0.3, 14), (0.3, 1.0, 16), (1.0, 3.0, 18), (3.0, 6.0, 16), (6.0, 12.2, 16))
+"""Intervals of rho with the number of Chebyshev nodes in each; beyond them 1/rho is the variable."""
+_FAR, _LAST, _FAR_COUNT = 12.2, 60.0, 12
+_SIDE, _ANGLES = 6.0, (14, 8)
+"""Distance from an axis within which F changes fast, and nodes of the angle on both sides of it."""
+_ETA_STEP, _ETA_REACH = 0.2, 13.0
+_CUT = 9.0
+_FLAT = -0.5 * math.log(2 * math.pi * math.e)
+
+
+class Series(NamedTuple):
+    """Chebyshev series on an interval of the means over the angle."""
+
+    low: float
+    high: float
+    information: Floats
+    entropy: Floats
+
+    def at(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return both functions."""
+        scaled = (2 * x - self.low - self.high) / (self.high - self.low)
+        chebval = np.polynomial.chebyshev.chebval
+        return np.asarray(chebval(scaled, self.information)), np.asarray(chebval(scaled, self.entropy))
+
+
+def _series(low: float, high: float, count: int, far: bool = False) -> Series:
+    """Return series of F/rho^2 and H in rho, or far out of (F - 1) rho^2 and (H - limit) rho^2 in 1/rho."""
+    unit = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    x = 0.5 * (low + high) + 0.5 * (high - low) * unit
+    rho = 1 / x if far else x
+    F, H = np.array([_angular_means(float(r)) for r in rho]).T
+    values = ((F - 1) * rho**2, (H - _FLAT + np.log(rho)) * rho**2) if far else (F / rho**2, H)
+    return Series(low, high, *(np.polynomial.chebyshev.chebfit(unit, v, count - 1) for v in values))
+
+
+@lru_cache(maxsize=1)
+def tables() -> tuple[tuple[Series, ...], Series]:
+    """Return the series of the intervals of rho, and the one for larger rho."""
+    return tuple(_series(*piece) for piece in _PIECES), _series(1 / _LAST, 1 / _FAR, _FAR_COUNT, far=True)
+
+
+def _angular_means(rho: float) -> tuple[float, float]:
+    """Return the means of F and H over the angle of w; every octant gives the same."""
+    corner = min(0.25 * math.pi, _SIDE / rho)
+    angle, weight = gauss_legendre_panels([0.0, corner], _ANGLES[0])
+    if corner < 0.25 * math.pi:
+        more = gauss_legendre_panels([corner, 0.25 * math.pi], _ANGLES[1])
+        angle, weight = np.concatenate([angle, more[0]]), np.concatenate([weight, more[1]])
+    at = _at if rho < _FAR else _at_large
+    information, entropy = at(rho * np.cos(angle), rho * np.sin(angle))
+    return float(weight @ information) * 4 / math.pi, float(weight @ entropy) * 4 / math.pi
+
+
+def _at_large(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return F and H at points w (N,), (N,) with w1 so large that x1 > 0: plain sums over x1 and eta."""
+    x = first[:, None] + _STEP * np.arange(-int(_REACH / _STEP), int(_REACH / _STEP) + 1)
+    size = np.hypot(first, second)
+    step = _ETA_STEP * size
+    h = np.arange(-int(_ETA_REACH / _ETA_STEP), int(_ETA_REACH / _ETA_STEP) + 1)
+    eta = (first * second)[:, None] + step[:, None] * h
+    away = eta[:, :, None] / x[:, None, :] - second[:, None, None]
+    joint = normal_density(away)
+    weights = _STEP * normal_density(x - first[:, None]) / x
+    Z, slope_1, slope_2 = (
+        np.matmul(table, column[:, :, None])[:, :, 0]
+        for table, column in ((joint, weights), (joint, weights * (x - first[:, None])), (joint * away, weights))
+    )
+    seen = Z > 0
+    Z = np.where(seen, Z, 1.0)
+    information = step * ((slope_1**2 + slope_2**2) / Z).sum(axis=1)
+    return information, step * (seen * Z * np.log(Z)).sum(axis=1)
+
+
+def _at(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return F and H at points w (N,), (N,).
+
+    On the level set x = +-(e^t, eta e^-t) the density Z is a convolution in t of two tables, one for each coordinate:
+    a product of Fourier transforms. eta < 0 is eta > 0 with w2 -> -w2.
+    """
+    largest = float(max(first.max(), second.max()))
+    step = min(_LOG_STEP, _STEP / (largest + 1.0))
+    t = step * np.arange(int(_DEEPEST / step), int(math.log(largest + _REACH) / step) + 1)
+    size = int(next_fast_len(2 * len(t), real=True))
+    plain, sloped = {}, {}
+    for name, w in ((1, first), (-1, -first), (2, second), (-2, -second)):
+        away = np.exp(t) - w[:, None]
+        table = normal_density(away)
+        plain[name], sloped[name] = (np.fft.rfft(x, size, axis=1) for x in (table, table * away))
+    u = 2 * t[0] + step * np.arange(size)
+    inside = u > t[0] + 3.0
+    sums = []
+    for sign in (1, -1):
+        a, b = 2 * sign, -2 * sign
+        products = (
+            plain[1] * plain[a] + plain[-1] * plain[b],
+            sloped[1] * plain[a] - sloped[-1] * plain[b],
+            plain[1] * sloped[a] - plain[-1] * sloped[b],
+        )
+        sums.append([step * np.fft.irfft(product, size, axis=1)[:, inside] for product in products])
+    floor = _ROUNDING * np.maximum(sums[0][0].max(axis=1), sums[1][0].max(axis=1))[:, None]
+    measure = step * np.exp(u[inside])
+    information, entropy = np.zeros((2, len(first)))
+    for Z, slope_1, slope_2 in sums:
+        seen = Z > floor
+        kept = np.where(seen, Z, 1.0)
+        information += (seen * (slope_1**2 + slope_2**2) / kept) @ measure
+        entropy += (seen * kept * np.log(kept)) @ measure
+    return information, entropy
+
+
+@dataclass(frozen=True)
+class Product:
+    """y = c z1 z2 without noise; M = q I, and full recovery above alpha = 2."""
+
+    scale: float
+
+    directions = 2
+    continuous_mass = 1.0
+    last, spacing, farthest = 9.0, 0.4, 34.0
+
+    def information(self, q: float) -> tuple[float, float]:
+        """Return I(q) of one direction and Psi(q)."""
+        V = 1 - q
+        sigma = math.sqrt(q / V)
+        cut = _CUT * sigma
+        joints = np.array([piece[1] for piece in _PIECES])
+        edges = np.unique(np.concatenate([np.linspace(0.0, cut, 19), joints[joints < cut]]))
+        rho, weight = gauss_legendre_panels(edges, 12)
+        weight = weight * rho / sigma**2 * np.exp(-0.5 * (rho / sigma) ** 2)
+        information, entropy = _means(rho)
+        return float(weight @ information) / (2 * V), float(weight @ entropy) - math.log(V * abs(self.scale))
+
+    def survey(self, q: Floats) -> Floats:
+        """Return I at many q."""
+        return np.array([self.information(float(x))[0] for x in q])
+
+    def onset(self) -> tuple[float, float]:
+        """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""
+        y, weights = gauss_legendre_panels(
+            np.concatenate([[0.0], np.geomspace(1e-12, 0.5, 28), np.arange(1.0, 60.0)]), 20
+        )
+        return 0.0, float(2 / math.pi * (weights @ (y**2 * k1(y) ** 2 / k0(y))))
+
+    def errors(self, q: float) -> tuple[float, float]:
+        """Return the best square error c^2 (1 - q^2)."""
+        return self.scale**2 * (1 - q**2), np.nan
+
+
+def _means(rho: Floats) -> tuple[Floats, Floats]:
+    """Return the means of F and H over the angle at increasing distances."""
+    pieces, far = tables()
+    information, entropy = np.empty((2, len(rho)))
+    starts = np.searchsorted(rho, [piece.low for piece in pieces] + [_FAR])
+    for piece, start, stop in zip(pieces, starts, starts[1:]):
+        own = slice(start, stop)
+        ratio, entropy[own] = piece.at(rho[own])
+        information[own] = ratio * rho[own] ** 2
+    own, inverse = slice(starts[-1], None), 1 / rho[starts[-1] :]
+    more, rest = far.at(inverse)
+    information[own], entropy[own] = 1 + more * inverse**2, _FLAT + np.log(inverse) + rest * inverse**2
+    return information, entropy
