@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.families.bayes_limit.many import ManyDirections
 from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.problem import problem_of
 from giantstep.families.bayes_limit.reading import read_target
@@ -26,6 +27,25 @@ def test_sampled_parity_is_the_closed_form():
     assert errors.max() < 3e-3
 
 
+def test_sampled_entropies_of_a_parity_are_the_closed_form():
+    """Psi summed up on the way from 0 to M; half of the nodes say how large the bias may be."""
+    draws = [SampledChannel(read_target(gs.Target("sign(z1*z2*z3)")), 0.0, 0.0, draw(3, s, False)) for s in range(3)]
+    fine, coarse = (np.array([c.slopes(0.6 * np.eye(3)) for c in cs]) for cs in (draws, [c.coarser() for c in draws]))
+    expected = Parity(3, 0.0).information(0.6)[1] + np.log(2)
+    spread = fine.sum(axis=1).std(ddof=1) / np.sqrt(3)
+    doubt = np.hypot(spread, np.abs((coarse - fine).mean(axis=0)).sum())
+    assert abs(fine.sum(axis=1).mean() - expected) < 4.5 * doubt + 1e-4 < 0.02
+
+
+@pytest.mark.parametrize(("target", "noise"), [("z1 + h2(z2)", 0.25), ("sign(z1*z2)", 0.0)])
+def test_the_entropy_of_the_output_is_that_of_two_directions(target, noise):
+    reading = read_target(gs.Target(target))
+    known = (
+        -np.log(2) if noise == 0 else problem_of(gs.Target(target), noise, 0.0).channel.information(np.zeros((2, 2)))[1]
+    )
+    assert ManyDirections(reading, noise, 0.0).entropy_at_zero == pytest.approx(known, abs=1e-9)
+
+
 def test_sampled_noise_is_the_table_of_two_directions():
     M = np.diag([0.57597543, 0.39976909])
     problem = problem_of(gs.Target("z1 + z1*z2"), 0.25, 0.0)
@@ -41,6 +61,7 @@ def test_three_signs_that_are_all_told_are_three_half_spaces():
     one = gs.predict(gs.BayesLimit(target="sign(z)", samples_per_dim=3.0)).sel(branch="bayes")
     assert bool(r.converged) and str(r.phase.values) == "optimal"
     assert (np.abs(r.q - float(one.q)) <= 4.5 * r.q_stderr + 3e-4).all() and (r.q_stderr < 1e-3).all()
+    assert (np.abs(r.phi - 3 * float(one.phi)) <= 4.5 * r.phi_stderr).all() and (r.phi_stderr < 0.02).all()
     wrong = 1 - (1 - float(one.error)) ** 3
     assert (np.abs(r.error - wrong) <= 4.5 * r.error_stderr + 5e-4).all()
 

@@ -20,6 +20,8 @@ from giantstep.types import Array, Floats, Points
 
 _SAME = 1e-7
 """Difference of overlaps below which two branches are one."""
+_TOLD = 4.0
+"""Standard errors by which free entropies of sampled branches differ where the better one is told."""
 _START = 0.05
 """Overlap at which a trajectory starts if none is given."""
 
@@ -124,15 +126,28 @@ def _sampled_rows(problem: ManyDirections, matrices: Floats, seed: int) -> dict[
 
 
 def _sampled_errors(problem: ManyDirections, alpha: float, seed: int) -> tuple[dict[str, Any], str]:
-    """Return both branches; the best possible one is theirs where they are one, and not known where they differ."""
+    """Return both branches and the better one: that of the larger free entropy, where the samples tell which it is."""
     found = problem.solve_samples(alpha, seed)
     if found.status:
         return {}, found.status
     row = _sampled_rows(problem, found.M, seed)
-    best = {name: values[:1] if found.same else np.full_like(values[:1], np.nan) for name, values in row.items()}
+    phi, moved = problem.entropies(found.M[:, :1] if found.same else found.M, alpha, seed)
+    means, errors = _with_bias(phi, moved)
+    both = np.zeros(2, dtype=int) if found.same else np.arange(2)
+    row |= {"phi": means[both], "phi_stderr": errors[both]}
+    gain, doubt = (x[0] for x in _with_bias(np.diff(phi[:, both], axis=1), np.diff(moved[:, both], axis=1)))
+    told = found.same or abs(gain) > _TOLD * doubt
+    better = 1 if gain > 0 else 0
+    best = {n: v[better : better + 1] if told else np.full_like(v[:1], np.nan) for n, v in row.items()}
     row = {name: np.concatenate([values, best[name]]) for name, values in row.items()}
-    phase = "" if not found.same else PHASES[2] if row["q"][0] > 0 else PHASES[0]
-    return {**row, "phi": np.full(len(BRANCHES), np.nan), "phase": phase}, ""
+    phase = "" if not told else PHASES[0] if row["q"][2] <= 0 else PHASES[1 if better else 2]
+    return {**row, "phase": phase}, ""
+
+
+def _with_bias(runs: Floats, moved: Floats) -> tuple[Floats, Floats]:
+    """Return means over scrambles (S, N) and their errors: the standard error, and a bias (S, N, parts) they share."""
+    spread = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    return runs.mean(axis=0), np.hypot(spread, np.abs(moved.mean(axis=0)).sum(axis=1))
 
 
 def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

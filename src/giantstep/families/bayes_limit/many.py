@@ -191,7 +191,7 @@ class ManyDirections:
         return self._samples[seed]
 
     def solve(self, alpha: float) -> Solution:
-        """Return the branches of message passing and from full knowledge, means over scrambles; phi is not known."""
+        """Return the branches of message passing and from full knowledge, means over scrambles; phi: `entropies`."""
         found = self.solve_samples(alpha, 0)
         M = found.M.mean(axis=0)
         return Solution(np.concatenate([M, M[:1]]), np.full(3, np.nan), 0.0, found.status)
@@ -218,6 +218,25 @@ class ManyDirections:
         if len(rows) and bool(np.any(sizes.mean(axis=0) < 4 * sizes.std(axis=0) / math.sqrt(SCRAMBLES))):
             status = "too near to a threshold for sampled overlaps"
         return SampledBranches(M, bool(gap < 4 * error + _SAME), status)
+
+    @cached_property
+    def entropy_at_zero(self) -> float:
+        """Psi(0), from the tables along one axis."""
+        return self.channel.slab(np.eye(self.reading.rank)[0]).entropy
+
+    def entropies(self, M: Floats, alpha: float, seed: int) -> tuple[Floats, Floats]:
+        """Return phi of matrices (S, N, r, r) on their scrambles, bayes_multi_index (4), and how far it moves.
+
+        Psi is summed up on the way from 0 to M; (S, N) and, part by part of the way, (S, N, parts). The second is the
+        change with half of the nodes of every posterior mean: a bias that all scrambles share.
+        """
+        scrambles, M = self.samples(seed), np.minimum(M, 1 - 1e-6)
+        fine, coarse = (
+            np.array([[channel.slopes(x) for x in path] for channel, path in zip(channels, M)])
+            for channels in (scrambles, [channel.coarser() for channel in scrambles])
+        )
+        plain = 0.5 * np.trace(M, axis1=2, axis2=3) + 0.5 * np.linalg.slogdet(np.eye(M.shape[-1]) - M)[1]
+        return plain + alpha * (self.entropy_at_zero + fine.sum(axis=2)), alpha * (coarse - fine)
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution, the mean over scrambles."""

@@ -94,6 +94,13 @@ class Slab:
         rows, columns = np.triu_indices(len(self.rest))
         return np.ascontiguousarray(self.second[:, :, rows, columns].reshape(len(self.z), -1))
 
+    @property
+    def entropy(self) -> float:
+        """Psi(0) = Int P(y) log P(y), bayes_multi_index (2)."""
+        K, _, _ = self._kernels(0.0)
+        P = np.maximum(K @ self.law, _TINY)[0]
+        return float(self.measure @ (P * np.log(P)))
+
     def information(self, m: float) -> float:
         """Return I_UU(m) of the channel with the other directions averaged out."""
         return self.information_and_growth(m)[0]

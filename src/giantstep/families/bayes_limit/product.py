@@ -3,7 +3,8 @@
 With z = sqrt(V) x, omega = sqrt(V) w and y = V eta the channel at any V is the channel at V = 1: 2 V I(q) is the mean
 of F(w), the information about w in eta = x1 x2, x ~ N(w, 1), over w ~ N(0, q/V 1), and Psi(q) that of H(w) =
 Int Z log Z, less log V. Only their means over the angle count, functions of rho = |w| that are tabulated once. For
-large rho eta tells one direction exactly: F -> 1 and H + log rho -> -log(2 pi e)/2, with corrections in powers of 1/rho.
+large rho eta tells one direction exactly: F -> 1 and H + log rho -> -log(2 pi e)/2, with corrections in powers of
+1/rho.
 """
 
 from __future__ import annotations

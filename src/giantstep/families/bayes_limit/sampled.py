@@ -16,12 +16,15 @@ from scipy.special import ndtri
 
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.gaussian import semidefinite_factor
+from giantstep.gaussian.quadrature import legendre_rule
 from giantstep.types import Array, Floats
 
 SCRAMBLES = 6
 _SIZES = {"labels": (8, 10), "noisy": (12, 6)}
 """Logarithms (base 2) of the numbers of (omega, z) and of the nodes z of a posterior mean; labels are summed over."""
 _SETTLED, _SWEEPS = 5e-5, 150
+_WAY = 6
+"""Nodes on the way to an overlap matrix along which Psi is integrated."""
 _TINY = 1e-290
 
 
@@ -146,6 +149,17 @@ class SampledChannel:
         sizes, vectors = np.linalg.eigh(self.information(_inside(M)))
         precision = (vectors * np.maximum(alpha * sizes, 0.0)) @ vectors.T
         return np.eye(r) - np.linalg.inv(np.eye(r) + precision)
+
+    def coarser(self) -> SampledChannel:
+        """Return the channel with half of the nodes of every posterior mean; it moves about as far as their bias."""
+        half = self.points.inner[0].shape[1] // 2
+        first, second = (nodes[:, :half] for nodes in self.points.inner)
+        return SampledChannel(self.reading, self.noise, self.flip, self.points._replace(inner=(first, second)))
+
+    def slopes(self, M: Floats) -> Floats:
+        """Return what parts of the way from 0 to M add to Psi: dPsi/dM = I/2, bayes_multi_index (2)."""
+        way, weights = legendre_rule(_WAY)
+        return np.array([0.5 * w * float(np.trace(self.information(s * M) @ M)) for s, w in zip(way, weights)])
 
     def settle(self, M: Floats, alpha: float, rows: Floats) -> tuple[Floats, bool]:
         """Return the fixed point reached from M inside the span of the orthonormal `rows`, and whether it settled."""

@@ -31,7 +31,7 @@ _NO_LABELS = "the outputs are numbers, not labels that can be wrong"
 _NO_JUMP = "there is no such jump, or none was looked for (several directions without symmetry; `transition` says so)"
 
 
-_SAMPLED = "three or more directions are sampled: which of two different branches is the best is not decided"
+_SAMPLED = "three or more directions are sampled: the free entropies of two branches do not tell which is the best"
 
 
 def _table(along: str) -> tuple[Variable, ...]:
@@ -50,7 +50,7 @@ def _table(along: str) -> tuple[Variable, ...]:
 _ERRORS = (
     *_table("branch"),
     Variable("phi", ("branch",), "phi", "free entropy per dimension; infinite at full recovery", engines=_LIMIT,
-             absent="three or more directions are sampled, their free entropy is not"),
+             absent=_SAMPLED),
     Variable("phase", (), "-", "impossible, hard (AMP stays below the best possible) or optimal", engines=_LIMIT),
     Variable("sweeps", (), "-", "sweeps until GAMP stood still", engines=_EXPERIMENT, compared=False),
 )  # fmt: skip
