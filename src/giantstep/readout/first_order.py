@@ -40,6 +40,8 @@ NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
 EVEN_CHUNKS = 16
 """Chunks of one class that are solved together where V is one number."""
+ONE_CLASS_CHUNKS = 2
+"""The same where there are nodes, whose functions are then few."""
 SLACK = 100.0
 """What the error of the bulk's inner iteration may be, in units of the square of its relative change."""
 DIVERGED = 10.0
@@ -105,6 +107,8 @@ class Equations(Stacked):
         nodes = self.features.weights.shape[1]
         if nodes == 1:
             size *= max(1, EVEN_CHUNKS // len(self.features.pi))
+        elif len(self.features.pi) == 1:
+            size *= ONE_CLASS_CHUNKS
         if nodes > MANY_NODES:
             size = max(1, size * MANY_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
         for first in range(0, len(index), size):
@@ -221,12 +225,19 @@ def _solve_chunk(
     if packed:
         _ = equations.features.packed, equations.features.coupled  # known to all chunks, and to what follows
     equations = dataclasses.replace(equations, features=equations.features.for_variance())
+    taken, chosen = equations, np.arange(len(equations.ratio))
+
+    def points(active: Integers) -> Equations:
+        """Return some points; those that are left after a step are asked for again by the next one."""
+        nonlocal taken, chosen
+        if not np.array_equal(active, chosen):
+            taken, chosen = equations.take(active), active
+        return taken
 
     def step(V: Array, active: Integers) -> tuple[Array, Array, Array]:
         nonlocal steps
         steps += 1
-        everything = len(active) == len(equations.ratio)
-        part, earlier = (equations, last) if everything else (equations.take(active), last.take(active))
+        part, earlier = points(active), last if len(active) == len(equations.ratio) else last.take(active)
         response = respond(part, V, earlier, probe, near=steps <= NEAR_STEPS)
         plain = variance_function(part, response)
         mismatch, denominator = plain - V, part.b[:, None] + V
@@ -240,12 +251,13 @@ def _solve_chunk(
         newton = plain.copy()
         left = np.flatnonzero(~(residual < goal))
         if left.size:
-            newton[left] = newton_iterate(part, response, V, plain, left)
+            if left.size == len(V):
+                newton = newton_iterate(part, response, V, plain)
+            else:
+                newton[left] = newton_iterate(points(active[left]), response.take(left), V[left], plain[left])
         return plain, newton, residual
 
-    def newton_iterate(part: Equations, response: Response, V: Array, plain: Array, left: Integers) -> Array:
-        if left.size < len(V):
-            part, response, V, plain = part.take(left), response.take(left), V[left], plain[left]
+    def newton_iterate(part: Equations, response: Response, V: Array, plain: Array) -> Array:
         squared = part.node_weights((part.b[:, None] + V) ** 2)
         newton = V + _newton_increment(part, response, squared, plain - V, packed)
         if real:

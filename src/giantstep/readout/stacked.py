@@ -54,4 +54,9 @@ class Stacked:
 
 
 def _take(value: Any, index: Any) -> Any:
-    return value[index] if isinstance(value, np.ndarray) else value.take(index)
+    if not isinstance(value, np.ndarray):
+        return value.take(index)
+    if value.strides[:1] == (0,) and isinstance(index, np.ndarray):  # the same for all points, and kept once
+        count = int(np.count_nonzero(index)) if index.dtype == bool else len(index)
+        return np.broadcast_to(value[:1], (count, *value.shape[1:]))
+    return value[index]

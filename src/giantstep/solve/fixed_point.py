@@ -66,8 +66,11 @@ def solve_fixed_point(
         # from far above Newton gains about a factor 2 a step, or less near a double root: that is no stall
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
         best[active] = np.where(better, now, best[active])
-        best_x[active[better]] = x[active[better]]
-        best_plain[active[better]] = plain[better]
+        if better.all() and len(active) == len(x):
+            best_x[...], best_plain[...] = x, plain
+        else:
+            best_x[active[better]] = x[active[better]]
+            best_plain[active[better]] = plain[better]
         done = (now < goal) | ((best[active] < good_enough) & (stalled[active] >= 3))
         done |= (now / hopeless > first[active]) & (now > LARGE)
         usable = np.isfinite(newton).reshape(len(active), -1).all(axis=1) & (stalled[active] < 12)
@@ -79,6 +82,9 @@ def solve_fixed_point(
         if lost.any():
             proposal = proposal.copy()
             proposal[lost] = best_plain[active[lost]]
-        x[active[~done]] = proposal[~done]
-        active = active[~done]
+        if done.any() or len(active) < len(x):
+            x[active[~done]] = proposal[~done]
+            active = active[~done]
+        else:
+            x[...] = proposal
     return FixedPoint(best_x, best, iterations)

@@ -59,7 +59,8 @@ def group_points(scenario: OneStep, points: Points, models: Models, order: int =
             position[rows] = np.arange(len(rows))
             member = position[which]
             inside = np.flatnonzero(member >= 0)
-            known = features.take(member[inside])
+            alike = len(inside) == len(rows) and np.array_equal(member[inside], np.arange(len(rows)))
+            known = features if alike else features.take(member[inside])
             yield Group(index[inside], take_points(numbers, inside), model.take(inside), known)
 
 

@@ -64,6 +64,8 @@ class SpikedModel:
         columns = [getattr(self, name).reshape(len(self), -1) for name in _ROWS]
         rows = np.concatenate([*columns, self.bulk.columns(len(self))], axis=1)
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        if len(first) == len(self):
+            return self, np.arange(len(self))
         return self.take(first), which.reshape(-1)
 
 
@@ -94,10 +96,14 @@ def _tabulate(
     activation: Function, target: Function, model: SpikedModel, rho: Floats, edges: Floats, order: int
 ) -> Features:
     """Return the features at the nodes of the panels; the channels are t, psi (along v_perp) and |w_i|^2, if any."""
+    count, all_gamma, noise = len(model), model.gamma, model.noise
+    if np.ptp(all_gamma) == 0:  # the same nodes and labels for all
+        edges, rho, all_gamma = edges[:1], rho[:1], all_gamma[:1]
+        noise = noise[:1] if np.ptp(noise) == 0 else noise
     nodes, weights = gauss_legendre_panels(edges, order)
     weights = weights * np.exp(-(nodes**2) / 2)
     weights /= weights.sum(axis=1, keepdims=True)
-    kappa, gamma = nodes[:, None, :], model.gamma[:, None]
+    kappa, gamma = nodes[:, None, :], all_gamma[:, None]
     moments = activation.moments(model.u[:, :, None] * kappa, model.s[:, :, None])
     labels = target.moments(gamma * nodes, rho[:, None])
     stretch = model.s[:, :, None] * moments.curvature
@@ -110,22 +116,26 @@ def _tabulate(
     elif model.gaussian_rows:  # spiked_features 5.4
         T0.append(stretch)
     ones = np.ones(model.u.shape)
+
+    def for_all(values: Floats) -> Floats:
+        return np.broadcast_to(values, (count, *values.shape[1:]))
+
     return Features(
         pi=model.pi,
-        weights=weights,
+        weights=for_all(weights),
         mu0=moments.mean,
         mu1=mu1,
         mu2=moments.noise,
         T0=np.concatenate(T0, axis=1),
         omega=np.concatenate([ones, ones, 0.5 * ones][: len(T0)], axis=1),
         Jp=np.concatenate([0 * ones, ones, 0 * ones][: len(T0)], axis=1)[:, None, :],
-        h=labels.mean,
-        h1=labels.slope[:, None],
-        hh=target.second_moment(gamma * nodes, rho[:, None]) + model.noise[:, None],
-        field=gamma * nodes,
-        rho=rho[:, None],
+        h=for_all(labels.mean),
+        h1=for_all(labels.slope[:, None]),
+        hh=for_all(target.second_moment(gamma * nodes, rho[:, None]) + noise[:, None]),
+        field=for_all(gamma * nodes),
+        rho=for_all(rho[:, None]),
         stretch=stretch if model.stretched else None,
-        kappa=kappa,
+        kappa=for_all(kappa),
     )
 
 
