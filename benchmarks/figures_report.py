@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,6 +57,10 @@ DIFFERENCES = {
 """Papers with a section of docs/differences.md."""
 
 
+ACCENTS = {"'": "\u0301", "`": "\u0300", '"': "\u0308", "^": "\u0302", "~": "\u0303"}
+"""Accents of BibTeX as characters that combine with the letter before them."""
+
+
 def status(record: Record) -> str:
     """Return agree, cannot tell, differ, or not judged."""
     judged = [check for check in record["checks"] if check["line"] is not None]
@@ -69,7 +74,8 @@ def status(record: Record) -> str:
 def entry(paper: str, field: str) -> str:
     """Return a field of a BibTeX entry as text."""
     match = re.search(rf"\b{field}\s*=\s*\{{(.*?)\}},?\s*\n", BIBTEX[paper], flags=re.S)
-    return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", match[1])) if match else ""
+    text = re.sub(r"\\(['`\"^~])\{?(\w)\}?", lambda found: found[2] + ACCENTS[found[1]], match[1]) if match else ""
+    return re.sub(r"\s+", " ", re.sub(r"[{}\\]", "", unicodedata.normalize("NFC", text)))
 
 
 def of_the_paper() -> dict[str, Any]:

@@ -247,7 +247,7 @@ STAIRS = BayesLimit(target="z1 + h2(z2)", noise=0.25, samples_per_dim=1.0)
 
 def amp_staircase(size: Size) -> Studies:
     """Return how message passing learns one direction through the other."""
-    alphas = size([0.2, 0.4, 0.64, 0.68, 0.72, 0.8, 0.9, 1.0, 1.2, 1.4], np.linspace(0.1, 2.0, 25))
+    alphas = size([0.2, 0.4, 0.64, 0.7, 0.8, 1.0, 1.2, 1.4], np.linspace(0.1, 2.0, 25))
     return {
         "limit": limit(STAIRS, {"samples_per_dim": alphas}),
         "thresholds": limit(STAIRS, what="thresholds"),

@@ -114,7 +114,7 @@ def _draw_next_step(results: Results) -> Figure:
             )
             error_points(panel, networks[field], 1 - ratio, spread, PALETTE[time], MARKERS[time])
         panel.set(
-            xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(-0.12, 0.8)
+            xscale="log", xlabel=label, ylabel="share of the test error that the step takes away", ylim=(-0.12, 0.98)
         )
         panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
         plain_log_ticks(panel.xaxis)

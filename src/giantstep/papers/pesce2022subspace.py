@@ -280,6 +280,7 @@ LOOKS = {
 }
 RIVAL_RATIOS = np.array([0.5, 0.8, 1.2, 1.5, 1.9])
 ACTIVE = np.array([3, 5, 10, 20, 40, 100])
+FINE_ACTIVE = np.geomspace(3, 100, 121)
 HARD = ("amp", "amp-thresholding", "pca", "thresholding")
 """Algorithms shown in the hard phase."""
 
@@ -299,6 +300,9 @@ def rivals(size: Size) -> Studies:
             scenario(ratio=ratio), {"sparsity": ACTIVE / sizes["dim"]}, "rivals", algorithms=", ".join(HARD),
             meaning=f"accuracy at {ratio:g} of the threshold against the number of active features", **sizes,
         )  # fmt: skip
+        studies[f"rivals-best-{ratio:g}"] = limit(
+            scenario(ratio=ratio), {"sparsity": FINE_ACTIVE / sizes["dim"]}, "rivals", algorithms=", ".join(HARD)
+        )
     return studies
 
 
@@ -329,8 +333,9 @@ def _against_active(axes: Axes, results: Results) -> None:
     """Draw the accuracy in the hard phase against the number of active features."""
     for ratio, style, shift in ((0.5, DOTTED, 1 / 1.05), (0.8, DASHED, 1.05)):
         result = results[f"rivals-active-{ratio:g}"]
-        best = result["accuracy"].sel(source="limit", algorithm="bayes").values
-        axes.plot(ACTIVE, best, color=BLACK, linestyle=style, label=rf"Bayes, {ratio:g} $\lambda_{{\rm alg}}$")
+        best = results[f"rivals-best-{ratio:g}"]["accuracy"].sel(algorithm="bayes").values
+        label = rf"Bayes, {ratio:g} $\lambda_{{\rm alg}}$"
+        limit_line(axes, FINE_ACTIVE, without_jumps(best, 0.05), BLACK, label, linestyle=style)
         _accuracies(axes, ACTIVE * shift, result, HARD, filled=ratio == 0.8)
     axes.set(xscale="log", ylim=(0.48, 0.85), xlabel="active features, $s$", ylabel="accuracy")
     axes.set_xticks(ACTIVE, [str(value) for value in ACTIVE])
