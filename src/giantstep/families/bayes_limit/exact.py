@@ -32,6 +32,7 @@ class Steps(NamedTuple):
     levels : into how many groups an octave of steps in xi is split.
     reach, lightest : standard deviations of xi that count, and the weight from which nodes z do.
     negligible : logarithm of the weight below which another preimage is left out.
+    rounds : halvings in which preimages are found.
     """
 
     nodes: int = 10
@@ -43,9 +44,10 @@ class Steps(NamedTuple):
     reach: float = _XI
     lightest: float = 1e-18
     negligible: float = -45.0
+    rounds: int = 64
 
 
-ACCURATE, ROUGH = Steps(), Steps(5, 6.0, 1e-7, 1.0, 15.0, 1, 5.5, 1e-9, -14.0)
+ACCURATE, ROUGH = Steps(), Steps(5, 6.0, 1e-7, 1.0, 15.0, 1, 5.5, 1e-9, -14.0, 44)
 
 
 class Preimages(NamedTuple):
@@ -105,7 +107,7 @@ class Exact:
         for point in self.line.critical_points:
             near = _FLAT * min(1.0, float(np.sqrt(np.abs(self.line(np.array(point))))))
             z = np.where(np.abs(z - point) < near, point + np.copysign(near, z - point), z)
-        images = self.line.preimages(self.line(z))
+        images = self.line.preimages(self.line(z), steps.rounds)
         lows = np.array([low for low, _ in self.line.pieces])
         images[np.arange(len(z)), np.searchsorted(lows, z) - 1] = np.nan
         there = np.isfinite(images)

@@ -146,20 +146,24 @@ class Line:
         images = self.preimages(values)
         return tuple(_apart([*ends, *images[np.isfinite(images)].tolist()]))
 
-    def preimages(self, y: Floats) -> Floats:
-        """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""
+    def preimages(self, y: Floats, rounds: int = 64) -> Floats:
+        """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is.
+
+        So many `rounds` of halving; 64 leave rounding only.
+        """
         found = np.full((len(y), len(self.pieces)), np.nan)
-        for number, (low, high) in enumerate(self.pieces):
-            ends = self(np.array([low + _ROUNDING * max(1.0, abs(low)), high - _ROUNDING * max(1.0, abs(high))]))
-            rising = ends[1] > ends[0]
-            inside: Booleans = (y >= ends.min()) & (y <= ends.max())
-            wanted = y[inside]
-            left, right = np.full(len(wanted), low), np.full(len(wanted), high)
-            for _ in range(64):
-                middle = 0.5 * (left + right)
-                up = (self(middle) < wanted) == rising
-                left, right = np.where(up, middle, left), np.where(up, right, middle)
-            found[inside, number] = 0.5 * (left + right)
+        low, high = (np.array(ends) for ends in zip(*self.pieces))
+        first = self(low + _ROUNDING * np.maximum(1.0, np.abs(low)))
+        last = self(high - _ROUNDING * np.maximum(1.0, np.abs(high)))
+        inside: Booleans = (y[:, None] >= np.minimum(first, last)) & (y[:, None] <= np.maximum(first, last))
+        row, piece = np.nonzero(inside)
+        wanted, rising = y[row], (last > first)[piece]
+        left, right = low[piece], high[piece]
+        for _ in range(rounds):
+            middle = 0.5 * (left + right)
+            up = (self(middle) < wanted) == rising
+            left, right = np.where(up, middle, left), np.where(up, right, middle)
+        found[row, piece] = 0.5 * (left + right)
         return found
 
     def mean_square(self, q: float) -> float:
