@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep import papers
 from giantstep.errors import InputError
 from giantstep.figures.style import new_figure
 from giantstep.papers import cui2024asymptotics, dandi2025random, list_figures, mei2022generalization, recipes
@@ -137,6 +138,7 @@ def test_a_figure_needs_nothing_but_its_recipe_in_the_module_of_its_paper(monkey
 
     monkeypatch.setattr(mei2022generalization, "RECIPES", (*mei2022generalization.RECIPES, TOY))
     (listed,) = (recipe for recipe in list_figures() if recipe.name == "toy")
+    monkeypatch.setattr(papers, "figure_names", lambda: list(recipes()))  # they are read from the text of the module
     assert listed == replace(TOY, paper="mei2022generalization") == recipes()["toy"]
     assert reproduce("toy", tmp_path, quick=True, progress=False).files
     preset = figure_preset(listed)

@@ -92,7 +92,7 @@ def _draw_single_index(results: Results) -> Figure:
             x = results[f"{target}-{algorithm}"]["time"] / d
             axis.plot(x, measured, marker, color=colour, markerfacecolor="white", markeredgewidth=1.2)
         level(axis, d**-0.5, "$d^{-1/2}$", at=1.0)
-        axis.set(xlabel=SAMPLES, ylim=(0, None))
+        axis.set(xlabel=SAMPLES, ylim=(-0.02, None))
     letters(axes, *TITLES.values())
     axes[0].set_ylabel("cosine (even targets: root mean square)")
     handles = [key(VERMILION, "o", "samples used twice"), key(BLUE, "s", "one pass")]
@@ -383,7 +383,7 @@ def _draw_cases(results: Results, table: str) -> Figure:
         d = results.size(case.quick, case.full)[0]
         level(axis, d**-0.5, "$d^{-1/2}$", at=1.0)
         shown = {None: "largest cosine of any neuron", "linear": "root mean square cosine"}
-        axis.set(xlabel="samples over dimension", ylim=(0, None))
+        axis.set(xlabel="samples over dimension", ylim=(-0.02, None))
         axis.set_ylabel(shown.get(case.theory, "cosine, mean over neurons"))
         titles.append(f"{case.title}, $d = {d}$" + ("" if case.theory else " (no theory)"))
     letters(axes, *titles)
