@@ -222,7 +222,14 @@ def test_a_noisy_label_is_the_same_in_finer_steps(noise):
 
 @pytest.mark.parametrize(
     ("target", "noise"),
-    [("h3(z)", 0.5), ("abs(z)", 0.001), ("tanh(4*z) + 0.3*z", 0.001), ("z + 0.2*sin(5*z)", 0.01), ("relu(z)", 0.1)],
+    [
+        ("h3(z)", 0.5),
+        ("abs(z)", 0.001),
+        ("tanh(4*z) + 0.3*z", 0.001),
+        ("z + 0.2*sin(5*z)", 0.01),
+        ("relu(z)", 0.1),
+        ("exp(-20*z**2)", 0.01),
+    ],
 )
 def test_graded_rules_are_as_good_as_finer_ones(target, noise):
     """Panels follow the slope of the target; with half their width and more nodes nothing moves."""

@@ -191,7 +191,7 @@ class Noisy:
             inside = np.abs(grid) <= visible
             kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= visible])
             g = self.line(np.concatenate([grid[inside], kinks]))
-            away = 0.5 * slope[inside] * self._length[inside]
+            away = 0.5 * slope[inside] * np.where(slope[inside] > 0, self._length[inside], 0.0)
             order = np.argsort(g)
             zeros = np.zeros(len(kinks))
             slopes, away = np.concatenate([slope[inside], zeros])[order], np.concatenate([away, zeros])[order]
