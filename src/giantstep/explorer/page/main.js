@@ -395,7 +395,14 @@ let resting = null;
 function show() {
   if (drawing || !followed()) return draw();
   clearTimeout(resting);
-  resting = setTimeout(draw, STILL);
+  resting = setTimeout(rest, STILL);
+}
+
+/** Draw all of the figure, unless the hand has moved on and waits for its first answer. */
+function rest() {
+  const now = asking.get(0);
+  if (now && !now.drawn) resting = setTimeout(rest, STILL);
+  else draw();
 }
 
 function draw() {
