@@ -99,6 +99,8 @@ def field_error(field: str, sentence: str) -> InputError:
 
 def unreadable(file: object, error: OSError) -> InputError:
     """Return the error for a file that could not be opened."""
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"There is no file {str(file)!r}.")
     return InputError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}.")
 
 

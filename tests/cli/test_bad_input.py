@@ -87,7 +87,7 @@ def test_bad_options_are_refused(refused, verb: str, case: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["predict", "missing.toml"], "missing.toml cannot be read"),
+        (["predict", "missing.toml"], "There is no file 'missing.toml'"),
         (["predict", "."], "cannot be read"),
         (["predict"], "S.toml"),
         (["predct", "S.toml"], "predct"),
@@ -101,8 +101,8 @@ def test_bad_options_are_refused(refused, verb: str, case: str) -> None:
         (["compare", "S.toml", "--allow", "nan"], "allow=nan"),
         (["new", "one_step"], "did you mean `one-step`"),
         (["describe", "nothing"], "one-step"),
-        (["cite", "missing.toml"], "cannot be read"),
-        (["cite", "missing.nc"], "cannot be read"),
+        (["cite", "missing.toml"], "There is no file"),
+        (["cite", "missing.nc"], "There is no file"),
         (["reproduce", "learned"], "did you mean `learned-features`"),
         (["reproduce", "learned-features", "--out", "S.toml"], "not a folder"),
     ],

@@ -148,6 +148,7 @@ def test_options_that_do_not_fit(refused, tmp_path):
     assert "--label is for --data" in refused("predict", "S.toml", "--label", "price")
     assert "A study is missing" in refused("predict")
     assert "There is no file" in refused("predict", "--data", "no.csv", "--label", "price")
+    (tmp_path / "t.xls").touch()
     assert "Data are read from" in refused("predict", "--data", "t.xls", "--label", "price")
     assert "`scale` must be one of" in refused("predict", "--data", "t.csv", "--label", "price", "--scale", "rows")
     np.savez(tmp_path / "two.npz", a=np.ones((4, 2)), b=np.ones((4, 2)), y=np.arange(4.0))

@@ -62,14 +62,16 @@ def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
         if path.startswith("/page/") and "/plotly/" not in path:  # what Plotly asks is watched in the browser
             new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)}
             new |= set(re.findall(r'(?:src=|href=|asked\()"(/page/[^"]+)"', response.text))
-            new |= {f"/page/{name}" for name in re.findall(r'new URL\("([^"]+)"', response.text)}
+            new |= {f"/page/{name}" for name in re.findall(r'(?:new URL|loadScript)\("([^"]+)"', response.text)}
             new |= {f"/page/katex/{name}" for name in re.findall(r"url\((fonts/[^)]+woff2)\)", response.text)}
             new -= seen
             seen |= new
             paths += new
             hosts = re.findall(r"https?://([^/\"'`$]+)", response.text)
             assert set(hosts) <= {"arxiv.org", "www.w3.org"}, path  # a link to read and a name, never loaded
-    assert {f"/page/{name}" for name in server.explorer.page if name != "index.html"} <= seen
+    whole = server.client.get("/page/explorer.js").text
+    bundled = {f"/page/{name}" for name in re.findall(r'^modules\["([^"]+)"\] =', whole, re.MULTILINE)}
+    assert {f"/page/{name}" for name in server.explorer.page if name != "index.html"} <= seen | bundled
     assert "http" not in re.sub(r"https?-equiv", "", page)
 
 

@@ -49,8 +49,12 @@ WELL_DESCRIBED = 100.0
 
 
 def prepare(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted."""
-    settings = {"time": every_time(points["steps"].max()), **settings}
+    """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted.
+
+    The times begin with ``settings["first"]``, for who asks after some steps only.
+    """
+    times = every_time(points["steps"].max())[int(settings.get("first", 0)) :]
+    settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
     if what == "spectrum":
         settings["x"] = _abscissae(scenario, points, settings) if settings.get("x") is None else check_x(settings["x"])
     if what == "resolvent":

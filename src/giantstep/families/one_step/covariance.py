@@ -96,7 +96,8 @@ def prepare(scenario: OneStep, points: Points, what: str, settings: Mapping[str,
     """Return the settings with what both engines share filled in."""
     _check_question(scenario, what, settings)
     with _fields_named_as_here():
-        chosen = _network(scenario).prepare(_translate(scenario, points), what, _with_time(scenario, settings))
+        asked = {**settings, "first": _steps(scenario)}
+        chosen = _network(scenario).prepare(_translate(scenario, points), what, asked)
     return {name: value for name, value in chosen.items() if name != "time"}
 
 
