@@ -367,7 +367,8 @@ def test_broken_files_get_one_sentence(change, expected):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    assert "cannot be read" in sentence(Study.read, tmp_path / "none.toml")
+    assert "There is no file" in sentence(Study.read, tmp_path / "none.toml")
+    assert "cannot be read: is a directory" in sentence(Study.read, tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     assert "UTF-8" in sentence(Study.read, tmp_path / "binary.toml")
 
