@@ -96,7 +96,7 @@ def _draw_single_index(results: Results) -> Figure:
     letters(axes, *TITLES.values())
     axes[0].set_ylabel("cosine (even targets: root mean square)")
     handles = [key(VERMILION, "o", "samples used twice"), key(BLUE, "s", "one pass")]
-    axes[0].legend(handles=[*handles, *engines(axes[0], f"$d = {d}$")], loc="lower right")
+    axes[0].legend(handles=[*handles, *engines(axes[0], f"$d = {d}$")], loc="upper left")
     return figure
 
 
