@@ -166,26 +166,18 @@ class ChannelMoments:
 
 
 def channel_moments(
-    rows: MarginLaws,
-    labels: BinaryLabels,
-    loss: Loss,
-    V: Floats,
-    nodes_per_panel: int = NODES,
-    weights: Floats | None = None,
-    stretch: Floats | float = 1.0,
+    rows: MarginLaws, labels: BinaryLabels, loss: Loss, V: Floats, nodes_per_panel: int = NODES
 ) -> ChannelMoments:
     """Integrate the pull of the proximal map of strength V (rows,).
 
-    Rows that count with small `weights` (rows,) are not followed as far into their tails. E dg/dnu is taken as
-    E g dZ/dM, which is valid for discontinuous labels. `stretch` makes the steps of the trapezoidal rule longer than
-    rounding asks for: by 1.6 the moments are wrong by less than 1e-5.
+    E dg/dnu is taken as E g dZ/dM, which is valid for discontinuous labels.
     """
     step = _resolving_step(rows, labels, loss)
     smooth = step > LEAST_STEP
     which = [np.flatnonzero(smooth), np.flatnonzero(~smooth)]
     rough = rows.take(which[1])
     edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
-    even = trapezoid_nodes((stretch * step)[smooth], _reach(weights, step.shape)[smooth])
+    even = trapezoid_nodes(step[smooth], np.full(which[0].size, BOUND))
     nodes = Nodes.join([even, panel_nodes(edges, nodes_per_panel)], which)
     return moments_at(_weigh(rows, labels, nodes), loss, V)
 
@@ -201,8 +193,9 @@ def both_labels(
 ) -> Iterator[tuple[int, Indices, Margins]]:
     """Yield label, row numbers and margins until the rows of both labels are covered; `rows` are those of label 1.
 
-    The arguments are those of `channel_moments`. Smooth rows come in blocks whose arrays fit into a fast memory, and
-    both labels share the nodes and the chances.
+    Smooth rows come in blocks whose arrays fit into a fast memory, and both labels share the nodes and the chances.
+    Rows that count with small `weights` (rows,) are not followed as far into their tails. `stretch` makes the steps of
+    the trapezoidal rule longer than rounding asks for: by 1.6 the moments are wrong by less than 1e-5.
     """
     step = _resolving_step(rows, labels, loss)
     smooth, rough = np.flatnonzero(step > LEAST_STEP), np.flatnonzero(step <= LEAST_STEP)
