@@ -22,7 +22,7 @@ from giantstep.papers import recipes
 from giantstep.papers.recipe import Size
 from pieces import Piece, Records, add_options, work_through
 
-FIRST = ("sgd-three-directions", "sgd-recovery")
+FIRST = ("sgd-three-directions", "repetition-single")
 """Figures with single trials of many minutes."""
 GUESS = 200
 """Seconds where nobody has measured them."""

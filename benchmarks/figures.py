@@ -36,7 +36,7 @@ ON_GPU = (
     *("learned-features", "vocabulary-size", "large-batch", "learning-curves", "step-size", "small-step", "stairs"),
     *("crossover", "weights-spike", "giant-orientation", "giant-staircase", "giant-specialisation", "giant-stairway"),
     *("giant-one-step", "subspace-overlaps", "subspace-trajectory", "error-staircase", "next-step", "step-losses"),
-    *("vocabulary-or-steps", "input-targets", "input-spectra", "finite-batch-logistic"),
+    *("vocabulary-or-steps", "input-targets", "input-spectra", "finite-batch-logistic", "repetition-batches"),
 )
 """Figures whose networks gain from a GPU where there is one."""
 IN_PARTS = ("sgd-recovery", "sgd-trajectories", "sgd-three-directions", "repetition-", "subspace-rivals")

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / "out" / "pieces"
 """Records and stores of this checkout; records that are kept stand in docs/data."""
 
-MOST_ON_GPU = 3
+MOST_ON_GPU = 6
 """Pieces that share a GPU; their limits are solved on the CPU meanwhile."""
 
 Record = dict[str, Any]

@@ -64,7 +64,7 @@ def single_index(size: Size) -> Studies:
             scenario = _single(size, target, algorithm)
             kept = np.unique(np.round(np.linspace(0, scenario.steps, 13)[1:])).astype(int).tolist()
             studies[f"{target}-{algorithm}"] = experiment(
-                scenario, times=kept, trials=size(1, 10), runs=size(120, 40), seed=SEED
+                scenario, times=kept, trials=size(1, 2), runs=size(120, 40), seed=SEED
             )
             if target not in EVEN:
                 times = np.round(_fine(size, target) * d).tolist()
@@ -101,7 +101,7 @@ def _draw_single_index(results: Results) -> Figure:
 
 
 def _single_index_checks(results: Results) -> Iterator[Check]:
-    d, runs = results.size(256, 2048), results.size(120, 400)
+    d, runs = results.size(256, 2048), results.size(120, 80)
     for target in TITLES:
         for algorithm, *_ in TWICE:
             name, fine = f"{target}-{algorithm}", _fine(results.size, target)
