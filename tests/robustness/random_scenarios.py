@@ -2,7 +2,8 @@
 
 A case is its number: the same number is the same case everywhere. Only three ends are allowed: an `InputError`, a point
 flagged with its reason, or an answer whose NaN the variable declares (`Variable.absent`). Everything else is a fault:
-another exception, a warning of NumPy or SciPy, a NaN without a reason, more than `CPU_LIMIT` seconds of CPU.
+another exception, a warning of NumPy or SciPy, a NaN without a reason, more than `CPU_LIMIT` seconds of CPU whatever
+the end.
 
 As a program it runs many cases on many processes, appends a line of JSON for each to a file, and goes on where it was::
 
@@ -39,6 +40,10 @@ from giantstep.toml import read_toml, write_toml
 
 CPU_LIMIT = 20.0
 """Seconds of CPU after which a case is a fault."""
+TICK = 0.1
+"""Seconds of CPU between two looks at a case."""
+AGAIN = 5.0
+"""Seconds of CPU after which a case that swallowed the end of its time is told so again."""
 FAULTS = ("exception", "warning", "nan", "too long")
 _SEED = 20261116
 _EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -88,7 +93,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case ended: refused, answered, flagged, or one of `FAULTS`; a sentence, and the CPU seconds it took."""
+    """How a case ended: refused, answered, flagged, or one of `FAULTS`; a sentence, and the CPU seconds it took.
+
+    `silence` are the most of them in which no Python ran, `after` is where they ended: a deadline is heard so late.
+    """
 
     number: int
     family: str
@@ -96,6 +104,8 @@ class Outcome:
     text: str
     seconds: float
     case: str = ""
+    silence: float = 0.0
+    after: str = ""
 
     @property
     def is_fault(self) -> bool:
@@ -314,7 +324,7 @@ class TooLongError(BaseException):
 def judge(case: Case, limit: float = CPU_LIMIT, *, only_check: bool = False, patience: float | None = None) -> Outcome:
     """Run a case (or only check its scenario) and say how it ended; `patience` is the ``cpu_limit`` of `predict`."""
     start = time.process_time()
-    with warnings.catch_warnings(record=True) as caught, _cpu_limit(limit):
+    with warnings.catch_warnings(record=True) as caught, CpuWatch(limit) as watch:
         warnings.simplefilter("always")
         try:
             end, text = _run(case, only_check, patience)
@@ -329,7 +339,10 @@ def judge(case: Case, limit: float = CPU_LIMIT, *, only_check: bool = False, pat
     if end not in FAULTS and leaks:
         end, text = "warning", f"{leaks[0].filename}:{leaks[0].lineno}: {leaks[0].message}"
     seconds = time.process_time() - start
-    return Outcome(case.number, case.family, end, text, round(seconds, 3), str(case) if end in FAULTS else "")
+    if end not in FAULTS and seconds > limit:
+        end, text = "too long", f"it took {seconds:.1f} s of CPU; {watch.silence:.1f} s of them ended at {watch.after}"
+    told = str(case) if end in FAULTS else ""
+    return Outcome(case.number, case.family, end, text, round(seconds, 3), told, round(watch.silence, 3), watch.after)
 
 
 def _run(case: Case, only_check: bool, patience: float | None) -> tuple[str, str]:
@@ -361,23 +374,34 @@ def _is_clear(message: str) -> bool:
     return message.endswith(".") and "Traceback" not in message and "pydantic" not in message and len(message) < 1500
 
 
-class _cpu_limit:
-    """Raises `TooLongError` in the main thread of this process after `seconds` of CPU."""
+class CpuWatch:
+    """Looks every `TICK` seconds of CPU of this process: raises `TooLongError` after `seconds`, measures silences.
+
+    A look is a signal, which Python hears between two of its instructions: what lies between two looks is the time in
+    which no deadline would have been heard. `silence` is the longest, `after` the line at which it ended.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+        self.seconds, self.silence, self.after = seconds, 0.0, ""
+        self.start = self.last = time.process_time()
 
-    def __enter__(self) -> None:
-        self.before = signal.signal(signal.SIGPROF, self._stop)
-        signal.setitimer(signal.ITIMER_PROF, self.seconds, 5.0)
+    def __enter__(self) -> CpuWatch:
+        self.before = signal.signal(signal.SIGPROF, self.look)
+        signal.setitimer(signal.ITIMER_PROF, TICK, TICK)
+        return self
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, self.before)
 
-    @staticmethod
-    def _stop(_: int, __: Any) -> None:
-        raise TooLongError
+    def look(self, _: int, frame: Any) -> None:
+        now = time.process_time()
+        if now - self.last > self.silence:
+            self.silence, self.after = now - self.last, f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self.last = now
+        if now - self.start > self.seconds:
+            self.seconds += AGAIN
+            raise TooLongError
 
 
 def _where(lines: int) -> str:
@@ -412,12 +436,14 @@ def _judge_number(number: int, limit: float) -> Outcome:
 def summary(outcomes: list[Mapping[str, Any]]) -> str:
     """Return how many cases of each family ended how, and every fault."""
     ends = ("refused", "answered", "flagged", *FAULTS)
-    lines = [f"{'family':22}" + "".join(f"{end:>10}" for end in ends) + f"{'max CPU s':>11}"]
+    lines = [f"{'family':22}" + "".join(f"{end:>10}" for end in ends) + f"{'max CPU s':>11}{'silence s':>11}"]
     for family in [*SHIPPED, "all"]:
         own = [outcome for outcome in outcomes if family in (outcome["family"], "all")]
         count = Counter(str(outcome["end"]) for outcome in own)
-        most = max((float(outcome["seconds"]) for outcome in own), default=0.0)
-        lines.append(f"{family:22}" + "".join(f"{count[end]:>10}" for end in ends) + f"{most:>11.2f}")
+        most, silence = (
+            max((float(outcome.get(name, 0.0)) for outcome in own), default=0.0) for name in ("seconds", "silence")
+        )
+        lines.append(f"{family:22}" + "".join(f"{count[end]:>10}" for end in ends) + f"{most:>11.2f}{silence:>11.2f}")
     return "\n".join(lines)
 
 

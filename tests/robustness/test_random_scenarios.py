@@ -26,7 +26,7 @@ from giantstep.families import SHIPPED, family_class
 from giantstep.family import Answer
 from giantstep.types import Points
 
-from .random_scenarios import Case, draw_case, judge, run_many, study_text
+from .random_scenarios import Case, CpuWatch, TooLongError, draw_case, judge, run_many, study_text
 
 SWALLOWED = pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 """Compiled code that calls Python may swallow the end of its time; it is raised again until the block is left."""
@@ -75,10 +75,22 @@ def test_ten_thousand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _hard_cases() -> dict[str, Case]:
     """Return cases that once went on without an end, crashed, or gave no reason."""
-    one, sgd, bayes, reuse = map(family_class, ("one-step", "online-sgd", "bayes-limit", "batch-reuse"))
+    one, sgd, bayes, reuse, giant = map(
+        family_class, ("one-step", "online-sgd", "bayes-limit", "batch-reuse", "giant-steps")
+    )
     deep = functools.reduce(lambda inner, _: f"relu({inner}-1)", range(25), "z")
     narrow = dict(one.example_for("spectrum").replace(width_per_dim=1e-300))
     noisy = dict(sgd.example_for("trajectory").replace(noise=1e9))
+    signs = {
+        "target": "tanh(z1*z2*z3)",
+        "activation": "z",
+        "second_layer": [1.0, -1.0] * 15,
+        "initial_gram": "orthogonal",
+    }
+    many_runs = {**dict(sgd.example()), **signs, "dim": 64, "batch_size": 64, "steps": 2432, "algorithm": "exponential",
+                 "constraint": "spherical", "initial_overlap": "random"}  # fmt: skip
+    quadratic = {"target": "(z1 + z1**2 + z2 - z2**2)/2", "activation": "h3(z)", "noise": 0.1, "batch_per_dim": 4.0}
+    wide = {**dict(giant.example()), **quadratic, "steps": 2, "width": 20.0}
     return {
         "narrow": Case(0, "one-step", narrow, "spectrum", {}),
         "noisy": Case(1, "online-sgd", noisy, "trajectory", {"theory": "ode"}),
@@ -87,6 +99,19 @@ def _hard_cases() -> dict[str, Case]:
         "drowned": Case(
             3, "bayes-limit", {**dict(bayes.example()), "target": "sign(z1*z2)", "noise": 1e300}, "trajectory", {}
         ),
+        # one operation on arrays of gigabytes, in which no deadline is heard
+        "spread": Case(
+            5,
+            "bayes-limit",
+            {"target": "tanh(z1) + h3(z2)", "noise": 0.0879, "samples_per_dim": 0.566},
+            "thresholds",
+            {},
+        ),
+        "many runs": Case(6, "online-sgd", many_runs, "trajectory", {"runs": 47, "starts": 38}),
+        "many columns": Case(
+            7, "batch-reuse", {**dict(reuse.example()), "data": "cycle", "batches": 5, "steps": 2000}, "kernels", {}
+        ),
+        "wide": Case(8, "giant-steps", wide, "errors", {"kappa": 40}),
     }
 
 
@@ -103,6 +128,26 @@ def test_hard_cases_end_in_the_time_they_have(name: str, monkeypatch: pytest.Mon
     monkeypatch.delenv("GIANTSTEP_CPU_LIMIT", raising=False)
     outcome = judge(_hard_cases()[name])
     assert not outcome.is_fault, outcome.text
+    assert outcome.silence < 3.0, outcome.after
+
+
+def test_cpu_beyond_the_limit_is_a_fault_whatever_the_end() -> None:
+    """A point that was given up, but too late, is flagged and all the same too long."""
+    case = _hard_cases()["drowned"]
+    assert judge(case, only_check=True).end == "answered"
+    late = judge(case, limit=1e-9, only_check=True)
+    assert late.end == "too long" and late.is_fault
+
+
+def test_the_longest_silence_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.1, 7.1, 7.2, 60.0])
+    monkeypatch.setattr(time, "process_time", lambda: next(clock))
+    watch = CpuWatch(50.0)
+    for _ in range(3):
+        watch.look(0, sys._getframe())
+    assert watch.silence == 7.0 and __file__ in watch.after
+    with pytest.raises(TooLongError):
+        watch.look(0, sys._getframe())
 
 
 def test_numbers_that_leave_the_range_are_told_from_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:

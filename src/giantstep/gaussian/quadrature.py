@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 BOUNDS = (9.6, 13.0, 18.0, 25.0, 37.0)
 PANEL_NODES = 16
 PANEL_LIMIT = 1 << 14
+MOST_NODES = 1 << 25
+"""Nodes of an equally spaced rule, on each side; what is computed at more of them is not heard from for seconds."""
 FEW = 1000
 """So many values of the normal distribution are taken from the standard library."""
 
@@ -87,6 +89,8 @@ def trapezoid_rule(step: float, bound: float) -> tuple[np.ndarray, np.ndarray]:
     3.0
     """
     count = int(np.ceil(bound / step - 1e-9))
+    if count > MOST_NODES:
+        raise MemoryError(f"a rule with {2.0 * count:.1g} nodes")
     nodes = step * np.arange(-count, count + 1)
     weights = step * normal_density(nodes)
     nodes.setflags(write=False)

@@ -15,7 +15,9 @@ import numpy as np
 import scipy
 from scipy import special
 
+from giantstep.blocks import BLOCK, split_rows
 from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.solve.triangular import cholesky_in_blocks, solve_lower_in_blocks
 from giantstep.types import Floats
 
 MaskKind = Literal["none", "cycle", "replacement"]
@@ -100,7 +102,10 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen:
 def _scrambled_sobol(layout: Layout, nodes: int, seed: int, scramble: int, widen: bool) -> WeightedPoints:
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
     engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
-    uniform = np.ascontiguousarray(engine.random(nodes).T)
+    uniform = np.empty((layout.columns, nodes))
+    size = 1 << max(0, (BLOCK // layout.columns).bit_length() - 1)  # Sobol points come in powers of two
+    for part in split_rows(nodes, 1, size):
+        uniform[:, part] = engine.random(part.stop - part.start).T
     points = _from_uniform(layout, uniform, widen=widen)
     for array in (points.target, points.noise, points.normals, points.weights, points.mask):
         if array is not None:
@@ -121,10 +126,11 @@ def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:
 
 def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool = True) -> WeightedPoints:
     k = layout.directions
-    np.clip(uniform, _SMALLEST, 1 - _SMALLEST, out=uniform)
+    for row in uniform:  # one by one: the deadline of a point is heard between them
+        np.clip(row, _SMALLEST, 1 - _SMALLEST, out=row)
     normal = uniform[: layout.gaussian]
     mask = _mask(layout, uniform[layout.gaussian :])
-    for row in normal:  # one by one: the deadline of a point is looked at between them
+    for row in normal:
         special.ndtri(row, out=row)
     scale = 1.0 if not widen else WIDENED if k <= FEW_DIRECTIONS else SLIGHTLY_WIDENED
     logs = -0.5 * (scale**2 - 1) * (normal[:k] ** 2).sum(axis=0)
@@ -136,20 +142,23 @@ def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool =
     return _split(layout, normal, weights, mask)
 
 
-_BLOCK = 512
-"""Columns above which their products are made in blocks, between which the deadline of a point is looked at."""
+_MANY = 512
+"""Columns above which their products are made in blocks, between which the deadline of a point is heard."""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> Floats:
     """Return the columns with weighted mean 0 and weighted covariance I exactly."""
-    normal = normal - (normal @ weights)[:, None]
-    if len(normal) <= _BLOCK:
+    if len(normal) <= _MANY:
+        normal = normal - (normal @ weights)[:, None]
         factor = np.linalg.cholesky((normal * weights) @ normal.T)
         return np.asarray(np.linalg.inv(factor) @ normal)
-    blocks = [slice(start, start + _BLOCK // 8) for start in range(0, len(normal), _BLOCK // 8)]
-    factor = np.linalg.cholesky(np.concatenate([(normal[rows] * weights) @ normal.T for rows in blocks]))
-    inverse = np.linalg.inv(factor)
-    return np.concatenate([inverse[rows] @ normal for rows in blocks])
+    covariance, blocks = np.empty((len(normal), len(normal))), list(split_rows(len(normal), 1, _MANY // 2))
+    for number, rows in enumerate(blocks):
+        normal[rows] -= (normal[rows] @ weights)[:, None]
+        weighted = normal[rows] * weights
+        for earlier in blocks[: number + 1]:
+            covariance[rows, earlier] = weighted @ normal[earlier].T
+    return solve_lower_in_blocks(cholesky_in_blocks(covariance), normal)
 
 
 def _split(layout: Layout, normal: Floats, weights: Floats, mask: Floats | None) -> WeightedPoints:

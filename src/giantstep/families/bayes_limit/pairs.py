@@ -6,7 +6,7 @@ on which the target is not smooth cut every line z1 = const at known points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import ndtr
 
+from giantstep.blocks import split_rows
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.labels import noisy_labels
 from giantstep.families.bayes_limit.noisy import even_nodes, y_step
@@ -43,6 +44,8 @@ class Fineness(NamedTuple):
 
 FINE, COARSE = Fineness(), Fineness(2.0, 1.6, 2)
 _MOST_TABLES = 4
+_MOST_KEPT, _BLOCK, _CACHED = 1 << 26, 1 << 24, 1 << 18
+"""Numbers of a likelihood that is kept, of a block of one that is not, and of what stays in cache."""
 
 
 class PairChannel(Protocol):
@@ -184,12 +187,61 @@ def eigenbasis(M: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(eq=False)
+class _Table:
+    """Rules z1 (N1,) and z2 (1 or N1, N2) with weights dz, the target g (N1, N2) there, and the likelihood of all y.
+
+    The likelihood (N1, N2, Y) is kept where it is small.
+    """
+
+    z1: Floats
+    w1: Floats
+    z2: Floats
+    w2: Floats
+    g: Floats
+    y: Floats
+    deviation: float
+
+    @cached_property
+    def _likelihood(self) -> Floats | None:
+        return self._at(slice(None)) if self.g.size * len(self.y) <= _MOST_KEPT else None
+
+    def _at(self, part: slice) -> Floats:
+        y = self.y[part]
+        likelihood = np.empty((*self.g.shape, len(y)))
+        for rows in split_rows(len(self.g), likelihood[0].size, _CACHED):
+            away = (y - self.g[rows, :, None]) / self.deviation
+            likelihood[rows] = normal_density(away) / self.deviation
+        return likelihood
+
+    def blocks(self, inner: int = 0, outer: int = 0) -> Iterator[Floats]:
+        """Yield the likelihood at consecutive y: few where each takes part in averages at many omega."""
+        rows, columns = self.g.shape
+        for part in split_rows(len(self.y), rows * columns + inner * (2 * rows + 3 * outer), _BLOCK):
+            yield self._at(part) if self._likelihood is None else self._likelihood[..., part]
+
+
+def _information_of(
+    likelihood: Floats, first: tuple[Floats, Floats], second: tuple[Floats, Floats], measure: Floats
+) -> tuple[Floats, float]:
+    """Return what some y add to I in the eigenbasis and to Psi; kernels along z1 and z2, weights (O1, O2) of omega."""
+    (K1, S1), (K2, S2) = first, second
+    plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
+    flat = plain.reshape(len(plain), -1)
+    Z = np.maximum(K1 @ flat, _TINY)
+    scores = [S1 @ flat, K1 @ sloped.reshape(len(plain), -1)]
+    measure = np.repeat(measure.reshape(len(K1), -1), likelihood.shape[-1], axis=1)
+    weighted = measure / Z
+    I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
+    return I, float((measure * Z * np.log(Z)).sum())
+
+
+@dataclass(eq=False)
 class PairNoisy:
     """y = g(z1, z2) + sqrt(noise) N(0, 1)."""
 
     reading: Reading
     noise: float
-    _tables: dict[tuple[float, ...], tuple[Floats, ...]] = field(default_factory=dict)
+    _tables: dict[tuple[float, ...], _Table] = field(default_factory=dict)
 
     @cached_property
     def _step(self) -> float:
@@ -209,8 +261,8 @@ class PairNoisy:
         s = np.sqrt(self.noise)
         return even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
 
-    def _table(self, basis: Floats, step: float, stride: int = 1) -> tuple[Floats, ...]:
-        """Return z1, its weights, z2 (rows, N2), their weights, and the likelihood (N1, N2, Y)."""
+    def _table(self, basis: Floats, step: float, stride: int = 1) -> _Table:
+        """Return the rules along the rows of a basis with the likelihood of every `stride`-th y."""
         step = float(f"{step:.2g}")
         key = (step, stride, *np.round(basis, 12).ravel())
         if key not in self._tables:
@@ -219,11 +271,9 @@ class PairNoisy:
             z2, w2 = _second_rule(z1, planes, step)
             points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
             g = np.asarray(self.reading.inner(points @ basis), dtype=float)
-            s = np.sqrt(self.noise)
-            likelihood = normal_density((self.y[::stride] - g[..., None]) / s) / s
             if len(self._tables) >= _MOST_TABLES:
                 self._tables.pop(next(iter(self._tables)))
-            self._tables[key] = z1, w1, z2, w2, likelihood
+            self._tables[key] = _Table(z1, w1, z2, w2, g, self.y[::stride], float(np.sqrt(self.noise)))
         return self._tables[key]
 
     def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
@@ -231,23 +281,19 @@ class PairNoisy:
         m, basis = eigenbasis(M)
         V = 1 - m
         step = fineness.z * min(self._step, 0.6 * float(np.sqrt(V.min())))
-        z1, w1, z2, w2, likelihood = self._table(basis, step, fineness.y)
+        table = self._table(basis, step, fineness.y)
         rules = [omega_rule(float(x), 0.45 * fineness.omega, 0.1) for x in m]
         alone = self._halve(rules, basis)
         (o1, d1), (o2, d2) = rules
-        K2, S2 = _kernels(z2, w2, o2, float(V[1]))
-        plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
-        K1, S1 = _kernels(z1, w1, o1, float(V[0]))
-        flat = plain.reshape(len(z1), -1)
-        Z = np.maximum(K1 @ flat, _TINY)
-        scores = [S1 @ flat, K1 @ sloped.reshape(len(z1), -1)]
-        dy = fineness.y * self._dy
-        measure = (d1[:, None, None] * d2[:, None] * dy * np.ones(likelihood.shape[-1])).reshape(Z.shape)
-        weighted = measure / Z
-        I = np.array([[float((weighted * a * b).sum()) for b in scores] for a in scores])
+        second, first = _kernels(table.z2, table.w2, o2, float(V[1])), _kernels(table.z1, table.w1, o1, float(V[0]))
+        measure = np.outer(d1, d2) * (fineness.y * self._dy)
+        I, entropy = np.zeros((2, 2)), 0.0
+        for likelihood in table.blocks(len(o2), len(o1)):
+            part, more = _information_of(likelihood, first, second, measure)
+            I, entropy = I + part, entropy + more
         if alone:
             I[0, 1] = I[1, 0] = 0.0
-        return basis.T @ I @ basis, float((measure * Z * np.log(Z)).sum())
+        return basis.T @ I @ basis, entropy
 
     def _halve(self, rules: list[tuple[Floats, Floats]], basis: Floats) -> bool:
         """Keep omega >= 0 where a reflection of the target gives the rest; tell whether one forbids M12.
@@ -285,13 +331,13 @@ class PairNoisy:
     def slab(self, direction: Floats) -> Slab:
         """Return the tables along a direction."""
         basis = np.array([direction, [-direction[1], direction[0]]])
-        z1, w1, z2, w2, likelihood = self._table(basis, self._step)
-        density = w2 * normal_density(z2)
-        law, first, second = (
-            np.matmul((density * values)[:, None, :], likelihood)[:, 0] for values in (np.ones_like(z2), z2, z2**2 - 1)
-        )
+        table = self._table(basis, self._step)
+        z2, density = table.z2, table.w2 * normal_density(table.z2)
+        weights = [(density * values)[:, None, :] for values in (np.ones_like(z2), z2, z2**2 - 1)]
+        parts = [[np.matmul(row, likelihood)[:, 0] for row in weights] for likelihood in table.blocks()]
+        law, first, second = (np.concatenate(columns, axis=1) for columns in zip(*parts))
         measure = np.full(len(self.y), self._dy)
-        return Slab(z1, w1, basis[1:], law, first[..., None], second[..., None, None], measure)
+        return Slab(table.z1, table.w1, basis[1:], law, first[..., None], second[..., None, None], measure)
 
 
 def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtr
 
+from giantstep.blocks import split_rows
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import even_rule
 from giantstep.solve.finite import require_finite
@@ -20,6 +21,7 @@ from giantstep.types import Floats
 _LEAST_SPREAD = 1e-9
 _TABLE = 1500
 _SPLINE = 7
+_PANEL, _BLOCK = 16, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,24 @@ def _relu(u: Floats, sd: float) -> Averages:
 
 def _integrate(activation: Function, u: Floats, sd: float) -> Floats:
     """Return the eleven averages at the nodes, an array (11, len(u))."""
+    nodes = _PANEL * (9 + len(activation.kinks)) if activation.kinks else len(_smooth_rule(sd)[0])
+    return np.concatenate(
+        [_integrate_some(activation, u[part], sd) for part in split_rows(len(u), nodes, _BLOCK)], axis=1
+    )
+
+
+def _smooth_rule(sd: float) -> tuple[Floats, Floats]:
+    return even_rule(min(0.12, 0.25 / max(sd, 1.0)))
+
+
+def _integrate_some(activation: Function, u: Floats, sd: float) -> Floats:
     if activation.kinks:
         moving = np.clip((np.array(activation.kinks) - u[:, None]) / sd, -9.0, 9.0)
         fixed = np.broadcast_to(np.linspace(-9.0, 9.0, 10), (len(u), 10))
-        e, weights = gauss_legendre_panels(np.sort(np.concatenate([fixed, moving], axis=1), axis=1), 16)
+        e, weights = gauss_legendre_panels(np.sort(np.concatenate([fixed, moving], axis=1), axis=1), _PANEL)
         weights = weights * normal_density(e)
     else:
-        e, weights = even_rule(min(0.12, 0.25 / max(sd, 1.0)))
-        e, weights = e[None, :], weights[None, :]
+        e, weights = (values[None, :] for values in _smooth_rule(sd))
     at = u[:, None] + sd * e
     s, slope = activation(at), activation.derivative(at)
     S = np.sum(s * weights, axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from giantstep.blocks import filled
 from giantstep.families.online_sgd.closed_path import closed_path
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Forces, Integrator
@@ -73,8 +74,8 @@ def _force_and_drift(integrator: Integrator, drive: Drive, R: Floats) -> tuple[F
 
 def map_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, times: Integers) -> State:
     """Return the states at `times` (increasing), (B, times, ...); NaN from where a point diverged."""
-    Ms = np.full((len(M), len(times), *M.shape[1:]), np.nan)
-    Qs = np.full((len(M), len(times), *Q.shape[1:]), np.nan)
+    Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
+    Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
     path = closed_path(integrator, drive, M, Q)
     if path is not None:
         for column, updates in enumerate(np.diff(times, prepend=0).tolist()):

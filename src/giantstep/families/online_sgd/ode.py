@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from giantstep.blocks import filled
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.moments import Integrator
@@ -26,8 +27,8 @@ SAMPLED_STEPS = 64
 
 def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, times: Integers) -> State:
     """Return the states of the ODE at `times`, each point with its own adaptive steps; NaN from where one diverged."""
-    Ms = np.full((len(M), len(times), *M.shape[1:]), np.nan)
-    Qs = np.full((len(M), len(times), *Q.shape[1:]), np.nan)
+    Ms = filled((len(M), len(times), *M.shape[1:]), np.nan)
+    Qs = filled((len(M), len(times), *Q.shape[1:]), np.nan)
     wanted = times.astype(float)
     if integrator.sampled:
         now = 0.0

@@ -1,0 +1,36 @@
+"""Blocks of large arrays.
+
+The end of its time reaches a computation between two lines of Python only (`giantstep.deadline`): one operation on an
+array of gigabytes would be deaf for many seconds. What can become so large is computed in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from giantstep.types import Floats
+
+BLOCK = 1 << 23
+"""Numbers of a block: 64 MB, of which most operations take a tenth of a second."""
+
+
+def split_rows(rows: int, numbers: int, block: int = BLOCK) -> Iterator[slice]:
+    """Yield consecutive parts of so many rows with `numbers` numbers each, at most a block (or one row) at a time.
+
+    >>> list(split_rows(5, 100, block=250))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    size = max(1, block // max(numbers, 1))
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
+def filled(shape: tuple[int, ...], value: float) -> Floats:
+    """Return an array that holds one value, written block by block: memory that is touched first takes its time."""
+    array = np.empty(shape)
+    flat = array.reshape(-1)
+    for part in split_rows(flat.size, 1):
+        flat[part] = value
+    return array
