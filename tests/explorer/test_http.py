@@ -187,7 +187,7 @@ def test_a_slow_limit_comes_coarse_first_and_then_fine(server: Server) -> None:
 
 def test_a_known_quick_limit_comes_at_once(server: Server) -> None:
     for points in (13, 20):
-        server.explorer.limits._costs.remember(shape_of(study()), points, 0.001 * points)
+        server.explorer.limits._costs.remember(shape_of(study()), points, 0.0005 * points)
     assert [answer["stage"] for answer in lines(server.limit(study(ridge=0.4)))] == ["fine"]
 
 

@@ -39,6 +39,7 @@ def test_the_socket_is_on_loopback_and_a_taken_port_is_said() -> None:
     with server.bind_socket(None) as listening:
         address, port = listening.getsockname()
         assert address == "127.0.0.1"
+        assert listening.proto == socket.IPPROTO_TCP  # else asyncio holds small answers back
         with pytest.raises(InputError, match=f"port {port} .* cannot be used"):
             server.bind_socket(port)
         with server.bind_socket(None) as other:  # the usual port is taken perhaps, another one is found

@@ -23,6 +23,12 @@ def test_slow_and_diverging_maps_are_solved():
     assert np.all(found.residual < 1e-12)
 
 
+def test_a_goal_that_is_not_far_is_reached_sooner():
+    near, exact = (solve_accelerated(lambda x, active: np.cos(x), np.ones((1, 1)), goal=goal) for goal in (1e-3, 1e-12))
+    assert 1e-12 < near.residual[0] < 1e-3 and near.iterations[0] < exact.iterations[0]
+    np.testing.assert_allclose(near.x, exact.x, atol=1e-3)
+
+
 def test_a_point_does_not_depend_on_its_neighbours():
     def mapping(x, active):
         return np.cos(x * (1 + active[:, None] % 3))

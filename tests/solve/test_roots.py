@@ -17,6 +17,19 @@ def test_roots_of_a_batch():
     )
 
 
+def test_a_root_that_need_not_be_known_well_costs_less():
+    asked = []
+
+    def function(x, index):
+        asked.append(len(index))
+        return 2.0 - x**3, -3 * x**2
+
+    rough, _ = falling_root(function, np.zeros(1), np.full(1, 10.0), width=1e-3)
+    few = len(asked)
+    exact, _ = falling_root(function, np.zeros(1), np.full(1, 10.0))
+    assert few < len(asked) - few and 0 < abs(rough[0] - exact[0]) < 1e-3
+
+
 def test_bracketed_roots_rising_falling_and_over_a_jump():
     functions = (lambda x: x**3 - 2, lambda x: np.exp(-x) - 0.01, lambda x: np.where(x < 7.25, -1.0, 2.0))
 

@@ -13,7 +13,7 @@ from typing import Any
 from giantstep.explorer.bounds import Bounds, grid_points, shape_of, thin_study
 from giantstep.explorer.lanes import Lane, Refused
 
-QUICK = 0.025
+QUICK = 0.02
 """CPU seconds of an answer that comes at once; dearer ones come coarse first."""
 DEAR = 0.5
 """CPU seconds of a coarse answer that is worked on beside the quick ones."""

@@ -18,7 +18,8 @@ def bind_socket(port: int | None) -> socket.socket:
     """Return a socket on loopback: the port asked for, or the usual one, or any free one where that is taken."""
     wanted = [port] if port is not None else [DEFAULT_PORT, 0]
     for number in wanted:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # asyncio sends small pieces at once only where the protocol is named; else each waits 40 ms for the one before
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((ADDRESS, number))

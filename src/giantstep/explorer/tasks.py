@@ -14,7 +14,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,16 +68,17 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     """Answer with the limit: one event ``limit``; a coarse one takes what its question declares for that."""
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
-    settings = {
+    settings: dict[str, Any] = {
         name: setting.coarse
         for name, setting in (study.question.settings.items() if coarse else ())
         if setting.coarse is not None and name not in study.settings
     }
     loose = study.question.coarse_tolerance if coarse else None
-    solved = study.limit if loose is None else {"tolerance": loose, **study.limit}
-    simplified = bool(settings) or solved != study.limit
+    if loose is not None and "tolerance" not in study.limit:
+        settings["tolerance"] = loose
+    simplified = bool(settings)
     with remarks_of() as remarks:
-        result = _predict(replace(study, settings={**study.settings, **settings}, limit=solved))
+        result = _predict(study, settings)
     text = _json(result, variables)
     seconds = round(time.process_time() - start, 4)
     about = {"seconds": seconds, "simplified": simplified, "warnings": [] if simplified else remarks}
@@ -86,16 +86,16 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 
-def _predict(study: Study) -> xarray.Dataset:
+def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
     """Return the limit; where it exists only at a finite dimension and none is asked for, at the experiment's."""
     try:
-        return study.predict(progress=False)
+        return study.predict(progress=False, **settings)
     except InputError as problem:
         dim = study.experiment.get("dim")
         if dim is None or "dim" in study.limit or not str(problem).startswith("Field `dim` must be given"):
             raise
     warnings.warn(f"The limit is drawn at the dimension of the experiment, d = {dim}.", GiantstepWarning, stacklevel=2)
-    return replace(study, limit={**study.limit, "dim": dim}).predict(progress=False)
+    return study.predict(progress=False, dim=dim, **settings)
 
 
 def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:

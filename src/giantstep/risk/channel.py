@@ -175,10 +175,11 @@ def channel_moments(
     step = _resolving_step(rows, labels, loss)
     smooth = step > LEAST_STEP
     which = [np.flatnonzero(smooth), np.flatnonzero(~smooth)]
-    rough = rows.take(which[1])
-    edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
-    even = trapezoid_nodes(step[smooth], np.full(which[0].size, BOUND))
-    nodes = Nodes.join([even, panel_nodes(edges, nodes_per_panel)], which)
+    nodes = trapezoid_nodes(step[smooth], np.full(which[0].size, BOUND))
+    if which[1].size:
+        rough = rows.take(which[1])
+        edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
+        nodes = Nodes.join([nodes, panel_nodes(edges, nodes_per_panel)], which)
     return moments_at(_weigh(rows, labels, nodes), loss, V)
 
 

@@ -16,7 +16,7 @@ from giantstep.types import Array, Indices
 Mapping = Callable[[Array, Array], Array]
 
 GOAL = 1e-12
-"""A point is done once max|G(x) - x| is below this."""
+"""A point is done once max|G(x) - x| is below this, if nothing else is asked for."""
 MEMORY, NEWTON_STEPS = 5, 15
 _DIFFERENCE = 1e-6
 
@@ -29,6 +29,7 @@ def solve_accelerated(
     sweeps: int = 40,
     damping: tuple[float, ...] = (0.5, 0.8, 0.95),
     damped_sweeps: int = 200,
+    goal: float = GOAL,
 ) -> FixedPoint:
     """Solve x = G(x) at every point of a batch, in coordinates where differences of 1 are large.
 
@@ -39,8 +40,9 @@ def solve_accelerated(
     begin : Anderson mixing starts once the residual is below this; plain steps before.
     sweeps : how long mixing is tried.
     damping : fractions of the old point kept, tried in turn for `damped_sweeps` each with Newton after each.
+    goal : a point is done once max|G(x) - x| is below this.
     """
-    state = _State(mapping, np.array(start, dtype=float))
+    state = _State(mapping, np.array(start, dtype=float), goal)
     state.mix(begin, sweeps)
     state.newton()
     for kept in damping:
@@ -55,15 +57,15 @@ def solve_accelerated(
 class _State:
     """The best point so far of every problem, and which are still open."""
 
-    def __init__(self, mapping: Mapping, x: Array) -> None:
-        self.mapping, self.x = mapping, x
+    def __init__(self, mapping: Mapping, x: Array, goal: float) -> None:
+        self.mapping, self.x, self.goal = mapping, x, goal
         self.best_x = x.copy()
         self.best = np.full(len(x), np.inf)
         self.iterations = np.zeros(len(x), dtype=np.int64)
 
     @property
     def open(self) -> Indices:
-        return np.flatnonzero(~(self.best < GOAL))
+        return np.flatnonzero(~(self.best < self.goal))
 
     def evaluate(self, x: Array, active: Array) -> tuple[Array, Array]:
         """Return G(x) and the residual; the best point of each is remembered."""
@@ -88,7 +90,7 @@ class _State:
             if not active.size:
                 return
             image, residual = self.evaluate(self.x[active], active)
-            keep = np.isfinite(residual) & ~(residual < GOAL)
+            keep = np.isfinite(residual) & ~(residual < self.goal)
             active, image, residual = active[keep], image[keep], residual[keep]
             if not active.size:
                 return
@@ -143,7 +145,7 @@ class _State:
                 _, residual = self.evaluate(x[trying] + length * step[trying], active[trying])
                 gained[trying] = residual < 0.9 * now[trying]
                 length *= 0.5
-            active = active[gained & ~(self.best[active] < GOAL)]
+            active = active[gained & ~(self.best[active] < self.goal)]
 
     def restart(self, start: Array) -> None:
         """Go back to the start where not even a finite residual was found, else to the best point."""
@@ -157,6 +159,6 @@ class _State:
             if not active.size:
                 return
             image, residual = self.evaluate(self.x[active], active)
-            going = np.isfinite(residual) & ~(residual < GOAL)
+            going = np.isfinite(residual) & ~(residual < self.goal)
             active, image = active[going], image[going]
             self.x[active] = kept * self.x[active] + (1 - kept) * image

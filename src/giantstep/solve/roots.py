@@ -30,12 +30,17 @@ def bisect(
 
 
 def falling_root(
-    function: Callable[[Floats, Indices], tuple[Floats, Floats]], low: Floats, high: Floats, *, steps: int = 100
+    function: Callable[[Floats, Indices], tuple[Floats, Floats]],
+    low: Floats,
+    high: Floats,
+    *,
+    steps: int = 100,
+    width: float = 4e-16,
 ) -> tuple[Floats, Floats]:
     """Return (root, value left) of functions that fall through zero between `low` and `high`, by guarded Newton steps.
 
     `function(x, index)` gives value and slope of the members `index` of the batch. An end is returned where there is
-    no change of sign.
+    no change of sign. A root is known once it moves by less than `width`, in units of itself or of 1.
     """
     low, high = np.minimum(low, high), np.maximum(low, high)
     x = 0.5 * (low + high)
@@ -51,7 +56,7 @@ def falling_root(
             newton = x[active] - value / slope
         inside = (newton > low[active]) & (newton < high[active]) & (slope < 0)
         new = np.where(inside & (step % 8 != 7), newton, 0.5 * (low[active] + high[active]))
-        tight = 4e-16 * np.maximum(np.abs(x[active]), 1.0)
+        tight = width * np.maximum(np.abs(x[active]), 1.0)
         done = (np.abs(new - x[active]) <= tight) | (high[active] - low[active] <= tight) | (value == 0)
         x[active] = np.where(value == 0, x[active], new)
         active = active[~done]

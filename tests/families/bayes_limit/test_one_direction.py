@@ -249,3 +249,17 @@ def test_rough_values_are_good_enough_to_look_for_roots(target, noise, flip):
     channel = channel_of(target, noise, flip)
     q = np.array([0.02, 0.4, 0.8, 0.97])
     np.testing.assert_allclose(channel.survey(q), [channel.information(float(x))[0] for x in q], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("target", "noise", "flip", "alpha"), [
+    ("z**2", 0.02, 0.0, [0.4, 0.7, 0.95, 1.3, 2.4]),  # through a hard phase
+    ("sign(z)", 0.0, 0.1, [0.3, 2.0, 60.0]),
+    ("abs(z)", 0.0, 0.0, [0.3, 0.7, 1.1, 3.0]),
+])  # fmt: skip
+def test_a_first_picture_shows_the_same_branches(target, noise, flip, alpha):
+    scenario = gs.BayesLimit(target=target, noise=noise, flip=flip, samples_per_dim=1.0)
+    rough, exact = (gs.predict(scenario, samples_per_dim=alpha, tolerance=tolerance) for tolerance in (1e-3, 1e-10))
+    assert rough.phase.values.tolist() == exact.phase.values.tolist()
+    for name in ("q", "mse", "phi"):
+        np.testing.assert_allclose(rough[name], exact[name], rtol=2e-3, atol=2e-3)
+    assert not np.array_equal(rough.q, exact.q)

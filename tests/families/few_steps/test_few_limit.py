@@ -5,9 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+import xarray
 
 import giantstep as gs
-from giantstep.families.few_steps import trajectory
+from giantstep.families.few_steps import groups, trajectory
 from giantstep.families.few_steps.features import describe_features
 from giantstep.gaussian import Function, conditional
 from giantstep.gaussian.target import Target
@@ -340,3 +341,16 @@ def test_tables_of_the_activation_are_as_good_as_its_moments(s):
         activation, Function.smoothed, A[::100], s, points=4001
     )  # a coarser rule reads the same table
     np.testing.assert_array_equal(few, table[:, ::100])
+
+
+def test_steps_kept_for_a_first_picture_change_no_number():
+    """Another ridge, noise or width after the steps were kept: the numbers of a process that has kept nothing."""
+    scenario, _ = SETTINGS["A3"]
+    changes = [{"ridge": 0.3}, {"noise": 0.2}, {"width_per_dim": 0.8, "samples_per_dim": 3.0}]
+    groups._FOLLOWED.clear()
+    kept = [gs.predict(scenario.replace(change), tolerance=1e-3) for change in changes]
+    assert len(groups._FOLLOWED) == 1
+    for change, result in zip(changes, kept):
+        groups._FOLLOWED.clear()
+        xarray.testing.assert_equal(result, gs.predict(scenario.replace(change), tolerance=1e-3))
+        np.testing.assert_allclose(result.test_error, gs.predict(scenario.replace(change)).test_error, rtol=1e-3)

@@ -64,7 +64,7 @@ _KERNELS = (
 )
 _SETTINGS = {
     "nodes": Setting(2**16, "points of one run of the limit, a power of two (grid: at most)", _LIMIT, coarse=2**12),
-    "scrambles": Setting(4, "independent runs of the limit, which make its standard errors", _LIMIT, coarse=2),
+    "scrambles": Setting(4, "independent runs of the limit, which make its standard errors", _LIMIT, coarse=1),
     "points": Setting(
         "sobol",
         "scrambled Sobol points, or a tensor grid (few columns, smooth activation, no standard errors)",

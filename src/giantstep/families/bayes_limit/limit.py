@@ -12,10 +12,10 @@ from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.jumps import jump_thresholds
 from giantstep.families.bayes_limit.many import ManyDirections
 from giantstep.families.bayes_limit.matrix import SeveralDirections
-from giantstep.families.bayes_limit.problem import Problem, problem_of
+from giantstep.families.bayes_limit.problem import OneOverlap, Problem, problem_of
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
-from giantstep.family import Answer
+from giantstep.family import LOOSE, Answer
 from giantstep.types import Array, Floats, Points
 
 _SAME = 1e-7
@@ -153,6 +153,8 @@ def _with_bias(runs: Floats, moved: Floats) -> tuple[Floats, Floats]:
 def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if isinstance(problem, ManyDirections):
         return _sampled_errors(problem, alpha, int(settings.get("seed") or 0))
+    if isinstance(problem, OneOverlap) and settings.get("tolerance", 0.0) > LOOSE:
+        problem = problem.surveyed
     solution = problem.solve(alpha)
     if solution.status:
         M = np.full_like(solution.M, np.nan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.product import Product
 from giantstep.families.bayes_limit.reading import Reading, read_target
 from giantstep.families.bayes_limit.stages import find_stages
+from giantstep.families.bayes_limit.surveyed import SurveyedCurve
 from giantstep.gaussian import Target
 from giantstep.types import Floats
 
@@ -81,6 +82,13 @@ class OneOverlap:
     def __init__(self, reading: Reading, channel: ScalarChannel, pair: PairChannel | None = None) -> None:
         self.reading, self.channel, self.pair = reading, channel, pair
         self.curve = Curve(channel)
+
+    @cached_property
+    def surveyed(self) -> OneOverlap:
+        """The same problem for a first picture: its branches are good to about 1e-3."""
+        rough = OneOverlap(self.reading, self.channel, self.pair)
+        rough.curve = SurveyedCurve(self.curve)
+        return rough
 
     def solve(self, alpha: float) -> Solution:
         """Return the branches read off the curve."""

@@ -37,7 +37,7 @@ from giantstep.types import Floats, Integers, Points
 
 RULES = (1.0, 0.7)
 """Fineness of the rule, and of a second one by which its error is measured."""
-LOOSE_RULES = (0.6, 0.6)
+LOOSE_RULES = (0.45, 0.45)
 """Where the tolerance is loose, one coarser rule, whose error is not measured."""
 SKETCH = 0.35
 """Fineness of the rule on which many nodes are begun."""
@@ -52,7 +52,8 @@ def fill_errors(table: AnswerTable, groups: Iterable[Group], tolerance: float) -
 
     Features that need too many nodes end their group with a reason; what came before stays.
     """
-    rules = LOOSE_RULES if tolerance > LOOSE else RULES
+    is_loose = tolerance > LOOSE
+    rules = LOOSE_RULES if is_loose else RULES
     for together in _slabs(groups):
         few: dict[Hashable, list[_ReadOut]] = {}
         many = []
@@ -60,7 +61,7 @@ def fill_errors(table: AnswerTable, groups: Iterable[Group], tolerance: float) -
             _fill_ranks(table, group)
             with _ending(group):
                 for time, classes in enumerate(group.path):
-                    if split_directions(classes, group.network.target).learnt.shape[1] > 1:
+                    if not is_loose and split_directions(classes, group.network.target).learnt.shape[1] > 1:
                         many.append((group, time, _describe(group, time, SKETCH)))
                         continue
                     for read_out in _read_outs(table.points, group, time, rules):
@@ -107,6 +108,8 @@ class _ReadOut:
 
     group: Group
     time: int
+    noise: float
+    fineness: float
     index: Integers
     features: Features
     coarse: Features
@@ -130,8 +133,12 @@ def _law_of(bulk: Bulk) -> Hashable:
 
 def _describe(group: Group, time: int, fineness: float) -> Features:
     """Return the features of a group after one step; few nodes are rounded up in number."""
-    features = describe_features(dataclasses.replace(group.network, fineness=fineness), group.path[time])
-    return features.padded(_rounded(features.weights.shape[1]))
+
+    def make() -> Features:
+        features = describe_features(dataclasses.replace(group.network, fineness=fineness), group.path[time])
+        return features.padded(_rounded(features.weights.shape[1]))
+
+    return group.once(("features", group.first + time, fineness), make)
 
 
 def _read_outs(points: Points, group: Group, time: int, rules: tuple[float, float]) -> Iterator[_ReadOut]:
@@ -147,6 +154,8 @@ def _read_outs(points: Points, group: Group, time: int, rules: tuple[float, floa
         yield _ReadOut(
             group,
             time,
+            float(noise),
+            rules[0],
             index,
             dataclasses.replace(features, hh=features.hh + added),
             dataclasses.replace(coarse, hh=coarse.hh + moved + added),
@@ -209,8 +218,9 @@ def _fill(table: AnswerTable, read_outs: list[_ReadOut], tolerance: float, start
     equations = _equations(table.points, index, features, bulk)
     rough = with_quadratic_noise(dataclasses.replace(equations, features=coarse))
     equations = with_quadratic_noise(equations)
-    near = first = solve_first_order(rough, None if start is None else _begun(rough, start))
     is_loose = tolerance > LOOSE
+    begun = None if start is None else _begun(rough, start)
+    near = first = solve_first_order(rough, begun, goal=1e-9) if is_loose else solve_first_order(rough, begun)
     if not is_loose:
         first = solve_first_order(equations, _begun(equations, near.response))
     errors = ridge_errors(first, 1 / dim)
@@ -219,7 +229,7 @@ def _fill(table: AnswerTable, read_outs: list[_ReadOut], tolerance: float, start
     status = np.where(first.residual > tolerance, "the equations of the read-out were not solved", "")
     status = np.where(errors.identity > IDENTITY, "digits lost: the loss identity is violated", status)
     status = np.where(quadrature > INACCURATE, reasons, status)
-    all_data, floor = floors(equations, owner)
+    all_data, floor = _floors(read_outs, equations, owner)
     by_class = read_outs[0].group.by_class
     values = {
         "test_error": errors.test,
@@ -242,6 +252,15 @@ def _fill(table: AnswerTable, read_outs: list[_ReadOut], tolerance: float, start
         table.put("null_error", index[rows], None, errors.null[rows])
         residual = np.fmax(first.residual, quadrature)[rows]
         table.note(index[rows], status[rows], residual, first.iterations[rows])
+
+
+def _floors(read_outs: list[_ReadOut], equations: Equations, owner: Integers) -> tuple[Floats, Floats]:
+    """Return the errors on all data; those of one read-out are kept with its steps, because no ridge enters."""
+    if len(read_outs) > 1:
+        return floors(equations, owner)
+    (own,) = read_outs
+    name = "floors", own.group.first + own.time, own.fineness, own.noise, equations.width.tobytes()
+    return own.group.once(name, lambda: floors(equations, owner))
 
 
 def _begun(equations: Equations, response: Response) -> FirstOrder:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from giantstep.families.few_steps.scenario import FewSteps
 from giantstep.families.few_steps.trajectory import Classes, Network, follow, plant, split_classes, split_directions
 from giantstep.readout import Equations, Features
 from giantstep.types import Floats, Integers, Points
+
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -26,6 +29,16 @@ class Group:
     path: list[Classes]
     reason: str
     first: int = 0
+    kept: dict[Hashable, Any] | None = None
+    """What follows from the steps alone, by names that include the time, for who asks again with another read-out."""
+
+    def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what was made under this name before, or make it now."""
+        if self.kept is None:
+            return make()
+        if name not in self.kept:
+            self.kept[name] = make()
+        return self.kept[name]
 
     def by_class(self, values: Floats) -> Floats:
         """Sum values (B, k') of sub-classes over those of each class (B, k)."""
@@ -48,12 +61,35 @@ class Group:
         ]
 
 
+_FOLLOWED: dict[Hashable, tuple[list[Classes], str, dict[Hashable, Any]]] = {}
+_MOST_FOLLOWED = 16
+
+
+def _followed(network: Network, rates: list[float]) -> tuple[list[Classes], str, dict[Hashable, Any]]:
+    """Return the steps of a network, why they end early, and what was made of them; the last networks are kept."""
+    key = (_content(network), tuple(rates))
+    if key not in _FOLLOWED:
+        if len(_FOLLOWED) >= _MOST_FOLLOWED:
+            _FOLLOWED.clear()
+        _FOLLOWED[key] = *follow(network, rates), {}
+    return _FOLLOWED[key]
+
+
+def _content(value: Any) -> Hashable:
+    """Return what tells two values apart, whose arrays are compared entry by entry."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if dataclasses.is_dataclass(value):
+        return tuple(_content(getattr(value, part.name)) for part in dataclasses.fields(value))
+    return value
+
+
 def split_points(
-    scenario: FewSteps, points: Points, rows: Integers, theory: str = "exact", first: int = 0
+    scenario: FewSteps, points: Points, rows: Integers, theory: str = "exact", first: int = 0, *, keep: bool = False
 ) -> Iterator[Group]:
     """Yield those points of `rows` that share their steps; label noise moves the steps of a finite batch only.
 
-    Their paths begin after `first` steps.
+    Their paths begin after `first` steps. Who answers a hand that moves one control after the other may `keep` them.
     """
     points = {name: values[rows] for name, values in points.items()}
     finite = np.isfinite(points["batch_per_dim"])
@@ -83,8 +119,12 @@ def split_points(
             start = plant(network, np.asarray(scenario.planted.shifts), bulk)
         if theory == "split":
             network, start = split_classes(network, float(points["dim"][b]))
-        path, reason = follow(network, scenario.rates(points, int(b)).tolist(), start)
-        yield Group(scenario, network, rows[which.reshape(-1) == number], path[first:], reason, first)
+        rates, kept = scenario.rates(points, int(b)).tolist(), None
+        if keep and start is None:
+            path, reason, kept = _followed(network, rates)
+        else:
+            path, reason = follow(network, rates, start)
+        yield Group(scenario, network, rows[which.reshape(-1) == number], path[first:], reason, first, kept)
 
 
 def read_outs(

@@ -27,7 +27,7 @@ from giantstep.families.few_steps.trajectory import (
     scale_of,
     split_directions,
 )
-from giantstep.family import Answer
+from giantstep.family import LOOSE, Answer
 from giantstep.readout import (
     InputBulk,
     Spectrum,
@@ -94,7 +94,8 @@ def limit(scenario: FewSteps, points: Points, what: str, settings: Mapping[str, 
     chosen = np.array(refinements(scenario, points, what) if theory == "auto" else [theory] * len(table.status))
     for name in dict.fromkeys(chosen.tolist()):
         rows = np.flatnonzero(chosen == name)
-        groups = split_points(scenario, points, rows, name, int(settings["time"][0]))
+        is_loose = settings.get("tolerance", 0.0) > LOOSE
+        groups = split_points(scenario, points, rows, name, int(settings["time"][0]), keep=is_loose)
         for group in _answer(table, groups, what, settings):
             if group.reason:
                 table.note(group.index, group.reason, np.zeros(len(group.index)), 0)

@@ -10,6 +10,7 @@ from giantstep.families.mixture_glm.channel import Hats, hats
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.solve import solve_accelerated
+from giantstep.solve.accelerated import GOAL
 from giantstep.types import Floats, Indices, Integers
 
 TINY = 1e-40
@@ -83,8 +84,10 @@ def unpack(problem: Problem, x: Floats) -> State:
     return State(V, q, m * root, h * root, x[:, -1] * scale)
 
 
-def solve(problem: Problem, prior: Prior, start: State | None = None, *, patient: bool = True) -> Solution:
-    """Solve all points; the residual is the largest change in scale-free coordinates.
+def solve(
+    problem: Problem, prior: Prior, start: State | None = None, *, patient: bool = True, goal: float = GOAL
+) -> Solution:
+    """Solve all points until the residual, the largest change in scale-free coordinates, is below the goal.
 
     Without patience a point that neither mixing nor Newton solves is given up, rather than damped.
     """
@@ -95,7 +98,7 @@ def solve(problem: Problem, prior: Prior, start: State | None = None, *, patient
         return pack(part, prior.update(part, state, hats(part, state))[0])
 
     begin = pack(problem, problem.start() if start is None else start)
-    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else ())
+    point = solve_accelerated(sweep, begin, damping=(0.5, 0.8, 0.95) if patient else (), goal=goal)
     state = unpack(problem, point.x)
     with np.errstate(all="ignore"):
         hat = hats(problem, state)

@@ -27,7 +27,7 @@ class Response(NamedTuple):
 
     def bias(self, beta: Floats) -> Floats:
         """Return beta.Q_c beta, (B, K), for beta = (m_hat, h_hat) (B, 2K)."""
-        return np.einsum("bi,bcij,bj->bc", beta, self.Q, beta, optimize=True)
+        return np.einsum("bcj,bj->bc", np.einsum("bi,bcij->bcj", beta, self.Q), beta)
 
 
 @dataclass(frozen=True)

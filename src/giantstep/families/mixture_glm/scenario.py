@@ -255,6 +255,7 @@ class MixtureGLM(Scenario):
             _ERRORS,
             settings={"test_labels": _TEST_LABELS},
             plot=("test_error", "train_loss"),
+            coarse_tolerance=1e-3,
         ),
         "universality": Question(
             "what one Gaussian in place of the mixture would change: gaps of the observables to two references",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,19 +13,24 @@ from giantstep.families.mixture_glm.fixed_point import Norms, Quadratic, Solutio
 from giantstep.families.mixture_glm.problem import Problem, State
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.separability import MarginStart
+from giantstep.solve.accelerated import GOAL
 from giantstep.types import Array, Booleans, Indices
 
 GOOD = 1e-9
 _PATH_START, _FIRST_STEP, _LEAST_STEP, _LEAST_FALL, _MOST_STEPS = 0.4, 0.2, 1e-3, 0.3, 40
 
 
-def solve_points(problem: Problem) -> Solution:
-    """Solve all points of a batch; the residual of a point that was not solved stays large."""
+def solve_points(problem: Problem, goal: float = GOAL) -> Solution:
+    """Solve all points of a batch; the residual of a point that was not solved stays large.
+
+    A `goal` above the usual one ends the iterations earlier, where they do not follow a path.
+    """
     sparse = problem.l1 > 0
-    return _solve_groups(problem, [(~sparse, _solve_dense), (sparse, lambda part: solve(part, ElasticNet()))])
+    solvers = partial(_solve_dense, goal=goal), partial(solve, prior=ElasticNet(), goal=goal)
+    return _solve_groups(problem, [(~sparse, solvers[0]), (sparse, solvers[1])])
 
 
-def _solve_dense(problem: Problem) -> Solution:
+def _solve_dense(problem: Problem, goal: float) -> Solution:
     """Solve points without an l1 penalty."""
     if problem.loss in ("square", "interpolate"):
         return solve_ridge(problem)
@@ -32,7 +38,7 @@ def _solve_dense(problem: Problem) -> Solution:
         keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
         kind = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         return _solve_groups(problem, [(kind == k, _solve_max_margin) for k in range(kind.max(initial=-1) + 1)])
-    return solve(problem, Quadratic())
+    return solve(problem, Quadratic(), goal=goal)
 
 
 def _solve_max_margin(problem: Problem) -> Solution:

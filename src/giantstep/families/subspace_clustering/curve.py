@@ -32,6 +32,8 @@ from giantstep.types import Booleans, Floats, Indices
 _LOWEST, _LARGEST = 1e-11, 80.0
 _FEW_POINTS = 40
 """Points of a coarse search for turning points."""
+EXACT, NEAR = 4e-16, 1e-4
+"""How well log b is known along the curve, and in a coarse search."""
 _ABOVE = 1 + 1e-14
 """An snr that is lam_alg up to rounding is not above it."""
 
@@ -76,8 +78,8 @@ class Problems:
         """Return the true and false positive rates of features that are active more likely than not."""
         return selection(b, self.rho, self.channel.rank)
 
-    def field(self, a: Floats) -> tuple[Floats, Floats]:
-        """Return (m_v, s_v) on the curve at a: b m_v(b) = alpha nu a m_u(a)/rho.
+    def field(self, a: Floats, width: float = EXACT) -> tuple[Floats, Floats]:
+        """Return (m_v, s_v) on the curve at a: b m_v(b) = alpha nu a m_u(a)/rho, with log b known up to `width`.
 
         The root lies between those of the two bounds rho b/(1 + rho b) <= m_v <= b/(1 + b).
         """
@@ -90,16 +92,16 @@ class Problems:
             return np.log(y[index]) - x - np.log(m), -1 - slope
 
         with np.errstate(divide="ignore", invalid="ignore"):  # log 0 at a = 0, where the root is b = 0
-            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12)
+            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12, width=width)
         return features_overlap(np.exp(x), self.rho, self.channel.rank)
 
     def snr_of(self, a: Floats) -> Floats:
         """Return lam on the curve at a."""
         return a / self.field(a)[0]
 
-    def margin(self, a: Floats) -> Floats:
+    def margin(self, a: Floats, width: float = EXACT) -> Floats:
         """Return 1 - s_u s_v on the curve at a: positive where the fixed point is stable."""
-        return 1 - self.channel.slope(a) * self.field(a)[1]
+        return 1 - self.channel.slope(a) * self.field(a, width)[1]
 
     def map(self, a: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Return one step of state evolution, a -> lam m_v(b(a)), and its logarithmic slope."""
@@ -140,7 +142,7 @@ def turning_points(problems: Problems, *, coarse: bool = False) -> Turning:
 
     The margin 1 - s_u s_v changes its sign at them. A `coarse` search may miss a loop that is small.
     """
-    x, margin = _margin_grid(problems, *((_FEW_POINTS, 1) if coarse else (problems.grid, 5)))
+    x, margin = _margin_grid(problems, *((_FEW_POINTS, 1, NEAR) if coarse else (problems.grid, 5, EXACT)))
     falls = (margin[:, :-1] > 0) & (margin[:, 1:] <= 0)  # a maximum of lam
     rises = (margin[:, :-1] <= 0) & (margin[:, 1:] > 0)  # a minimum
     owner, column = np.nonzero(falls | rises)
@@ -168,7 +170,7 @@ def turning_points(problems: Problems, *, coarse: bool = False) -> Turning:
     return turning
 
 
-def _margin_grid(problems: Problems, points: int, rounds: int) -> tuple[Floats, Floats]:
+def _margin_grid(problems: Problems, points: int, rounds: int, width: float) -> tuple[Floats, Floats]:
     """Return points x = log a in increasing order, (C, N), and the margins 1 - s_u s_v there.
 
     Where the margin stays positive, points are added around its smallest values, in so many rounds: just below the
@@ -177,13 +179,13 @@ def _margin_grid(problems: Problems, points: int, rounds: int) -> tuple[Floats, 
     count = len(problems.alpha)
     starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), _LOWEST, 1e-2)
     x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), points, axis=1)
-    margin = _margins(problems, x)
+    margin = _margins(problems, x, width)
     monotone = np.flatnonzero((margin > 0).all(axis=1))
     for _ in range(rounds):
         if not len(monotone):
             break
         inner = _zoom(x[monotone], margin[monotone])
-        more = _margins(problems.at(monotone), inner)
+        more = _margins(problems.at(monotone), inner, width)
         x, margin = _append(x, inner, monotone), _append(margin, more, monotone)
         order = np.argsort(x, axis=1, kind="stable")
         x, margin = np.take_along_axis(x, order, axis=1), np.take_along_axis(margin, order, axis=1)
@@ -196,9 +198,9 @@ def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) ->
     return np.asarray(0.1 * clusters * np.minimum(np.square(rho), 1e-2) / np.maximum(1.0, np.sqrt(alpha)))
 
 
-def _margins(problems: Problems, x: Floats) -> Floats:
+def _margins(problems: Problems, x: Floats, width: float) -> Floats:
     flat = problems.at(np.repeat(np.arange(len(x)), x.shape[1]))
-    return flat.margin(np.exp(x.ravel())).reshape(x.shape)
+    return flat.margin(np.exp(x.ravel()), width).reshape(x.shape)
 
 
 def _margin_per_log(margin: Floats, x: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from giantstep.families.subspace_clustering.channels import informed_entropy, informed_overlap, informed_selection
-from giantstep.families.subspace_clustering.curve import Problems
+from giantstep.families.subspace_clustering.curve import EXACT, Problems
 from giantstep.solve import falling_root
 from giantstep.types import Floats, Indices
 
@@ -53,8 +53,8 @@ class InformedProblems(Problems):
         """Return the true and false positive rates of features that are active more likely than not."""
         return informed_selection(b, mean_snr(self, lam), self.rho, self.channel.rank)
 
-    def field(self, a: Floats) -> tuple[Floats, Floats]:
-        """Return (m_v, s_v) on the curve at a: lam m_v(b(a, lam), gamma(lam)) = a.
+    def field(self, a: Floats, width: float = EXACT) -> tuple[Floats, Floats]:
+        """Return (m_v, s_v) on the curve at a: lam m_v(b(a, lam), gamma(lam)) = a, with log lam known up to `width`.
 
         As m_v is at most one and at least that of centred data, lam lies between a and the lam of those.
         """
@@ -67,7 +67,7 @@ class InformedProblems(Problems):
             m_v, by_b, by_mean = informed_overlap(b, gamma, own.rho, own.channel.rank)
             return np.log(a[index]) - x - np.log(m_v), -1 - by_b - by_mean
 
-        x, _ = falling_root(excess, np.log(a) - 1e-12, np.log(centred) + 1e-9)
+        x, _ = falling_root(excess, np.log(a) - 1e-12, np.log(centred) + 1e-9, width=width)
         lam = np.exp(x)
         return self.features_overlap(self.features_snr(m_u, lam), lam)
 
