@@ -35,13 +35,19 @@ def load_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], An
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the garbage collector while modules are loaded: what they make stays, and it would walk over all of it."""
+    """Pause the garbage collector while modules are loaded: what they make stays, and it would walk over all of it.
+
+    Afterwards all there is counts as old, else it would be walked over at once. Whoever froze objects keeps them so.
+    """
     running = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if running:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

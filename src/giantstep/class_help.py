@@ -25,14 +25,22 @@ else:
 
 
 class FieldHelp(_ModelType):
-    """The metaclass of scenarios and parts: their docstring has their fields, `dir` leaves out what is pydantic's."""
+    """The metaclass of scenarios and parts: their docstring has their fields, `dir` leaves out what is pydantic's.
+
+    So does ``__mro__``, which is what ``help`` lists as bases. It decides nothing: ``isinstance``, ``super`` and
+    attributes follow the order of the interpreter, which ``mro()`` returns. A class that is not complete has all bases.
+    """
 
     @property
     def __doc__(cls) -> str | None:  # type: ignore[override]
-        written = next((vars(base)["__doc__"] for base in cls.__mro__ if vars(base).get("__doc__")), None)
-        if not written or not vars(cls).get("__pydantic_complete__") or not getattr(cls, "model_fields", {}):
+        written = next((vars(base)["__doc__"] for base in _bases(cls) if vars(base).get("__doc__")), None)
+        if not written or not _is_complete(cls) or not getattr(cls, "model_fields", {}):
             return written
         return with_fields(cls, inspect.cleandoc(written))
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        return (*_own_bases(cls), object) if _is_complete(cls) else _bases(cls)
 
     def __dir__(cls) -> list[str]:
         return [name for name in super().__dir__() if _is_own(cls, name)]
@@ -46,8 +54,17 @@ def _is_own(cls: type, name: str) -> bool:
     return not hasattr(BaseModel, name) or any(name in vars(base) for base in _own_bases(cls))
 
 
+def _is_complete(cls: type) -> bool:
+    return bool(vars(cls).get("__pydantic_complete__"))
+
+
+def _bases(cls: type) -> tuple[type, ...]:
+    bases: tuple[type, ...] = vars(type)["__mro__"].__get__(cls)
+    return bases
+
+
 def _own_bases(cls: type) -> list[type]:
-    return [base for base in cls.__mro__ if base.__module__.partition(".")[0] != "pydantic" and base is not object]
+    return [base for base in _bases(cls) if base.__module__.partition(".")[0] != "pydantic" and base is not object]
 
 
 def with_fields(model: Any, written: str) -> str:
