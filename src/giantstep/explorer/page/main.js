@@ -11,9 +11,10 @@ import { keptCurve } from "./kept.js";
 import { History, wishOf } from "./history.js";
 import { drawnVariables, fillSwitch, fit, fitSide, isSingle, listNames, measureStage, presentVariables, renameListed, tellAbsent } from "./layout.js";
 import { longLink, shortLink } from "./link.js";
-import { loadScript, noteDrawn, opened } from "./opening.js";
+import { begun, frameShown, loadScript, noteBegun, noteDrawn, opened } from "./opening.js";
 import { pictureOf } from "./picture.js";
 import { firstStudy, firstVariables, symbolOf } from "./schema.js";
+import { canSketch, sketch } from "./sketch.js";
 import { firstState, fromLink, labelsOf, MOST_KEPT, sent, stateOf } from "./state.js";
 import { stored, storedAnswer } from "./stored.js";
 import { showStory, storyLabels, storyState } from "./story.js";
@@ -35,6 +36,7 @@ let current = { result: null, dots: null, about: null };
 let kept = [];
 let running = null;
 let finished = null;
+let isReading = true; // Plotly
 const asking = new Map();
 const history = new History();
 
@@ -53,8 +55,13 @@ async function start() {
   const good = Object.values(families).filter((family) => !family.error);
   if (!good.length) return problem("No family could be loaded.");
   const richest = good.reduce((best, family) => (Object.keys(family.questions).length > Object.keys(best.questions).length ? family : best));
-  await restore(richest); // the server computes while the browser reads Plotly
-  loadScript("plotly/plotly-cartesian.min.js").then(draw, (error) => problem(error.message));
+  await restore(richest);
+  await begun; // reading Plotly takes longer than the first answer, and nothing else can be done meanwhile
+  await frameShown();
+  loadScript("plotly/plotly-cartesian.min.js").then(draw, (error) => problem(error.message)).finally(() => {
+    isReading = false;
+    showBusy();
+  });
   await opened;
   await loadPresets();
 }
@@ -197,7 +204,7 @@ async function ask(slot) {
 
 /** Say on the figure whether something is still to come: an answer, a drawing, the address. */
 function showBusy() {
-  $("chart").setAttribute("aria-busy", String(asking.size > 0 || drawing || resting !== null || remembering !== null));
+  $("chart").setAttribute("aria-busy", String(asking.size > 0 || drawing || isReading || resting !== null || remembering !== null));
 }
 
 async function answer(slot, study, curve, now) {
@@ -451,8 +458,29 @@ function followed() {
   }
 }
 
+/** Let the reader pick a variable, where not all fit. */
+function offerVariables(present, variables, question) {
+  fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, question.variables);
+}
+
+/** Draw the first picture while Plotly is not there yet, where it can be drawn without. */
+function begin() {
+  const { question, present, variables, make } = composed();
+  const { traces, layout: natural, summary, list } = make();
+  if (!isSplit() && canSketch(traces)) {
+    timeSlider();
+    offerVariables(present, variables, question);
+    const layout = fit(natural, listNames($("named"), list));
+    $("chart").style.height = `${layout.height}px`;
+    sketch($("chart"), traces, layout);
+    $("chart").setAttribute("aria-label", `Figure. ${summary}`);
+  }
+  noteBegun();
+}
+
 function paint() {
-  if (!current.result || !window.Plotly) return;
+  if (!current.result) return;
+  if (!window.Plotly) return begin();
   timeSlider();
   const { question, present, variables, make } = composed();
   tellAbsent(question, state.variables, present.variables);
@@ -478,7 +506,7 @@ function paint() {
     for (const name of left) if (regrown[name]) layout[name].uirevision = `${layout.uirevision} ${regrown[name]}`;
     render($("chart"), traces, layout, { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
     $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-    fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, question.variables);
+    offerVariables(present, variables, question);
     measureStage(document.querySelector(".stage"));
   } catch (error) {
     problem(`This result cannot be drawn: ${error.message}`);
