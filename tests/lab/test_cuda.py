@@ -62,3 +62,12 @@ def test_workers_on_a_gpu_give_the_numbers_of_one(cupy):
     one = gs.sweep(scenario, engine="local", **settings)
     two = gs.sweep(scenario, engine="processes", workers=2, **settings)
     assert np.allclose(one["test_error"], two["test_error"], rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_classifier_on_a_gpu_is_that_of_the_cpu(cupy, loss):
+    """Flipped labels, too; the logistic fit runs on the GPU, the hinge loss on the CPU with features of the GPU."""
+    scenario = gs.OneStep(target="sign(z)", width_per_dim=1.0, samples_per_dim=2.0, ridge=0.1, loss=loss, flip=0.1)
+    cpu, gpu = (gs.simulate(scenario, dim=60, trials=2, device=device) for device in ("cpu", "cuda"))
+    for name in ("test_error", "train_error", "objective", "norm"):
+        assert np.allclose(gpu[name], cpu[name], rtol=1e-5, atol=0), name

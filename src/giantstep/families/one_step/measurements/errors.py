@@ -50,16 +50,16 @@ def measure_classes(
     trained: Trained, loss: str, flip: float, ridges: Floats, test_samples: int, draws: Draws
 ) -> dict[str, Array]:
     """Fit b = a/sqrt(p) with a convex loss at every point, to optimality; penalty ridge*p/2 |b|^2."""
-    p, samples = trained.network.width, trained.samples
+    p, samples, xp = trained.network.width, trained.samples, draws.xp
     inputs, labels = _collect(trained, draws)
     labels[draws.uniform("flips", len(labels)) < flip] *= -1
     penalties = ridges * p
     fits = [fit(inputs[:size], labels[:size], loss, ridge=penalty) for size, penalty in zip(samples, penalties)]
-    fitted = draws.xp.asarray(np.stack([solution.weights for solution in fits], axis=1))
-    values = _order_parameters(trained, fitted, draws.xp)
+    fitted = xp.asarray(np.stack([solution.weights for solution in fits], axis=1))
+    values = _order_parameters(trained, fitted, xp)
     values["train_error"], values["objective"] = np.empty(len(fits)), np.empty(len(fits))
     for point, (solution, size) in enumerate(zip(fits, samples)):
-        margins = labels[:size] * (inputs[:size] @ solution.weights)
+        margins = to_numpy(labels[:size] * (inputs[:size] @ xp.asarray(solution.weights)))
         losses = LOSSES[loss].value(margins)
         values["train_error"][point] = np.mean(margins < 0)
         values["objective"][point] = np.mean(losses) + 0.5 * penalties[point] * values["norm"][point] / size
@@ -72,13 +72,13 @@ def measure_classes(
     return values
 
 
-def _collect(trained: Trained, draws: Draws) -> tuple[Floats, Floats]:
-    """Return all features (n, p) and labels (n,) of the fit."""
-    rows = int(trained.samples.max())
-    inputs, labels, start = np.empty((rows, trained.network.width)), np.empty(rows), 0
+def _collect(trained: Trained, draws: Draws) -> tuple[DeviceArray, DeviceArray]:
+    """Return all features (n, p) and labels (n,) of the fit, on their device."""
+    rows, xp = int(trained.samples.max()), draws.xp
+    inputs, labels, start = xp.empty((rows, trained.network.width)), xp.empty(rows), 0
     for features, chunk in trained.training(draws):  # the features are views of a buffer: copied at once
         stop = start + len(chunk)
-        inputs[start:stop], labels[start:stop] = to_numpy(features), to_numpy(chunk)
+        inputs[start:stop], labels[start:stop] = features, chunk
         start = stop
     return inputs, labels
 
