@@ -79,8 +79,16 @@ class Piece:
 
 
 def digest(*content: Any) -> str:
-    """Return a hash of JSON data."""
-    return hashlib.sha256(json.dumps(json_data(content), sort_keys=True).encode()).hexdigest()[:16]
+    """Return a hash of JSON data, its numbers to 10 digits: powers and logarithms of two machines differ in the last."""
+    return hashlib.sha256(json.dumps(_rounded(json_data(content)), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _rounded(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _rounded(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_rounded(value) for value in data]
+    return float(f"{data:.10g}") if isinstance(data, float) else data
 
 
 def study_content(study: gs.Study) -> list[Any]:
@@ -90,7 +98,7 @@ def study_content(study: gs.Study) -> list[Any]:
         name: [list(getattr(v, "dims", ())), np.asarray(v, dtype=object).tolist()] for name, v in study.grid.items()
     }
     tables = [study.settings, study.limit, study.experiment]
-    return [scenario.family, scenario.formula_version, scenario.digest(), study.what, grid, *map(dict, tables)]
+    return [scenario.family, scenario.formula_version, scenario.content(), study.what, grid, *map(dict, tables)]
 
 
 def machine(device: str) -> str:

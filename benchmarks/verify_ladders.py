@@ -58,7 +58,7 @@ def measure_spectrum(check: SpectrumCheck, device: str) -> Record:
 def _digest(check: Check | SpectrumCheck, device: str) -> str:
     scenario = check.scenario
     plain = {name: value for name, value in vars(check).items() if name != "scenario"}
-    return digest(scenario.digest(), scenario.formula_version, plain, TRIALS[device], device)
+    return digest(scenario.content(), scenario.formula_version, plain, TRIALS[device], device)
 
 
 def pieces(device: str) -> list[Piece]:
