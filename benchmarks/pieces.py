@@ -79,7 +79,7 @@ class Piece:
 
 
 def digest(*content: Any) -> str:
-    """Return a hash of JSON data, its numbers to 10 digits: powers and logarithms of two machines differ in the last."""
+    """Return a hash of JSON data, its numbers to 10 digits: powers and logarithms of two machines differ beyond."""
     return hashlib.sha256(json.dumps(_rounded(json_data(content)), sort_keys=True).encode()).hexdigest()[:16]
 
 
