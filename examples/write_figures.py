@@ -9,6 +9,7 @@ of a real dataset has no file: its arrays do not belong into one.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from giantstep.study import Study
 from giantstep.studyfile import study_fields
 
 FOLDER = Path(__file__).parent / "figures"
-MOST_VALUES = 15
+MOST_VALUES, MOST_NUMBERS = 15, 100
+"""Values of a grid, and of a list in a scenario: more of them are data."""
 
 
 def thinned(values: Any) -> Any:
@@ -34,6 +36,15 @@ def thinned(values: Any) -> Any:
     return [float(f"{values[place]:.5g}") for place in places]
 
 
+def longest_list(content: Any) -> int:
+    """Return the length of the longest list in nested tables and lists."""
+    if isinstance(content, Mapping):
+        return max(map(longest_list, content.values()), default=0)
+    if isinstance(content, list | tuple):
+        return max([len(content), *map(longest_list, content)])
+    return 0
+
+
 def example(recipe: Recipe) -> str | None:
     """Return the file of one figure, or nothing where it studies arrays."""
     preset = figure_preset(recipe)
@@ -41,6 +52,8 @@ def example(recipe: Recipe) -> str | None:
     if first is None or any(name in json.dumps(first) for name in preset.get("arrays", ())):
         return None
     study = Study(**study_fields(with_infinity(first), recipe.name))
+    if longest_list(study.scenario.content()) > MOST_NUMBERS:
+        return None
     study = replace(study, grid={name: thinned(values) for name, values in study.grid.items()})
     experiment = {**study.experiment, "trials": min(study.experiment.get("trials", 10), 20)}
     if "dim" not in type(study.scenario).model_fields:

@@ -57,7 +57,7 @@ def test_a_likelihood_is_never_computed_in_one_piece(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pairs, "normal_density", lambda z: sizes.append(np.size(z)) or density(z))
     s = gs.BayesLimit(target="tanh(z1) + h3(z2)", noise=0.0879, samples_per_dim=0.566)
     with pytest.warns(gs.GiantstepWarning, match="too long"):
-        assert not gs.predict(s, what="thresholds", cpu_limit=0.3).converged
+        assert not gs.predict(s, what="thresholds", cpu_limit=0.1).converged
     assert max(sizes, default=0) <= 1 << 20
 
 

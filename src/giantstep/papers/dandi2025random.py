@@ -318,8 +318,8 @@ def _vocabulary_size_checks(results: Results) -> Iterator[Check]:
 
 SPECTRA_SEED = 2410
 ACTIVATIONS = {"relu": "ReLU", "erf": "erf", "tanh": "tanh"}
-STRENGTHS = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
-FEW_STRENGTHS = [0.0, 0.5, 1.0, 1.5, 2.0]
+STRENGTHS = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0]
+FEW_STRENGTHS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 
 
 def edge_scenario(activation: str) -> OneStep:
@@ -606,8 +606,8 @@ RECIPES = (
         notes=(
             "The largest eigenvalue of the bulk tends to the edge slowly, in powers of d^(-2/3); error bars are one "
             "standard error of its mean. The edge is computed at the strengths of the dots and interpolated between "
-            "them. The strengths end at 2: at larger ones these activations leave many inputs with hardly any "
-            "variance, a tenth of the eigenvalues are smaller than can be resolved, and the limit flags the point.",
+            "them. Strong spikes leave many inputs with features that hardly vary: at u = 4 about a tenth of the "
+            "eigenvalues are below a ten millionth of the edge.",
         ),
         seconds=30,
     ),

@@ -32,6 +32,10 @@ ROUGH = 1e-5
 MAX_REFINEMENTS = 16
 FINEST = 1e-3
 """Part of the largest x below which the density is not refined: each node of kappa may be a bulk of its own there."""
+SEEN = 1e-6
+"""Mass below which nothing is at zero."""
+BESIDE = 30.0
+"""Distance, as a ratio, from the lowest panel at which the mass below it is measured: to 1/30 of what is not zero."""
 DARK = 1e-4
 """x density(x) below which a scan takes x to be outside the bulk."""
 CLOSE = 0.6
@@ -216,8 +220,9 @@ class Spectrum:
     def lower_edge(self) -> float:
         """Return the lower edge of the nonzero eigenvalues; 0 where the bulk reaches down to zero."""
         scale = self.mean
-        if self.atom > max(0.0, 1 - self.ratio) + 1e-6:  # rank deficient features (a linear activation with p > d)
-            return self._scan_lower_edge()
+        if self.atom > max(0.0, 1 - self.ratio) + SEEN:  # rank deficient features (a linear activation with p > d)
+            fading = self._smaller_than[0] - self._smaller_than[1] > SEEN  # rows whose features hardly vary
+            return 0.0 if fading else self._scan_lower_edge()
         if self.ratio < 1:  # continue the ridgeless solution to negative ridge, in the kernel normalisation
             solver = RealSolver(self, lambda z: (1.0, -z), sign=1)
             start = 0.0
@@ -240,13 +245,20 @@ class Spectrum:
 
     @cached_property
     def atom(self) -> float:
-        """The fraction of zero eigenvalues: lim -z m(z) as z -> 0."""
-        ridge = np.array([1e-9, 1e-11]) * self.mean
-        one = np.ones(2)
-        a, b = (one, ridge) if self.ratio < 1 else (ridge, one)
-        masses = self.stieltjes(solve_first_order(self.at(a, b))) * a
+        """The fraction of zero eigenvalues: lim -z m(z) as z -> 0. What is below 1e-11 of the mean counts as zero."""
+        masses = self._smaller_than
         mass = float(10 * masses[1] - masses[0]) / 9  # at n = p it still falls as sqrt(ridge)
-        return mass if mass > 1e-6 else 0.0
+        return mass if mass > SEEN else 0.0
+
+    @cached_property
+    def _smaller_than(self) -> Floats:
+        return self.smaller_than(np.array([1e-9, 1e-11]) * self.mean)
+
+    def smaller_than(self, y: Floats) -> Floats:
+        """Return E[y/(x + y)] over all eigenvalues x, zeros included: the fraction below y, its end smoothed."""
+        one = np.ones(len(y))
+        a, b = (one, y) if self.ratio < 1 else (y, one)
+        return np.asarray(self.stieltjes(solve_first_order(self.at(a, b))) * a)
 
 
 def is_physical(first: FirstOrder) -> Booleans:
@@ -346,6 +358,17 @@ class Law:
     """Intervals between the edges in which there is no density."""
     residual: float
     iterations: int
+
+    @property
+    def mass(self) -> float:
+        """Mass of the density on the panels."""
+        return self.panels.integral(self.on_panels)
+
+    def mass_below(self, spectrum: Spectrum) -> float:
+        """Return the mass below the panels, the atom included: what the resolvent at a negative z sees beside them."""
+        y = BESIDE * self.panels.left[:1]
+        above = self.panels.integral(self.on_panels * y / (self.panels.nodes + y))
+        return float(spectrum.smaller_than(y)[0]) - above
 
     def cdf(self, x: Array) -> Array:
         """Return the fraction of eigenvalues up to x, the atom at zero included, the outliers left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import giantstep as gs
 from giantstep.families.one_step.answers.spectrum import list_spectra
 from giantstep.family import Answer
 from giantstep.readout import Spectrum, bulk_law, find_outliers
+from giantstep.readout.answers import _is_whole
 
 
 def scenario_of(
@@ -175,6 +177,32 @@ def test_mass_and_mean(activation: str, u: float, ratio: float, width: float, to
     np.testing.assert_allclose(cdf[2:], 1, atol=1e-9)
     if law.lower > 0:
         np.testing.assert_allclose(cdf[:2], law.atom, atol=1e-6)
+
+
+@pytest.mark.parametrize(("activation", "u"), [("relu", 3), pytest.param("erf", 4, marks=pytest.mark.slow)])
+def test_eigenvalues_that_are_too_small_for_the_panels_are_counted(activation: str, u: float) -> None:
+    """A strong spike leaves many inputs features that hardly vary: their eigenvalues have any size below 1e-7."""
+    bulk = bulk_of(activation, u, 0.8, 2)
+    law = bulk_law(bulk)
+    assert law.lower == 0.0
+    assert law.mass + law.atom < 0.96
+    assert law.mass + law.mass_below(bulk) == pytest.approx(1, abs=2e-3)
+    assert _is_whole(law, bulk)
+    assert not _is_whole(replace(law, on_panels=0.95 * law.on_panels), bulk)
+    assert not _is_whole(replace(law, lower=1e-3), bulk)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "u"), [("relu", 3), ("erf", 3), ("tanh", 4)])
+def test_networks_with_a_strong_spike_have_this_spectrum(activation: str, u: float) -> None:
+    """Beyond chance a few of p eigenvalues are elsewhere; of those below 1e-3 a network has fewer."""
+    x, dim = np.geomspace(0.003, 0.9, 8), 300
+    both = gs.compare(scenario_of(activation, u, 0.8, 2), what="spectrum", x=x, dim=dim, trials=8, seed=3)
+    limit, network = both.sel(source="limit"), both.sel(source="experiment")
+    assert bool(limit["converged"])
+    allowed = 4 * network["cdf_stderr"] + 4 / (2 * dim)
+    assert np.all(np.abs(network["cdf"] - limit["cdf"]) < allowed)
+    assert float(network["upper_edge"] / limit["upper_edge"]) == pytest.approx(1, abs=5 * dim ** (-2 / 3))
 
 
 def test_a_gap_in_the_bulk_is_resolved() -> None:
