@@ -37,4 +37,7 @@ def test_a_recipe_is_drawn_and_judged(name):
     recipe = toys.shrunk(thinned(recipes()[name]), **sizes)
     results = answer(recipe, QUICK, progress=False)
     draw(recipe, results).canvas.draw()
-    assert all(check.agrees for check in judge(recipe, results).checks)
+    report = judge(recipe, results)
+    assert all(check.agrees for check in report.checks)
+    if name == "input-targets":  # eigenvalues 4 and 0.25: r_eff = d/3.25
+        assert [part.allow for part in report.comparisons] == pytest.approx([7 * 3.25 / 80] * 3)

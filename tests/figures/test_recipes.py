@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from giantstep.figures.style import new_figure
 from giantstep.papers import cui2024asymptotics, dandi2025random, list_figures, mei2022generalization, recipes
 from giantstep.papers.recipe import FullTime, Recipe, Size, comparison, experiment, limit
 from giantstep.papers.report import Check, Report
-from giantstep.papers.runner import rebuild, reproduce
+from giantstep.papers.runner import answer, judge, rebuild, reproduce
 from giantstep.references import BIBTEX
 
 
@@ -59,6 +60,17 @@ def test_a_recipe_writes_figure_data_studies_and_report(tmp_path):
     assert told[-1][2].startswith("network: ")
     study = gs.Study.read(tmp_path / "toy" / "toy-curve.toml")
     assert study.experiment == {"dim": 30, "trials": 6, "seed": 1}
+
+
+def test_a_comparison_is_judged_up_to_a_time():
+    scenario = gs.OnlineSGD(target="z1", activation="z", dim=40, rate=0.05, steps=40, initial_overlap="zero")
+    points = []
+    for until in (math.inf, 20):
+        asked = comparison(scenario, judged=["mse"], until=until, dim=40, trials=4, seed=1, times=[10, 20, 30, 40])
+        recipe = Recipe("toy", "A toy", "one panel", lambda size, asked=asked: {"path": asked}, toy_figure)
+        rows = judge(recipe, answer(recipe, QUICK, progress=False)).comparisons[0].agreement.rows
+        points.append(rows[0].points)
+    assert points == [4, 2]
 
 
 def test_the_study_beside_the_figure_gives_its_numbers_again(tmp_path):

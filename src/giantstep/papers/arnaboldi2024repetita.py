@@ -37,6 +37,8 @@ def repeated(target: str, algorithm: str, gamma0: float, dim: int, steps: int, *
 
 TITLES = {"relu": "relu", "h2": "$H_2$", "h3": "$H_3$", "h4": "$H_4$"}
 EVEN = ("h2", "h4")
+LARGEST = 0.5
+"""Root mean square cosine up to which the linear theory is drawn."""
 TWICE = (("extragradient", VERMILION, "o"), ("squared", BLUE, "s"))
 
 
@@ -73,11 +75,11 @@ def single_index(size: Size) -> Studies:
 
 
 def _single_curve(results: Results, target: str, algorithm: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return measured and limiting size of the cosine; the linear theory of an even target up to 0.5."""
+    """Return measured and limiting size of the cosine; the linear theory of an even target up to `LARGEST`."""
     name = f"{target}-{algorithm}"
     if target in EVEN:
         curve = linear_theory(_single(results.size, target, algorithm), _fine(results.size, target))[1]
-        return results[name]["rms"].values[:, 0], np.where(curve < 0.5, curve, np.nan)
+        return results[name]["rms"].values[:, 0], np.where(curve < LARGEST, curve, np.nan)
     measured, curve = (np.abs(results[part]["cosine"].values[:, 0, 0]) for part in (name, f"{name}-limit"))
     return measured, curve
 
@@ -363,7 +365,8 @@ def _curves(results: Results, name: str, case: Case, algorithm: str) -> tuple[np
     if case.theory == "linear":
         scenario = case.scenario(algorithm, results.size.quick)
         tau = measured["time"].values * scenario.batch_size / scenario.dim
-        return measured["rms"].values, linear_theory(scenario, tau)[1][:, None]
+        line = linear_theory(scenario, tau)[1][:, None]
+        return measured["rms"].values, np.where(line < LARGEST, line, np.nan)
     cosine = results[f"{name}-limit"]["cosine"].values
     return (measured["cosine"].values * np.sign(cosine)).mean(axis=1), np.abs(cosine).mean(axis=1)
 

@@ -6,6 +6,7 @@ examples and the texts of `giantstep figures` read the same studies without answ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,7 @@ class FigureStudy:
     verb : who answers: the limit, the experiment, or both.
     meaning : what is compared, for the report.
     judged : variables whose agreement is reported; none where the figure has checks of its own.
+    until : the last time that is judged, where runs leave the limit by their noise later.
     stored : an experiment made before, which is laid over the limit instead of a new one.
     """
 
@@ -52,6 +54,7 @@ class FigureStudy:
     meaning: str = ""
     judged: tuple[str, ...] = ()
     stored: xarray.Dataset | None = None
+    until: float = math.inf
 
     @property
     def paired(self) -> bool:
@@ -82,6 +85,7 @@ def comparison(
     meaning: str = "",
     judged: Sequence[str] = (),
     stored: xarray.Dataset | None = None,
+    until: float = math.inf,
     **settings: Any,
 ) -> FigureStudy:
     """Return a study answered by both.
@@ -89,11 +93,11 @@ def comparison(
     Parameters
     ----------
     scenario, grid, what : the study.
-    meaning, judged, stored : as in `FigureStudy`.
+    meaning, judged, stored, until : as in `FigureStudy`.
     **settings : of the limit (theory, finite_size), of the experiment (dim, trials, seed), and of the question.
     """
     study = _study(scenario, grid, what, settings, ("theory", "finite_size"), EXPERIMENT_SETTINGS)
-    return FigureStudy(study, "compare", meaning, tuple(judged), stored)
+    return FigureStudy(study, "compare", meaning, tuple(judged), stored, until)
 
 
 def _study(

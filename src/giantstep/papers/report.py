@@ -12,7 +12,8 @@ from giantstep.jsondata import json_data
 from giantstep.verdicts import SEE, Verdict, together
 
 FINITE_SIZE = 7.0
-"""Relative gaps up to this over d are granted to finite-size terms the limit does not know.
+"""Relative gaps up to this over d (over r_eff, for inputs with a covariance) are granted to finite-size terms the limit
+does not know.
 
 They are of order 1/d; measured where they are largest (test error, with seeds of their own):
 ReLU on ReLU, p/d = 4, n/p = 2.4: -5.1(3)%, -2.8(3)%, -2.1(3)%, -0.6(5)% at d = 64, 128, 256, 512;
