@@ -44,7 +44,7 @@ window.frames_shown = (holds) => new Promise((resolve) => {
 A message posted by a frame callback is taken after that frame was laid out and painted."""
 WATCH = """
 window.firstCurve = null;
-window.frames_shown(() => window.drawn() || document.querySelector('#chart .annotation b'))
+window.frames_shown(() => window.drawn() || document.querySelectorAll('#chart .annotation').length > 1)
   .then((time) => { window.firstCurve = time; });
 """
 LINKS = """async () => {

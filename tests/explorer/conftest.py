@@ -44,20 +44,20 @@ def study(**changes: Any) -> dict[str, Any]:
 class Server:
     """An explorer in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds = BOUNDS) -> None:
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         listening.listen(64)
         self.port = listening.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
-        self.explorer = Explorer(self.port, BOUNDS)
+        self.explorer = Explorer(self.port, bounds)
         config = uvicorn.Config(
             self.explorer.app, http=PatientProtocol, log_level="critical", timeout_graceful_shutdown=1
         )
         self.uvicorn = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.uvicorn.run, kwargs={"sockets": [listening]}, daemon=True)
         self.thread.start()
-        self.client = httpx.Client(base_url=self.address, timeout=60)
+        self.client = httpx.Client(base_url=self.address, timeout=300)
         deadline = time.monotonic() + 60
         while not self.uvicorn.started:
             assert time.monotonic() < deadline, "the server did not start"
@@ -97,10 +97,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any, server: Server) -> Iterator[Any]:
     """A page that must not log an error."""
-    from .test_browser import Page
+    from .test_browser import new_page
 
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light", accept_downloads=True)
-    made = Page(context.new_page(), server)
-    yield made
-    context.close()
-    assert not made.errors
+    with new_page(browser, server, accept_downloads=True) as made:
+        yield made

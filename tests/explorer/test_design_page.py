@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -55,15 +54,6 @@ def test_sensitivities_are_those_of_python(server: Server) -> None:
 def test_what_cannot_be_answered_is_said(server: Server, what: str, tables: Any, more: Any, sentence: str) -> None:
     response = ask(server, what, tables, **more)
     assert response.status_code == 400 and sentence in response.json()["error"]
-
-
-@pytest.fixture
-def page(browser: Any, server: Server) -> Iterator[Page]:
-    context = browser.new_context()
-    shown = Page(context.new_page(), server)
-    yield shown
-    assert shown.errors == []
-    context.close()
 
 
 def test_the_page_marks_the_optimum_and_says_what_matters(page: Page) -> None:

@@ -9,19 +9,18 @@ from urllib.parse import quote
 
 import pytest
 
+from giantstep.families import family_class
+
 from .conftest import Server, study
-from .test_browser import STATE, Page, expected
+from .test_browser import STATE, Page, expected, new_page
 
 
 @pytest.fixture(scope="module")
 def page(browser: Any, server: Server) -> Iterator[Page]:
     """One page for all of this file; refused requests are logged by Chromium itself, nothing else may be."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900})
-    made = Page(context.new_page(), server)
-    made.open()
-    yield made
-    context.close()
-    assert not [error for error in made.errors if "Failed to load resource" not in error]
+    with new_page(browser, server, allowed="Failed to load resource") as made:
+        made.open()
+        yield made
 
 
 def test_the_vertical_axis_follows_after_a_constant_curve(page: Page) -> None:
@@ -118,3 +117,16 @@ def test_a_preset_that_fails_takes_the_former_figure_away(page: Page) -> None:
     assert page.traces() == [] and "Not computed" in page.text("#chart")
     page.enter("#f-ridge", "0.1")
     page.until(lambda: page.traces() and page.traces()[0]["y"] == expected())
+
+
+@pytest.mark.slow
+def test_whole_ticks_of_a_short_curve_do_not_crowd_a_long_one(page: Page) -> None:
+    """A thousand ticks kept the browser busy for minutes."""
+    short, long = (
+        {"scenario": {**family_class("online-sgd").example().content(), "steps": steps}, "what": "trajectory"}
+        for steps in (12, 900)
+    )
+    page.open({**STATE, "study": short, "kept": [long], "variables": ["mse"]}, curves=2)
+    assert page.layout()["xaxis"].get("dtick") != 1
+    page.open({**STATE, "study": short, "variables": ["mse"]})
+    assert page.layout()["xaxis"]["dtick"] == 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from .conftest import Server
-from .test_browser import STATE, Page, expected
+from .test_browser import STATE, Page, expected, new_page
 
 LINES = "() => [...document.querySelectorAll('.first-picture .js-line')].map((line) => line.getAttribute('d'))"
 TEXTS = "() => [...document.querySelectorAll('.first-picture > div')].map((text) => text.textContent)"
@@ -19,13 +19,10 @@ TEXTS = "() => [...document.querySelectorAll('.first-picture > div')].map((text)
 @pytest.fixture
 def held(browser: Any, server: Server) -> Iterator[tuple[Page, list[Any]]]:
     """A page to which Plotly is not sent, and the requests for it that wait."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900})
-    made = Page(context.new_page(), server)
     waiting: list[Any] = []
-    made.page.route("**/plotly-cartesian.min.js", lambda route: waiting.append(route))
-    yield made, waiting
-    context.close()
-    assert not made.errors
+    with new_page(browser, server) as made:
+        made.page.route("**/plotly-cartesian.min.js", lambda route: waiting.append(route))
+        yield made, waiting
 
 
 def fine_lines(page: Page, count: int) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from .conftest import Server
-from .test_browser import STATE, Page, expected
+from .test_browser import STATE, Page, expected, new_page
 
 PATHS = "() => [...document.querySelectorAll('#chart .js-line')].map((line) => line.getAttribute('d'))"
 RETRACE = """async (change) => {
@@ -26,12 +26,9 @@ RETRACE = """async (change) => {
 @pytest.fixture(scope="module")
 def page(browser: Any, server: Server) -> Iterator[Page]:
     """One page for all of this file."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900})
-    made = Page(context.new_page(), server)
-    made.open()
-    yield made
-    context.close()
-    assert not made.errors
+    with new_page(browser, server) as made:
+        made.open()
+        yield made
 
 
 def pixels(path: str) -> np.ndarray:

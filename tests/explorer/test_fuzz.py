@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +12,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from giantstep.explorer.bounds import Bounds
 from giantstep.families import SHIPPED, family_class
 
 from .conftest import Server, study
@@ -142,17 +145,39 @@ AT_ONCE = 8
 """Requests on their way at the same time in the long run below."""
 
 
-def posted(server: Server, path: str, body: Any) -> None:
-    check(server.client.post(path, json=copy.deepcopy(body)))
+@pytest.fixture(scope="module")
+def real_server() -> Iterator[Server]:
+    """A server with the bounds of the page: 20 s for a limit."""
+    running = Server(Bounds())
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def statuses() -> Iterator[Counter[int]]:
+    """How often each status was answered; said at the end, with -s."""
+    counted: Counter[int] = Counter()
+    yield counted
+    print(f"\n{counted.total()} random requests by status: {dict(sorted(counted.items()))}")
+
+
+def post_all(server: Server, statuses: Counter[int], asked: Iterable[tuple[str, Any]]) -> None:
+    """Send requests at the same time, and hold every answer to the contract."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(lambda item: server.client.post(item[0], json=copy.deepcopy(item[1])), asked))
+    statuses.update(answer.status_code for answer in answers)
+    for answer in answers:
+        check(answer)
 
 
 @pytest.mark.slow
 @settings(EXAMPLES, max_examples=750)
 @given(studies=st.lists(spoilt(), min_size=AT_ONCE, max_size=AT_ONCE))
-def test_six_thousand_spoilt_studies(server: Server, studies: list[dict[str, Any]]) -> None:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        bodies = [{"study": tables, "client": f"fuzz {number}"} for number, tables in enumerate(studies)]
-        list(pool.map(lambda body: posted(server, "/api/limit", body), bodies))
+def test_six_thousand_spoilt_studies(
+    real_server: Server, statuses: Counter[int], studies: list[dict[str, Any]]
+) -> None:
+    bodies = [{"study": tables, "client": f"fuzz {number}"} for number, tables in enumerate(studies)]
+    post_all(real_server, statuses, (("/api/limit", body) for body in bodies))
 
 
 @pytest.mark.slow
@@ -161,12 +186,11 @@ def test_six_thousand_spoilt_studies(server: Server, studies: list[dict[str, Any
     bodies=st.lists(anything, min_size=4, max_size=4), studies=st.lists(spoilt(), min_size=4, max_size=4), what=words
 )
 def test_four_thousand_more_requests_on_every_path(
-    server: Server, bodies: list[Any], studies: list[dict[str, Any]], what: str
+    real_server: Server, statuses: Counter[int], bodies: list[Any], studies: list[dict[str, Any]], what: str
 ) -> None:
     paths = ("/api/limit", "/api/export/toml", "/api/export/python", "/api/sensitivities")
     asked = [*bodies, *({"study": one, "studies": [one], "variable": what} for one in studies)]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda item: posted(server, *item), zip(paths * 2, asked)))
+    post_all(real_server, statuses, zip(paths * 2, asked))
 
 
 def test_the_server_is_alive_after_all_that(server: Server) -> None:

@@ -21,9 +21,9 @@ import giantstep as gs
 from giantstep.explorer.bounds import shape_of, with_arrays
 from giantstep.explorer.guard import HEADERS
 from giantstep.explorer.limits import Costs
+from giantstep.explorer.tasks import read_study
 from giantstep.families import SHIPPED
 from giantstep.scenario import from_content
-from giantstep.studyfile import study_fields
 
 from .conftest import BOUNDS, SCENARIO, Server, study
 
@@ -143,7 +143,7 @@ def test_every_preset_is_a_study_and_every_figure_has_one(server: Server) -> Non
     for preset in found.values():
         for tables in preset["studies"]:
             whole = with_arrays(tables, server.explorer._arrays)
-            assert gs.Study(**study_fields(whole, "preset")).scenario.family == preset["family"]
+            assert read_study(whole).scenario.family == preset["family"]
 
 
 def test_large_arrays_of_presets_are_known_by_name(server: Server) -> None:
@@ -391,11 +391,11 @@ def exported(server: Server, kind: str, studies: list[dict[str, Any]], **view: A
 
 def test_toml_reads_back_as_the_same_study(server: Server) -> None:
     text = exported(server, "toml", [study()])
-    assert gs.Study.from_toml(text) == gs.Study(**study_fields(study(), ""))
+    assert gs.Study.from_toml(text) == read_study(study())
 
 
 def test_csv_has_what_save_writes(server: Server, tmp_path: Path) -> None:
-    gs.save(gs.Study(**study_fields(study(), "")).predict(), tmp_path / "f.csv")
+    gs.save(read_study(study()).predict(), tmp_path / "f.csv")
     assert exported(server, "csv", [study()]) == (tmp_path / "f.csv").read_text()
     both = list(csv.DictReader(io.StringIO(exported(server, "csv", [study(), study(ridge=1.0)], labels=["a", "b"]))))
     assert [row["study"] for row in both] == ["a"] * 20 + ["b"] * 20

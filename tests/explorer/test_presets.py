@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from giantstep.families import SHIPPED
 from giantstep.papers import recipes
 
 from .conftest import Server
+from .test_browser import Page, new_page
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,43 @@ def test_a_limit_at_a_huge_dimension_costs_nothing(server: Server, presets: dict
     assert server.limit({**tables, "grid": {}}).status_code == 200
 
 
+PRESETS = sorted({*recipes(), *(f"example:{name}" for name in SHIPPED)} - TERMINAL)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*recipes(), *(f"example:{name}" for name in SHIPPED)} - TERMINAL - {*CHEAP}))
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in CHEAP])
 def test_every_preset_opens(server: Server, presets: dict[str, dict[str, Any]], name: str) -> None:
     check_opens(server, presets[name])
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, server: Server) -> Iterator[Page]:
+    """One page that knows all presets."""
+    with new_page(browser, server) as made:
+        made.open()
+        made.until(lambda: made.page.inner_text('#preset option[value=""]') != "loading …")
+        yield made
+
+
+def pick(page: Page, name: str) -> str:
+    """Choose a preset from the list, wait until everything of it is drawn, and return what the page complains of."""
+    page.page.select_option("#preset", name)
+    page.settle()
+    return page.text("#problem")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_opens_in_the_browser(page: Page, name: str) -> None:
+    assert pick(page, name) == ""
+    assert page.page.input_value("#preset") == name
+    status = page.text("#status")
+    assert status.startswith("limit, ") or ("coarse" in status and "being computed" not in status), status
+    assert page.traces() or page.page.locator("#chart .annotation").count() > 1  # numbers, or a curve
+
+
+@pytest.mark.slow
+def test_a_figure_that_takes_too_long_is_listed_with_its_command(page: Page) -> None:
+    for name in sorted(TERMINAL):
+        assert page.page.inner_text(f'#preset option[value="{name}"]').endswith("(runs in the terminal)")
+        assert pick(page, name).endswith(f"It runs in the terminal: giantstep reproduce {name}")

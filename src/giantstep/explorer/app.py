@@ -35,6 +35,7 @@ from giantstep.explorer.feeds import Feed
 from giantstep.explorer.guard import Guard
 from giantstep.explorer.lanes import Lane, Refused, load_everything
 from giantstep.explorer.limits import Limits
+from giantstep.explorer.packed import Packed
 from giantstep.explorer.pagefiles import MEDIA_TYPES, page_files, suffix
 from giantstep.explorer.tasks import refusal
 from giantstep.workers import usable_cores
@@ -55,7 +56,7 @@ class Explorer:
         self.page = page_files(self.bounds)
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
-        self._arrays: dict[str, Any] = {}
+        self._arrays: dict[str, Packed] = {}
         routes = [
             Route("/", self.file),
             Route("/page/{name:path}", self.file),
@@ -128,7 +129,7 @@ class Explorer:
             async with contextlib.aclosing(self.slow.events(what, {}, _STARTING)) as events:
                 async for kind, text in events:
                     if kind == "arrays":
-                        self._arrays.update(json.loads(text))
+                        self._arrays.update((name, Packed(**told)) for name, told in json.loads(text).items())
                     else:
                         await entries.tell(kind, text, key=len(entries.last))
         except Refused as problem:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from giantstep.errors import InputError, bad_field
+from giantstep.explorer.packed import Packed
 
 TABLES = ("scenario", "grid", "settings", "limit", "experiment")
 
@@ -126,7 +127,7 @@ def check_experiment(study: Mapping[str, Any], dots: int, bounds: Bounds) -> dic
 
 
 def with_arrays(value: Any, known: Mapping[str, Any]) -> Any:
-    """Return tables with the names of large arrays replaced by the numbers the server knows; no file is read."""
+    """Return tables with the names of large arrays replaced by those the server knows, packed; no file is read."""
     if isinstance(value, dict):
         name = value.get("npz")
         if isinstance(name, str) and name in known:
@@ -201,6 +202,8 @@ def shape_of(study: Mapping[str, Any]) -> str:
     def bare(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: bare(inner) for name, inner in value.items()}
+        if isinstance(value, Packed):
+            return list(value.shape)
         if isinstance(value, list):
             return [bare(inner) for inner in value] if len(value) <= 16 else [len(value)]
         return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -10,6 +10,7 @@ import numpy as np
 
 from giantstep.arrays import large_arrays
 from giantstep.errors import InputError
+from giantstep.explorer.packed import pack
 from giantstep.families import families, family_class
 from giantstep.jsondata import json_data
 from giantstep.papers import list_figures
@@ -21,14 +22,16 @@ MOST_STUDIES = 6
 """Studies of one figure that the page lays over each other."""
 MOST_NUMBERS = 1_000_000
 """Numbers of a data set that the page is sent with a preset."""
-TERMINAL = frozenset(("sgd-three-directions", "repetition-single", "repetition-targets", "repetition-staircase"))
-"""Figures whose curves take longer than the page waits for one; they are listed with the command that makes them."""
+TERMINAL = frozenset(
+    ("amp-staircase", "sgd-three-directions", "repetition-single", "repetition-targets", "repetition-staircase")
+)
+"""Figures whose first curve takes more than 10 s, half of what the page waits: they are listed with their command."""
 
 
 def presets() -> Iterator[dict[str, Any]]:
     """Yield every preset: each family's example, then the published figures, with their studies as TOML tables.
 
-    Arrays too large for a file are named in the tables, and are in ``arrays`` by that name.
+    Arrays too large for a file are named in the tables, and are packed in ``arrays`` by that name.
     """
     yield from map(example_preset, families())
     yield from map(figure_preset, list_figures())
@@ -67,7 +70,7 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
             continue
         try:
             tables.append(study_tables(study))
-            arrays.update((array.file, array.values.tolist()) for array in large)
+            arrays.update((array.file, pack(array.values)) for array in large)
         except InputError as problem:
             why = str(problem)
     if not tables:
@@ -77,10 +80,12 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
 
 
 def _main_panel(studies: Sequence[Study]) -> list[Study]:
-    """Return the studies that can lie over each other with the largest of all: same question, same fields that vary."""
+    """Return the studies that can lie over the largest: same question, settings of the limit and fields that vary."""
 
     def panel(study: Study) -> Any:
-        return study.scenario.family, _what(study), tuple(study.grid)
+        known = study.question.settings
+        asked = sorted(name for name in study.settings if "limit" in known[name].engines)
+        return study.scenario.family, _what(study), tuple(study.grid), asked
 
     largest = max(studies, key=_points)
     return [study for study in studies if panel(study) == panel(largest)]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
+from giantstep.explorer.packed import unpacked
 
 if TYPE_CHECKING:
     import xarray
@@ -38,7 +39,7 @@ def read_study(tables: Mapping[str, Any]) -> Study:
     from giantstep.study import Study
     from giantstep.studyfile import study_fields
 
-    return Study(**study_fields(tables, "The request"))
+    return Study(**study_fields(unpacked(tables), "The request"))
 
 
 @contextmanager

@@ -123,8 +123,8 @@ export function figure({ family, state, curves, dark, narrow, listed }) {
     if (!view || view.kind === "number") {
       const shown = usable.map(({ result, label: title }) => `${title ? `${escaped(title)}: ` : ""}<b>${short(result[name], 6)}</b>`);
       layout[x].visible = layout[y].visible = false;
-      const text = view ? shown.join("<br>") : "not answered by this engine";
-      layout.annotations.push({ xref: "paper", yref: "paper", x: left + wide / 2, y: bottom + tall / 2, showarrow: false, font: { size: 17 }, text });
+      const text = view ? shown.join("<br>") : "the experiment answers this: run it";
+      layout.annotations.push({ xref: "paper", yref: "paper", x: left + wide / 2, y: bottom + tall / 2, xanchor: "center", yanchor: "middle", showarrow: false, font: { size: 17 }, text });
       summary.push(`${words(name)}: ${view ? usable.map(({ result }) => short(result[name], 6)).join("; ") : "nothing"}`);
       return;
     }
@@ -170,7 +170,7 @@ export function figure({ family, state, curves, dark, narrow, listed }) {
       if (all.length > few.length) summary.push(`${few.length} of ${all.length} curves are drawn`);
     });
     steady(layout[y], traces.filter((trace) => trace.yaxis === `y${tag(axis)}`));
-    wholeTicks(layout[x], values(usable[0].result, view.x));
+    wholeTicks(layout[x], usable.flatMap(({ result }) => (result.dims[name].includes(view.x) ? values(result, view.x) : [])));
     if (compared) zAxis(layout, base, ink, { panel, axis, tag, bottom, split, left, x });
     const head = usable[0].result;
     const range = along(head, name, view.x, {}).filter((value) => typeof value === "number");

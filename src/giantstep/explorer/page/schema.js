@@ -157,7 +157,10 @@ export function ownAxis(question, variable) {
 export function firstVariables(question) {
   const known = question.variables.map((variable) => variable.name);
   const wanted = question.plot.filter((name) => known.includes(name)).slice(0, 2);
-  return wanted.length ? wanted : known.slice(0, 1);
+  const chosen = wanted.length ? wanted : known.slice(0, 1);
+  const answered = question.variables.filter((variable) => variable.engines.includes("limit")).map((variable) => variable.name);
+  if (!answered.length || chosen.some((name) => answered.includes(name))) return chosen;
+  return [chosen[0], answered[0]]; // something to see before the experiment is run
 }
 
 /** The study a question of a family starts with. */
