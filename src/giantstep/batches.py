@@ -58,8 +58,7 @@ def solve_limit(
     grid = request.grid
     if settings is None:
         try:
-            with deadline(cpu_limit * grid.size, cpu=True):
-                settings = request.prepare()
+            settings = _prepare_within(cpu_limit * grid.size, request)
         except _GIVEN_UP as error:
             _raise_unless_numerical(error)
             unsolved = Answer.unsolved(grid.size, _reason_of(error))
@@ -85,14 +84,25 @@ def solve_limit(
     return result, problems
 
 
+def _prepare_within(seconds: float, request: Request) -> dict[str, Any]:
+    with deadline(seconds, cpu=True):
+        return request.prepare()
+
+
+def _answer_within(
+    seconds: float, scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]
+) -> Answer:
+    with deadline(seconds, cpu=True):
+        return scenario.limit(points, what, settings)
+
+
 def _solve_batch(
     scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any], cpu_left: float
 ) -> list[tuple[Indices, Answer]]:
     """Answer a batch; where that takes too long, or more memory than there is, each of its points alone."""
     rows = np.arange(len(points["dim"]))
     try:
-        with deadline(cpu_left * len(rows), cpu=True):
-            return [(rows, scenario.limit(points, what, settings))]
+        return [(rows, _answer_within(cpu_left * len(rows), scenario, points, what, settings))]
     except _GIVEN_UP as error:
         _raise_unless_numerical(error)
         if len(rows) == 1:

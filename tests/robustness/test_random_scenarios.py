@@ -10,6 +10,7 @@ import itertools
 import math
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import giantstep as gs
+import giantstep.deadline as deadlines
 from giantstep.cli.app import app
 from giantstep.deadline import TimeUp, deadline
 from giantstep.errors import NotFiniteError
@@ -110,7 +112,7 @@ def _hard_cases() -> dict[str, Case]:
         ),
         "many runs": Case(6, "online-sgd", many_runs, "trajectory", {"runs": 47, "starts": 38}),
         "many columns": Case(
-            7, "batch-reuse", {**dict(reuse.example()), "data": "cycle", "batches": 5, "steps": 2000}, "kernels", {}
+            7, "batch-reuse", {**dict(reuse.example()), "data": "cycle", "batches": 5, "steps": 2000}, "trajectory", {}
         ),
         "wide": Case(8, "giant-steps", wide, "errors", {"kappa": 40}),
     }
@@ -221,6 +223,57 @@ def test_time_that_is_up_cannot_be_swallowed() -> None:
     for after in (_spin, float, lambda: float("no number")):
         with pytest.raises(TimeUp), deadline(0.05, cpu=True):
             _swallow_time_up(after)
+
+
+def test_time_that_is_up_before_a_block_begins_never_begins_it() -> None:
+    """A thread that raises at once would meet whoever waits for it to start."""
+    for seconds in (0.0, -1.0):
+        with pytest.raises(TimeUp), deadline(seconds, cpu=True):
+            raise AssertionError("the block was entered")
+    assert not _watches()
+
+
+def test_nothing_is_raised_after_a_block_whose_end_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`TimeUp` may arrive where the thread that raises it should be stopped: it ends by itself, and raises no more."""
+
+    def interrupted(_: object) -> None:
+        raise TimeUp
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deadlines._Watch, "stop", interrupted)
+        with pytest.raises(TimeUp):
+            _spin_within(0.02)
+    while _watches():  # for ever, or until `TimeUp` arrives here, where the thread goes on
+        pass
+
+
+def test_time_is_up_in_code_that_a_module_runs_while_it_is_imported(tmp_path: Path) -> None:
+    """Only what the block itself imports is let finish."""
+    (tmp_path / "of_a_user.py").write_text(IMPORTED)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import of_a_user"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout == "up\n"
+
+
+IMPORTED = """
+import giantstep.deadline as d
+def spin():
+    with d.deadline(0.02, cpu=True):
+        while True:
+            pass
+try:
+    spin()
+except d.TimeUp:
+    print("up")
+"""
+
+
+def _spin_within(seconds: float) -> NoReturn:
+    with deadline(seconds, cpu=True):
+        _spin()
+
+
+def _watches() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "deadline"]
 
 
 def _swallow_time_up(after: Callable[[], object]) -> None:

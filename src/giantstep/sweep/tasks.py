@@ -125,8 +125,7 @@ def attempt(task: Task, orders: Orders) -> Done:
 
     start = time.perf_counter()
     try:
-        with deadline(orders.time_limit):
-            done = _draw(task.work, orders.slot) if isinstance(task.work, Draw) else _solve(task.work)
+        done = _work_within(orders.time_limit, task, orders.slot)
     except TimeUp:
         done = task.failure(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
@@ -134,6 +133,11 @@ def attempt(task: Task, orders: Orders) -> Done:
     except Exception as error:
         done = task.failure(f"{type(error).__name__}: {error}", traceback.format_exc())
     return replace(done, seconds=time.perf_counter() - start)
+
+
+def _work_within(seconds: float | None, task: Task, slot: int | None) -> Done:
+    with deadline(seconds):
+        return _draw(task.work, slot) if isinstance(task.work, Draw) else _solve(task.work)
 
 
 def _draw(draw: Draw, slot: int | None) -> Done:
