@@ -1,13 +1,14 @@
 """Build the source archive and from it the wheel, try that in fresh environments; write the table of docs/releases.md.
 
-    python benchmarks/release_matrix.py [--only oldest newest types extras] [--out docs/data/release_matrix.md]
+    python benchmarks/release_matrix.py [--only oldest newest types extras large] [--out docs/data/release_matrix.md]
 
 The environments have the Python that runs this file: run it with each. Nothing is compiled: pip may only take wheels.
 
 `oldest` has the lowest version that pyproject.toml allows of every dependency, `newest` what the registry gives today.
 Both run `giantstep doctor` and the recorded numbers of every family (tests/unchanged) on the installed wheel, with
 the extra `estimators`, which two of them need. `types` has mypy judge a right and a wrong example against the wheel's
-`py.typed`. Every extra is then installed alone and its packages are imported. Rows that are not chosen are kept.
+`py.typed`. Every extra is then installed alone and its packages are imported (`large`: those of gigabytes). Rows that
+are not chosen are kept.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NEEDS_A_DEVICE = ("cuda", "torch")
-"""Extras that are gigabytes; they are tried on the machine that has the device."""
+LARGE = ("cuda", "torch")
+"""Extras that are gigabytes; they are imported, whether or not there is a device to run them on."""
 TOOLS = ("dev", "docs")
 """Extras for those who change the project: its own tests and documentation install them."""
 
@@ -110,7 +111,7 @@ def try_types(wheel: Path, folder: Path) -> str:
 def try_extra(name: str, wheel: Path, folder: Path) -> str:
     """Install one extra alone and import what it brings; return a row of the table."""
     python = environment(folder / f"extra-{name}", [f"{wheel}[{name}]"])
-    modules = {"scikit-learn": "sklearn", "dask-jobqueue": "dask_jobqueue"}
+    modules = {"scikit-learn": "sklearn", "dask-jobqueue": "dask_jobqueue", "cupy-cuda12x": "cupy"}
     names = [requirement.split(">=")[0] for requirement in PROJECT["optional-dependencies"][name]]
     imports = "; ".join(f"import {modules.get(package, package)}" for package in ["giantstep", *names])
     outcome = run(python, "-c", imports, cwd=folder)
@@ -128,12 +129,8 @@ def merged(file: Path, rows: list[str]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=["oldest", "newest", "types", "extras"],
-        default=["oldest", "newest", "types", "extras"],
-    )
+    parts = ["oldest", "newest", "types", "extras", "large"]
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "data" / "release_matrix.md")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -149,8 +146,10 @@ def main() -> int:
         if "types" in chosen.only:
             lines.append(try_types(wheel, folder))
         if "extras" in chosen.only:
-            extras = [extra for extra in PROJECT["optional-dependencies"] if extra not in NEEDS_A_DEVICE + TOOLS]
+            extras = [extra for extra in PROJECT["optional-dependencies"] if extra not in LARGE + TOOLS]
             lines += [try_extra(extra, wheel, folder) for extra in extras]
+        if "large" in chosen.only:
+            lines += [try_extra(extra, wheel, folder) for extra in LARGE]
     day = datetime.date.today().isoformat()
     tried = [f"{line} {PROJECT['version']}, {day} |" for line in lines]
     text = "\n".join([*merged(chosen.out, tried), "", sizes])
