@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
+import json
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -29,7 +32,7 @@ from giantstep.families import SHIPPED, family_class
 from giantstep.family import Answer
 from giantstep.types import Points
 
-from .random_scenarios import Case, CpuWatch, TooLongError, draw_case, judge, run_many, study_text
+from .random_scenarios import FAULTS, Case, CpuWatch, TooLongError, draw_case, judge, run_many, study_text
 
 ROOT = Path(__file__).parents[2]
 SWALLOWED = pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
