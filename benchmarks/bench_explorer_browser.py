@@ -5,9 +5,9 @@ time from a move of a slider to the end of the first frame that shows other line
 moves, one after the other), the time from the last move to the fine curve, and the CPU time of one move: of the server
 with its workers, and of the browser with all that steers it. For each preset: the first curve, the fine one, or what
 the page says instead. The promises, on two idle cores: 60 ms in the median and 150 ms at the 95th percentile, a fine
-curve within 1 s, a first curve within 1.5 s.
+curve within 1 s, a first curve within 1.5 s. What an earlier file says of a family stands beside it where one is given.
 
-    python benchmarks/bench_explorer_browser.py [families] [presets] [--only NAME...] [--out FILE]
+    python benchmarks/bench_explorer_browser.py [families] [presets] [--only NAME...] [--before FILE] [--out FILE]
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ LINKS = """async () => {
   const links = { families: {}, presets: {} };
   for (const [name, family] of Object.entries(families)) links.families[name] = await linkOf(firstState(family));
   for (const preset of presets) {
-    const usable = preset.studies.length && !preset.error;
+    const usable = preset.studies.length && !preset.error && !preset.terminal;
     const state = usable && stateOf(families[preset.family], preset.studies, preset.name);
-    links.presets[preset.name] = usable ? await linkOf(state) : preset.error;
+    const instead = preset.error ?? `runs in the terminal: ${preset.command}`;
+    links.presets[preset.name] = usable ? await linkOf(state) : instead;
   }
   return links;
 }"""
@@ -153,10 +154,23 @@ def drag(page: Any, root: int) -> dict[str, Any]:
     }
 
 
-def report_families(browser: Any, links: dict[str, str], root: int) -> list[str]:
+def earlier(file: Path | None) -> dict[str, str]:
+    """Return what the first table of an earlier file says of each family: median, 95th percentile, first curve, MB."""
+    known: dict[str, str] = {}
+    for line in [] if file is None else file.read_text().splitlines():
+        words = line.split()
+        if len(words) >= 9 and words[1].endswith("-slider") and words[0] not in known:
+            median, high, first, size = words[2], words[3], words[7], words[8]
+            known[words[0]] = f"{median:>8}{high:>6}{first:>7}{size:>6}"
+    return known
+
+
+def report_families(browser: Any, links: dict[str, str], root: int, before: dict[str, str]) -> list[str]:
     """Return the table of the families' defaults."""
     columns = f"{'median ms':>10}{'p95 ms':>9}{'CPU ms':>8}{'browser':>9}{'fine s':>8}{'first s':>9}{'MB':>7}"
-    rows = [f"{'family':<22}{'slider':<26}{columns}"]
+    was = f"{'before:':>10} median   p95  first    MB" if before else ""
+    rows = [f"{'family':<22}{'slider':<26}{columns}{was}"]
+    print(rows[-1], flush=True)
     for name, link in links.items():
         page, opening = opened(browser, link)
         if opening["first_s"] is None:
@@ -167,7 +181,8 @@ def report_families(browser: Any, links: dict[str, str], root: int) -> list[str]
             times = f"{moves['median_ms']:>10.0f}{moves['p95_ms']:>9.0f}"
             cells = f"{times}{moves['cpu_ms']:>8.0f}{moves['browser_ms']:>9.0f}{fine:>8}"
             opens = f"{opening['first_s']:>9.2f}{opening['bytes'] / 1e6:>7.2f}"
-            rows.append(f"{name:<22}{moves['slider']:<26}{cells}{opens}")
+            was = f"{'':>9}{before[name]}" if name in before else ""
+            rows.append(f"{name:<22}{moves['slider']:<26}{cells}{opens}{was}")
         print(rows[-1], flush=True)
         page.context.close()
     return rows
@@ -175,14 +190,16 @@ def report_families(browser: Any, links: dict[str, str], root: int) -> list[str]
 
 def report_presets(browser: Any, links: dict[str, str]) -> list[str]:
     """Return the table of the presets."""
-    rows = [f"{'preset':<44}{'first s':>9}{'fine s':>9}  says"]
+    rows = [f"{'preset':<44}{'first s':>9}{'fine s':>9}{'MB':>7}  says"]
+    print(rows[-1], flush=True)
     for name, link in links.items():
         if not link.startswith("#"):
-            rows.append(f"{name:<44}{'-':>9}{'-':>9}  {link}")
+            rows.append(f"{name:<44}{'-':>9}{'-':>9}{'-':>7}  {link}")
         else:
             page, about = opened(browser, link)
             first, fine = ("-" if about[key] is None else f"{about[key]:.2f}" for key in ("first_s", "fine_s"))
-            rows.append(f"{name:<44}{first:>9}{fine:>9}  {about['said'][:110]}".rstrip())
+            size = f"{about['bytes'] / 1e6:.2f}"
+            rows.append(f"{name:<44}{first:>9}{fine:>9}{size:>7}  {about['said'][:110]}".rstrip())
             page.context.close()
         print(rows[-1], flush=True)
     return rows
@@ -194,6 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="*", default=["families", "presets"])
     parser.add_argument("--only", nargs="*", help="families and presets to measure; all if left out")
+    parser.add_argument("--before", type=Path, help="an earlier file of this benchmark, to compare with")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     command = [sys.executable, "-m", "giantstep", "explore", "--no-browser", "--port", str(PORT)]
@@ -207,6 +225,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
             page = browser.new_page()
             page.goto(ADDRESS)
+            page.set_default_timeout(60_000)
             found = page.evaluate(LINKS)
             links = {
                 what: {name: link for name, link in known.items() if asked.only is None or name in asked.only}
@@ -214,7 +233,7 @@ def main() -> None:
             }
             page.close()
             if "families" in asked.what:
-                rows += report_families(browser, links["families"], server.pid)
+                rows += report_families(browser, links["families"], server.pid, earlier(asked.before))
             if "presets" in asked.what:
                 rows += report_presets(browser, links["presets"])
             browser.close()

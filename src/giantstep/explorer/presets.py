@@ -23,7 +23,14 @@ MOST_STUDIES = 6
 MOST_NUMBERS = 1_000_000
 """Numbers of a data set that the page is sent with a preset."""
 TERMINAL = frozenset(
-    ("amp-staircase", "sgd-three-directions", "repetition-single", "repetition-targets", "repetition-staircase")
+    (
+        "amp-staircase",
+        "repetition-single",
+        "repetition-staircase",
+        "repetition-targets",
+        "sgd-three-directions",
+        "spectral-edge",
+    )
 )
 """Figures whose first curve takes more than 10 s, half of what the page waits: they are listed with their command."""
 
