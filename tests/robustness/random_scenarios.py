@@ -393,15 +393,19 @@ class CpuWatch:
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, self.before)
+        self._measure("the end")  # the end of a point's time may have interrupted the last look
 
     def look(self, _: int, frame: Any) -> None:
-        now = time.process_time()
-        if now - self.last > self.silence:
-            self.silence, self.after = now - self.last, f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        self.last = now
-        if now - self.start > self.seconds:
+        self._measure(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        if self.last - self.start > self.seconds:
             self.seconds += AGAIN
             raise TooLongError
+
+    def _measure(self, where: str) -> None:
+        now = time.process_time()
+        if now - self.last > self.silence:
+            self.silence, self.after = now - self.last, where
+        self.last = now
 
 
 def _where(lines: int) -> str:

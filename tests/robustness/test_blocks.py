@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 import giantstep as gs
 from giantstep import blocks
 from giantstep.families.batch_reuse import points
-from giantstep.families.bayes_limit import pairs
+from giantstep.families.bayes_limit import many, pairs
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.giant_steps import averages
 from giantstep.gaussian.quadrature import trapezoid_rule
@@ -78,6 +81,7 @@ def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "BLOCK", 1 << 9)
     drawn = points._scrambled_sobol(layout, 1 << 8, 3, 1, True)
     monkeypatch.setattr(points, "_MANY", 8)
+    monkeypatch.setattr(points, "_PRODUCT", 200)
     matched = points._scrambled_sobol(layout, 1 << 8, 3, 1, True)
     for name in ("target", "noise", "normals", "weights", "mask"):
         assert np.array_equal(getattr(drawn, name), getattr(whole, name))
@@ -87,3 +91,23 @@ def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rule_of_too_many_nodes_is_not_made() -> None:
     with pytest.raises(MemoryError, match="nodes"):
         trapezoid_rule(1e-9, 9.0)
+
+
+def test_products_of_rules_leave_out_light_points_as_they_are_made() -> None:
+    rng = np.random.default_rng(5)
+    rules = [(rng.standard_normal(n), rng.random(n) ** 4) for n in (7, 5, 6)]
+    known, weights = np.zeros((1, 0)), np.ones(1)
+    for number, rule in enumerate(rules):
+        heaviest = math.prod(along.max() for _, along in rules[number + 1 :])
+        known, weights = many._with_axis(known, weights, rule, 1e-2 / heaviest)
+    every = np.array(list(itertools.product(*(nodes for nodes, _ in rules))))
+    mass = np.prod(list(itertools.product(*(along for _, along in rules))), axis=1)
+    assert 0 < len(known) < len(every)
+    assert np.array_equal(known, every[mass > 1e-2]) and np.array_equal(weights, mass[mass > 1e-2])
+
+
+def test_too_many_points_are_refused_before_they_are_made() -> None:
+    """A table of five smooth directions would have 1e8 points and more."""
+    s = gs.BayesLimit(target="z1*z2*z3*z4*z5", noise=0.05, samples_per_dim=2.0)
+    with pytest.raises(gs.InputError, match="would take too long"):
+        gs.predict(s, what="thresholds")

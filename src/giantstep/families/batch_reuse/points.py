@@ -105,7 +105,9 @@ def _scrambled_sobol(layout: Layout, nodes: int, seed: int, scramble: int, widen
     uniform = np.empty((layout.columns, nodes))
     size = 1 << max(0, (BLOCK // layout.columns).bit_length() - 1)  # Sobol points come in powers of two
     for part in split_rows(nodes, 1, size):
-        uniform[:, part] = engine.random(part.stop - part.start).T
+        drawn = engine.random(part.stop - part.start).T
+        for rows in split_rows(layout.columns, nodes):  # touching memory for the first time takes its time
+            uniform[rows, part] = drawn[rows]
     points = _from_uniform(layout, uniform, widen=widen)
     for array in (points.target, points.noise, points.normals, points.weights, points.mask):
         if array is not None:
@@ -142,22 +144,24 @@ def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool =
     return _split(layout, normal, weights, mask)
 
 
-_MANY = 512
-"""Columns above which their products are made in blocks, between which the deadline of a point is heard."""
+_MANY, _PRODUCT = 512, 1 << 22
+"""Columns, and numbers of all, above which products are made in blocks: the deadline of a point is heard between."""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> Floats:
     """Return the columns with weighted mean 0 and weighted covariance I exactly."""
-    if len(normal) <= _MANY:
+    if len(normal) <= _MANY and normal.size <= _PRODUCT:
         normal = normal - (normal @ weights)[:, None]
         factor = np.linalg.cholesky((normal * weights) @ normal.T)
         return np.asarray(np.linalg.inv(factor) @ normal)
-    covariance, blocks = np.empty((len(normal), len(normal))), list(split_rows(len(normal), 1, _MANY // 2))
-    for number, rows in enumerate(blocks):
+    covariance, blocks = np.zeros((len(normal), len(normal))), list(split_rows(len(normal), 1, _MANY // 2))
+    for rows in blocks:
         normal[rows] -= (normal[rows] @ weights)[:, None]
-        weighted = normal[rows] * weights
-        for earlier in blocks[: number + 1]:
-            covariance[rows, earlier] = weighted @ normal[earlier].T
+    for part in split_rows(len(weights), _MANY // 2, _PRODUCT):
+        for number, rows in enumerate(blocks):
+            weighted = normal[rows, part] * weights[part]
+            for earlier in blocks[: number + 1]:
+                covariance[rows, earlier] += weighted @ normal[earlier, part].T
     return solve_lower_in_blocks(cholesky_in_blocks(covariance), normal)
 
 

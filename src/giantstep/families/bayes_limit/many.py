@@ -5,7 +5,6 @@ Overlaps and errors are sampled (`sampled`), inside the subspace that these thre
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.blocks import split_rows
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.curve import Curve
-from giantstep.families.bayes_limit.noisy import y_step
+from giantstep.families.bayes_limit.noisy import even_nodes, y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
 from giantstep.families.bayes_limit.problem import Solution, Thresholds
 from giantstep.families.bayes_limit.reading import Reading
@@ -98,7 +98,7 @@ class AxisChannel:
         along = np.concatenate([x * np.eye(self.reading.rank) for x in np.linspace(-_VISIBLE, _VISIBLE, 101)])
         seen = np.asarray(self.reading.inner(np.concatenate([z, far, along])), dtype=float)
         s = float(np.sqrt(self.noise))
-        y = np.arange(seen.min() - 8 * s, seen.max() + 8 * s, self._dy)
+        y = even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
         return y, np.full(len(y), self._dy)
 
     def _summed(self, g: Floats, columns: Floats) -> Floats:
@@ -129,13 +129,13 @@ class AxisChannel:
         r = self.reading.rank
         others = [a for a in range(r) if a != axis]
         rules = [self._axis_rule(a) for a in others]
-        points = np.array(list(itertools.product(*(nodes for nodes, _ in rules))))
-        weights = np.prod(list(itertools.product(*(w for _, w in rules))), axis=1)
         z, dz = line_rule(self._breaks[axis], self._step(axis) if self.noise > 0 else 0.06)
         y, measure = self._outputs
-        kept = weights > _LIGHT
-        self._check_size(int(kept.sum()), len(z), len(y))
-        points, weights = points[kept], weights[kept]
+        points, weights = np.zeros((1, 0)), np.ones(1)
+        for number, rule in enumerate(rules):  # every point so far has one at least in the end
+            heaviest = math.prod(float(w.max()) for _, w in rules[number + 1 :])
+            points, weights = _with_axis(points, weights, rule, _LIGHT / heaviest)
+            self._check_size(len(points), len(z), len(y))
         D = len(others)
         columns = np.concatenate([np.ones((len(points), 1)), points, _second(points)], axis=1) * weights[:, None]
         tables = np.empty((len(z), columns.shape[1], len(y)))
@@ -157,6 +157,17 @@ class AxisChannel:
                 f"The thresholds of the target {self.reading.target.name} would take too long ({points * rows:.1e} "
                 "points of its smooth directions): more noise, or fewer directions along which it is smooth."
             )
+
+
+def _with_axis(points: Floats, weights: Floats, rule: tuple[Array, Array], light: float) -> tuple[Floats, Floats]:
+    """Return the products of points (N, D) and of a rule along one more axis whose weight is above `light`."""
+    nodes, along = rule
+    parts = []
+    for part in split_rows(len(points), len(nodes)):
+        product = weights[part, None] * along
+        row, column = np.nonzero(product > light)
+        parts.append((np.column_stack([points[part][row], nodes[column]]), product[row, column]))
+    return np.concatenate([known for known, _ in parts]), np.concatenate([weight for _, weight in parts])
 
 
 def _second(points: Floats) -> Floats:
