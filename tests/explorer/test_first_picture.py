@@ -16,13 +16,32 @@ LINES = "() => [...document.querySelectorAll('.first-picture .js-line')].map((li
 TEXTS = "() => [...document.querySelectorAll('.first-picture > div')].map((text) => text.textContent)"
 
 
+class Gate:
+    """Holds requests back until it is opened."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+        self.is_open = False
+
+    def __call__(self, route: Any) -> None:
+        if self.is_open:
+            route.continue_()
+        else:
+            self.waiting.append(route)
+
+    def open(self) -> None:
+        self.is_open = True
+        for route in self.waiting:
+            route.continue_()
+
+
 @pytest.fixture
-def held(browser: Any, server: Server) -> Iterator[tuple[Page, list[Any]]]:
-    """A page to which Plotly is not sent, and the requests for it that wait."""
-    waiting: list[Any] = []
+def held(browser: Any, server: Server) -> Iterator[tuple[Page, Gate]]:
+    """A page to which Plotly is not sent before the gate is opened."""
+    gate = Gate()
     with new_page(browser, server) as made:
-        made.page.route("**/plotly-cartesian.min.js", lambda route: waiting.append(route))
-        yield made, waiting
+        made.page.route("**/plotly-cartesian.min.js", lambda route: gate(route))
+        yield made, gate
 
 
 def fine_lines(page: Page, count: int) -> list[np.ndarray]:
@@ -33,8 +52,8 @@ def fine_lines(page: Page, count: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("log", ["", pytest.param("y", marks=pytest.mark.slow)])
-def test_a_first_picture_shows_the_curve_until_plotly_is_there(held: tuple[Page, list[Any]], log: str) -> None:
-    page, waiting = held
+def test_a_first_picture_shows_the_curve_until_plotly_is_there(held: tuple[Page, Gate], log: str) -> None:
+    page, gate = held
     page.open({**STATE, "log": log, "variables": ["test_error", "train_error"]}, curves=0)
     line, _ = fine_lines(page, 2)
     values = np.array(expected()) if not log else np.log10(expected())
@@ -45,20 +64,18 @@ def test_a_first_picture_shows_the_curve_until_plotly_is_there(held: tuple[Page,
     assert {"1", "2", "3", "4"} <= set(texts) and sum("samples per dim" in text for text in texts) == 2
     assert page.page.get_attribute("#chart", "aria-busy") == "true"  # Plotly is to come
     assert f"lowest {min(expected()):.4g}" in (page.page.get_attribute("#chart", "aria-label") or "")
-    for request in waiting:
-        request.continue_()
+    gate.open()
     page.until(lambda: page.traces())
     page.settle()
     assert page.traces()[0]["y"] == expected() and page.page.evaluate(LINES) == []
 
 
 @pytest.mark.slow
-def test_what_needs_plotly_waits_for_it(held: tuple[Page, list[Any]]) -> None:
-    page, waiting = held
+def test_what_needs_plotly_waits_for_it(held: tuple[Page, Gate]) -> None:
+    page, gate = held
     grid = {"ridge": {"start": 0.1, "stop": 1.0, "num": 10}, "samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 10}}
     page.open({**STATE, "study": {**STATE["study"], "grid": grid}}, curves=0)
     page.until(lambda: "limit, 100 points" in page.text("#status"))
     assert page.page.evaluate(LINES) == []
-    for request in waiting:
-        request.continue_()
+    gate.open()
     page.until(lambda: [trace["type"] for trace in page.traces()] == ["heatmap"])
