@@ -149,7 +149,8 @@ def write_times(kept: dict[str, Record]) -> None:
     }
     for record in kept.values():
         if not record["quick"] and not record["figure"].startswith(IN_PARTS):  # those have pieces of their own
-            times[record["figure"]] = {"seconds": record["core_seconds"], "how": "measured"}
+            how = f"measured, {record['machine']}"
+            times[record["figure"]] = {"seconds": record["core_seconds"], "how": how}
     FULL_TIMES.write_text(json.dumps(dict(sorted(times.items())), indent=1) + "\n")
 
 

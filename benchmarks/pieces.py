@@ -126,8 +126,9 @@ class Records:
         return list(self._kept)
 
     def get(self, piece: Piece) -> Record | None:
-        """Return the record of a piece, whatever its content was."""
-        return piece.record() or self._kept.get(piece.name)
+        """Return the record of a piece, whatever its content was; one of its present content where there is one."""
+        found = [record for record in (piece.record(), self._kept.get(piece.name)) if record]
+        return next(filter(piece.done, found), found[0] if found else None)
 
     def holds(self, piece: Piece) -> bool:
         """Tell whether the piece was done, with this content and without an error of its program."""

@@ -175,7 +175,10 @@ def test_quick_figures_agree(name, tmp_path):
 
 
 def test_every_recipe_says_what_it_takes():
+    """The quick size takes less than the full one, where one kind of machine has measured or scaled both."""
     for figure in list_figures():
         measured = [seconds for seconds in (figure.seconds_quick, figure.seconds_full) if seconds is not None]
-        assert sorted(measured) == measured and all(seconds > 0 for seconds in measured)
+        assert all(seconds > 0 for seconds in measured)
+        if figure.full_time and figure.full_time.how.startswith("scaled"):
+            assert sorted(measured) == measured
         assert figure.parameters and figure.description
