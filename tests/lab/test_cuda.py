@@ -65,9 +65,10 @@ def test_workers_on_a_gpu_give_the_numbers_of_one(cupy):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_a_classifier_on_a_gpu_is_that_of_the_cpu(cupy, loss):
+def test_a_classifier_on_a_gpu_has_the_errors_of_the_cpu(cupy, loss):
     """Flipped labels, too; the logistic fit runs on the GPU, the hinge loss on the CPU with features of the GPU."""
     scenario = gs.OneStep(target="sign(z)", width_per_dim=1.0, samples_per_dim=2.0, ridge=0.1, loss=loss, flip=0.1)
-    cpu, gpu = (gs.simulate(scenario, dim=60, trials=2, device=device) for device in ("cpu", "cuda"))
-    for name in ("test_error", "train_error", "objective", "norm"):
-        assert np.allclose(gpu[name], cpu[name], rtol=1e-5, atol=0), name
+    cpu, gpu = (gs.simulate(scenario, dim=60, trials=24, device=device) for device in ("cpu", "cuda"))
+    for name in ("test_error", "train_error", "objective", "norm"):  # two machines have draws of their own
+        stderr = np.hypot(cpu[f"{name}_stderr"], gpu[f"{name}_stderr"])
+        assert abs(float((gpu[name] - cpu[name]) / stderr)) < 4.5, name

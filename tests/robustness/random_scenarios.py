@@ -12,6 +12,10 @@ As a program it runs many cases on many processes, appends a line of JSON for ea
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the limit counts one thread, this program all of them
+
 import argparse
 import functools
 import json
