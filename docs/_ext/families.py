@@ -159,7 +159,7 @@ class Agreement(FamilyDirective):
 
     def run(self) -> list[nodes.Node]:
         records = json.loads(DATA.read_text()) if DATA.exists() else {}
-        own = [record for record in records.values() if record["family"] == self.arguments[0]]
+        own = [record for record in records.values() if record.get("family") == self.arguments[0]]
         rows = [row for record in own for row in record.get("rows", []) if row["shown"]]
         if not rows:
             text = "No agreement table has been made for this family yet: run make verify."
