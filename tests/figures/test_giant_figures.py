@@ -21,7 +21,6 @@ def test_orientation_of_the_gradients(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*repel each other:giantstep.errors.GiantstepWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_other_figures(name, tmp_path):
     """Of a limit that is refused because neurons repel each other, the stairway draws the kernels' bound only."""

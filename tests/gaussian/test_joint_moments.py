@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import erf
 
 from giantstep.errors import InputError
-from giantstep.gaussian import Plane, joint_rule, semidefinite_factor
+from giantstep.gaussian import Plane, gram_factor, joint_rule, semidefinite_factor
 from giantstep.gaussian.closed_joint import erf_i2, relu_i2
 
 A = np.array([[1, 0, 0, 0], [0.3, 0.9, 0, 0], [-0.2, 0.4, 0.7, 0], [0.5, -0.1, 0.2, 0.6]])
@@ -115,3 +115,15 @@ def test_singular_covariances_are_factored(size, rank, seed):
     factor = semidefinite_factor(gram)
     np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-9 * max(1.0, np.trace(gram)))
     assert np.all(np.triu(factor, 1) == 0)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 3), st.integers(0, 1000))
+def test_gram_matrices_are_factored_from_their_samples(size, count, silent, seed):
+    """The factor of F^T F without its formation; columns of zeros (neurons that no sample moves) are no exception."""
+    samples = np.random.default_rng(seed).standard_normal((2, count, size))
+    samples[1, :, :silent] = 0.0
+    factor = gram_factor(samples)
+    gram = samples.transpose(0, 2, 1) @ samples
+    np.testing.assert_allclose(factor @ factor.transpose(0, 2, 1), gram, atol=1e-9 * max(1.0, gram.max()))
+    plain = semidefinite_factor(gram)[..., : factor.shape[-1]]
+    np.testing.assert_allclose(factor, plain, atol=1e-5 * max(1.0, gram.max()))

@@ -4,7 +4,7 @@ from giantstep.gaussian.deferred import defer
 from giantstep.gaussian.expression import parse_expression
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import convert_hermite, hermite_functions, hermite_values
-from giantstep.gaussian.joint import JointRule, joint_rule, semidefinite_factor
+from giantstep.gaussian.joint import JointRule, gram_factor, joint_rule, semidefinite_factor
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.quadrature import (
     expectation,
@@ -26,6 +26,7 @@ __all__ = [
     "convert_hermite",
     "expectation",
     "gauss_legendre_panels",
+    "gram_factor",
     "hermite_functions",
     "hermite_values",
     "joint_rule",

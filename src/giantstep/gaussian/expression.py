@@ -490,7 +490,8 @@ def _fill(result: Any, values: Mapping[str, Any], xp: Any, out: Any) -> Any:
         if result is not out:
             out[...] = result
         return out
-    shape = np.broadcast_shapes(*(np.shape(v) for v in values.values()))
+    shapes = [np.shape(v) for v in values.values()]
+    shape = shapes[0] if len(shapes) == 1 else np.broadcast_shapes(*shapes)
     if np.shape(result) == shape and not any(result is v for v in values.values()):
         return result
     dtype = xp.result_type(*values.values()) if values else float

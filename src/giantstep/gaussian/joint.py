@@ -41,6 +41,9 @@ def semidefinite_factor(C: Any) -> Any:
     n = C.shape[-1]
     if n == 1:
         return xp.sqrt(xp.maximum(C, 0.0))
+    full = _definite_factor(C) if xp is np else None
+    if full is not None:
+        return full
     L = xp.zeros_like(C)
     for j in range(n):
         row = L[..., j, :j]
@@ -51,6 +54,31 @@ def semidefinite_factor(C: Any) -> Any:
         L[..., j, j] = xp.where(present, root, 0.0)
         L[..., j + 1 :, j] = xp.where(present[..., None], below / root[..., None], 0.0)
     return L
+
+
+def _definite_factor(C: Any) -> Any:
+    """Return Cholesky factors, or None where a matrix has an absent direction."""
+    try:
+        L = np.linalg.cholesky(C)
+    except np.linalg.LinAlgError:
+        return None
+    present = np.einsum("...jj->...j", L) ** 2 > NULL * np.einsum("...jj->...j", C)
+    return L if present.all() else None
+
+
+def gram_factor(F: Any) -> Any:
+    """Return lower-triangular L with L L^T = F^T F for F (..., m, n): its first min(m, n) columns, or all of them.
+
+    >>> F = np.array([[3.0, 1.0, 2.0]])
+    >>> gram_factor(F).T.tolist()
+    [[3.0, 1.0, 2.0]]
+    """
+    if F.shape[-2] < F.shape[-1] and namespace_of(F) is np:
+        U = np.linalg.qr(F, mode="r")
+        diagonal = np.diagonal(U, axis1=-2, axis2=-1)
+        if np.all(diagonal**2 > NULL * (F**2).sum(axis=-2)[..., : F.shape[-2]]):
+            return (U * np.sign(diagonal)[..., None]).swapaxes(-1, -2)
+    return semidefinite_factor(F.swapaxes(-1, -2) @ F)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 HERMITE_ORDER = 12
 
 
 def namespace_of(array: Any) -> Any:
     """Return the array namespace of ``array``: ``cupy`` for CuPy arrays, ``numpy`` for everything else."""
-    root = type(array).__module__.partition(".")[0]
-    return importlib.import_module("cupy" if root == "cupy" else "numpy")
+    return importlib.import_module("cupy") if type(array).__module__.startswith("cupy") else np
 
 
 def special(xp: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,13 @@ class Network:
     activation: Function
     second_layer: Floats
 
+    @cached_property
+    def _shares(self) -> Floats:
+        return self.second_layer / len(self.second_layer)
+
     def output(self, fields: Any) -> Any:
         """Return f, shape (...), at local fields (..., p)."""
-        xp = namespace_of(fields)
-        return self.activation(fields) @ xp.asarray(self.second_layer / len(self.second_layer))
+        return self.activation(fields) @ namespace_of(fields).asarray(self._shares)
 
     def slopes(self, fields: Any) -> Any:
         """Return s'(lambda_j)."""

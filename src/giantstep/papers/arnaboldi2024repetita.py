@@ -13,7 +13,19 @@ import numpy as np
 from giantstep import OnlineSGD
 from giantstep.families.online_sgd.escape import linear_theory
 from giantstep.figures.panels import compared, engines, key, letters, level, limit_line
-from giantstep.figures.style import BLUE, DASHED, GREEN, GREY, MARKERS, ORANGE, PALETTE, PURPLE, VERMILION, new_figure
+from giantstep.figures.style import (
+    BLUE,
+    DASHED,
+    DOTTED,
+    GREEN,
+    GREY,
+    MARKERS,
+    ORANGE,
+    PALETTE,
+    PURPLE,
+    VERMILION,
+    new_figure,
+)
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 
@@ -269,6 +281,7 @@ class Case:
     width, layer : number of relu neurons; second layer ``"ones"``, ``"signs"`` (half +1, half -1) or ``"gaussian"``.
     gamma0 : rate per dimension, gamma = gamma0 n_b p/d.
     quick, full : dimension and length of the run, in d (or d log d) samples.
+    published : the dimension of the authors where a night does not hold it.
     quick_rate : gamma0 of the quick run where it is larger, for a run that is shorter in proportion.
     logarithmic : the length is in units of d log d.
     batch : 0 for single samples, else n_b/d.
@@ -284,6 +297,7 @@ class Case:
     gamma0: float
     quick: tuple[int, float]
     full: tuple[int, float]
+    published: int | None = None
     quick_rate: float | None = None
     logarithmic: bool = True
     batch: int = 0
@@ -316,8 +330,9 @@ class Case:
 TARGETS = (
     Case("z1 + z1*h3(z2)", "$z_1 + z_1 H_3(z_2)$", 8, "signs", 0.1, (64, 16), (2048, 100), logarithmic=False,
          theory="ode"),
-    Case("sign(z1*z2)", "sign$(z_1 z_2)$", 8, "gaussian", 0.01, (32, 20), (2048, 200), quick_rate=0.1),
-    Case("z1*z2*z3", "$z_1 z_2 z_3$", 8, "gaussian", 0.1, (24, 100), (2048, 500)),
+    Case("sign(z1*z2)", "sign$(z_1 z_2)$", 8, "gaussian", 0.01, (32, 20), (512, 200), quick_rate=0.1,
+         published=2048),
+    Case("z1*z2*z3", "$z_1 z_2 z_3$", 8, "gaussian", 0.1, (24, 100), (512, 500), published=2048),
 )  # fmt: skip
 BATCHES = (
     Case("h4(z1)", "$H_4$, $n_b = 2d$", 1, "ones", 0.01, (128, 30), (2048, 500), batch=2, theory="linear"),
@@ -326,14 +341,16 @@ BATCHES = (
     Case("z1*z2*z3", "$z_1 z_2 z_3$, $n_b = 2d$", 8, "gaussian", 0.1, (32, 150), (1024, 500), batch=2),
 )  # fmt: skip
 STAIRCASES = (
-    Case(f"h2(z1) + {STAIRS}", "$H_2(z_1)$ + stairs", 4, "gaussian", 0.01, (24, 400), (1024, 4000),
+    Case(f"h2(z1) + {STAIRS}", "$H_2(z_1)$ + stairs", 4, "gaussian", 0.01, (24, 400), (128, 4000),
+         published=1024, algorithms=("extragradient",)),
+    Case(STAIRS, "stairs alone", 4, "gaussian", 0.01, (24, 400), (128, 4000), published=1024,
          algorithms=("extragradient",)),
-    Case(STAIRS, "stairs alone", 4, "gaussian", 0.01, (24, 400), (1024, 4000), algorithms=("extragradient",)),
-    Case(f"h4(z1) + {STAIRS}", "$H_4(z_1)$ + stairs", 4, "gaussian", 0.01, (24, 400), (1024, 5000),
-         algorithms=("extragradient",)),
-    Case(f"h2(z1) + {STAIRS}", "$H_2$, from $w^*_1$", 4, "gaussian", 0.01, (24, 150), (1024, 500), start="first",
-         algorithms=("extragradient",)),
-    Case(f"h4(z1) + {STAIRS}", "$H_4$, from $w^*_1$", 4, "gaussian", 0.01, (24, 150), (1024, 500), start="first"),
+    Case(f"h4(z1) + {STAIRS}", "$H_4(z_1)$ + stairs", 4, "gaussian", 0.01, (24, 400), (128, 5000),
+         published=1024, algorithms=("extragradient",)),
+    Case(f"h2(z1) + {STAIRS}", "$H_2$, from $w^*_1$", 4, "gaussian", 0.01, (24, 150), (128, 500), start="first",
+         published=1024, algorithms=("extragradient",)),
+    Case(f"h4(z1) + {STAIRS}", "$H_4$, from $w^*_1$", 4, "gaussian", 0.01, (24, 150), (128, 500), start="first",
+         published=1024),
 )  # fmt: skip
 TABLES = {"targets": TARGETS, "batches": BATCHES, "staircase": STAIRCASES}
 
@@ -346,8 +363,8 @@ def _runs(table: str) -> Iterator[tuple[str, Case, str]]:
 
 
 def _repeats(size: Size, case: Case) -> tuple[int, int]:
-    """Return trials, and runs of each."""
-    repeats: tuple[int, int] = size((2, 64 if case.theory == "linear" else 16), (10, 4))
+    """Return trials, and runs of each; runs of single samples take hardly longer side by side."""
+    repeats: tuple[int, int] = size((2, 64 if case.theory == "linear" else 16), (10, 4) if case.batch else (2, 20))
     return repeats
 
 
@@ -394,7 +411,7 @@ def _draw_cases(results: Results, table: str) -> Figure:
     titles = []
     for case, axis in panels.items():
         d = results.size(case.quick, case.full)[0]
-        level(axis, d**-0.5, "$d^{-1/2}$", at=1.0)
+        level(axis, d**-0.5, "")
         shown = {None: "largest cosine of any neuron", "linear": "root mean square cosine"}
         axis.set(xlabel="samples over dimension", ylim=(-0.02, None))
         axis.set_ylabel(shown.get(case.theory, "cosine, mean over neurons"))
@@ -404,6 +421,7 @@ def _draw_cases(results: Results, table: str) -> Figure:
     used = {algorithm for case in panels for algorithm in case.algorithms}
     handles = [key(PALETTE[r], "", f"direction {r + 1}") for r in range(most)]
     handles += [key(GREY, STYLES[a][1], NAMES[a], STYLES[a][0]) for a in STYLES if a in used]
+    handles += [key(GREY, "", "$d^{-1/2}$", DOTTED)]
     if any(case.theory for case in panels):
         handles += engines(axes[0], "experiment")
     axes[0].legend(handles=handles, loc="best", fontsize=7)
@@ -446,6 +464,8 @@ def _cases_checks(results: Results, table: str) -> Iterator[Check]:
 def _table(name: str, title: str, description: str, remark: str, seconds: float) -> Recipe:
     """Return the recipe of a table of cases."""
     table = name.removeprefix("repetition-")
+    smaller = dict.fromkeys((case.full[0], case.published) for case in TABLES[table] if case.published)
+    remark += "".join(f" Full size: d = {d} where the paper has {theirs}, which takes days." for d, theirs in smaller)
     return Recipe(
         name, title, description, partial(cases, table=table), partial(_draw_cases, table=table),
         partial(_cases_checks, table=table), remark=remark, seconds=seconds,

@@ -1,7 +1,5 @@
 """The two experiments: held to each other in mean and variance, to the map, and to gradient_dynamics section 3."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from giantstep.families.online_sgd.start import starts
 from giantstep.lab import Draws
 
 M0 = [[0.3, 0.1], [-0.1, 0.2]]
+THREE = [*M0, [0.2, -0.2]]
 Q0 = [[1.0, 0.2], [0.2, 1.0]]
 
 
@@ -35,8 +34,9 @@ def final(scenario, simulator, runs, seed=3):
     points = {name: np.array([value]) for name, (value, _) in scenario.numeric_fields().items()}
     drive = drive_of(scenario, points)
     made = SIMULATORS[simulator](scenario, drive, scenario.dim, scenario.batch_size, runs, draws)
-    states = made.run(*starts(scenario, scenario.dim, 0, 0, runs))
-    M, Q = next(itertools.islice(states, scenario.steps, None))
+    made.start(*starts(scenario, scenario.dim, 0, 0, runs))
+    made.advance(scenario.steps)
+    M, Q = made.overlaps()
     rows, columns = np.tril_indices(scenario.width)
     return np.concatenate([M.reshape(runs, -1), Q[0][:, rows, columns]], axis=1)
 
@@ -65,6 +65,8 @@ CASES = [
     {"algorithm": "two-step", "batch_size": 1, "rate": 0.05},
     {"algorithm": "exponential"},
     {"algorithm": "squared", "batch_size": 1},
+    {"algorithm": "squared", "batch_size": 1, "activation": "relu"},
+    {"algorithm": "correlation", "batch_size": 2, "second_layer": [1.5, -1.0, 0.5], "initial_overlap": THREE},
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -13,15 +13,14 @@ from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.moments import NodeIntegrator
 from giantstep.families.online_sgd.observables import average, observe
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS
+from giantstep.families.online_sgd.simulators import BLOCK, ROWS, SIMULATORS, Simulator
 from giantstep.families.online_sgd.start import starts
 from giantstep.families.online_sgd.states import best_cosine, has_diverged
 from giantstep.lab import to_numpy
-from giantstep.types import Array, DeviceArray, Points
+from giantstep.types import Array, Points
 
 MOST_NODES = 20_000
 """Rules with more nodes are replaced by Sobol points when the error of a measured state is wanted."""
-States = Iterator[tuple[DeviceArray, DeviceArray]]
 
 
 def trial(
@@ -35,21 +34,23 @@ def trial(
     simulator = SIMULATORS[settings["simulator"]](
         scenario, drive_of(scenario, points), dim, int(points["batch_size"][0]), runs, draws
     )
-    states = simulator.run(M, Q)
+    simulator.start(M, Q)
     if what == "recovery":
-        return _recovery(scenario, points, settings, states, draws.xp)
-    return _trajectory(scenario, points, settings, states)
+        return _recovery(scenario, points, settings, simulator, draws.xp)
+    return _trajectory(scenario, points, settings, simulator)
 
 
-def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: States) -> dict[str, Array]:
+def _trajectory(
+    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], simulator: Simulator
+) -> dict[str, Array]:
     times, count, runs = settings["time"], len(points["rate"]), int(settings["runs"])
     p, k = scenario.width, scenario.directions
     Ms, Qs = np.full((count, runs, len(times), p, k), np.nan), np.full((count, runs, len(times), p, p), np.nan)
     lost = np.zeros((count, runs), dtype=bool)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for column, updates in enumerate(np.diff(times, prepend=-1)):
-            for _ in range(updates):
-                M, Q = next(states)
+        for column, updates in enumerate(np.diff(times, prepend=0)):
+            simulator.advance(int(updates))
+            M, Q = simulator.overlaps()
             lost |= has_diverged(to_numpy(Q))
             Ms[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(M))
             Qs[:, :, column] = np.where(lost[..., None, None], np.nan, to_numpy(Q))
@@ -61,15 +62,16 @@ def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
 
 
 def _recovery(
-    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], states: States, xp: ModuleType
+    scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], simulator: Simulator, xp: ModuleType
 ) -> dict[str, Array]:
     last, frame = int(points["steps"].max()), xp.asarray(scenario.frame)
     first = xp.full((len(points["rate"]), int(settings["runs"])), xp.inf)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for update, (M, Q) in enumerate(states):
-            there = best_cosine(M, Q, frame) >= settings["threshold"]
+        for update in range(last + 1):
+            simulator.advance(1 if update else 0)
+            there = best_cosine(*simulator.overlaps(), frame) >= settings["threshold"]
             first = xp.where(there & (first == xp.inf), float(update), first)
-            if update == last or (update % 16 == 0 and bool((first < xp.inf).all())):
+            if update % 16 == 0 and bool((first < xp.inf).all()):
                 break
     time = to_numpy(first)
     reached = np.isfinite(time)

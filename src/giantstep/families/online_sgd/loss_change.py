@@ -39,8 +39,9 @@ def errors_with_change(
         if seed is None:
             M, Q = map_step(integrator_for(scenario), drive, M, Q)
         else:
-            states = LawSimulator(scenario, drive, first.dim, scenario.batch_size, 1, draws).run(M, Q)
-            next(states)
-            M, Q = (part[0] for part in next(states))
+            simulator = LawSimulator(scenario, drive, first.dim, scenario.batch_size, 1, draws)
+            simulator.start(M, Q)
+            simulator.advance(1)
+            M, Q = (part[0] for part in simulator.overlaps())
         rate = rate if scenario is first else rate * decay
     return errors

@@ -6,6 +6,7 @@ Both advance G = B x runs systems at once; systems of different points share the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy as np
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import wishart_factor
-from giantstep.families.online_sgd.states import normalise, rows
-from giantstep.gaussian import semidefinite_factor
-from giantstep.types import Floats
+from giantstep.families.online_sgd.states import rows
+from giantstep.gaussian import gram_factor, semidefinite_factor
+from giantstep.types import DeviceArray, Floats
 
 BLOCK = 1 << 16
 """Normals drawn at a time; a constant of the code, part of what a seed means."""
@@ -49,33 +50,41 @@ class LawSimulator:
         self.noisy = bool(np.any(drive.noise > 0))
         self.whitening = xp.asarray(scenario.whitening.T)
 
-    def run(self, M: Floats, Q: Floats) -> Iterator[tuple[Any, Any]]:
-        """Yield (M, Q), shapes (B, runs, p, k) and (B, runs, p, p), after 0, 1, 2, ... updates.
+    def start(self, M: Floats, Q: Floats) -> None:
+        """Begin at the starts (M, Q) of the runs, shapes (runs, p, k) and (runs, p, p)."""
+        R = rows(self.xp.asarray(M), self.xp.asarray(Q))
+        self._rows = self.xp.broadcast_to(R, (self.points, *R.shape))
+        self._samples = self._draw()
 
-        Parameters
-        ----------
-        M, Q : starts of the runs, (runs, ...).
+    def overlaps(self) -> tuple[DeviceArray, DeviceArray]:
+        """Return the present (M, Q), shapes (B, runs, p, k) and (B, runs, p, p)."""
+        return self._rows[..., : self.k], self._rows @ self._rows.swapaxes(-1, -2)
+
+    def advance(self, updates: int) -> None:
+        """Make so many updates."""
+        R = self._rows
+        for sample in islice(self._samples, updates):
+            R = self._step(R, *sample)
+        self._rows = R
+
+    def _draw(self) -> Iterator[tuple[Any, ...]]:
+        """Yield (known coordinates, label, its noise, S = |x|^2/d, outer part) of one update after the other.
+
+        They are drawn in blocks, and what does not depend on the state is computed for a block at once.
         """
-        xp = self.xp
-        wide = (self.points, self.runs)
-        M = xp.broadcast_to(xp.asarray(M), (*wide, self.p, self.k))
-        Q = xp.broadcast_to(xp.asarray(Q), (*wide, self.p, self.p))
-        samples = self._samples()
+        k, repeats = self.k, self.algorithm.repeats
+        block = max(1, BLOCK // (self.runs * self.batch * (k + self.p + 1)))
         while True:
-            yield M, Q
-            M, Q = self._step(M, Q, *next(samples))
+            xi = self.draws.normal("samples", (block, self.runs, self.batch, k + self.p + 1))
+            known, noise, outer = xi[..., :-1], xi[..., -1], self._outer(block)
+            label = self.scenario.target(xi[..., :k] @ self.whitening)
+            lengths = (outer**2).sum(axis=-1)
+            norm = (((known**2).sum(axis=-1) + lengths) / self.dim)[..., None] if repeats else np.ones(block)
+            if not repeats and self.batch == 1:
+                outer = self.xp.sqrt(lengths)
+            yield from zip(known, label[:, None], noise, norm, outer)
 
-    def _samples(self) -> Iterator[tuple[Any, Any]]:
-        """Yield (xi, outer part) of one update after the other, drawn in blocks."""
-        count = self.runs * self.batch * (self.k + self.p + 1)
-        block = max(1, BLOCK // count)
-        while True:
-            xi = self.draws.normal("samples", (block, self.runs, self.batch, self.k + self.p + 1))
-            outer = self._outer(block)
-            for t in range(block):
-                yield xi[t], outer[t]
-
-    def _outer(self, block: int) -> Any:
+    def _outer(self, block: int) -> DeviceArray:
         """Return lower-triangular factors of the Gram matrices outside the known directions, or plain normals."""
         size, wide = self.batch if self.algorithm.repeats else self.p, (block, self.runs)
         if size > self.outer:
@@ -85,26 +94,32 @@ class LawSimulator:
             return self.xp.sqrt(chi.chisquare(self.outer, wide))[..., None, None]
         return wishart_factor(self.draws.normal("outer", (*wide, size, size)), chi, self.outer)
 
-    def _step(self, M: Any, Q: Any, xi: Any, outer: Any) -> tuple[Any, Any]:
-        k, R = self.k, rows(M, Q)
-        known = xi[..., : k + self.p]
+    def _step(self, R: Any, known: Any, label: Any, noise: Any, norm: Any, outer: Any) -> DeviceArray:
         fields = known @ R.swapaxes(-1, -2)
-        label = self.scenario.target(xi[..., :k] @ self.whitening)[None]
         if self.noisy:
-            label = label + self.noise * xi[..., -1]
-        norm: Any = 1.0
-        if self.algorithm.repeats:
-            length = (known**2).sum(axis=-1) + (outer**2).sum(axis=-1)
-            norm = (length / self.dim)[..., None]
+            label = label + self.noise * noise
         force = self.scale * self.algorithm.force(self.net, fields, label, self.inner, norm)
         across = force.swapaxes(-1, -2)
         if self.scenario.constraint == "spherical":
             R = R * (1 - (force * fields).sum(axis=-2))[..., None]
         R = R + across @ known
-        rest = across @ outer if self.algorithm.repeats else semidefinite_factor(across @ force) @ outer
-        Q = R @ R.swapaxes(-1, -2) + rest @ rest.swapaxes(-1, -2)
-        M = R[..., :k]
-        return (M, Q) if self.scenario.constraint == "none" else normalise(M, Q)
+        rest = across @ outer if self.algorithm.repeats else self._outside(force, across, outer)
+        L = R[..., self.k :]
+        R[..., self.k :] = semidefinite_factor(L @ L.swapaxes(-1, -2) + rest @ rest.swapaxes(-1, -2))
+        if self.scenario.constraint != "none":
+            R /= self.xp.sqrt((R * R).sum(axis=-1, keepdims=True))
+        return R
+
+    def _outside(self, force: Any, across: Any, outer: Any) -> DeviceArray:
+        """Return r with r r^T = R W R^T, for a Bartlett factor of W: its rows of the neurons that span f^T f."""
+        if self.batch > 1:
+            factor = gram_factor(force)
+            return factor @ outer[..., : factor.shape[-1], :]
+        if self.p == 1:
+            return across * outer[..., None]
+        first = (force[..., 0, :] != 0).argmax(axis=-1)  # one sample: the first neuron that it moves spans f^T f
+        outer = self.xp.broadcast_to(outer, (*first.shape, self.p))
+        return across * self.xp.take_along_axis(outer, first[..., None], axis=-1)[..., None]
 
 
 class DirectSimulator:
@@ -115,16 +130,22 @@ class DirectSimulator:
         self.runs, self.dim, self.batch = runs, dim, batch
         self.net, self.algorithm = scenario.network, scenario.known_algorithm
 
-    def run(self, M: Floats, Q: Floats) -> Iterator[tuple[Any, Any]]:
-        """Yield (M, Q) after 0, 1, 2, ... updates, as `LawSimulator.run` does."""
+    def start(self, M: Floats, Q: Floats) -> None:
+        """Begin at the starts (M, Q) of the runs, in frames of their own."""
         xp, p, k = self.xp, self.scenario.width, self.scenario.directions
         frame = xp.linalg.qr(self.draws.normal("frame", (self.runs, self.dim, k + p)))[0].swapaxes(-1, -2)
-        targets, others = frame[:, :k], frame[:, k:]
-        start = xp.asarray(M) @ targets + semidefinite_factor(xp.asarray(Q - M @ M.transpose(0, 2, 1))) @ others
-        W = xp.repeat(start[None], len(self.drive.pace), axis=0)
-        while True:
-            yield W @ targets.swapaxes(-1, -2), W @ W.swapaxes(-1, -2)
-            W = self._step(W, targets)
+        self.targets, others = frame[:, :k], frame[:, k:]
+        start = xp.asarray(M) @ self.targets + semidefinite_factor(xp.asarray(Q - M @ M.transpose(0, 2, 1))) @ others
+        self.W = xp.repeat(start[None], len(self.drive.pace), axis=0)
+
+    def overlaps(self) -> tuple[DeviceArray, DeviceArray]:
+        """Return the present (M, Q), as `LawSimulator.overlaps` does."""
+        return self.W @ self.targets.swapaxes(-1, -2), self.W @ self.W.swapaxes(-1, -2)
+
+    def advance(self, updates: int) -> None:
+        """Make so many updates."""
+        for _ in range(updates):
+            self.W = self._step(self.W, self.targets)
 
     def _step(self, W: Any, targets: Any) -> Any:
         xp, drive = self.xp, self.drive
@@ -154,7 +175,8 @@ class DirectSimulator:
         return new
 
 
-SIMULATORS: dict[str, type[LawSimulator] | type[DirectSimulator]] = {
+Simulator = LawSimulator | DirectSimulator
+SIMULATORS: dict[str, type[Simulator]] = {
     "exact-law": LawSimulator,
     "direct": DirectSimulator,
 }
