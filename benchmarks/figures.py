@@ -141,6 +141,17 @@ def kept_pieces(records: Records) -> list[Piece]:
     return chosen
 
 
+def add_parts(kept: dict[str, Record]) -> None:
+    """Add to its record what the pieces before a figure took; None where this checkout has not run all of them."""
+    known = recipes()
+    for record in kept.values():
+        parts = figure_pieces(known[record["figure"]], Size(record["quick"], record["device"]))[:-1]
+        done = [own for part in parts if (own := part.record()) and part.done(own)]
+        if record.get("parts_core_seconds") is None:
+            whole = len(done) == len(parts)
+            record["parts_core_seconds"] = round(sum(own["core_seconds"] for own in done), 1) if whole else None
+
+
 def write_times(kept: dict[str, Record]) -> None:
     """Write what full sizes took, or would take by the scaled times, beside the recipes."""
     times = {
@@ -148,9 +159,10 @@ def write_times(kept: dict[str, Record]) -> None:
         for name, figure in scaled_times()["figures"].items()
     }
     for record in kept.values():
-        if not record["quick"] and not record["figure"].startswith(IN_PARTS):  # those have pieces of their own
+        if not record["quick"] and record["parts_core_seconds"] is not None:
             how = f"measured, {record['machine']}"
-            times[record["figure"]] = {"seconds": record["core_seconds"], "how": how}
+            seconds = record["core_seconds"] + record["parts_core_seconds"]
+            times[record["figure"]] = {"seconds": round(seconds, 1), "how": how}
     FULL_TIMES.write_text(json.dumps(dict(sorted(times.items())), indent=1) + "\n")
 
 
@@ -172,7 +184,7 @@ def main() -> int:
     failed = [] if options.report else work_through(pieces(options.device, options.quick), records, options)
     if options.plan:
         return 0
-    kept = records.keep(kept_pieces(records))
+    kept = records.keep(kept_pieces(records), add_parts)
     collect_pictures(list(kept))
     write_times(kept)
     PAGE.write_text(report(kept, scaled_times()))

@@ -145,7 +145,9 @@ def size_line(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> str:
     size = "quick size" if record["quick"] else "full size"
     where = f"{record['machine']}, {record['date']}, giantstep {record['version']}"
     older = ", older than the present studies of the figure" if record.get("stale") else ""
-    took = f"{size}, {record['core_seconds']:.0f} s of a core for the last piece, {where}{older}"
+    parts = record["parts_core_seconds"] or 0.0
+    seconds = f"{record['core_seconds'] + parts:.0f} s of a core"
+    took = f"{size}, {seconds}{' in several pieces' if parts else ''}, {where}{older}"
     if not record["quick"]:
         return took + "."
     long = scaled["figures"].get(recipe.name)

@@ -134,14 +134,21 @@ class Records:
         """Tell whether the piece was done, with this content and without an error of its program."""
         return piece.done(self.get(piece))
 
-    def keep(self, pieces: Sequence[Piece]) -> dict[str, Record]:
-        """Write the file with the records of these pieces; those of another content are marked as stale."""
+    def keep(
+        self, pieces: Sequence[Piece], complete: Callable[[dict[str, Record]], None] | None = None
+    ) -> dict[str, Record]:
+        """Write the file with the records of these pieces; those of another content are marked as stale.
+
+        `complete` may add to the records before they are written.
+        """
         found = {piece.name: (piece, self.get(piece)) for piece in pieces if piece.kept}
         self._kept = {
             name: {**record, "stale": not piece.done(record)}
             for name, (piece, record) in sorted(found.items())
             if record and "error" not in record
         }
+        if complete is not None:
+            complete(self._kept)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(json.dumps(self._kept, indent=1, ensure_ascii=False) + "\n")
         return self._kept
