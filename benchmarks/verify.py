@@ -32,7 +32,7 @@ from verify_report import report
 STUDIES = ROOT / "benchmarks" / "studies"
 DATA = ROOT / "docs" / "data" / "verification.json"
 PAGE = ROOT / "docs" / "verification.md"
-READS_RECIPES = re.compile("papers|recipe|reproduce|runner|cli|explorer|subprocess|example")
+READS_RECIPES = re.compile("papers|recipe|reproduce|preset|explorer|docs/|figures/|runner")
 """What a test says that reads recipes, by itself or in another program."""
 
 
