@@ -3,8 +3,8 @@
     python benchmarks/figures.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
 A piece is a figure, or one study of a long one that fills the figure's store before. A figure whose full size takes
-longer than a night on two cores (`docs/data/scaled_times.json` has times scaled from short runs) is rebuilt at its
-quick size, which the page says. Records go to docs/data/figures.json, pictures to docs/figures/reproduced.
+longer than a night on two cores (`papers/data/full_times.json`) is rebuilt at its quick size, which the page says.
+Records go to docs/data/figures.json, pictures to docs/figures/reproduced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from giantstep.papers.runner import rebuild
 from pieces import ROOT, STATE, Piece, Record, Records, add_options, digest, study_content, work_through
 
 DATA = ROOT / "docs" / "data" / "figures.json"
-SCALED = ROOT / "docs" / "data" / "scaled_times.json"
 PAGE = ROOT / "docs" / "reproduction.md"
 PICTURES = ROOT / "docs" / "figures" / "reproduced"
 NIGHT = 8 * 3600
@@ -112,21 +111,11 @@ def figure_pieces(recipe: Recipe, size: Size) -> list[Piece]:
     return [*parts, whole]
 
 
-def scaled_times() -> dict[str, Any]:
-    """Return what full sizes that nobody has run would take on one core, scaled from short runs."""
-    return json.loads(SCALED.read_text()) if SCALED.exists() else {"figures": {}}
-
-
-def scaled_seconds(name: str) -> float:
-    """Return the seconds of a core that the full size would take, 0 where nothing was scaled."""
-    return float(scaled_times()["figures"].get(name, {}).get("seconds", 0))
-
-
 def pieces(device: str, quick: bool = False, most: float = 2 * NIGHT) -> list[Piece]:
-    """Return the pieces of all figures; a full size that is scaled to more than `most` seconds of a core is quick."""
+    """Return the pieces of all figures; a full size of more than `most` seconds of a core is quick."""
     found = []
     for recipe in list_figures():
-        small = quick or scaled_seconds(recipe.name) > most
+        small = quick or (recipe.seconds_full or 0.0) > most
         found += figure_pieces(recipe, Size(small, device if recipe.name in ON_GPU and not small else "cpu"))
     return found
 
@@ -153,11 +142,8 @@ def add_parts(kept: dict[str, Record]) -> None:
 
 
 def write_times(kept: dict[str, Record]) -> None:
-    """Write what full sizes took, or would take by the scaled times, beside the recipes."""
-    times = {
-        name: {"seconds": figure["seconds"], "how": "scaled from short runs"}
-        for name, figure in scaled_times()["figures"].items()
-    }
+    """Write what full sizes took beside the recipes; those that were not run again keep their times."""
+    times = json.loads(FULL_TIMES.read_text())
     for record in kept.values():
         if not record["quick"] and record["parts_core_seconds"] is not None:
             how = f"measured, {record['machine']}"
@@ -187,7 +173,7 @@ def main() -> int:
     kept = records.keep(kept_pieces(records), add_parts)
     collect_pictures(list(kept))
     write_times(kept)
-    PAGE.write_text(report(kept, scaled_times()))
+    PAGE.write_text(report(kept))
     print(f"{PAGE.relative_to(ROOT)} is written.")
     print(f"Failed, disagree or not finished: {', '.join(failed)}." if failed else "Nothing disagrees or failed.")
     return 1 if failed else 0

@@ -140,7 +140,7 @@ def _counts(count: Counter[str]) -> tuple[int, ...]:
     return tuple(count[name] for name in ("recipes", "rebuilt", "quick", "judged", "agree", "cannot tell", "differ"))
 
 
-def size_line(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> str:
+def size_line(recipe: Recipe, record: Record) -> str:
     """Return the size, where and when it was run, and what the full size would take where it was not run."""
     size = "quick size" if record["quick"] else "full size"
     where = f"{record['machine']}, {record['date']}, giantstep {record['version']}"
@@ -150,12 +150,9 @@ def size_line(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> str:
     took = f"{size}, {seconds}{' in several pieces' if parts else ''}, {where}{older}"
     if not record["quick"]:
         return took + "."
-    long = scaled["figures"].get(recipe.name)
-    if long is None:
+    if recipe.seconds_full is None:
         return took + "; the full size was not run."
-    hours = long["seconds"] / 3600
-    scale = f"{hours:.1f} hours of a core, scaled from short runs on {scaled['machine']} on {scaled['date']}"
-    return f"{took}; the full size was not run: its experiments would take {scale}."
+    return f"{took}; the full size was not run: it takes {recipe.seconds_full / 3600:.1f} hours of a core."
 
 
 def judged_rows(record: Record) -> list[str]:
@@ -198,7 +195,7 @@ def _percent(value: Any) -> str:
     return percent(value) if isinstance(value, int | float) else "-"
 
 
-def figure_lines(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> list[str]:
+def figure_lines(recipe: Recipe, record: Record) -> list[str]:
     """Return the part of one figure."""
     quick = " --quick" if record["quick"] else ""
     device = " --device cuda" if record["device"] == "cuda" else ""
@@ -213,7 +210,7 @@ def figure_lines(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> l
         f"- **{said[status(record)]}.** {plain(record['sentence'])}",
         *paper_lines(recipe),
         f"- Parameters (full size): {plain(recipe.parameters)}",
-        f"- This picture: {size_line(recipe, record, scaled)}",
+        f"- This picture: {size_line(recipe, record)}",
         *(f"- {plain(note)}" for note in record["notes"]),
         f"- `giantstep reproduce {recipe.name}{quick}{device}`",
         "",
@@ -222,7 +219,7 @@ def figure_lines(recipe: Recipe, record: Record, scaled: Mapping[str, Any]) -> l
     return [*lines, *rows]
 
 
-def report(records: Mapping[str, Record], scaled: Mapping[str, Any]) -> str:
+def report(records: Mapping[str, Record]) -> str:
     """Return the page."""
     found = {record["figure"]: record for record in records.values()}
     lines = [HEAD, "## By paper", "", *paper_table(found), ""]
@@ -244,5 +241,5 @@ def report(records: Mapping[str, Record], scaled: Mapping[str, Any]) -> str:
             )
         lines.append("")
         for recipe in own:
-            lines += figure_lines(recipe, found[recipe.name], scaled)
+            lines += figure_lines(recipe, found[recipe.name])
     return "\n".join(lines).rstrip() + "\n"
