@@ -214,7 +214,8 @@ def _draw_trajectories(results: Results) -> Figure:
         axis.set_xlabel("updates over $100\\, d^{2 - \\mu}$")
     for axis in axes[::columns]:
         axis.set_ylabel("cosine $m/\\sqrt{q}$")
-    axes[0].legend(loc="center right")
+    every = axes[columns - 1].get_legend_handles_labels()
+    axes[0].legend(*every, loc="center right", title="thick: map, thin: one run", title_fontsize=7)
     return figure
 
 
