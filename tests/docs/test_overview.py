@@ -34,7 +34,7 @@ def claims():
     share = gpu["products_and_solves_fraction_of_ceiling"]
     yield f"a curve with {gpu['p']} neurons runs at {share:.2f} of the rate of a matrix product"
     figures = list(stored("figures"))
-    yield f"shows {len(figures)} of them so far, {sum(not record['quick'] for record in figures)} at full size"
+    yield f"shows all {len(figures)} of them, {sum(not record['quick'] for record in figures)} at full size"
     yield f"In {sum(not record['agrees'] for record in figures)} of them a check fails"
     size = re.search(r"([\d.]+) MiB", (DOCS / "data" / "release_matrix.md").read_text())[1]
     yield f"pure Python of {size} MiB"
