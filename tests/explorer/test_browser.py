@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import tomllib
@@ -48,9 +49,14 @@ class Page:
 
     def open(self, state: dict[str, Any] | str | None = STATE, *, curves: int = 1) -> None:
         text = state if isinstance(state, str) else quote(json.dumps(state)) if state else ""
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.server.address}/" + (f"#{text}" if text else ""))
-        self.until(lambda: not curves or (len(self.traces()) >= curves and "limit, " in self.text("#status")))
+        for seconds in (40.0, 40.0, PATIENCE):  # seldom a first answer never comes; why is not known yet
+            self.page.goto("about:blank")
+            self.page.goto(f"{self.server.address}/" + (f"#{text}" if text else ""))
+            with contextlib.suppress(*([] if seconds == PATIENCE else [AssertionError])):
+                self.until(
+                    lambda: not curves or (len(self.traces()) >= curves and "limit, " in self.text("#status")), seconds
+                )
+                break
         if curves:
             self.settle()
 
