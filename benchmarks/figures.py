@@ -146,7 +146,7 @@ def write_times(kept: dict[str, Record]) -> None:
     times = json.loads(FULL_TIMES.read_text())
     for record in kept.values():
         if not record["quick"] and record["parts_core_seconds"] is not None:
-            how = f"measured, {record['machine']}"
+            how = record.get("how", f"measured, {record['machine']}")
             seconds = record["core_seconds"] + record["parts_core_seconds"]
             times[record["figure"]] = {"seconds": round(seconds, 1), "how": how}
     FULL_TIMES.write_text(json.dumps(dict(sorted(times.items())), indent=1) + "\n")

@@ -147,7 +147,8 @@ def size_line(recipe: Recipe, record: Record) -> str:
     older = ", older than the present studies of the figure" if record.get("stale") else ""
     parts = record["parts_core_seconds"] or 0.0
     seconds = f"{record['core_seconds'] + parts:.0f} s of a core"
-    took = f"{size}, {seconds}{' in several pieces' if parts else ''}, {where}{older}"
+    how = f" ({record['how']})" if "how" in record else ""
+    took = f"{size}, {seconds}{' in several pieces' if parts else ''}{how}, {where}{older}"
     if not record["quick"]:
         return took + "."
     if recipe.seconds_full is None:
