@@ -92,12 +92,20 @@ def sum_rows(
         chosen = points[start : start + width]
         diagonals = _diagonals(decomposition, sample, squared, curve.resolvent, chosen, xp)
         for column, point in enumerate(chosen):
+            sums[-1][point] = _leverages_of_one(decomposition, diagonals, column, xp)
+            if sums[-1][point]:
+                continue
             rows = _row_point(decomposition, sample, curve, diagonals, int(point), column, xp)
             for total, value in zip(sums, _point_sums(decomposition, curve, diagonals, rows, int(point), column, xp)):
                 total[point] = value
-            if visit is not None and not sums[-1][point]:
+            if visit is not None:
                 visit(int(point), rows)
     return RowSums(*sums)
+
+
+def _leverages_of_one(decomposition: Decomposition, diagonals: _Diagonals, column: int, xp: ModuleType) -> int:
+    """Count the rows that determine their own fit; where features leave no dimension free, M_ii is not 1 - h."""
+    return int(xp.sum(diagonals.first[:, column] < LEVERAGE_ONE)) if decomposition.null else 0
 
 
 def _diagonals(
@@ -166,9 +174,6 @@ def _point_sums(
 ) -> tuple[float, ...]:
     at, count = curve.resolvent, decomposition.rows
     first = diagonals.first[:, column]
-    undefined = int(xp.sum(first < LEVERAGE_ONE)) if decomposition.null else 0
-    if undefined:
-        return np.nan, np.nan, np.nan, np.nan, np.nan, undefined
     loo = _leave_one_out(decomposition, at, diagonals, point, column, xp)
     gcv = count * float(at.q2[point] / at.t1[point] ** 2)
     mse = loo + float(xp.mean(rows.spread)) * rows.noise * rows.scale
@@ -178,7 +183,7 @@ def _point_sums(
     z = (loo - gcv) / spread if spread > 0 else 0.0
     leverage_cv = float(xp.std(1 / first) * xp.mean(first))
     relative = _jackknife(count, curve, diagonals, point, column, xp) / float(curve.gcv[point])
-    return mse, relative * mse, loo / gcv if gcv > 0 else 1.0, z, leverage_cv, 0
+    return mse, relative * mse, loo / gcv if gcv > 0 else 1.0, z, leverage_cv
 
 
 def _jackknife(count: int, curve: Curve, diagonals: _Diagonals, point: int, column: int, xp: ModuleType) -> float:
