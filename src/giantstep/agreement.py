@@ -318,17 +318,17 @@ class Agreement(Readable):
             if not row.passes(allow) or (see is not None and row.verdict(see, allow).verdict != "agrees")
         ]
 
-    def trials_needed(self, relative: float = 0.01, power: float = POWER) -> dict[str, int]:
+    def trials_needed(self, see: float = SEE, power: float = POWER) -> dict[str, int]:
         """Return the trials with which a comparison like this one would see a relative gap, for each variable.
 
-        A gap is seen where it passes the line of that variable, with probability `power`; a variable without spread is
-        left out. `giantstep.trials_needed` asks the same before anything was compared.
+        A gap of `see` is seen where it passes the line of that variable, with probability `power`; a variable without
+        spread is left out. `giantstep.trials_needed` asks the same before anything was compared.
         """
         needed = {}
         for row in self.rows:
             if np.isfinite(row.visible_gap) and row.visible_gap > 0 and self.trials > 1:
                 spread = row._spread(row.visible_gap)
-                needed[row.variable] = int(trials_for_gap(spread, relative, row.points, power))
+                needed[row.variable] = int(trials_for_gap(spread, see, row.points, power))
         return needed
 
     def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:

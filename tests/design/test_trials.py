@@ -30,7 +30,7 @@ def test_gaps_of_that_size_are_seen_as_often_as_promised():
 
 
 def test_a_pilot_over_a_grid():
-    needed = gs.trials_needed(SCENARIO, 40, relative=0.05, pilot=6, ridge=[0.1, 1.0])
+    needed = gs.trials_needed(SCENARIO, dim=40, see=0.05, pilot=6, ridge=[0.1, 1.0])
     assert needed.trials.dims == ("ridge",)
     assert (needed.trials_at_most > needed.trials).all() and (needed.trials >= 2).all()
     measured = gs.simulate(SCENARIO, dim=40, trials=6, ridge=[0.1, 1.0])
@@ -40,8 +40,15 @@ def test_a_pilot_over_a_grid():
     assert "Trials at which a gap of 5% in test_error" in str(needed)
 
 
+def test_a_dimension_by_place_and_the_earlier_word_are_the_same_question():
+    by_name = gs.trials_needed(SCENARIO, dim=30, see=0.1, pilot=3)
+    assert int(gs.trials_needed(SCENARIO, 30, {"noise": 0.1}, relative=0.1, pilot=3).trials) == int(by_name.trials)
+    report = gs.agreement(gs.compare(SCENARIO, dim=30, trials=3))
+    assert report.trials_needed() == report.trials_needed(see=0.05)  # the gap that verdicts ask for where none is said
+
+
 def test_entries_and_the_report_of_an_agreement():
-    few = gs.trials_needed(gs.FewSteps.example(), 30, relative=0.1, pilot=3, of="test_error[time=1]")
+    few = gs.trials_needed(gs.FewSteps.example(), 30, see=0.1, pilot=3, of="test_error[time=1]")
     assert int(few.trials) >= 2
     report = gs.agreement(gs.compare(SCENARIO, dim=40, trials=6))
     row = next(row for row in report.rows if row.variable == "test_error")
@@ -60,7 +67,7 @@ def test_a_report_that_could_not_see_much_says_so():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"relative": 0}, "`relative`"), ({"power": 1}, "`power`"), ({"pilot": 2}, "`pilot`"), ({"of": "tset"}, "`of`")],
+    [({"see": 0}, "`see`"), ({"power": 1}, "`power`"), ({"pilot": 2}, "`pilot`"), ({"of": "tset"}, "`of`")],
 )
 def test_bad_questions_are_refused(arguments, message):
     with pytest.raises(gs.InputError, match=message):

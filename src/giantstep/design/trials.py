@@ -15,6 +15,7 @@ from giantstep.errors import InputError
 from giantstep.request import question_name
 from giantstep.scenario import Scenario
 from giantstep.types import Floats
+from giantstep.verdicts import SEE
 
 if TYPE_CHECKING:
     import xarray
@@ -27,11 +28,11 @@ _DOUBT = 0.1
 
 def trials_needed(
     scenario: Scenario,
+    /,
     dim: Any = None,
     grid: Mapping[str, Any] | None = None,
-    /,
     *,
-    relative: float = 0.01,
+    see: float = SEE,
     of: str | None = None,
     power: float = 0.9,
     pilot: int = 8,
@@ -46,7 +47,7 @@ def trials_needed(
     Parameters
     ----------
     scenario, dim, grid, what, **fields : as in `simulate` (also ``seed``, ``device``).
-    relative : the gap, relative to the mean of the observable.
+    see : the gap, relative to the mean of the observable (``relative`` in earlier versions, which is still taken).
     of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
     power : probability that a gap of that size is seen.
     pilot : trials of the pilot, at least 3.
@@ -62,8 +63,8 @@ def trials_needed(
     --------
     >>> import giantstep as gs
     >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
-    >>> needed = gs.trials_needed(s, 50, relative=0.05)
-    >>> int(needed.trials) > int(gs.trials_needed(s, 50, relative=0.1).trials) > 2
+    >>> needed = gs.trials_needed(s, dim=50, see=0.05)
+    >>> int(needed.trials) > int(gs.trials_needed(s, dim=50, see=0.1).trials) > 2
     True
     """
     from giantstep.study import simulate
@@ -71,12 +72,12 @@ def trials_needed(
     if not isinstance(scenario, Scenario):
         raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
     observable = read_observable("of", of, scenario.questions[question_name(scenario, what)], engine="experiment")
-    relative = check_number("relative", relative, "a number above 0", lambda value: 0 < value < np.inf)
+    see = check_number("see", fields.pop("relative", see), "a number above 0", lambda value: 0 < value < np.inf)
     power = check_number("power", power, "a number from 0.5 to below 1", lambda value: 0.5 <= value < 1)
     pilot = check_whole("pilot", pilot, "a whole number at least 3", 3)
     measured = simulate(scenario, grid, what=what, dim=dim, trials=pilot, **fields)
     values, errors = (observable.select(measured[name]) for name in (observable.name, f"{observable.name}_stderr"))
-    return _dataset(measured, values, errors, observable.text, (relative, power, pilot))
+    return _dataset(measured, values, errors, observable.text, (see, power, pilot))
 
 
 def _dataset(
@@ -88,15 +89,15 @@ def _dataset(
 ) -> DesignResult:
     from giantstep.design.tables import DesignResult
 
-    relative, power, pilot = asked
+    see, power, pilot = asked
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.asarray(errors.values * np.sqrt(pilot) / np.abs(values.values), dtype=np.float64)
     points = max(int(np.isfinite(spread).sum()), 1)
     least_square = special.chdtri(pilot - 1, 1 - _DOUBT)
     widest = spread * np.sqrt((pilot - 1) / least_square)
     columns: dict[str, tuple[Floats, str]] = {
-        "trials": (trials_for_gap(spread, relative, points, power), f"trials that show a gap of {relative:g}"),
-        "trials_at_most": (trials_for_gap(widest, relative, points, power), "the same for the largest likely spread"),
+        "trials": (trials_for_gap(spread, see, points, power), f"trials that show a gap of {see:g}"),
+        "trials_at_most": (trials_for_gap(widest, see, points, power), "the same for the largest likely spread"),
         "spread": (spread, "standard deviation of one trial over the mean"),
         "visible": (visible_gap(spread, pilot, points, power), "relative gap that the pilot would have seen"),
     }
@@ -104,9 +105,9 @@ def _dataset(
     result = DesignResult({**data, str(values.name): values, str(errors.name): errors})
     result["converged"] = measured["converged"]
     result["status"] = measured["status"]
-    settings = {"relative": relative, "power": power, "pilot": pilot}
+    settings = {"see": see, "power": power, "pilot": pilot}
     headline = (
-        f"Trials at which a gap of {100 * relative:g}% in {name} is seen {power:.0%} of the time, by {pilot} trials"
+        f"Trials at which a gap of {100 * see:g}% in {name} is seen {power:.0%} of the time, by {pilot} trials"
     )
     shown = '["trials", "trials_at_most", "spread", "visible"]'
     extra = {"headline": headline, "shown": shown, "observable": name, "plot": '["trials"]', **settings}

@@ -107,8 +107,10 @@ class InputBlocks(InputForm):
 class PowerLaw(InputForm):
     """Inputs with the eigenvalues j^-exponent, j = 1..K, and the shares (j - 1/2)^-target_exponent of Var z.
 
-    There are as many atoms as dimensions (400 in the limit) unless `atoms` says how many equal blocks there are. Below
-    exponent 1/2 the limit is good at any dimension; above, its corrections do not vanish (structured_inputs section 8).
+    There are as many atoms as dimensions (400 in the limit) unless `atoms` says how many equal blocks there are. A
+    target of r directions has its own axis for each of them in every block, so that there are d/r atoms of r equal
+    eigenvalues. Below exponent 1/2 the limit is good at any dimension; above, its corrections do not vanish
+    (structured_inputs section 8).
 
     >>> import giantstep as gs
     >>> s = gs.FewSteps(target="z", steps=1, width_per_dim=1.0, samples_per_dim=2.0, ridge=0.05,
@@ -125,16 +127,16 @@ class PowerLaw(InputForm):
     exponent: Number = field("a", "eigenvalues decay like j^-a", ge=0)
     target_exponent: Number = field("b", "shares of the variance of z decay like (j - 1/2)^-b", default=0.0)
     atoms: Integer = field(
-        "K", "number of equal blocks (0: every coordinate is one; 400 in the limit)", default=0, ge=0
+        "K", "number of equal blocks (0: one for each r coordinates, r directions; 400 in the limit)", default=0, ge=0
     )
 
     def law(self, dim: float, directions: int) -> InputLaw:
         """Return the atoms j^-a with shares (j - 1/2)^-b."""
-        count = self.atoms or (int(dim) if math.isfinite(dim) else LIMIT_ATOMS)
+        count = self.atoms or (max(int(dim) // directions, 1) if math.isfinite(dim) else LIMIT_ATOMS)
         j = np.arange(1.0, count + 1)
         shares = np.broadcast_to((j - 0.5) ** -self.target_exponent, (directions, count))
         law = InputLaw.of_shares(j**-self.exponent, np.full(count, 1 / count), shares)
-        return law.at_dimension(int(dim)) if math.isfinite(dim) and self.atoms else law
+        return law.at_dimension(int(dim)) if math.isfinite(dim) else law
 
     def rank_dim(self, dim: float) -> float:
         """Return the dimension that effective ranks are counted in: the atoms stand for it in the limit."""

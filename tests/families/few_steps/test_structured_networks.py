@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.families.few_steps.whitened import Whitened
 
 from .structured_settings import PLANES, SETTINGS
 
@@ -53,6 +54,22 @@ def test_rows_that_are_no_gaussians():
     assert "times the variance" in " ".join(warned(lambda: gs.predict(scenario)))
     seen = gs.simulate(scenario, trials=3, seed=1)
     assert abs(float(seen.test_error[1]) / float(gs.predict(scenario).test_error[1]) - 1) > 0.5
+
+
+@pytest.mark.parametrize(("target", "dim"), [("z1 + z1*z2", 40), ("z1 + z1*z2", 41), ("z1 + z2 + z3", 40)])
+def test_a_power_law_has_an_axis_of_its_own_for_each_direction(target, dim):
+    """Directions that share axes, or axes beyond the dimension, would be another target than that of the limit."""
+    scenario = EVERY["C"][0].replace(target=target, inputs=gs.PowerLaw(1.0))
+    inputs = Whitened.of_scenario(scenario, 0.0, dim)
+    assert len(set(inputs.axes)) == len(inputs.axes) and max(inputs.axes) < dim == len(inputs.root)
+    np.testing.assert_allclose(inputs.frame @ inputs.frame.T, np.eye(scenario.target.directions), atol=1e-12)
+    assert np.isfinite(gs.simulate(scenario, dim=dim, trials=1).test_error).all()
+
+
+def test_a_power_law_and_two_directions():
+    scenario = EVERY["Y1"][0].replace(inputs=gs.PowerLaw(0.3, 0.2))
+    report = gs.agreement(gs.compare(scenario, dim=100, trials=6, seed=4, test_samples=2000))
+    assert report.passes(allow=0.02), str(report)
 
 
 def warned(call):
