@@ -16,11 +16,12 @@ from giantstep._names import uncollected
 from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
-from giantstep.errors import InputError
+from giantstep.errors import InputError, NotFiniteError
 from giantstep.family import Answer, Variable
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import Request
+from giantstep.returns import answer_of
 from giantstep.types import Array, Booleans, Indices, Points
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def solve_limit(
         try:
             settings = _prepare_within(cpu_limit * grid.size, request)
         except _GIVEN_UP as error:
-            _raise_unless_numerical(error)
+            _raise_unless_numerical(error, grid.scenario)
             unsolved = Answer.unsolved(grid.size, _reason_of(error))
             return collect_answers([(np.arange(grid.size), unsolved)], request, request.settings)
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
@@ -93,7 +94,7 @@ def _answer_within(
     seconds: float, scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]
 ) -> Answer:
     with deadline(seconds, cpu=True):
-        return scenario.limit(points, what, settings)
+        return answer_of(scenario, points, what, settings)
 
 
 def _solve_batch(
@@ -104,7 +105,7 @@ def _solve_batch(
     try:
         return [(rows, _answer_within(cpu_left * len(rows), scenario, points, what, settings))]
     except _GIVEN_UP as error:
-        _raise_unless_numerical(error)
+        _raise_unless_numerical(error, scenario)
         if len(rows) == 1:
             return [(rows, Answer.unsolved(1, _reason_of(error)))]
     alone = [{name: column[row : row + 1] for name, column in points.items()} for row in rows]
@@ -122,8 +123,15 @@ def checked_cpu_limit(seconds: float | None) -> float:
     return check_number("cpu_limit", given, "a number above 0 (inf is allowed)", lambda value: value > 0)
 
 
-def _raise_unless_numerical(error: BaseException) -> None:
-    """Let everything through that a family refused, and what is a mistake of ours."""
+def _raise_unless_numerical(error: BaseException, scenario: Scenario) -> None:
+    """Let everything through that a family refused, and what is a mistake in its code.
+
+    Families of giantstep are tried with fields of any size, where Python's own arithmetic may overflow or divide by
+    zero; in a family of somebody else that is a mistake until it says otherwise (`status`, `NotFiniteError`).
+    """
+    ours = type(scenario).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if isinstance(error, ArithmeticError) and not isinstance(error, NotFiniteError) and not ours:
+        raise error
     if isinstance(error, np.linalg.LinAlgError) or not isinstance(error, ValueError):
         return
     if isinstance(error, InputError) or not _TOO_LARGE.match(str(error)):

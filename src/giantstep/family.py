@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from giantstep.dimensions import Dimension, dimension_named
+from giantstep.errors import GiantstepError
 from giantstep.padding import blank_array
 from giantstep.types import Array, Floats, Integers, Strings
 
@@ -163,8 +164,15 @@ class Answer:
 
     @classmethod
     def closed(cls, values: dict[str, Array], **more: Any) -> Answer:
-        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes."""
-        return replace(cls.blank(len(next(iter(values.values())))), values=values, **more)
+        """Return an answer in closed form: every point is solved, without iterations; `more` are other attributes.
+
+        The first of the `values` says how many points there are.
+        """
+        first, shape = next(((name, np.shape(value)) for name, value in values.items()), ("", ()))
+        if not shape:
+            said = f"`{first}` is one number" if first else "there is none"
+            raise GiantstepError(f"Answer.closed takes arrays with an entry for each of the points, but {said}.")
+        return replace(cls.blank(shape[0]), values=values, **more)
 
     def put(self, index: Any, values: Mapping[str, Any]) -> None:
         """Fill in variables at the points `index`, or at one point; the rest stays NaN (of names: no name)."""

@@ -65,10 +65,6 @@ class Table:
     def put(self, name: str, index: Indices, values: Any) -> None:
         """Add the values (B, ...) of a variable, or of its ``_stderr``, at the points `index`; numbers or names."""
         array = np.asarray(values)
-        if array.ndim == 0 or array.shape[0] != len(index) or np.iscomplexobj(array):
-            raise GiantstepError(
-                f"The {self.engine} answered `{name}` with {array.dtype} {array.shape}, not {len(index)} numbers."
-            )
         kind = object if array.dtype.kind in "UO" else np.float64
         self.pieces.setdefault(name, []).append((index, array.astype(kind)))
 
@@ -87,10 +83,6 @@ class Table:
     def put_diagnostic(self, name: str, index: Indices, values: Any) -> None:
         """Add one number or text per point."""
         array = np.asarray(values)
-        if array.shape != index.shape:
-            raise GiantstepError(
-                f"The {self.engine} answered `{name}` with the shape {array.shape}, not {index.shape}."
-            )
         dtype = object if array.dtype.kind in "UO" else array.dtype
         self.diagnostics.setdefault(
             name, np.full(self.grid.size, "", dtype) if dtype is object else np.zeros(self.grid.size, dtype)
@@ -133,10 +125,6 @@ class Table:
                 kept = trials_kept and name == variable.name
                 dims = (("trial",) if kept else ()) + variable.dims
                 values = self.gather(name)
-                if values.ndim != 1 + len(dims):
-                    raise GiantstepError(
-                        f"The {self.engine} answered `{name}` with {values.ndim - 1} own dims, not {dims}."
-                    )
                 _take_lengths(lengths, dims, values.shape[1:], name)
                 data[name] = _column(
                     grid.dims + dims, values.reshape(grid.shape + values.shape[1:]), _about(variable, name)

@@ -21,6 +21,7 @@ from giantstep.padding import pad_stack
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import Experiment, Request
+from giantstep.returns import measured_by
 from giantstep.scenario import Scenario
 from giantstep.types import Array, Booleans, Floats, Indices, Points
 
@@ -77,7 +78,7 @@ class Draw:
         try:
             with threads_for(self.bytes_needed, device):
                 settings = {**self.settings, "device": device}
-                values = self.scenario.trial(self.points, self.what, self.dim, draws, settings)
+                values = measured_by(self.scenario, self.points, self.what, self.dim, draws, settings)
         except np.linalg.LinAlgError as error:
             return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
         return Outcome(values, _not_numbers(values, variables, count, self.trial))

@@ -11,6 +11,7 @@ from giantstep.design.observable import Observable
 from giantstep.errors import InputError
 from giantstep.problems import Problems
 from giantstep.request import Request
+from giantstep.returns import answer_of
 from giantstep.scenario import Scenario
 from giantstep.types import Booleans, Floats, Indices, Integers, Points
 
@@ -104,7 +105,7 @@ class Limits:
             return values
         kept = {name: column[good] for name, column in points.items()}
         settings = self._settings(scenario, kept, changed)
-        answer = scenario.limit(kept, self.request.what, settings)
+        answer = answer_of(scenario, kept, self.request.what, settings)
         values[good] = self.observable.pick(answer, settings)
         self.remarks.update(dict.fromkeys(answer.warnings))
         theory = answer.attrs.get("theory", self.request.theory or next(iter(scenario.theories)))

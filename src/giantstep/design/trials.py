@@ -106,9 +106,7 @@ def _dataset(
     result["converged"] = measured["converged"]
     result["status"] = measured["status"]
     settings = {"see": see, "power": power, "pilot": pilot}
-    headline = (
-        f"Trials at which a gap of {100 * see:g}% in {name} is seen {power:.0%} of the time, by {pilot} trials"
-    )
+    headline = f"Trials at which a gap of {100 * see:g}% in {name} is seen {power:.0%} of the time, by {pilot} trials"
     shown = '["trials", "trials_at_most", "spread", "visible"]'
     extra = {"headline": headline, "shown": shown, "observable": name, "plot": '["trials"]', **settings}
     return result.assign_attrs({**measured.attrs, "engine": "pilot", **extra})

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giantstep.deadline import TimeUp, deadline
+from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, walk_fields
 from giantstep.sweep.keys import Point
 from giantstep.sweep.store import Facts, Row
@@ -142,25 +143,21 @@ def _work_within(seconds: float | None, task: Task, slot: int | None) -> Done:
 
 def _draw(draw: Draw, slot: int | None) -> Done:
     outcome = draw.run(worker_device(draw.device, slot))
-    return Done(_checked(outcome.values, len(outcome.reasons)), outcome.reasons)
+    return Done(_arrays(outcome.values), outcome.reasons)
 
 
 def _solve(work: Solve) -> Done:
-    answer = work.scenario.limit(work.points, work.what, work.settings)
+    answer = answer_of(work.scenario, work.points, work.what, work.settings)
     residual = np.asarray(answer.residual, dtype=np.float64)
     iterations = np.asarray(answer.iterations, dtype=np.int64)
     values = {**answer.values, "residual": residual, "iterations": iterations}
     coords = {name: np.asarray(value) for name, value in answer.coords.items()}
     facts = Facts(coords, tuple(answer.warnings), answer.attrs)
-    return Done(_checked(values, len(work.points["dim"])), np.asarray(answer.status).astype(object), facts=facts)
+    return Done(_arrays(values), np.asarray(answer.status).astype(object), facts=facts)
 
 
-def _checked(values: Mapping[str, Any], count: int) -> dict[str, Array]:
-    arrays = {name: np.asarray(value) for name, value in values.items()}
-    for name, array in arrays.items():
-        if array.ndim == 0 or len(array) != count or array.dtype.kind not in "fiubUO":
-            raise ValueError(f"the family answered `{name}` with {array.dtype} {array.shape}, not {count} numbers")
-    return arrays
+def _arrays(values: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: np.asarray(value) for name, value in values.items()}
 
 
 def worker_device(device: str, slot: int | None) -> str:

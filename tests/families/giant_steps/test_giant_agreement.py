@@ -95,6 +95,19 @@ def test_one_large_step_beats_kernels_and_random_features():
     assert float(result.test_error) < 0.7 * float(result.initial_error)
 
 
+@pytest.mark.parametrize("widths", [[3.0, 5.0], [5.0, 3.0], [8.0]])
+def test_neurons_over_a_list_of_widths(widths):
+    """The scenario's own width, 4 here, has no say in how many neurons a grid of widths has."""
+    scenario = gs.GiantSteps.example().replace(width=4, steps=1)
+    both = gs.compare(scenario, dim=30, trials=2, what="neurons", width=widths)
+    assert both.neuron.values.tolist() == list(range(1, int(max(widths)) + 1))
+    for width in widths:
+        one = gs.predict(scenario.replace(width=width), what="neurons").cosine
+        here = both.cosine.sel(width=width)
+        np.testing.assert_array_equal(here.sel(source="limit")[:, : int(width)], one)
+        assert (np.isfinite(here) == (here.neuron <= width)).all()
+
+
 def test_neurons_are_those_of_their_blocks():
     scenario = gs.GiantSteps.example()
     limit = gs.predict(scenario, what="neurons")

@@ -36,11 +36,13 @@ def prepare(scenario: GiantSteps, points: Points, what: str, settings: Mapping[s
         return dict(settings)
     if what == "fit":
         return dict(settings)
+    prepared = {**settings, "time": every_time(points["steps"].max())}
     if what == "neurons":
-        for width in np.unique(points["width"]):
-            if scenario.neurons(float(width)) > _MOST_NEURONS:
-                raise bad_field("width", float(width), f'at most {_MOST_NEURONS:,} where what="neurons"')
-    return {**settings, "time": every_time(points["steps"].max())}
+        most = max(scenario.neurons(float(width)) for width in points["width"])
+        if most > _MOST_NEURONS:
+            raise bad_field("width", most, f'at most {_MOST_NEURONS:,} where what="neurons"')
+        prepared["neuron"] = np.arange(1, most + 1)
+    return prepared
 
 
 def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
@@ -50,7 +52,7 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
         return _specialisation(scenario, points, settings)
     if what == "fit":
         return Answer.closed({"kernel_bound": kernel_bound(scenario.target, 1) + points["noise"]})
-    values = _empty_table(scenario, points, what, len(settings["time"]))
+    values = _empty_table(scenario, what, size, settings)
     residual, status = np.zeros(size), np.full(size, "", dtype=object)
     for b in range(size):
         point = {name: float(column[b]) for name, column in points.items()}
@@ -98,13 +100,10 @@ def _compare_rules(fine: Floats, rough: Floats, steps: int) -> tuple[float, str]
     return gap, f"{_INACCURATE} to {gap:.0e}" if not gap <= _WORTH_A_STATUS else ""
 
 
-def _empty_table(scenario: GiantSteps, points: Points, what: str, times: int) -> dict[str, Floats]:
-    """Return the table of a question with nothing in it yet."""
-    lengths = {**scenario.block_count(), "time": times}
-    if what == "neurons":
-        lengths["neuron"] = max(scenario.neurons(float(width)) for width in points["width"])
+def _empty_table(scenario: GiantSteps, what: str, size: int, settings: Mapping[str, Any]) -> dict[str, Floats]:
+    """Return the table of a question at so many points with nothing in it yet."""
+    lengths = {**scenario.block_count(), **{name: np.size(settings.get(name, 0)) for name in ("time", "neuron")}}
     variables = [variable for variable in scenario.questions[what].variables if "limit" in variable.engines]
-    size = len(points["rate"])
     return {v.name: np.full((size, *(lengths[dim] for dim in v.dims)), np.nan) for v in variables}
 
 

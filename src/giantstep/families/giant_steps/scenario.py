@@ -240,5 +240,4 @@ class GiantSteps(Scenario):
     def block_count(self) -> Mapping[str, int]:
         """Return the number of blocks and of directions."""
         blocks = len(self.values)
-        neurons = 1 if math.isinf(self.width) and not isinstance(self.second_layer, tuple) else self.neurons(self.width)
-        return {"block": blocks, "block_2": blocks, "direction": self.target.directions, "neuron": neurons}
+        return {"block": blocks, "block_2": blocks, "direction": self.target.directions}
