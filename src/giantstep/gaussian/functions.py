@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
+from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse_expression
 from giantstep.gaussian.hermite import convert_hermite
 from giantstep.gaussian.identity import Immutable
@@ -24,6 +25,8 @@ Parity = Literal["odd", "even", "linear+even"]
 # Below this scale the closed form of the noise of erf loses digits, and quadrature is cheap.
 ERF_SCALE = 0.5
 WORTH_A_WARNING = 1e-8
+_SAME_KINK = 3e-5
+"""Distance from a declared kink up to which one that is found is the same."""
 _SYMMETRY_NODES = 8.0 * (np.arange(200) + 0.37) / 200
 _FINGERPRINT_NODES = np.linspace(-8.0, 8.0, 401)[:-1] + 0.0171
 
@@ -50,7 +53,8 @@ class Function(Immutable):
     derivative : str, callable or Function, optional
         The derivative of a callable; without it central differences are used.
     kinks : iterable of float, optional
-        Where a callable is not smooth. Expressions find theirs; these are added.
+        Where the function is not smooth. Expressions find theirs, and those of a callable with |z| < 16 are looked
+        for; these are added.
     name : str, optional
         For display.
 
@@ -110,14 +114,14 @@ class Function(Immutable):
                 z = np.linspace(-1.9, 2.1, int(np.prod(shape))).reshape(shape)
                 needed = "take one real array and return a real array of the same shape"
                 try_callable(call, f"function {name}", needed, z, shape)
-            if derivative is not None:
-                slope = Function(derivative, kinks=declared, name=f"{name}'")
             facts = _facts_of_callable(_quiet(call), declared, name)
+            if derivative is not None:
+                slope = Function(derivative, kinks=facts.kinks, name=f"{name}'")
             identity = "callable " + _digits(_quiet(call)(_FINGERPRINT_NODES))
         if facts.rule is not None and facts.rule.error > WORTH_A_WARNING:
             warnings.warn(
-                f"The moments of {name} are accurate only to about {facts.rule.error:.0e} (measured); if it "
-                "has kinks or jumps, declare them with `kinks=`.",
+                f"The moments of {name} are accurate only to about {facts.rule.error:.0e} (measured, and no kink or "
+                "jump was found that explains it); if it has some, declare them with `kinks=`.",
                 GiantstepWarning,
                 stacklevel=2,
             )
@@ -199,6 +203,9 @@ class Function(Immutable):
         assert self._call is not None
         step = float(np.finfo(z.dtype).eps) ** (1 / 3) * xp.maximum(1.0, xp.abs(z))
         above, below = z + step, z - step
+        for kink in self.kinks:  # no difference is taken across one
+            above = xp.where((z < kink) & (above > kink), kink, above)
+            below = xp.where((z >= kink) & (below < kink), kink, below)
         return _into(out, (self._call(above) - self._call(below)) / (above - below))
 
     # --- under the Gaussian measure ---
@@ -348,7 +355,9 @@ def _rule_of_expression(text: str, kinks: tuple[float, ...]) -> Rule:
     return choose_rule(lambda z: expression.evaluate({"z": z}), kinks, text)
 
 
-def _facts_of_callable(call: Callable[[Any], Any], kinks: tuple[float, ...], name: str) -> _Facts:
+def _facts_of_callable(call: Callable[[Any], Any], declared: tuple[float, ...], name: str) -> _Facts:
+    found = [edge for edge in find_edges(call) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
+    kinks = tuple(sorted([*declared, *found]))
     rule = choose_rule(call, kinks, name)
     return _Facts(kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call), None, None, rule)
 

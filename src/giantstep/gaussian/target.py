@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
+from giantstep.gaussian.edges import find_edges
 from giantstep.gaussian.expression import (
     Call,
     Expression,
@@ -29,6 +30,8 @@ from giantstep.types import Floats
 
 MOST_DIRECTIONS = 6
 _FAR = 24.0
+_REACH = 9.0
+"""Edges of a callable beyond are of no weight."""
 _FINGERPRINT_NODES = 1.5 * np.sin(np.arange(1.0, 1 + 301 * MOST_DIRECTIONS).reshape(301, MOST_DIRECTIONS) ** 1.3)
 
 
@@ -55,7 +58,7 @@ class Target(Immutable):
         k, for a callable (1 if left out), or to say that an expression has more variables than it uses.
     kinks : iterable, optional
         Where a callable is not smooth: a number c means every plane z_i = c, a pair (normal, offset) the plane
-        <normal, z> + offset = 0. Expressions find theirs.
+        <normal, z> + offset = 0. Expressions find theirs; those of a callable of one variable are looked for.
     name : str, optional
         For display.
 
@@ -102,6 +105,9 @@ class Target(Immutable):
         for rows in (5, 8) if call is not None else ():
             needed = f"take an array of shape (n, {count}) and return a real array of shape (n,)"
             try_callable(self, f"target {self.name}", needed, _FINGERPRINT_NODES[:rows, :count], (rows,))
+        if call is not None and count == 1 and not self._declared:
+            edges = (edge for edge in find_edges(lambda z: self(z[:, None])) if abs(edge) < _REACH)
+            set_(self, "_declared", tuple(_declared_planes(edges, 1)))
 
     # --- identity ---
 
