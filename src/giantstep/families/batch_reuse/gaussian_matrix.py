@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-from giantstep.lab.devices import to_numpy
 from giantstep.types import DeviceArray
 
 _NOTHING_NEW = 1e-10
@@ -100,11 +99,15 @@ def _split(vectors: DeviceArray, known: DeviceArray, xp: ModuleType) -> tuple[De
 
 
 def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
-    """Return orthonormal rows u and coefficients b with rows = b u; directions that are rounding are left out."""
-    values, vectors = xp.linalg.eigh(rows @ rows.T)
-    kept = to_numpy(values) > (_NOTHING_NEW * size) ** 2
-    if not kept.any():
-        return rows[:0], rows[:, :0]
-    index = xp.asarray(kept.nonzero()[0])
-    lengths, chosen = xp.sqrt(values[index]), vectors[:, index]
-    return (chosen.T @ rows) / lengths[:, None], chosen * lengths
+    """Return orthonormal rows u and coefficients b with rows = b u; directions that are rounding are left out.
+
+    One after the other: eigenvectors of the Gram matrix have signs that depend on the processor, and the products that
+    are drawn belong to the directions.
+    """
+    basis = rows[:0]
+    for row in rows:
+        new = row - (row @ basis.T) @ basis
+        length = float(xp.sqrt(new @ new))
+        if length > _NOTHING_NEW * size:
+            basis = xp.concatenate([basis, new[None] / length])
+    return basis, rows @ basis.T
