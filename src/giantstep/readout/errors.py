@@ -83,7 +83,7 @@ def _chunk_errors(first: FirstOrder, inverse_dim: Floats, packed: bool, at_nodes
     explained = signal.c0 * features.h + (features.h1 * signal.c1).sum(axis=1)
     expected = np.sum(w * (hh - explained) / denominator, axis=1)
     # a perfect fit is what is left of hh after cancellation: nothing can be said below its rounding
-    rounding = 1e-9 * np.sum(w * hh / denominator, axis=1)
+    rounding = 1e-7 * np.sum(w * hh / denominator, axis=1)
     variance = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1)
     return Errors(
         test=test,
