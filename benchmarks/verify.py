@@ -2,8 +2,9 @@
 
     python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
-Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, and the
-test files with tests marked slow. A study here is a study file with one more table: `[check]` has a `title`, the
+Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, the
+test files with tests marked slow, and the quick tests under every kernel of OpenBLAS that the processor has
+(`kernels.py`), with one and with two threads. A study here is a study file with one more table: `[check]` has a `title`, the
 relative gap `allow`ed to finite-size terms the limit does not know, and the `variables` that the family's page shows
 (all are judged). Records go to docs/data/verification.json; the exit status is 1 where something disagrees or fails.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import giantstep as gs
+import kernels
 import verify_ladders
 from giantstep.studyfile import study_fields
 from pieces import ROOT, STATE, Piece, Record, Records, add_options, digest, study_content, work_through
@@ -32,6 +34,7 @@ from verify_report import report
 STUDIES = ROOT / "benchmarks" / "studies"
 DATA = ROOT / "docs" / "data" / "verification.json"
 PAGE = ROOT / "docs" / "verification.md"
+THREADS = (1, 2)
 READS_RECIPES = re.compile("papers|recipe|reproduce|preset|explorer|docs/|figures/|runner")
 """What a test says that reads recipes, by itself or in another program."""
 
@@ -94,8 +97,20 @@ def source_digest(test: str) -> str:
 
 def run_tests(file: str) -> Record:
     """Run the slow tests of a file."""
-    options = ["-q", "-m", "slow", "--timeout=0", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
-    done = subprocess.run([sys.executable, "-m", "pytest", *options, file], cwd=ROOT, capture_output=True, text=True)
+    return _pytest(["-m", "slow", "--timeout=0", "-n", "0", file], dict(os.environ))
+
+
+def run_under_kernel(kernel: str, threads: int) -> Record:
+    """Run the quick tests with one kernel of OpenBLAS; two of them run at once."""
+    if kernels.in_use(kernel).lower() != kernel.lower():
+        return {"ok": False, "said": f"OpenBLAS does not take {kernel} here", "failures": []}
+    return _pytest(["-m", "not slow", "-n", "2"], kernels.environment(kernel, threads))
+
+
+def _pytest(options: list[str], environment: dict[str, str]) -> Record:
+    """Return how a run of tests ended, and what failed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *options]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     said = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1].strip("= ").partition(" in ")[0]
     names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return {"ok": done.returncode in (0, 5), "said": said, "failures": names}
@@ -113,6 +128,18 @@ def test_pieces() -> list[Piece]:
     ]
 
 
+def kernel_pieces(available: list[str]) -> list[Piece]:
+    """Return a piece for every kernel and number of threads; they depend on the whole package and on all tests."""
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    content = hashlib.sha256(b"".join(path.read_bytes() for path in tests)).hexdigest()
+    mark = digest(source_digest("recipes are read"), content)
+    return [
+        Piece(f"kernels/{kernel}-{threads}", (mark,), run_under_kernel, (kernel, threads), cores=2)
+        for kernel in available
+        for threads in THREADS
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
@@ -123,8 +150,15 @@ def main() -> int:
     stored_tests = [
         Piece(name, (), run_tests, (name,)) for name in records.names() if name.startswith(("tests/", "src/"))
     ]
-    pieces += stored_tests if options.without_tests or options.report else test_pieces()
+    leave_tests = options.without_tests or options.report
+    pieces += stored_tests if leave_tests else test_pieces()
+    pieces += [] if leave_tests else kernel_pieces(kernels.available()[1])
     failed = work_through(pieces, records, options)
+    measured = [
+        name.removeprefix("kernels/").rpartition("-")[0] for name in records.names() if name.startswith("kernels/")
+    ]
+    here = {piece.name for piece in pieces}
+    pieces += [piece for piece in kernel_pieces(list(dict.fromkeys(measured))) if piece.name not in here]
     if options.plan:
         return 0
     PAGE.write_text(report(records.keep(pieces)))

@@ -142,6 +142,20 @@ def test_lines(tests: Mapping[str, Record]) -> list[str]:
     return ["## Slow tests", "", said, "", *table(head, rows), ""]
 
 
+def kernel_lines(kernels: Mapping[str, Record]) -> list[str]:
+    """Return what the quick tests said under every kernel."""
+    said = "The quick tests under every kernel of OpenBLAS that a processor has (`benchmarks/kernels.py`)."
+    if not kernels:
+        return ["## Kernels", "", f"{said} Not run for this report.", ""]
+    rows = []
+    for name, record in kernels.items():
+        kernel, _, threads = name.removeprefix("kernels/").rpartition("-")
+        rows.append((kernel, threads, record["said"], run_of(record), f"{record['seconds']:.0f} s"))
+    failures = sorted({name for record in kernels.values() for name in record["failures"]})
+    said += f" Failed: {', '.join(f'`{name}`' for name in failures)}." if failures else " None failed."
+    return ["## Kernels", "", said, "", *table(("kernel", "threads", "outcome", "run", "took"), rows), ""]
+
+
 def report(records: Mapping[str, Record]) -> str:
     """Return the page."""
 
@@ -149,6 +163,7 @@ def report(records: Mapping[str, Record]) -> str:
         return {name: record for name, record in records.items() if name.startswith(starts)}
 
     studies, ladders, spectra, tests = kind("studies/"), kind("ladders/"), kind("spectra/"), kind("tests/", "src/")
+    kernels = kind("kernels/")
     disagree = [name for name, record in records.items() if not record["ok"]]
     judged = sum(len(record["rows"]) for record in studies.values())
     verdict = f"Disagrees or failed: {', '.join(disagree)}." if disagree else "Nothing disagrees, nothing failed."
@@ -157,6 +172,7 @@ def report(records: Mapping[str, Record]) -> str:
     old = sum(record["stale"] for record in records.values())
     stale = f" {old} of these records are older than the present seeds or sizes and say so." if old else ""
     slow = f"slow tests of {len(tests)} files" if tests else "no slow tests"
+    slow += f", quick tests under {len(kernels)} settings of OpenBLAS" if kernels else ""
     lines = [HEAD, f"{counts}, {slow}. {verdict}{stale}", "", "## By family", "", *summary(studies), ""]
     for family in sorted({record["family"] for record in studies.values()}):
         lines += [f"## {family}", ""]
@@ -168,4 +184,4 @@ def report(records: Mapping[str, Record]) -> str:
         lines += [line for record in ladders.values() for line in ladder_lines(record)]
     if spectra:
         lines += spectrum_lines(spectra.values())
-    return "\n".join([*lines, *test_lines(tests)]).rstrip() + "\n"
+    return "\n".join([*lines, *test_lines(tests), *kernel_lines(kernels)]).rstrip() + "\n"
