@@ -2,11 +2,11 @@
 
     python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
-Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, the
-test files with tests marked slow, and the quick tests under every kernel of OpenBLAS that the processor has
-(`kernels.py`), with one and with two threads. A study here is a study file with one more table: `[check]` has a `title`, the
-relative gap `allow`ed to finite-size terms the limit does not know, and the `variables` that the family's page shows
-(all are judged). Records go to docs/data/verification.json; the exit status is 1 where something disagrees or fails.
+Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, the test
+files with tests marked slow, and the quick tests under every kernel of OpenBLAS that the processor has (`kernels.py`),
+with one and with two threads. A study here is a study file with one more table: `[check]` has a `title`, the relative
+gap `allow`ed to finite-size terms the limit does not know, and the `variables` that the family's page shows (all are
+judged). Records go to docs/data/verification.json; the exit status is 1 where something disagrees or fails.
 """
 
 from __future__ import annotations
