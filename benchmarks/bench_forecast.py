@@ -133,7 +133,7 @@ def run_large(folder: Path, trials: int, device: str) -> None:
     table = gs.forecast(features, classes, trials=trials, device=device)
     took, took_cpu = time.perf_counter() - start, time.process_time() - start_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    verdict = table.attrs["trust"].partition(":")[0]
+    verdict = table.attrs["trust"].partition(" (")[0]
     print(
         f"  {device}, {trials} trials: {took:6.1f} s ({took_cpu:.1f} s of CPU), peak memory {peak:.2f} GiB; {verdict}",
         flush=True,
@@ -304,7 +304,7 @@ def _calibrate(laws: dict[str, tuple[Law, int]], number: int, repeats: int, tria
         values = np.stack([t["mse"].sel(source="limit").values for t in tables])
         real = np.stack([t["mse"].sel(source="experiment").values for t in tables])
         spread = np.stack([t["mse_se_total"].sel(source="limit").values for t in tables])
-        verdicts = np.stack([t["verdict"].values[2] for t in tables])  # by ridge, at n = N/2
+        verdicts = np.stack([t["mse_verdict"].values[2] for t in tables])  # by ridge, at n = N/2
         known = np.isfinite(values).all(axis=0)  # the rows determine these points
         mean = np.where(known, values.mean(axis=0), np.nan)
         same_rows = np.arange(6)[:, None] < 3

@@ -39,7 +39,7 @@ def test_classes() -> None:
     model = ForecastRidgeClassifier([10.0]).fit(X, labels)
     usual = RidgeClassifier(10.0).fit(X, labels)
     assert np.mean(model.predict(X) == usual.predict(X)) == 1
-    assert model.trust_.startswith(("Good", "Fair")) and model.forecast_.attrs["task"] == "classes"
+    assert model.trust_.startswith("Misclassified share: fair") and model.forecast_.attrs["task"] == "classes"
     needed = model.samples_needed(error=0.25)
     assert needed.low <= needed.samples <= needed.high
 

@@ -1,10 +1,12 @@
 """The table of a forecast is a result like any other, and answers questions of its own."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecast.table import Forecast
+from giantstep.forecast.table import Forecast, tell_ridges_apart
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,9 @@ def test_samples_needed(table):
     needed = table.samples_needed(mse=wanted)
     assert needed.samples == pytest.approx(np.sqrt(60 * 120), rel=1e-9)
     assert needed.low < needed.samples < needed.high and needed.ridge in table.ridge
-    assert "needs about 84.8" in str(needed)
+    assert "needs about 85 samples (" in str(needed) and str(needed).endswith(
+        "The forecast of mse at this ridge: good."
+    )
     assert table.samples_needed(error=wanted) == needed  # of a regression the error is the mean squared one
     never = table.samples_needed(mse=0.1)
     assert np.isinf(never.samples) and "not reached at any n: noise and misfit alone are E(0) = " in never.statement
@@ -86,6 +90,49 @@ def test_the_best_ridge(table, classes):
     assert classes.best_ridge(75, "mse") in (1.0, 30.0)
     with pytest.raises(gs.InputError, match="variable"):
         table.best_ridge(75, "gcv")
+    with pytest.raises(gs.InputError, match="must be from 40 to 960, the sizes of the table"):
+        table.best_ridge(961)
+
+
+def test_ridges_that_cannot_be_told_apart_are_named(table):
+    """Overlap of forecast plus and minus its total standard error; a ridge that is clearly worse is no rival."""
+    limit = table.sel(source="limit", samples=240)
+    low, high = ((limit["mse"] + side * limit["mse_se_total"]).values for side in (-1, 1))
+    best = table.best_ridge(240)
+    place = int(np.argmin(limit["mse"].values))
+    rivals = [
+        ridge for number, ridge in enumerate(table.ridge.values) if number != place and low[number] <= high[place]
+    ]
+    assert best == table.ridge.values[place] and list(best.rivals) == rivals and best.unknown == ()
+    assert rivals and f"cannot be told from {rivals[0]:.4g}" in str(best) and "for mse at n = 240" in str(best)
+    assert pickle.loads(pickle.dumps(best)).rivals == best.rivals and best + 1 == float(best) + 1
+    clear = tell_ridges_apart(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.1, np.nan]), np.array([0.1, 0.1, np.nan]))
+    assert clear == 2.0 and clear.rivals == () and clear.unknown == (3.0,)
+    assert str(clear) == "ridge 2, 3 not determined by the rows"
+
+
+def test_a_ridge_that_the_rows_do_not_determine_is_not_compared():
+    """Beyond N a small ridge of wide features is unknown; its error at fewer samples says nothing there."""
+    rng = np.random.default_rng(5)
+    features = rng.standard_normal((60, 200))
+    labels = features[:, 0] + 0.1 * rng.standard_normal(60)
+    with pytest.warns(gs.GiantstepWarning, match="points were not computed"):
+        t = gs.forecast(features, labels, ridge=[0.01, 3000.0], samples=[30, 60, 240], trials=0)
+    best = t.best_ridge(240)
+    assert best == 3000.0 and best.unknown == (0.01,) and "0.01 not determined by the rows" in str(best)
+
+
+@pytest.mark.parametrize(
+    ("samples", "low", "high", "said"),
+    [
+        (139.8, 98.13, 517.1, "needs about 140 samples (98 to 520) at"),
+        (1234.4, 1200.0, 1280.0, "needs about 1,230 samples (1,200 to 1,280) at"),
+        (84.8, 70.2, np.inf, "needs about 85 samples (70 to more than 960) at"),
+    ],
+)
+def test_samples_are_rounded_to_what_is_known(table, samples, low, high, said):
+    ridge = table.best_ridge(120)
+    assert said in table._say_needed("mse", 1.5, [samples, low, high], ridge)
 
 
 def test_few_samples_of_a_class_are_marked(classes):

@@ -23,9 +23,40 @@ def test_even_rows_are_good():
     features = rng.standard_normal((600, 60))
     t = gs.forecast(features, linear(rng, features), ridge=[1.0, 30.0], samples=[150, 600])
     assert numbers(t)["verdicts"] == ["good", "good"]
-    assert t.attrs["trust"].startswith("Good at ridge") and "(se_total) at n = 600" in t.attrs["trust"]
+    said = t.attrs["trust"].splitlines()[0]
+    assert said.startswith("Mean squared error: good at ridge") and "(best at N = 600" in said and "(se_total)" in said
     assert "trained on these rows" in t.attrs["trust"] and "groups=" in t.attrs["trust"]
-    assert t["verdict"].values.tolist() == [["good", "good"]] * 2
+    assert t["mse_verdict"].values.tolist() == [["good", "good"]] * 2 and "error_verdict" not in t
+
+
+def test_each_variable_is_judged_by_its_own_probes(datasets):
+    """200 rows of digits: the mean squared error is forecast well, the misclassified share is not."""
+    features, labels = (rows[:200] for rows in datasets["digits ten"])
+    with pytest.warns(gs.GiantstepWarning, match="Do not trust this forecast of error"):
+        t = gs.forecast(features, labels, ridge=[1.0, 10.0], samples=[50, 100, 200])
+    found = numbers(t)
+
+    def rule(probes, ridge):
+        gaps = [(abs(probe["gap"][ridge]), probe["se"][ridge]) for probe in probes]
+        if any(gap - se > 0.08 for gap, se in gaps):
+            return "do not trust"
+        return "good" if all(gap + se <= 0.07 for gap, se in gaps) else "fair"
+
+    assert found["verdicts"] == [rule(found["probes"], ridge) for ridge in (0, 1)]
+    assert found["error_verdicts"] == [rule(found["error_probes"], ridge) for ridge in (0, 1)]
+    assert found["verdicts"] != found["error_verdicts"]
+    assert t["error_verdict"].values.tolist() == [found["error_verdicts"]] * 3
+    assert t["mse_verdict"].values.tolist() == [found["verdicts"]] * 3
+    share, squared = t.attrs["trust"].splitlines()[:2]
+    place = t.ridge.values.tolist().index(float(t.best_ridge()))
+    for line, word, name, probes in (
+        (share, "Misclassified share", "error", found["error_probes"]),
+        (squared, "Mean squared error", "mse", found["probes"]),
+    ):
+        assert line.startswith(f"{word}: {t.attrs[f'verdict_{name}']} (")
+        assert f"{100 * probes[0]['gap'][place]:+.1f} ±" in line
+        assert t[f"{name}_verdict"].values[2, place] == t.attrs[f"verdict_{name}"].partition(" at ")[0]
+    assert "cannot be told from" in share
 
 
 def test_total_errors_have_what_the_probes_show():
@@ -76,7 +107,7 @@ def test_without_an_experiment_nothing_is_judged():
     rng = np.random.default_rng(4)
     features = rng.standard_normal((100, 10))
     t = gs.forecast(features, linear(rng, features), ridge=1.0, samples=50, trials=0)
-    assert t["verdict"].item() == "not judged" and t["source"].values.tolist() == ["limit"]
+    assert t["mse_verdict"].item() == "not judged" and t["source"].values.tolist() == ["limit"]
     assert "the method was not tried" in t.attrs["trust"]
     with pytest.raises(gs.InputError):
         gs.agreement(t)
@@ -95,7 +126,7 @@ def test_very_uneven_rows_are_not_trusted_beyond_their_number():
     labels = rng.standard_normal(60)
     t = gs.forecast(features, labels, ridge=0.01, samples=[30, 240], trials=0)
     assert t["loo_over_gcv"].values[1, 0] > 1.5
-    assert t["verdict"].values[1, 0] == "do not trust; between gcv and mse"
+    assert t["mse_verdict"].values[1, 0] == "do not trust; between gcv and mse"
 
 
 def test_copies_do_not_make_interpolation_look_like_least_squares():

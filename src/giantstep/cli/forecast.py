@@ -112,24 +112,31 @@ def _hand_over(result: Forecast, output: Output) -> None:
 
 
 def _print_curve(result: Forecast) -> None:
-    """Print the forecast at the best ridge of each sample size, with the experiment and the verdict."""
+    """Print the forecast at the best ridge of each sample size, with the experiment and the verdicts."""
+    import numpy as np
+
     from giantstep.cli.tables import print_rows
+    from giantstep.forecast.table import known
 
     attrs = result.attrs
     names = [name for name in SHOWN if name in result]
     about = f"{attrs['N']} rows, {attrs['p']} features, {attrs['task']}"
     rows = []
     for size in result["samples"].values:
-        point = result.sel(samples=size)
-        best = point[names[0]].sel(source="limit").fillna(float("inf")).argmin("ridge")
-        point = point.isel(ridge=int(best))
-        row: list[tuple[str, Any]] = [("samples", float(size)), ("best ridge", float(point["ridge"]))]
+        if not np.isfinite(result[names[0]].sel(source="limit", samples=size)).any():
+            continue
+        best = result.best_ridge(size)
+        point = result.sel(samples=size, ridge=float(best))
+        row: list[tuple[str, Any]] = [("samples", float(size)), ("best ridge", float(best))]
+        row += [("not told from", ", ".join(f"{ridge:.4g}" for ridge in best.rivals) or "-")]
         for name in names:
-            row += [(name, point[name].sel(source="limit").item())]
-            row += [("se_total", point[f"{name}_se_total"].sel(source="limit").item())]
+            limit = point.sel(source="limit")
+            row += [(f"{name} ± se_total", known(limit[name].item(), limit[f"{name}_se_total"].item()))]
             if "experiment" in result["source"].values:
-                row += [("experiment", point[name].sel(source="experiment").item())]
-                row += [("std err", point[f"{name}_stderr"].sel(source="experiment").item())]
-        rows.append([*row, ("verdict", str(point["verdict"].item()))])
+                real = point.sel(source="experiment")
+                measured = known(real[name].item(), real[f"{name}_stderr"].item())
+                row += [("experiment", "-" if np.isnan(real[name]) else measured)]
+            row += [(f"verdict on {name}", str(point[f"{name}_verdict"].item()))]
+        rows.append(row)
     print_rows(f"{attrs['title']}: {about}; at the best ridge of each size", rows)
     print("For raw inputs taken as Gaussian mixtures, other losses and exact limits: giantstep predict --data.\n")

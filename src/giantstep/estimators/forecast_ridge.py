@@ -107,8 +107,8 @@ class ForecastRidge(MultiOutputMixin, RegressorMixin, _ForecastBase):
     >>> X = rng.standard_normal((300, 20))
     >>> y = X[:, 0] + rng.standard_normal(300)
     >>> model = ForecastRidge().fit(X, y)
-    >>> model.predict(X[:2]).shape, model.trust_[:4]
-    ((2,), 'Good')
+    >>> model.predict(X[:2]).shape, model.trust_[:24]
+    ((2,), 'Mean squared error: good')
     >>> bool(model.samples_needed(mse=1.2).samples < 300)
     True
     """

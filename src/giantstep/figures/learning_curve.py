@@ -75,6 +75,4 @@ def _finish(axes: Axes, result: xarray.Dataset, name: str) -> None:
     axes.annotate(
         f" N = {count}", (count, 0.02), xycoords=("data", "axes fraction"), color=GREY, fontsize=8, va="bottom"
     )  # fmt: skip
-    if name == "mse" or result.attrs["task"] == "classes":
-        verdict = str(result.attrs["trust"]).partition(" (best")[0]
-        axes.set_title(verdict if name != "mse" or result.attrs["task"] == "regression" else "", color=GREY)
+    axes.set_title(f"Forecast: {result.attrs[f'verdict_{name}']}", color=GREY)

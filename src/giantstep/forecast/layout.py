@@ -12,8 +12,8 @@ from giantstep.forecast.experiment import Experiment, Trials
 from giantstep.forecast.preparation import Prepared
 from giantstep.forecast.settings import Settings
 from giantstep.forecast.surface import Surface
-from giantstep.forecast.table import VARIABLES, Forecast
-from giantstep.forecast.trust import FEW_PER_CLASS, VERY_UNEVEN, Evidence, probe_of, say
+from giantstep.forecast.table import VARIABLES, Forecast, known, tell_ridges_apart
+from giantstep.forecast.trust import FEW_PER_CLASS, VERY_UNEVEN, Evidence, judge, probe_of, say
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.types import Array, Floats
 
@@ -21,7 +21,7 @@ BOTH = ("mse", "error", "train_mse")
 """Columns that the experiment measures, too."""
 ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
 """Columns of the forecast that are found under source="limit", as what they belong to."""
-OF_CLASSES = ("error", "error_se", "error_se_total", "approximate")
+OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
 
 
 def lay_out(prepared: Prepared, settings: Settings, surface: Surface, experiment: Experiment) -> Forecast:
@@ -109,15 +109,15 @@ def _evidence(
 
 
 def _add_judgement(columns: dict[str, Array], prepared: Prepared, settings: Settings, evidence: Evidence) -> None:
-    """Add total standard errors, forecast section 4, the verdict of each point and marks of approximations."""
-    for name, misclassified in (("mse", False), ("error", True)):
-        method = columns[name] * evidence.model_error(misclassified=misclassified)
-        columns[f"{name}_se_total"] = np.hypot(columns[f"{name}_se"], method)
-    verdicts = np.broadcast_to(np.array(evidence.verdicts(), object), columns["mse"].shape).copy()
+    """Add total standard errors, forecast section 4, the verdicts of each point and marks of approximations."""
     beyond = (settings.samples > prepared.decomposition.rows)[:, None]
-    verdicts[beyond & (columns["loo_over_gcv"] > VERY_UNEVEN)] = "do not trust; between gcv and mse"
-    verdicts[~columns["converged"]] = "not computed"
-    columns["verdict"] = verdicts.astype(str)
+    for name in ("mse", "error"):
+        columns[f"{name}_se_total"] = np.hypot(columns[f"{name}_se"], columns[name] * evidence.model_error(name))
+        verdicts = np.broadcast_to(np.array(evidence.verdicts(name), object), columns["mse"].shape).copy()
+        uneven = "do not trust; between gcv and mse" if name == "mse" else "do not trust"
+        verdicts[beyond & (columns["loo_over_gcv"] > VERY_UNEVEN)] = uneven
+        verdicts[~columns["converged"]] = "not computed"
+        columns[f"{name}_verdict"] = verdicts.astype(str)
     few = settings.samples <= evidence.approximate
     columns["approximate"] = np.broadcast_to(few[:, None], columns["mse"].shape).copy()
 
@@ -158,10 +158,12 @@ def _attributes(
 
     decomposition, labels = prepared.decomposition, prepared.labels
     at_all = {name: surface.at(values, decomposition.rows) for name, values in _at_rows(surface).items()}
-    main = "mse" if labels.classes is None else "error"
-    known = np.where(np.isfinite(at_all[main]), at_all[main], np.inf)
-    best = int(np.argmin(known))
-    numbers = _numbers(decomposition.rows, at_all, evidence, best, labels.classes is not None)
+    names = ("mse",) if labels.classes is None else ("error", "mse")
+    totals = {name: np.hypot(at_all[f"{name}_se"], at_all[name] * evidence.model_error(name)) for name in names}
+    best = tell_ridges_apart(settings.ridges, at_all[names[0]], totals[names[0]])
+    choice = f"best at N = {decomposition.rows}{best.doubt}"
+    place = int(np.flatnonzero(settings.ridges == float(best))[0]) if np.isfinite(best) else 0
+    numbers = {name: f"{known(at_all[name][place], totals[name][place])} (se_total)" for name in names}
     asked = {"trials": settings.trials, "rows": settings.rows, "seed": settings.seed, "device": settings.device}
     return {
         "title": "Learning curve of a ridge read-out on given features",
@@ -179,7 +181,8 @@ def _attributes(
         "noise_floor": decomposition.noise_floor if decomposition.null else 0.0,
         "trials": settings.trials,
         "settings": json.dumps(json_data(asked, LONGEST), allow_nan=False),
-        "trust": say(evidence, settings.ridges, best, numbers),
+        "trust": say(evidence, settings.ridges, place, choice, numbers),
+        **{f"verdict_{name}": judge(evidence, name, settings.ridges, place) for name in names},
         "trust_numbers": json.dumps(json_data(evidence.to_dict()), allow_nan=False),
     }
 
@@ -187,14 +190,3 @@ def _attributes(
 def _at_rows(surface: Surface) -> dict[str, Floats]:
     sums = surface.sums
     return {"mse": sums.mse, "mse_se": sums.mse_se, "error": surface.error, "error_se": surface.error_se}
-
-
-def _numbers(count: int, at_all: dict[str, Floats], evidence: Evidence, best: int, classes: bool) -> list[str]:
-    """Return the forecast at N rows with its total standard errors, in words."""
-    texts = []
-    for name in ("error", "mse") if classes else ("mse",):
-        value = float(at_all[name][best])
-        model = float(evidence.model_error(misclassified=name == "error")[best])
-        total = float(np.hypot(at_all[f"{name}_se"][best], value * model))
-        texts.append(f"{name} {value:.4g} ± {total:.2g} (se_total) at n = {count}")
-    return texts

@@ -31,13 +31,61 @@ VARIABLES = {
     "df1": ("df_1", "degrees of freedom, tr S(S+kappa)^-1"),
     "df2": ("df_2", "degrees of freedom of the variance, tr [S(S+kappa)^-1]^2"),
     "loo_over_gcv": ("", "leave-one-out over generalised cross-validation at the same kappa; 1 for even leverages"),
-    "verdict": ("", "good, fair, do not trust, or not judged"),
+    "mse_verdict": ("", "on mse: good, fair, do not trust, or not judged"),
+    "error_verdict": ("", "on error: good, fair, do not trust, or not judged"),
     "approximate": ("", "fewer than 20 samples of the rarest class: error is approximate"),
     "converged": ("", "whether the point was computed"),
     "status": ("", "why not, where it was not"),
     "trials_done": ("", "trials of the experiment"),
 }
 """Name -> symbol and meaning of the columns."""
+
+
+class BestRidge(float):
+    """The ridge with the smallest forecast error, and what is not known about it; printing it says it in words.
+
+    Attributes
+    ----------
+    rivals : other ridges whose forecasts, plus and minus their total standard errors, overlap with the best one.
+    unknown : ridges that the rows do not determine there.
+    where : of which variable and at which n, in words.
+    """
+
+    rivals: tuple[float, ...]
+    unknown: tuple[float, ...]
+    where: str
+
+    def __new__(  # noqa: D102
+        cls, value: float, rivals: tuple[float, ...] = (), unknown: tuple[float, ...] = (), where: str = ""
+    ) -> BestRidge:
+        ridge = super().__new__(cls, value)
+        ridge.rivals, ridge.unknown, ridge.where = rivals, unknown, where
+        return ridge
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BestRidge, (float(self), self.rivals, self.unknown, self.where)
+
+    @property
+    def doubt(self) -> str:
+        """What is not known, as the end of a sentence; empty where the table tells this ridge from all others."""
+        told = [f", cannot be told from {_listed(self.rivals)}"] if self.rivals else []
+        told += [f", {_listed(self.unknown)} not determined by the rows"] if self.unknown else []
+        return "".join(told)
+
+    def __str__(self) -> str:
+        return f"ridge {float(self):.4g}{self.where}{self.doubt}"
+
+    __repr__ = __str__
+
+
+def tell_ridges_apart(ridges: Floats, values: Floats, spread: Floats, where: str = "") -> BestRidge:
+    """Return the best of the ridges by their forecasts (ridges,), with those that it cannot be told from."""
+    given = np.isfinite(values)
+    if not given.any():
+        return BestRidge(math.nan, (), tuple(ridges.tolist()), where)
+    best, spread = int(np.nanargmin(values)), np.nan_to_num(spread)
+    near = given & (values - spread <= values[best] + spread[best]) & (np.arange(len(ridges)) != best)
+    return BestRidge(float(ridges[best]), tuple(ridges[near].tolist()), tuple(ridges[~given].tolist()), where)
 
 
 class SamplesNeeded(NamedTuple):
@@ -47,14 +95,14 @@ class SamplesNeeded(NamedTuple):
     ----------
     samples : smallest n, interpolated between the sizes of the table; infinite where it is not reached.
     low, high : the same for the forecast minus and plus its total standard error.
-    ridge : best ridge of the table there.
-    statement : all this in words.
+    ridge : best ridge of the table there, a `BestRidge`.
+    statement : all this in words, rounded to what is known, with the verdict on the variable.
     """
 
     samples: float
     low: float
     high: float
-    ridge: float
+    ridge: BestRidge
     statement: str
 
     def __str__(self) -> str:
@@ -73,18 +121,28 @@ class Forecast(xarray.Dataset):
             raise InputError("Forecast.of takes a result of forecast.")
         return cls(dict(result.data_vars), dict(result.coords), attrs=dict(result.attrs))
 
-    def best_ridge(self, samples: float | None = None, variable: str | None = None) -> float:
-        """Return the ridge of the table whose forecast error is smallest at n samples (N if left out)."""
-        values = self._curves(self._chosen(variable))
+    def best_ridge(self, samples: float | None = None, variable: str | None = None) -> BestRidge:
+        """Return the ridge of the table whose forecast error is smallest at n samples (N if left out).
+
+        It is a number; printed, it says which ridges it cannot be told from (`BestRidge.rivals`), because forecasts
+        plus and minus their total standard errors overlap, and which the rows do not determine (`BestRidge.unknown`).
+        """
+        name = self._chosen(variable)
+        sizes = self.samples.values.astype(float)
+        allowed = f"from {sizes[0]:g} to {sizes[-1]:g}, the sizes of the table (`samples=` of forecast asks for others)"
         size = (
-            float(self.attrs["N"])
+            float(np.clip(self.attrs["N"], sizes[0], sizes[-1]))
             if samples is None
-            else check_number("samples", samples, "a number at least 3", lambda n: 3 <= n < math.inf)
+            else check_number("samples", samples, allowed, lambda n: sizes[0] <= n <= sizes[-1])
         )
-        at = [_interpolate(size, self.samples.values, values[:, number]) for number in range(values.shape[1])]
-        if not np.isfinite(at).any():
-            raise bad_field("samples", samples, f"between {self.samples.values[0]} and {self.samples.values[-1]}")
-        return float(self.ridge.values[int(np.nanargmin(at))])
+        values, spread = (
+            np.array([_interpolate(size, sizes, curve) for curve in self._curves(column).T])
+            for column in (name, f"{name}_se_total")
+        )
+        best = tell_ridges_apart(self.ridge.values, values, spread, f" for {name} at n = {size:.4g}")
+        if not math.isfinite(best):
+            raise bad_field("samples", size, "a size at which the rows determine the forecast (see status)")
+        return best
 
     def samples_needed(self, error: float | None = None, mse: float | None = None) -> SamplesNeeded:
         """Return the smallest number of samples at which the best ridge has so small an error.
@@ -102,7 +160,7 @@ class Forecast(xarray.Dataset):
         sizes = self.samples.values.astype(float)
         reached = [_crossing(sizes, _lowest(values + side * spread), wanted) for side in (0, -1, 1)]
         samples, low, high = reached
-        ridge = self.best_ridge(samples, variable) if math.isfinite(samples) else math.nan
+        ridge = self.best_ridge(samples, variable) if math.isfinite(samples) else BestRidge(math.nan)
         return SamplesNeeded(samples, low, high, ridge, self._say_needed(variable, wanted, reached, ridge))
 
     def plot(self, path: str | Path | None = None, **options: Any) -> Figure:  # type: ignore[override]
@@ -123,18 +181,53 @@ class Forecast(xarray.Dataset):
         values: Floats = self[variable].sel(source="limit").transpose("samples", "ridge").values
         return values
 
-    def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: float) -> str:
+    def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: BestRidge) -> str:
         samples, low, high = reached
         most = float(self.samples.values[-1])
         floor = float(self.attrs["noise_floor"])
         if math.isfinite(samples):
-            upper = f"{high:.4g}" if math.isfinite(high) else f"more than {most:.4g}"
-            interval = f"{low:.4g} to {upper}"
-            return f"{variable} {wanted:.4g} needs about {samples:.4g} samples ({interval}) at ridge {ridge:.4g}."
+            digits = _known_digits(samples, 0.5 * (high - low))
+            about, lower = _whole(samples, digits), _whole(low, digits)
+            upper = _whole(high, digits) if math.isfinite(high) else f"more than {_whole(most, 4)}"
+            needs = f"{variable} {wanted:.4g} needs about {about} samples ({lower} to {upper}) at ridge {ridge:.4g}"
+            return f"{needs}{ridge.doubt}. {self._say_verdict(variable, samples, ridge)}"
         if variable == "mse" and floor > wanted:
             return f"mse {wanted:.4g} is not reached at any n: noise and misfit alone are E(0) = {floor:.4g}."
-        about = f" (not excluded from n = {low:.4g} on)" if math.isfinite(low) else ""
-        return f"{variable} {wanted:.4g} is not reached up to n = {most:.4g}{about}; ask for more samples."
+        about = f" (not excluded from n = {_whole(low, 2)} on)" if math.isfinite(low) else ""
+        return f"{variable} {wanted:.4g} is not reached up to n = {_whole(most, 4)}{about}; ask for more samples."
+
+    def _say_verdict(self, variable: str, samples: float, ridge: float) -> str:
+        judged = self[f"{variable}_verdict"].sel(ridge=ridge)
+        there = np.isfinite(self[variable].sel(source="limit", ridge=ridge).values)
+        nearest = int(np.argmin(np.where(there, np.abs(np.log(self.samples.values / samples)), np.inf)))
+        return f"The forecast of {variable} at this ridge: {judged.values[nearest]}."
+
+
+def known(value: float, error: float) -> str:
+    """Return a number with its standard error, rounded to two digits of that.
+
+    >>> known(0.035123, 0.0121), known(1234.5, 17.0)
+    ('0.035 ± 0.012', '1234 ± 17')
+    """
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.4g}"
+    decimals = max(1 - math.floor(math.log10(error)), 0)
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
+
+def _known_digits(value: float, error: float) -> int:
+    """Return how many digits of a number are worth saying, two to four."""
+    if not (math.isfinite(error) and error > 0):
+        return 2
+    return int(np.clip(1 - math.floor(math.log10(error / value)), 2, 4))
+
+
+def _whole(value: float, digits: int) -> str:
+    return f"{round(float(f'{value:.{digits}g}')):,}"
+
+
+def _listed(ridges: tuple[float, ...]) -> str:
+    return ", ".join(f"{ridge:.4g}" for ridge in ridges)
 
 
 def _lowest(curves: Floats) -> Floats:
@@ -157,5 +250,8 @@ def _crossing(sizes: Floats, curve: Floats, wanted: float) -> float:
 
 
 def _interpolate(size: float, sizes: Floats, curve: Floats) -> float:
+    """Return a curve between its points, linear in log n; NaN outside of those that were computed."""
     known = np.isfinite(curve)
-    return float(np.interp(np.log(size), np.log(sizes[known]), curve[known])) if known.any() else math.nan
+    if not known.any():
+        return math.nan
+    return float(np.interp(np.log(size), np.log(sizes[known]), curve[known], left=np.nan, right=np.nan))

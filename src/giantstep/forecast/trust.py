@@ -1,11 +1,12 @@
 """Whether to believe a forecast: its gap to real fits at N/2 and N/4 rows, and what the rows themselves show.
 
-forecast section 6 has the rules, forecast section 14 how often they were right.
+Each variable is judged by its own gaps. forecast section 6 has the rules, forecast section 14 how often they were right
+for the mean squared error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ HEAVY = 0.5
 """Coefficient of variation of the leverages that heavy tails or outliers have."""
 FEW_PER_CLASS = 20
 """Samples of the rarest class below which the misclassified share is approximate."""
+WORDS = {"error": "Misclassified share", "mse": "Mean squared error"}
+"""How the statement calls a variable; each has a line that begins with it."""
 VERDICTS = ("good", "fair", "do not trust", "not judged")
 UNSEEN = (
     "Nothing here can show that the features come from a network trained on these rows, that rows belong together "
@@ -68,12 +71,16 @@ class Evidence:
     undetermined: float
     approximate: int
 
-    def verdicts(self) -> list[str]:
-        """Return the verdict for each ridge."""
-        return [self._verdict(number) for number in range(len(self.loo_over_gcv))]
+    def probes_of(self, variable: str) -> tuple[Probe, ...]:
+        """Return the gaps of ``"mse"`` or ``"error"``."""
+        return self.probes if variable == "mse" else self.error_probes
 
-    def _verdict(self, ridge: int) -> str:
-        gaps = [(abs(probe.gap[ridge]), probe.se[ridge]) for probe in self.probes]
+    def verdicts(self, variable: str) -> list[str]:
+        """Return the verdict on ``"mse"`` or ``"error"`` for each ridge."""
+        return [self._verdict(variable, number) for number in range(len(self.loo_over_gcv))]
+
+    def _verdict(self, variable: str, ridge: int) -> str:
+        gaps = [(abs(probe.gap[ridge]), probe.se[ridge]) for probe in self.probes_of(variable)]
         if not gaps or not np.isfinite(gaps).all():
             return "not judged"
         if any(gap - se > BAD for gap, se in gaps):
@@ -81,15 +88,15 @@ class Evidence:
         uneven = self.loo_over_gcv[ridge] > VERY_UNEVEN
         return "good" if all(gap + se <= GOOD for gap, se in gaps) and not uneven else "fair"
 
-    def model_error(self, *, misclassified: bool = False) -> Floats:
+    def model_error(self, variable: str) -> Floats:
         """Return the relative error of the method by ridge: the largest excess of the probes, 0 without probes."""
-        probes = self.error_probes if misclassified else self.probes
-        excess = [np.nan_to_num(probe.excess) for probe in probes]
+        excess = [np.nan_to_num(probe.excess) for probe in self.probes_of(variable)]
         return np.max(excess, axis=0) if excess else np.zeros(len(self.loo_over_gcv))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, with the verdicts."""
-        return {**asdict(self), "verdicts": self.verdicts()}
+        """Return everything as plain data, with the verdicts: those on the mean squared error first."""
+        of_error = {"error_verdicts": self.verdicts("error")} if self.error_probes else {}
+        return {**asdict(self), "verdicts": self.verdicts("mse"), **of_error}
 
 
 def probe_of(trials: Trials, name: str, forecast: Floats) -> Probe:
@@ -100,30 +107,40 @@ def probe_of(trials: Trials, name: str, forecast: Floats) -> Probe:
         return Probe(trials.samples, trials.count, _tuple(ratio - 1), _tuple(ratio * error / mean))
 
 
-def say(evidence: Evidence, ridges: Floats, best: int, numbers: Sequence[str]) -> str:
-    """Return the statement: the verdict at the best ridge with its evidence, then what else the reader should know.
+def say(evidence: Evidence, ridges: Floats, best: int, choice: str, numbers: Mapping[str, str]) -> str:
+    """Return the statement: each variable with its verdict and evidence, then what else the reader should know.
 
     Parameters
     ----------
-    best : which ridge is best at N rows.
-    numbers : the forecast at N rows with its total standard errors, in words.
+    best : which ridge is best at N rows by the first variable; `choice` says so in words.
+    numbers : variable -> its forecast at N rows with its total standard error, in words.
     """
-    verdicts = evidence.verdicts()
-    lines = [f"{verdicts[best].capitalize()} at ridge {ridges[best]:.4g} (best at N): {'; '.join(numbers)}."]
+    lines: list[str] = []
+    for variable, text in numbers.items():
+        verdict = judge(evidence, variable, ridges, best)
+        why = choice if not lines else "the same ridge"
+        lines.append(f"{WORDS[variable]}: {verdict} ({why}): {text}{_gaps(evidence, variable, best)}.")
     if evidence.probes:
-        lines.append(f"Forecast over experiment: {_gaps(evidence.probes, best)} (mean squared error).")
         low, high = evidence.probes[0].samples, evidence.probes[-1].samples
         lines.append(f"This says little about n below {low} and far above {high}.")
-        if evidence.error_probes:
-            lines.append(f"Misclassified: {_gaps(evidence.error_probes, best)}.")
     else:
         lines.append("No experiment was asked for (trials=0), so the method was not tried on these rows.")
+    for variable in numbers:
+        lines += _other_ridges(variable, evidence.verdicts(variable), ridges, best)
+    return "\n".join([*lines, *_warnings(evidence, best), UNSEEN])
+
+
+def judge(evidence: Evidence, variable: str, ridges: Floats, place: int) -> str:
+    """Return the verdict on a variable at one of the ridges, "good at ridge 1"."""
+    return f"{evidence.verdicts(variable)[place]} at ridge {ridges[place]:.4g}"
+
+
+def _other_ridges(variable: str, verdicts: Sequence[str], ridges: Floats, best: int) -> list[str]:
+    told = []
     for verdict in VERDICTS[1:3]:
         others = [f"{ridge:.4g}" for place, ridge in enumerate(ridges) if verdicts[place] == verdict and place != best]
-        if others:
-            lines.append(f"{verdict.capitalize()}: ridge {', '.join(others)}.")
-    lines += _warnings(evidence, best)
-    return "\n".join([*lines, UNSEEN])
+        told += [f"{verdict} at ridge {', '.join(others)}"] if others else []
+    return [f"{WORDS[variable]} at others: {'; '.join(told)}."] if told else []
 
 
 def _warnings(evidence: Evidence, best: int) -> list[str]:
@@ -146,8 +163,10 @@ def _warnings(evidence: Evidence, best: int) -> list[str]:
     return lines
 
 
-def _gaps(probes: Sequence[Probe], best: int) -> str:
-    return ", ".join(f"{100 * p.gap[best]:+.1f} ± {100 * p.se[best]:.1f} % at n = {p.samples}" for p in probes)
+def _gaps(evidence: Evidence, variable: str, best: int) -> str:
+    probes = evidence.probes_of(variable)
+    gaps = ", ".join(f"{100 * p.gap[best]:+.1f} ± {100 * p.se[best]:.1f} % at n = {p.samples}" for p in probes)
+    return f"; forecast over experiment {gaps}" if gaps else ""
 
 
 def _tuple(values: Floats) -> tuple[float, ...]:

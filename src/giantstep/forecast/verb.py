@@ -70,8 +70,8 @@ def forecast(
     >>> t = gs.forecast(X, y, ridge=[1, 10], samples=[100, 200, 4000])
     >>> bool(abs(t.mse.sel(source="limit", samples=4000, ridge=1) - 1) < 0.2)  # noise 1 is left in the end
     True
-    >>> print(t.attrs["trust"].splitlines()[0][:4])
-    Good
+    >>> print(t.attrs["trust"].splitlines()[0][:24])
+    Mean squared error: good
     """
     labels = read_labels(y, task)
     counts = {"trials": trials, "rows": rows, "seed": seed, "device": device}
@@ -101,12 +101,13 @@ def _warned(table: Forecast) -> Forecast:
             GiantstepWarning,
             stacklevel=3,
         )
-    verdict = json.loads(table.attrs["trust_numbers"])["verdicts"]
-    if verdict and all(text == "do not trust" for text in verdict):
-        warnings.warn(
-            "Do not trust this forecast: it missed real fits on half or a quarter of the rows by more than 8 % at "
-            "every ridge (see attrs['trust']).",
-            GiantstepWarning,
-            stacklevel=3,
-        )
+    numbers = json.loads(table.attrs["trust_numbers"])
+    for variable, verdicts in (("mse", numbers["verdicts"]), ("error", numbers.get("error_verdicts"))):
+        if verdicts and all(text == "do not trust" for text in verdicts):
+            warnings.warn(
+                f"Do not trust this forecast of {variable}: it missed real fits on half or a quarter of the rows by "
+                "more than 8 % at every ridge (see attrs['trust']).",
+                GiantstepWarning,
+                stacklevel=3,
+            )
     return table

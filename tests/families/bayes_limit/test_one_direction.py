@@ -200,7 +200,7 @@ def test_bad_input_is_refused():
         ({"target": "sign(z)", "flip": 0.1, "noise": 0.1}, "flip.*one of the two"),
         ({"target": "abs(z)", "noise": -0.1}, "noise.*at least 0"),
         ({"target": "0*z + 1"}, "constant"),
-        ({"target": gs.Target(lambda z: np.abs(z[..., 0] - 0.3))}, "not declared"),
+        ({"target": gs.Target(lambda z: np.abs(np.sin(60 * z[..., 0])))}, "not declared"),  # too many to be found
     ):
         with pytest.raises(gs.InputError, match=words):
             make(samples_per_dim=1.0, **fields)

@@ -103,9 +103,11 @@ function draw() {
     return [...lines, dots];
   });
   const rows = result.attrs.N;
+  const verdict = result.attrs[`verdict_${name}`];
   const layout = {
+    title: { text: verdict ? `Forecast of the ${WORDS[name]}: ${verdict}` : "", font: { size: 13 }, x: 0.02, xanchor: "left" },
     xaxis: { type: "log", dtick: "D2", title: { text: "training samples n" } }, yaxis: { type: "log", title: { text: WORDS[name] } },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink }, margin: { t: 20, r: 10 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink }, margin: { t: 40, r: 10 },
     shapes: [{ type: "line", x0: rows, x1: rows, yref: "paper", y0: 0, y1: 1, line: { dash: "dash", color: "#888", width: 1 } }],
     annotations: [{ x: Math.log10(rows), y: 1, yref: "paper", text: `N = ${rows}`, showarrow: false, xanchor: "left", yanchor: "top" }],
   };
