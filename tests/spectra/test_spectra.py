@@ -59,3 +59,18 @@ def test_march_to_edge(edge: float, start: float, step: float) -> None:
 
 def test_march_refuses_a_start_inside_the_bulk() -> None:
     assert march_to_edge(lambda z: None, 1.0, 0.1) is None
+
+
+def test_a_solver_that_goes_astray_from_afar_does_not_hide_the_edge():
+    """A long step ends on another branch well before the edge; the edge was extrapolated from there, 10% off."""
+    edge, solved = 1.6, [-0.3]
+
+    def stability(z: float) -> float | None:
+        if z > edge or z - max(solved) > 0.7:
+            return -0.1
+        solved.append(z)
+        v = 0.3 * np.sqrt((edge - z) / (edge + 0.3))
+        return float(v * (1 + 0.4 * v))
+
+    assert march_to_edge(stability, -0.3, 0.3) == pytest.approx(edge, rel=1e-8)
+    assert 1.2 < max(solved)

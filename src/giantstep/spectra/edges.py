@@ -15,6 +15,8 @@ FAR = 0.3
 """Stability above which an extrapolated edge may be far off."""
 POINTS = 5
 """Points from which an edge is extrapolated."""
+DOUBTS = 4
+"""Times that a failure well before the extrapolated edge is forgotten: from afar a solver may find another branch."""
 
 
 def march_to_edge(
@@ -30,7 +32,8 @@ def march_to_edge(
     `stability(z)` solves at the real point z (warm-started from the last success) and returns the smallest eigenvalue
     of the linearised equations, or None where there is no solution. Outside the bulk it is positive and vanishes at the
     edge, where z = edge + a v^2 + b v^3 + ... in terms of the stability v: the edge is extrapolated from the last
-    points and approached without crossing, until two extrapolations agree to `relative`.
+    points and approached without crossing, until two extrapolations agree to `relative`. A point without a solution
+    that lies well before the edge so found is tried again from nearby.
     """
     value = stability(start)
     if value is None or value <= 0:
@@ -40,6 +43,7 @@ def march_to_edge(
     estimate: float | None = None
     last: float | None = None
     barrier: float | None = None
+    doubts = DOUBTS
     for _ in range(max_solves):
         if barrier is not None and abs(step) > 0.5 * abs(barrier - z):
             step = 0.5 * (barrier - z)
@@ -58,6 +62,8 @@ def march_to_edge(
             continue
         last, estimate = estimate, _extrapolate([point for point in near if point[1] < CLOSE][-POINTS:])
         ahead = (estimate - z) * step > 0
+        if barrier is not None and ahead and doubts and abs(estimate - z) > 2 * abs(barrier - z):
+            barrier, doubts = None, doubts - 1
         if ahead and last is not None and abs(estimate - last) <= relative * max(abs(estimate), 1e-300):
             return estimate
         share = 0.8 if value < FAR else 0.5

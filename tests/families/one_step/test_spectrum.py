@@ -384,3 +384,13 @@ def test_a_gap_far_below_the_end_of_the_bulk():
         inside.append(found[0])
     error = np.std(inside, ddof=1) / np.sqrt(len(inside))
     assert abs(np.mean(inside) - float(limit.outliers[1])) < 4 * error + 0.02 * np.mean(inside)
+
+
+def test_the_lower_edge_of_the_example_is_where_its_density_begins():
+    """It was 10% too low, and another number on every processor."""
+    scenario = gs.OneStep.example_for("spectrum")
+    edge = float(gs.predict(scenario, what="spectrum").lower_edge)
+    density = gs.predict(scenario, what="spectrum", x=[0.97 * edge, 1.03 * edge]).density.values
+    assert density[0] == 0 and density[1] > 1
+    complex_density = gs.predict(scenario, what="resolvent", z=[0.97 * edge + 1e-7j, 1.03 * edge + 1e-7j])
+    assert complex_density.m_imag.values[0] < 1e-3 * complex_density.m_imag.values[1]
