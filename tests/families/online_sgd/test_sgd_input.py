@@ -40,7 +40,7 @@ BAD = [
     ({"target": "log(z1)"}, "target.*finite"),
     ({"target": "z1*z7"}, "target.*at most 6"),
     ({"target": "sign(z1**2 + z2**2 - 1)"}, "target.*not declared"),
-    ({"target": jumping}, "target.*not declared"),
+    ({"target": gs.Target(jumping, directions=2)}, "target.*not declared"),  # in one variable jumps are found
     ({"activation": "sign"}, "activation.*derivative"),
     ({"steps": 0}, "steps.*at least 1"),
 ]
