@@ -167,7 +167,7 @@ def collect_answers(
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
     facts = merge_facts([answer.attrs for _, answer in answers])
-    attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
+    attrs = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 
 

@@ -226,7 +226,7 @@ def collect_outcomes(
         table.put_nothing(settings, experiment.trials if experiment.keep_trials else None)
     shown = {name: value for name, value in request.shown().items() if name != "theory"}
     facts = {"device": experiment.device, "trials": experiment.trials}
-    attrs = provenance(grid.scenario, request.what, "experiment", {**shown, **experiment.shown()}, facts)
+    attrs = provenance(grid, request.what, "experiment", {**shown, **experiment.shown()}, facts)
     kept = experiment.keep_trials
     return table.dataset(grid.scenario, trials_kept=kept, settings=settings, attrs=attrs), problems
 

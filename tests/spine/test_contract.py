@@ -295,7 +295,7 @@ def test_the_provenance_of_an_experiment_says_how_to_repeat_it():
 def test_attributes_are_numbers_or_text_also_where_one_is_infinite():
     from giantstep.result import provenance
 
-    attrs = provenance(Toy(), "mean", "limit", {}, {"a": float("inf"), "b": float("nan"), "c": 0.5})
+    attrs = provenance(Grid(Toy()), "mean", "limit", {}, {"a": float("inf"), "b": float("nan"), "c": 0.5})
     assert (attrs["a"], attrs["b"], attrs["c"]) == ('"inf"', "null", 0.5)
 
 

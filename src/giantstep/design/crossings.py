@@ -349,7 +349,7 @@ class _Report:
         settings = {"solve_for": str(span), "reach": {self.observable.text: targets.tolist()}, **self.request.shown()}
         facts = {"theory": self.profile.limits.theory, "observable": self.observable.text}
         extra = {"headline": headline, "shown": [*wide], **facts}
-        attrs = provenance(scenario, self.request.what, "crossing", settings, extra)
+        attrs = provenance(grid, self.request.what, "crossing", settings, extra)
         return DesignResult(data, coords, attrs)
 
     def _extremes(self) -> dict[str, tuple[Array, str]]:

@@ -15,6 +15,7 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Candidates, Problem
 from giantstep.design.ranges import Over, Range, label, read_over
 from giantstep.errors import InputError
+from giantstep.grid import content_of
 from giantstep.problems import warn
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, dotted_names
@@ -254,14 +255,24 @@ class _Report:
         headline = f"{adjective} {self.observable.text} of {scenario.title.lower()}: {self.over}{under}"
         theories = dict.fromkeys(problem.limits.theory for problem in self.problems)
         facts = {"theory": "; ".join(theories), "observable": self.observable.text}
-        extra = {"headline": headline, "shown": shown, **facts}
-        return result.assign_attrs(provenance(scenario, self.request.what, "optimum", settings, extra))
+        extra = {"headline": headline, "shown": shown, "grid": {**grid.varying(), **self._searched()}, **facts}
+        return result.assign_attrs(provenance(grid, self.request.what, "optimum", settings, extra))
+
+    def _searched(self) -> dict[str, dict[str, Any] | None]:
+        """Return the fields that were found, as `Grid.varying` does: the scenario of a point has its best ones."""
+        found: dict[str, dict[str, Any] | None] = dict.fromkeys([*self.over.choices, *self.best.columns])
+        for problem in self.problems:
+            chosen = self.request.grid.scenario.replace(problem.choice)
+            for name, value in problem.choice.items():
+                if not _are_numbers(self.over.choices[name]):
+                    found[name] = {**(found[name] or {}), label(value): content_of(chosen, name)}
+        return found
 
     def _choices(self, problem: Indices) -> dict[str, Array]:
         """Return the choices made at every row, as text (numbers where all are)."""
         columns = {}
         for name, values in self.over.choices.items():
-            numeric = all(isinstance(value, int | float) for value in values)
+            numeric = _are_numbers(values)
             entries: list[Any] = [np.nan if numeric else ""] * len(problem)
             for row in np.flatnonzero(problem >= 0):
                 value = self.problems[problem[row]].choice[name]
@@ -331,6 +342,10 @@ class _Report:
         if any(p.limits.failed[row] for p in self.problems):
             said.append(f"{self._failure(row)}; the optimum is taken from the others")
         return "; ".join(said)
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
 
 
 def _in_bounds(problem: Problem, name: str, values: Floats) -> Array:

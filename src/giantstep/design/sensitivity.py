@@ -223,7 +223,7 @@ def _dataset(
         **({} if grid.dims else {"figure": "tornado"}),
     }
     settings = {"of": observable.text, "to": ", ".join(slopes), **request.shown(), "tolerance": request.tolerance}
-    return DesignResult(data, coords, provenance(scenario, request.what, "sensitivity", settings, extra))
+    return DesignResult(data, coords, provenance(grid, request.what, "sensitivity", settings, extra))
 
 
 def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats) -> str:
