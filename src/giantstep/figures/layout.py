@@ -15,7 +15,7 @@ from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import GiantstepError, InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.result import question_of
+from giantstep.result import grid_of, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -143,15 +143,12 @@ class Reading:
 
     def classes(self) -> bool | None:
         """Tell whether the labels of the scenario are classes; None where they vary or nobody knows."""
-        from giantstep.scenario import from_content
-
-        if "scenario" not in self.attrs or {"loss", "labels"} & set(self.data.coords):
-            return None
-        content = json.loads(str(self.attrs["scenario"]))
         try:
-            return from_content(content).has_classes()
+            found = {batch.scenario.has_classes() for batch in grid_of(self.data.assign_attrs(self.attrs)).batches()}
         except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
+            content = json.loads(str(self.attrs.get("scenario", "{}")))
             return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
+        return found.pop() if len(found) == 1 else None
 
     def dimension(self, name: str) -> Dimension:
         """Return what is declared of a dimension, by the question where the result knows it."""
