@@ -244,7 +244,7 @@ def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
 
 def content_of(scenario: Scenario, name: str) -> Any:
     """Return what a dotted field holds, as plain data."""
-    return functools.reduce(lambda table, part: table[part], name.split("."), scenario.content())
+    return functools.reduce(lambda table, part: table[part], name.split("."), scenario.model_dump(mode="json"))
 
 
 def _is_data_array(value: Any) -> bool:

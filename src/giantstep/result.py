@@ -331,6 +331,16 @@ def _fill_callable(content: dict[str, Any], name: str, value: Any) -> None:
         content[last] = value if not isinstance(value, xarray.DataArray) else value.values.reshape(-1)[0]
 
 
+def has_classes(result: xarray.Dataset) -> bool | None:
+    """Tell whether the labels behind a result are classes; None where some are and some are not, or nobody knows."""
+    try:
+        found = {batch.scenario.has_classes() for batch in grid_of(result).batches()}
+    except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
+        content = json.loads(str(result.attrs.get("scenario", "{}")))
+        return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
+    return found.pop() if len(found) == 1 else None
+
+
 def question_of(attrs: Mapping[Any, Any]) -> Question | None:
     """Return the question that a result with these attributes answers, where it says so and the family is known."""
     from giantstep.families import family_class

@@ -43,7 +43,7 @@ def sensitivity(
     ----------
     scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``, ``tolerance``, ``seed``).
     of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
-    to : numeric fields; all that are finite if left out.
+    to : numeric fields; all that are finite somewhere in the grid if left out.
 
     Returns
     -------
@@ -62,8 +62,8 @@ def sensitivity(
     """
     request = request_limit(scenario, grid, fields)
     observable = read_observable("of", of, request.question)
-    names = _field_names(request.grid.scenario, to)
     limits = Limits(request, observable)
+    names = _field_names(limits, to)
     rows = np.arange(limits.size)
     value = limits(rows, {})
     declarations = {name: info for name, (_, info) in request.grid.scenario.numeric_fields().items()}
@@ -75,10 +75,11 @@ def sensitivity(
     return result
 
 
-def _field_names(scenario: Scenario, to: str | Sequence[str] | None) -> list[str]:
+def _field_names(limits: Limits, to: str | Sequence[str] | None) -> list[str]:
+    scenario, everywhere = limits.request.grid.scenario, np.arange(limits.size)
     known = scenario.numeric_fields()
     if to is None:
-        return [name for name, (value, _) in known.items() if np.isfinite(value)]
+        return [name for name in known if np.isfinite(limits.field(name, everywhere)).any()]
     names = list(dotted_names(dict.fromkeys([to] if isinstance(to, str) else to)))
     if not names:
         raise bad_field("to", to, "at least one numeric field")

@@ -12,10 +12,10 @@ import numpy as np
 import xarray
 
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
-from giantstep.errors import GiantstepError, InputError, nearest
+from giantstep.errors import InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.result import grid_of, question_of
+from giantstep.result import has_classes, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -143,12 +143,7 @@ class Reading:
 
     def classes(self) -> bool | None:
         """Tell whether the labels of the scenario are classes; None where they vary or nobody knows."""
-        try:
-            found = {batch.scenario.has_classes() for batch in grid_of(self.data.assign_attrs(self.attrs)).batches()}
-        except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
-            content = json.loads(str(self.attrs.get("scenario", "{}")))
-            return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
-        return found.pop() if len(found) == 1 else None
+        return has_classes(self.data.assign_attrs(self.attrs))
 
     def dimension(self, name: str) -> Dimension:
         """Return what is declared of a dimension, by the question where the result knows it."""
