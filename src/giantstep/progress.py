@@ -70,8 +70,11 @@ class Progress:
 
 
 @contextmanager
-def counted(bar: Progress, most: int) -> Iterator[None]:
+def counted(bar: Progress | None, most: int) -> Iterator[None]:
     """Let `point_done` inside the block advance a bar, by `most` steps in all."""
+    if bar is None:
+        yield
+        return
     end = bar.done + most
     token = _COUNTED.set(lambda: bar.reach(min(bar.done + 1, end)))
     try:

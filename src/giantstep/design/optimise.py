@@ -17,6 +17,7 @@ from giantstep.design.ranges import Over, Range, label, read_over
 from giantstep.errors import InputError
 from giantstep.grid import content_of
 from giantstep.problems import warn
+from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, dotted_names
 from giantstep.types import Array, Booleans, Floats, Indices
@@ -40,6 +41,7 @@ def optimize(
     maximise: str | None = None,
     budget: str | Sequence[str] | None = None,
     starts: int | None = None,
+    progress: ProgressOption = None,
     **fields: Any,
 ) -> DesignResult:
     """Return the fields at which an observable of the limit is best, at every point of a grid.
@@ -56,7 +58,10 @@ def optimize(
     budget : constraints between numeric fields, ``"step.batch_per_dim + samples_per_dim = 4"``: one or several, with =,
         <= or >=. An equality with at most one field of `over` frees the others that it names, between a thousandth
         and a thousand times their present value.
-    starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out.
+    starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out. A search
+        asks the limit about two to five times as often as there are starting points, for each choice and each point of
+        the grid: milliseconds each for most families, seconds for a `BayesLimit` of several directions.
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
 
     Returns
     -------
@@ -87,9 +92,13 @@ def optimize(
     for choice in searched.combinations():
         own = request_limit(scenario.replace(choice), grid, fields) if choice else request
         problems.append(make_problem(own, observable, searched.ranges, budget, sign=sign, starts=starts, choice=choice))
-    best = find_best(problems, np.arange(request.grid.size))
-    _check_feasible(problems, budget, searched)
-    result = _Report(request, observable, searched, problems, best).dataset(argument, budget)
+    everywhere = np.arange(request.grid.size)
+    with problems[0].limits.watched("optimize", sum(p.points(everywhere) for p in problems), progress) as bar:
+        for problem in problems:
+            problem.limits.bar = bar
+        best = find_best(problems, everywhere)
+        _check_feasible(problems, budget, searched)
+        result = _Report(request, observable, searched, problems, best).dataset(argument, budget)
     warn(*(problem.limits.problems() for problem in problems))
     return result
 

@@ -13,6 +13,7 @@ from giantstep.design.limits import Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.errors import bad_field
 from giantstep.problems import warn
+from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names
 from giantstep.solve.derivatives import WIDTHS, extrapolate
@@ -31,6 +32,7 @@ def sensitivity(
     *,
     of: str | None = None,
     to: str | Sequence[str] | None = None,
+    progress: ProgressOption = None,
     **fields: Any,
 ) -> DesignResult:
     """Return the derivatives of an observable of the limit with respect to fields: which of them matters here.
@@ -43,7 +45,9 @@ def sensitivity(
     ----------
     scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``, ``tolerance``, ``seed``).
     of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
-    to : numeric fields; all that are finite somewhere in the grid if left out.
+    to : numeric fields; all that are finite somewhere in the grid if left out. Each
+        takes twelve points of the limit at every point of the grid.
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
 
     Returns
     -------
@@ -65,10 +69,12 @@ def sensitivity(
     limits = Limits(request, observable)
     names = _field_names(limits, to)
     rows = np.arange(limits.size)
-    value = limits(rows, {})
     declarations = {name: info for name, (_, info) in request.grid.scenario.numeric_fields().items()}
     stencils = {name: _stencil(limits.field(name, rows), declarations[name]) for name in names}
-    _evaluate(limits, stencils)
+    count = limits.size + sum(int(np.isfinite(stencil.points).sum()) for stencil in stencils.values())
+    with limits.watched("sensitivity", count, progress):
+        value = limits(rows, {})
+        _evaluate(limits, stencils)
     slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
     result = _dataset(request, observable, limits, value, slopes, list(stencils.values()))
     warn(limits.problems())
