@@ -100,7 +100,7 @@ def same(part, alone, **close):
             inside = inside.transpose(*one.dims)
         short = tuple(slice(size) for size in one.shape)
         values, found = one.values, inside.values[short]
-        if values.dtype.kind == "f" and "field" not in one.dims:
+        if values.dtype.kind == "f" and "field" not in one.dims and not str(name).endswith("_stderr"):
             assert np.isnan(inside.values).sum() - np.isnan(found).sum() == inside.size - found.size, name
         if values.dtype.kind != "f":
             if str(name) != "iterations":  # of the batch
@@ -173,7 +173,7 @@ def test_a_result_and_its_parts_know_their_scenarios(family, number):
 @pytest.mark.parametrize("number", DRAWS)
 def test_order_pairing_and_naming_change_nothing(family, number):
     scenario, fields = varying(family)
-    chosen = draw_grid(scenario, fields, [family, "order", number])
+    chosen = draw_grid(scenario, fields, [family, "turned", number])
     whole = gs.predict(scenario, chosen)
     named = gs.predict(scenario, **{name.replace(".", "__"): values for name, values in chosen.items()})
     same(named.transpose(*chosen, ...), whole, rtol=0)
