@@ -19,7 +19,7 @@ from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError, NotFiniteError
 from giantstep.family import Answer, Variable
 from giantstep.problems import Problems
-from giantstep.progress import Progress, ProgressOption
+from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.types import Array, Booleans, Indices, Points
@@ -67,12 +67,14 @@ def solve_limit(
     cpu_left = cpu_limit - (time.thread_time() - spent) / grid.size
     own_settings = request.for_engine("limit", settings)
     answers = []
-    with Progress(progress, grid.size, "limit") as bar:
-        for batch in grid.batches():
+    batches = list(grid.batches())
+    seconds = sum(batch.scenario.seconds(request.what) * len(batch.index) for batch in batches)
+    with Progress(progress, grid.size, with_time("limit", seconds)) as bar:
+        for batch in batches:
             points = _bare(batch.points) if bare and not grid.dim_is_field else batch.points
-            solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
+            with counted(bar, len(batch.index)):
+                solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
             answers += [(batch.index[rows], answer) for rows, answer in solved]
-            bar.advance(len(batch.index))
     result, problems = collect_answers(answers, request, settings)
     _log.debug(
         "limit of %s, %s: %d of %d points solved in %.3g s",
@@ -175,7 +177,7 @@ def collect_answers(
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
     facts = merge_facts([answer.attrs for _, answer in answers])
-    attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
+    attrs = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 
 

@@ -96,7 +96,7 @@ def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> F
     if across not in numbers:
         raise bad_field("x", across, f"one of the numbers of the scenario: {', '.join(numbers)}")
     places = _spread(diagram.span, numbers[across], diagram.points) if along is None else _sorted(across, along)
-    lines = predict(scenario, {across: places.tolist()}, what=diagram.what, progress=False)
+    lines = predict(scenario, {across: places.tolist()}, what=diagram.what)
     top = _range(diagram, lines, numbers[diagram.up]) if heights is None else _ends(diagram.up, heights)
     own = (numbers[across], numbers[diagram.up])
     shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]

@@ -6,6 +6,7 @@ value just replaces, and DataArrays keep their own dimensions, so that two which
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,6 +202,28 @@ class Grid:
             rows = np.flatnonzero(codes.reshape(-1) == code)
             yield Batch(scenario, rows, self._points(scenario, rows))
 
+    def scenarios(self) -> list[Scenario]:
+        """Return the scenario of every point, in the order of the flattened grid."""
+        found: dict[int, Scenario] = {}
+        for batch in self.batches():
+            found |= {int(i): scenario_at(batch.scenario, batch.points, place) for place, i in enumerate(batch.index)}
+        return [found[place] for place in range(self.size)]
+
+    def varying(self) -> dict[str, dict[str, Any] | None]:
+        """Return the fields that vary as plain data: None for numbers, what each label stands for where they are names.
+
+        `giantstep.result.grid_of` reads it back.
+        """
+        return {name: self._contents(name, axis.names) if axis.names else None for name, axis in self._axes.items()}
+
+    def _contents(self, name: str, values: Sequence[Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for value in values:
+            label, content = str(_label(value)), content_of(self.scenario.replace({name: value}), name)
+            if found.setdefault(label, content) != content:
+                found[label] = {"callable": label}  # two functions of one name: the label does not say which
+        return found
+
     def _points(self, scenario: Scenario, index: Indices) -> Points:
         points = {name: np.full(len(index), value) for name, (value, _) in scenario.numeric_fields().items()}
         if not self.dim_is_field:
@@ -217,6 +240,11 @@ def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
     kinds = {name: int if info.annotation is int else float for name, (_, info) in fields.items()}
     changes = {name: kind(points[name][index]) for name, kind in kinds.items()}
     return scenario.replace({name: value for name, value in changes.items() if value != fields[name][0]})
+
+
+def content_of(scenario: Scenario, name: str) -> Any:
+    """Return what a dotted field holds, as plain data."""
+    return functools.reduce(lambda table, part: table[part], name.split("."), scenario.model_dump(mode="json"))
 
 
 def _is_data_array(value: Any) -> bool:

@@ -6,7 +6,9 @@ import importlib
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from typing import Any, Self
 
@@ -14,6 +16,8 @@ from giantstep.errors import bad_field
 
 ProgressOption = bool | Callable[[int, int, str], object] | None
 """None: a bar where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
+A_FEW = 3.0
+"""Seconds from which a call says beforehand how long it may take."""
 
 
 class Progress:
@@ -53,11 +57,61 @@ class Progress:
         self.done += steps
         self._tell()
 
+    def reach(self, done: int) -> None:
+        """Say how many steps are done in all; a total that was an estimate grows with them."""
+        self.done, self.total = done, max(self.total, done)
+        self._tell()
+
     def _tell(self) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, description=self.text)
+            self._bar.update(self._task, completed=self.done, total=self.total, description=self.text)
         if self._callable is not None:
             self._callable(self.done, self.total, self.text)
+
+
+@contextmanager
+def counted(bar: Progress | None, most: int) -> Iterator[None]:
+    """Let `point_done` inside the block advance a bar, by `most` steps in all."""
+    if bar is None:
+        yield
+        return
+    end = bar.done + most
+    token = _COUNTED.set(lambda: bar.reach(min(bar.done + 1, end)))
+    try:
+        yield
+    finally:
+        _COUNTED.reset(token)
+        bar.reach(end)
+
+
+_COUNTED: ContextVar[Callable[[], None] | None] = ContextVar("counted", default=None)
+
+
+def point_done() -> None:
+    """Say that one more point of a limit is solved: for families whose points take seconds, one after the other."""
+    tell = _COUNTED.get()
+    if tell is not None:
+        tell()
+
+
+def with_time(text: str, seconds: float) -> str:
+    """Return the text of a bar with how long it may take, where that is more than a few seconds.
+
+    >>> with_time("limit", 0.1), with_time("limit", 80.0)
+    ('limit', 'limit (may take about 80 s)')
+    """
+    return text if seconds < A_FEW else f"{text} (may take about {duration(seconds)})"
+
+
+def duration(seconds: float) -> str:
+    """Return a time for reading.
+
+    >>> duration(90), duration(720), duration(12600)
+    ('90 s', '12 min', '3.5 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def is_watched() -> bool:
@@ -89,8 +143,9 @@ class NotebookBar:
         self._text, self._total = text, total
         return 0
 
-    def update(self, task: int, completed: int, description: str) -> None:
+    def update(self, task: int, completed: int, total: int, description: str) -> None:
         """Show how many steps are done, at most ten times a second."""
+        self._total = total
         now = time.monotonic()
         if now - self._told < 0.1:
             return

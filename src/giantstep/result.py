@@ -33,6 +33,7 @@ PROVENANCE = (
     "what",
     "engine",
     "scenario",
+    "grid",
     "settings",
     "formula_version",
     "papers",
@@ -225,11 +226,12 @@ def about_field(scenario: Scenario, name: str) -> dict[str, str]:
 
 
 def provenance(
-    scenario: Scenario, what: str, engine: str, settings: Mapping[str, Any], extra: Mapping[str, Any]
+    grid: Grid, what: str, engine: str, settings: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> dict[str, str | int | float]:
-    """Return the attributes of a result: who made it, of what, how."""
+    """Return the attributes of a result: who made it, of what, how; `grid_of` reads the scenarios back from them."""
     from giantstep import __version__
 
+    scenario = grid.scenario
     attrs: dict[str, str | int | float] = {
         "title": scenario.title,
         "giantstep_version": __version__,
@@ -237,12 +239,94 @@ def provenance(
         "what": what,
         "engine": engine,
         "scenario": json.dumps(scenario.content(), allow_nan=False),
+        "grid": json.dumps(json_data(grid.varying(), LONGEST), allow_nan=False),
         "settings": json.dumps(json_data(settings, LONGEST), allow_nan=False),
         "formula_version": scenario.formula_version,
         "papers": ", ".join(scenario.papers),
     }
     attrs.update({name: _attribute(value) for name, value in extra.items()})
     return attrs
+
+
+def grid_of(result: xarray.Dataset) -> Grid:
+    """Return the grid that a result, or a part of one, stands on: ``grid_of(result).scenarios()`` are its points.
+
+    This is how everything that looks back at a result finds out what its numbers are numbers of. Fields that vary are
+    read from the coordinates: a single one where a point was chosen (``result.sel(noise=0.1)``), several along one
+    dimension where they were paired. What the coordinates do not say any more is refused, never guessed.
+    """
+    scenario, fields = fields_of(result)
+    settings = json.loads(str(result.attrs.get("settings", "{}")))
+    known = "dim" in fields or "dim" in type(scenario).model_fields
+    return Grid(scenario, fields, dim=None if known else settings.get("dim"))
+
+
+def fields_of(result: xarray.Dataset) -> tuple[Scenario, dict[str, Any]]:
+    """Return what a `Grid` is made of: the scenario of a result, and the fields that its coordinates change."""
+    from giantstep.scenario import from_content
+
+    attrs = getattr(result, "attrs", {})
+    if "scenario" not in attrs:
+        raise InputError("The first argument must be a result of predict, simulate or compare.")
+    content = json.loads(str(attrs["scenario"]))
+    varying = json.loads(str(attrs["grid"])) if "grid" in attrs else _fields_among(result)
+    fields = {name: _column_values(result, name, labels) for name, labels in varying.items()}
+    for name, value in fields.items():
+        _fill_callable(content, name, value)
+    scenario = from_content(content)
+    whole = [name for name, (_, info) in scenario.numeric_fields().items() if info.annotation is int]
+    return scenario, {name: int(v) if name in whole and isinstance(v, float) else v for name, v in fields.items()}
+
+
+def _fields_among(result: xarray.Dataset) -> dict[str, None]:
+    """Return the fields among the coordinates of a result that does not list them (a file of an earlier version)."""
+    from giantstep.scenario import from_content, walk_fields
+
+    names = [name for name, _, _ in walk_fields(from_content(json.loads(str(result.attrs["scenario"]))))]
+    dims = set(result["converged"].dims) if "converged" in result else set(result.dims)
+    return {name: None for name in ["dim", *names] if name in result.coords and set(result[name].dims) <= dims}
+
+
+def _column_values(result: xarray.Dataset, name: str, labels: Mapping[str, Any] | None) -> Any:
+    """Return the values of a field that varies: one, or a DataArray over dimensions of the grid."""
+    if name not in result:
+        raise InputError(
+            f"The result does not say any more which `{name}` its numbers have; choose points by sel or isel, and keep "
+            "the coordinate (without drop=True)."
+        )
+    column = result[name]
+    values = column.values
+    if labels is not None:
+        flat = np.empty(values.size, dtype=object)
+        flat[:] = [_value_of(name, labels, label) for label in values.reshape(-1).tolist()]
+        values = flat.reshape(values.shape)
+    return xarray.DataArray(values, dims=column.dims) if column.ndim else values.item()
+
+
+def _value_of(name: str, labels: Mapping[str, Any], label: Any) -> Any:
+    value = labels[str(label)]
+    if isinstance(value, Mapping) and "callable" in value:
+        raise InputError(f"Field `{name}` was a Python callable ({label!r}); it lives in Python only.")
+    return value
+
+
+def _fill_callable(content: dict[str, Any], name: str, value: Any) -> None:
+    """Put a value of the grid in place of a callable that the scenario of the whole grid has and no point needs."""
+    *parents, last = name.split(".")
+    for part in parents:
+        content = content.get(part) or {}
+    if isinstance(content.get(last), Mapping) and "callable" in content[last]:
+        content[last] = value if not isinstance(value, xarray.DataArray) else value.values.reshape(-1)[0]
+
+
+def has_classes(result: xarray.Dataset) -> bool | None:
+    """Tell whether the labels behind a result are classes; None where some are and some are not, or nobody knows."""
+    try:
+        found = {batch.scenario.has_classes() for batch in grid_of(result).batches()}
+    except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
+        content = json.loads(str(result.attrs.get("scenario", "{}")))
+        return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
+    return found.pop() if len(found) == 1 else None
 
 
 def question_of(attrs: Mapping[Any, Any]) -> Question | None:

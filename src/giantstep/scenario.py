@@ -385,6 +385,10 @@ class Scenario(Checked):
         """Tell whether the labels are classes, 1 and -1, rather than real numbers."""
         return False
 
+    def seconds(self, what: str) -> float:
+        """Return about how long one point of its limit takes, where that is more than a moment; bars say it before."""
+        return 0.0
+
     def diagram(self) -> PhaseDiagram | None:
         """Return what `giantstep.phase_diagram` draws of it, where the family has phases."""
         return None

@@ -68,17 +68,26 @@ class Draw:
     bytes_needed: float
 
     def run(self, device: str | None = None) -> Outcome:
-        """Draw and measure, on another device of the same kind where one is named."""
+        """Draw and measure, on another device of the same kind where one is named; points that are equal once."""
+        numbers = np.stack(list(self.points.values()), axis=1)
+        _, first, same = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
+        if len(first) == len(numbers):
+            return self._run(self.points, device or self.device)
+        rows = np.sort(first)
+        once = self._run({name: values[rows] for name, values in self.points.items()}, device or self.device)
+        place = np.searchsorted(rows, first[same.reshape(-1)])
+        return Outcome({name: np.asarray(value)[place] for name, value in once.values.items()}, once.reasons[place])
+
+    def _run(self, points: Points, device: str) -> Outcome:
         from giantstep.lab import Draws, threads_for
 
-        device = device or self.device
-        count = len(self.points["dim"])
+        count = len(points["dim"])
         variables = {v.name: v for v in self.scenario.questions[self.what].variables if "experiment" in v.engines}
         draws = Draws(self.seed, self.key, self.trial, device)
         try:
             with threads_for(self.bytes_needed, device):
                 settings = {**self.settings, "device": device}
-                values = measured_by(self.scenario, self.points, self.what, self.dim, draws, settings)
+                values = measured_by(self.scenario, points, self.what, self.dim, draws, settings)
         except np.linalg.LinAlgError as error:
             return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
         return Outcome(values, _not_numbers(values, variables, count, self.trial))
@@ -227,7 +236,7 @@ def collect_outcomes(
         table.put_nothing(settings, experiment.trials if experiment.keep_trials else None)
     shown = {name: value for name, value in request.shown().items() if name != "theory"}
     facts = {"device": experiment.device, "trials": experiment.trials}
-    attrs = provenance(grid.scenario, request.what, "experiment", {**shown, **experiment.shown()}, facts)
+    attrs = provenance(grid, request.what, "experiment", {**shown, **experiment.shown()}, facts)
     kept = experiment.keep_trials
     return table.dataset(grid.scenario, trials_kept=kept, settings=settings, attrs=attrs), problems
 

@@ -57,7 +57,6 @@ def best_ridge(
     low = check_number("low", low, "a number above 0", lambda value: 0 < value < np.inf)
     high = check_number("high", high, f"a number above low={low:g}", lambda value: low < value < np.inf)
     strict = bool(settings.pop("strict", False))
-    settings.pop("progress", None)  # a search in lockstep has nothing to count
     try:
         best = optimize(scenario, over={"ridge": (low, high)}, minimise=variable, **settings)
     except InputError as error:

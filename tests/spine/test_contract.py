@@ -18,7 +18,7 @@ import giantstep as gs
 from giantstep.family import Answer, Question, Variable
 from giantstep.grid import Grid
 from giantstep.lab import threads
-from giantstep.progress import Progress
+from giantstep.progress import Progress, counted, point_done
 from giantstep.scenario import Integer, field
 from giantstep.trials import group_points
 
@@ -295,7 +295,7 @@ def test_the_provenance_of_an_experiment_says_how_to_repeat_it():
 def test_attributes_are_numbers_or_text_also_where_one_is_infinite():
     from giantstep.result import provenance
 
-    attrs = provenance(Toy(), "mean", "limit", {}, {"a": float("inf"), "b": float("nan"), "c": 0.5})
+    attrs = provenance(Grid(Toy()), "mean", "limit", {}, {"a": float("inf"), "b": float("nan"), "c": 0.5})
     assert (attrs["a"], attrs["b"], attrs["c"]) == ('"inf"', "null", 0.5)
 
 
@@ -450,3 +450,37 @@ def test_a_part_given_as_a_single_value_is_written(step):
 def test_naming_the_first_question_keeps_its_settings():
     study = gs.Study(NETWORK, experiment={"dim": 12, "trials": 2, "test_samples": 50})
     assert study.simulate(what="errors").identical(study.simulate())
+
+
+def test_a_family_can_count_its_points():
+    """Without it a batch of points that take seconds each shows nothing until the last one is solved."""
+    told = []
+    with Progress(lambda done, total, text: told.append((done, total)), 5, "limit") as bar:
+        point_done()  # nobody counts here
+        with counted(bar, 3):
+            for _ in range(4):  # a point that is tried again is no more than one
+                point_done()
+        with counted(bar, 2):
+            pass  # a family that does not count
+        bar.reach(7)  # more than was expected
+    assert told == [(0, 5), (1, 5), (2, 5), (3, 5), (3, 5), (3, 5), (5, 5), (7, 7)]
+
+
+def test_what_takes_long_says_so_before_and_counts():
+    told = []
+
+    def watch(done, total, text):
+        told.append((done, total, text))
+
+    slow = gs.BayesLimit(target="z1 + z2**2", noise=0.5, samples_per_dim=0.01)
+    assert slow.seconds("errors") > 1 > gs.BayesLimit.example().seconds("errors")
+    gs.optimize(gs.BayesLimit.example(), over={"noise": (0.1, 1.0)}, minimise="mse[branch=bayes]", progress=watch)
+    counts = [done for done, _, _ in told]
+    assert counts == sorted(counts) and counts[-1] > 17 and {text for *_, text in told} == {"optimize"}
+    told.clear()
+    gs.predict(gs.BayesLimit.example(), samples_per_dim=[1.0, 2.0, 3.0], progress=watch)
+    assert [done for done, *_ in told] == [0, 1, 2, 3, 3]
+    told.clear()
+    s = gs.MixtureGLM(labels="linear", loss="square", noise=0.31, ridge=0.3, samples_per_dim=1.7)
+    gs.efficiency(gs.predict(s), progress=watch)
+    assert told[0][::2] == (0, "best possible error") and told[-1][0] > 3

@@ -3,7 +3,8 @@
 import logging
 
 import giantstep as gs
-from giantstep.sweep.progress import SweepProgress, _duration
+from giantstep.progress import duration
+from giantstep.sweep.progress import SweepProgress
 
 from .faulty import Faulty
 
@@ -47,4 +48,4 @@ def test_a_bar_on_stderr(capsys):
 
 
 def test_durations():
-    assert [_duration(seconds) for seconds in (9, 300, 10000)] == ["9 s", "5 min", "2.8 h"]
+    assert [duration(seconds) for seconds in (9, 300, 10000)] == ["9 s", "5 min", "2.8 h"]

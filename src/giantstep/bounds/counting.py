@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.bounds.curve import Problem
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Target, as_target
 from giantstep.scenario import Scenario
@@ -30,6 +31,16 @@ class Observable:
     scale: float = 1.0
     shift: float = 0.0
     clean: bool = False
+
+    def to_best(self, values: Any, flip: float) -> Any:
+        """Return values of the variable in the units of `BayesLimit`."""
+        values = self.scale * values + self.shift
+        return values * (1 - 2 * flip) + flip if self.clean else values
+
+    def from_best(self, values: Any, flip: float) -> Any:
+        """Return values of `BayesLimit` in the units of the variable."""
+        values = (values - flip) / (1 - 2 * flip) if self.clean else values
+        return (values - self.shift) / self.scale
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,11 @@ class Teacher:
     steps: int
     counted: str
     observables: tuple[Observable, ...]
+
+    @property
+    def problem(self) -> Problem:
+        """What the best possible error depends on, but for the samples."""
+        return Problem(self.target, float(self.noise), float(self.flip))
 
     def total(self, steps: int | None = None) -> float:
         """Return the samples per dimension seen after some steps (all of them if left out)."""

@@ -16,6 +16,7 @@ from giantstep.design.problem import Problem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.errors import InputError, bad_field
 from giantstep.problems import warn
+from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names
 from giantstep.solve import bracketed_roots
@@ -44,6 +45,7 @@ def solve_for(
     over: Mapping[str, Any] | None = None,
     maximise: bool = False,
     points: int | None = None,
+    progress: ProgressOption = None,
     **fields: Any,
 ) -> DesignResult:
     """Return where an observable of the limit reaches a value along one field, at every point of a grid.
@@ -61,7 +63,9 @@ def solve_for(
     reach : the same as the keyword, for entries of variables: ``{"test_error[time=2]": 0.2}``.
     over : other fields with their ranges: the observable is first minimised over them at every value of `field`.
     maximise : maximise over them instead.
-    points : points of the scan; 65, or 33 with `over`, if left out.
+    points : points of the scan; 65, or 33 with `over`, if left out: about half as many points of the limit again, for
+        each point of the grid; with `over` a search of about 20 for each of them.
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
 
     Returns
     -------
@@ -88,9 +92,11 @@ def solve_for(
     default = _SCAN_OPTIMISED if inner.ranges else _SCAN
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
     profile = Profile(Limits(request, observable), span, inner, -1.0 if maximise else 1.0)
-    scan = scan_profile(profile, count)
     targets, is_list = _targets(observable, wanted[1])
-    crossings = find_crossings(profile, scan, targets)
+    expected = request.grid.size * (count + count // 2) * (20 if inner.ranges else 1)
+    with profile.limits.watched("solve for", expected, progress):
+        scan = scan_profile(profile, count)
+        crossings = find_crossings(profile, scan, targets)
     result = _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
     warn(profile.limits.problems())
     return result
@@ -349,7 +355,7 @@ class _Report:
         settings = {"solve_for": str(span), "reach": {self.observable.text: targets.tolist()}, **self.request.shown()}
         facts = {"theory": self.profile.limits.theory, "observable": self.observable.text}
         extra = {"headline": headline, "shown": [*wide], **facts}
-        attrs = provenance(scenario, self.request.what, "crossing", settings, extra)
+        attrs = provenance(grid, self.request.what, "crossing", settings, extra)
         return DesignResult(data, coords, attrs)
 
     def _extremes(self) -> dict[str, tuple[Array, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from giantstep.design.observable import Observable
 from giantstep.errors import InputError
 from giantstep.problems import Problems
+from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
 from giantstep.returns import answer_of
 from giantstep.scenario import Scenario
@@ -61,6 +63,14 @@ class Limits:
         self.reasons: dict[int, str] = {}
         self.remarks: dict[str, None] = {}
         self.theories: dict[str, None] = {}
+        self.bar: Progress | None = None
+
+    @contextmanager
+    def watched(self, text: str, count: int, progress: ProgressOption) -> Iterator[Progress]:
+        """Show how many points were asked for, of about `count`, and beforehand how long they may take."""
+        seconds = count * self.request.grid.scenario.seconds(self.request.what)
+        with Progress(progress, count, with_time(text, seconds)) as self.bar:
+            yield self.bar
 
     def field(self, name: str, rows: Indices) -> Floats:
         """Return a numeric field as the grid has it, at some rows."""
@@ -105,7 +115,8 @@ class Limits:
             return values
         kept = {name: column[good] for name, column in points.items()}
         settings = self._settings(scenario, kept, changed)
-        answer = answer_of(scenario, kept, self.request.what, settings)
+        with counted(self.bar, int(good.sum())):
+            answer = answer_of(scenario, kept, self.request.what, settings)
         values[good] = self.observable.pick(answer, settings)
         self.remarks.update(dict.fromkeys(answer.warnings))
         theory = answer.attrs.get("theory", self.request.theory or next(iter(scenario.theories)))

@@ -15,7 +15,9 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Candidates, Problem
 from giantstep.design.ranges import Over, Range, label, read_over
 from giantstep.errors import InputError
+from giantstep.grid import content_of
 from giantstep.problems import warn
+from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, dotted_names
 from giantstep.types import Array, Booleans, Floats, Indices
@@ -39,6 +41,7 @@ def optimize(
     maximise: str | None = None,
     budget: str | Sequence[str] | None = None,
     starts: int | None = None,
+    progress: ProgressOption = None,
     **fields: Any,
 ) -> DesignResult:
     """Return the fields at which an observable of the limit is best, at every point of a grid.
@@ -55,7 +58,10 @@ def optimize(
     budget : constraints between numeric fields, ``"step.batch_per_dim + samples_per_dim = 4"``: one or several, with =,
         <= or >=. An equality with at most one field of `over` frees the others that it names, between a thousandth
         and a thousand times their present value.
-    starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out.
+    starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out. A search
+        asks the limit about two to five times as often as there are starting points, for each choice and each point of
+        the grid: milliseconds each for most families, seconds for a `BayesLimit` of several directions.
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
 
     Returns
     -------
@@ -86,9 +92,13 @@ def optimize(
     for choice in searched.combinations():
         own = request_limit(scenario.replace(choice), grid, fields) if choice else request
         problems.append(make_problem(own, observable, searched.ranges, budget, sign=sign, starts=starts, choice=choice))
-    best = find_best(problems, np.arange(request.grid.size))
-    _check_feasible(problems, budget, searched)
-    result = _Report(request, observable, searched, problems, best).dataset(argument, budget)
+    everywhere = np.arange(request.grid.size)
+    with problems[0].limits.watched("optimize", sum(p.points(everywhere) for p in problems), progress) as bar:
+        for problem in problems:
+            problem.limits.bar = bar
+        best = find_best(problems, everywhere)
+        _check_feasible(problems, budget, searched)
+        result = _Report(request, observable, searched, problems, best).dataset(argument, budget)
     warn(*(problem.limits.problems() for problem in problems))
     return result
 
@@ -254,14 +264,24 @@ class _Report:
         headline = f"{adjective} {self.observable.text} of {scenario.title.lower()}: {self.over}{under}"
         theories = dict.fromkeys(problem.limits.theory for problem in self.problems)
         facts = {"theory": "; ".join(theories), "observable": self.observable.text}
-        extra = {"headline": headline, "shown": shown, **facts}
-        return result.assign_attrs(provenance(scenario, self.request.what, "optimum", settings, extra))
+        extra = {"headline": headline, "shown": shown, "grid": {**grid.varying(), **self._searched()}, **facts}
+        return result.assign_attrs(provenance(grid, self.request.what, "optimum", settings, extra))
+
+    def _searched(self) -> dict[str, dict[str, Any] | None]:
+        """Return the fields that were found, as `Grid.varying` does: the scenario of a point has its best ones."""
+        found: dict[str, dict[str, Any] | None] = dict.fromkeys([*self.over.choices, *self.best.columns])
+        for problem in self.problems:
+            chosen = self.request.grid.scenario.replace(problem.choice)
+            for name, value in problem.choice.items():
+                if not _are_numbers(self.over.choices[name]):
+                    found[name] = {**(found[name] or {}), label(value): content_of(chosen, name)}
+        return found
 
     def _choices(self, problem: Indices) -> dict[str, Array]:
         """Return the choices made at every row, as text (numbers where all are)."""
         columns = {}
         for name, values in self.over.choices.items():
-            numeric = all(isinstance(value, int | float) for value in values)
+            numeric = _are_numbers(values)
             entries: list[Any] = [np.nan if numeric else ""] * len(problem)
             for row in np.flatnonzero(problem >= 0):
                 value = self.problems[problem[row]].choice[name]
@@ -331,6 +351,10 @@ class _Report:
         if any(p.limits.failed[row] for p in self.problems):
             said.append(f"{self._failure(row)}; the optimum is taken from the others")
         return "; ".join(said)
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
 
 
 def _in_bounds(problem: Problem, name: str, values: Floats) -> Array:

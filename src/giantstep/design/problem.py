@@ -85,6 +85,11 @@ class Problem:
         values[feasible] = self.sign * self.limits(rows[feasible], allowed)
         return values, searched
 
+    def points(self, rows: Indices) -> int:
+        """Return about how many points `solve` asks for: as many again after the start grid, to refine its minima."""
+        free = [len(search.free) for search in self.searches]
+        return 2 * len(rows) * sum((self.starts or _STARTS.get(k, 1)) ** k for k in free)
+
     def solve(self, rows: Indices) -> Candidates:
         """Return the local minima of all searches at some rows."""
         parts = [self._minima(number, search, rows) for number, search in enumerate(self.searches)]

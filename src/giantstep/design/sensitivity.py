@@ -13,6 +13,7 @@ from giantstep.design.limits import Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.errors import bad_field
 from giantstep.problems import warn
+from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names
 from giantstep.solve.derivatives import WIDTHS, extrapolate
@@ -31,6 +32,7 @@ def sensitivity(
     *,
     of: str | None = None,
     to: str | Sequence[str] | None = None,
+    progress: ProgressOption = None,
     **fields: Any,
 ) -> DesignResult:
     """Return the derivatives of an observable of the limit with respect to fields: which of them matters here.
@@ -43,7 +45,9 @@ def sensitivity(
     ----------
     scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``, ``tolerance``, ``seed``).
     of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
-    to : numeric fields; all that are finite if left out.
+    to : numeric fields; all that are finite somewhere in the grid if left out. Each
+        takes twelve points of the limit at every point of the grid.
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
 
     Returns
     -------
@@ -62,23 +66,26 @@ def sensitivity(
     """
     request = request_limit(scenario, grid, fields)
     observable = read_observable("of", of, request.question)
-    names = _field_names(request.grid.scenario, to)
     limits = Limits(request, observable)
+    names = _field_names(limits, to)
     rows = np.arange(limits.size)
-    value = limits(rows, {})
     declarations = {name: info for name, (_, info) in request.grid.scenario.numeric_fields().items()}
     stencils = {name: _stencil(limits.field(name, rows), declarations[name]) for name in names}
-    _evaluate(limits, stencils)
+    count = limits.size + sum(int(np.isfinite(stencil.points).sum()) for stencil in stencils.values())
+    with limits.watched("sensitivity", count, progress):
+        value = limits(rows, {})
+        _evaluate(limits, stencils)
     slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
     result = _dataset(request, observable, limits, value, slopes, list(stencils.values()))
     warn(limits.problems())
     return result
 
 
-def _field_names(scenario: Scenario, to: str | Sequence[str] | None) -> list[str]:
+def _field_names(limits: Limits, to: str | Sequence[str] | None) -> list[str]:
+    scenario, everywhere = limits.request.grid.scenario, np.arange(limits.size)
     known = scenario.numeric_fields()
     if to is None:
-        return [name for name, (value, _) in known.items() if np.isfinite(value)]
+        return [name for name in known if np.isfinite(limits.field(name, everywhere)).any()]
     names = list(dotted_names(dict.fromkeys([to] if isinstance(to, str) else to)))
     if not names:
         raise bad_field("to", to, "at least one numeric field")
@@ -223,7 +230,7 @@ def _dataset(
         **({} if grid.dims else {"figure": "tornado"}),
     }
     settings = {"of": observable.text, "to": ", ".join(slopes), **request.shown(), "tolerance": request.tolerance}
-    return DesignResult(data, coords, provenance(scenario, request.what, "sensitivity", settings, extra))
+    return DesignResult(data, coords, provenance(grid, request.what, "sensitivity", settings, extra))
 
 
 def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats) -> str:

@@ -80,10 +80,12 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     simplified = bool(settings)
     with remarks_of() as remarks:
         result = _predict(study, settings)
+    from giantstep.result import has_classes
+
     text = _json(result, variables)
     seconds = round(time.process_time() - start, 4)
     about = {"seconds": seconds, "simplified": simplified, "warnings": [] if simplified else remarks}
-    about["classes"] = study.scenario.has_classes()
+    about["classes"] = has_classes(result)
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import xarray
 
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
-from giantstep.errors import GiantstepError, InputError, nearest
+from giantstep.errors import InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question
 from giantstep.figures.labels import name_of, short_symbol, value_label
-from giantstep.result import question_of
+from giantstep.result import has_classes, question_of
 from giantstep.types import Array, Booleans, Floats
 
 FEW = 8
@@ -143,15 +143,7 @@ class Reading:
 
     def classes(self) -> bool | None:
         """Tell whether the labels of the scenario are classes; None where they vary or nobody knows."""
-        from giantstep.scenario import from_content
-
-        if "scenario" not in self.attrs or {"loss", "labels"} & set(self.data.coords):
-            return None
-        content = json.loads(str(self.attrs["scenario"]))
-        try:
-            return from_content(content).has_classes()
-        except (GiantstepError, ValueError, KeyError, TypeError):  # functions that live in Python only
-            return {"square": False, "logistic": True, "hinge": True}.get(str(content.get("loss")))
+        return has_classes(self.data.assign_attrs(self.attrs))
 
     def dimension(self, name: str) -> Dimension:
         """Return what is declared of a dimension, by the question where the result knows it."""

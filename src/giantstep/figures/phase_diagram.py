@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.errors import InputError
 from giantstep.figures.labels import mathtext
 from giantstep.figures.panels import letter, limit_line
 from giantstep.figures.regions import fill_regions
 from giantstep.figures.style import BLACK, GREEN, GREY, ORANGE, VERMILION, new_figure
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time
+from giantstep.result import grid_of
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     Regions are those of the algorithm of the result, lines those of both losses. They are exponents for d -> inf: they
     leave out constants and, for a target of order 2, a factor log d.
     """
+    points = [scenario.content() for scenario in grid_of(result).scenarios()]
+    content = points[0]
+    for name in ("target", "algorithm"):
+        if any(point[name] != content[name] for point in points):
+            raise InputError(f"A phase diagram is that of one `{name}`; choose one along it (result.sel).")
     order = float(np.ravel(result["order"].values)[0])
-    content = json.loads(result.attrs["scenario"])
     runs = {name: np.ravel(result[name].values) for name in ("mu", "delta", "theta_run")}
     mu = np.unique(np.append(np.linspace(0.0, order + 1, 161), [order / 2, order - 1, order - 1e-9, order]))
     figure, axes = new_figure(1, 3, width=13.2, height=4.0)
@@ -59,7 +64,7 @@ def draw_phase_diagram(result: xarray.Dataset) -> Figure:
     for panel, name in zip(axes, ("theta_run", "delta", "delta")):
         panel.plot(runs["mu"], runs[name], "*", color=VERMILION, markersize=12, zorder=6, clip_on=False)
     axes[0].annotate(
-        _run_label(result), (runs["mu"][0], runs["theta_run"][0]), xytext=(9, 10), textcoords="offset points",
+        _run_label(points), (runs["mu"][0], runs["theta_run"][0]), xytext=(9, 10), textcoords="offset points",
         fontsize=8, color=VERMILION,
     )  # fmt: skip
     target = content["target"]
@@ -102,13 +107,12 @@ def _rates(axes: Axes, order: float, correlation: bool, runs: Mapping[str, Float
         axes.legend(handles=left_over, loc="upper right")
 
 
-def _run_label(result: xarray.Dataset) -> str:
+def _run_label(points: Sequence[Mapping[str, Any]]) -> str:
     """Say which run is marked, in the numbers all marked runs share."""
-    content = json.loads(result.attrs["scenario"])
     symbols = {"dim": "d", "batch_size": "n_b", "steps": "T"}
-    known = [name for name in symbols if name in content and name not in result.dims]
-    shared = [f"${symbols[name]} = {content[name]}$" for name in known]
-    head = "this run" if result["mu"].size == 1 else f"these {result['mu'].size} runs"
+    known = [name for name in symbols if name in points[0] and len({point[name] for point in points}) == 1]
+    shared = [f"${symbols[name]} = {points[0][name]}$" for name in known]
+    head = "this run" if len(points) == 1 else f"these {len(points)} runs"
     return f"{head}:\n" + ", ".join(shared) if shared else head
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from giantstep.bounds.drawing import Bounds
     from giantstep.figures.layout import Reading, View
+    from giantstep.progress import ProgressOption
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -30,6 +32,7 @@ def plot(
     axes: Any = None,
     bound: bool = False,
     smooth: bool = True,
+    progress: ProgressOption = None,
 ) -> Figure:
     """Draw a result: the limit as lines, the experiment as markers with error bars of one standard error.
 
@@ -48,8 +51,11 @@ def plot(
     x : dimension or coordinate of the horizontal axis (``step.rate`` or ``step__rate``); chosen if left out.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
     axes : draw into this matplotlib axes (all variables in one) or into these (one each).
-    bound : draw the best possible error, and that of message passing, under learning curves (`best_possible`).
+    bound : draw under every curve the best possible error of its own scenario and samples, and that of message passing
+        (`best_possible`). Against ``time`` it stands at whole steps. A noisy target of two and more directions takes
+        seconds for each of at most 9 points of a curve; equal ones are computed once.
     smooth : ask the limit of a comparison again for a fine curve; False draws the result's own points only.
+    progress : of bounds that take long: True, False or a callable(done, total, text); a bar on a terminal if left out.
 
     Returns
     -------
@@ -78,21 +84,21 @@ def plot(
             views = [reading.view(name, across) for name in reading.chosen(variables)]
             if smooth:
                 reading.ask_fine_limit(result, views)
-            figure = _panels(reading, views, scale) if axes is None else _into(axes, reading, views, scale)
-            if bound:
-                _add_bounds(result, figure, axes, views)
+            bounds = _bounds(progress) if bound else None
+            figure = (
+                _panels(reading, views, scale, bounds) if axes is None else _into(axes, reading, views, scale, bounds)
+            )
+            if bounds is not None:
+                bounds.check()
         if target is not None:
             save_figure(figure, target)
     return figure
 
 
-def _add_bounds(result: xarray.Dataset, figure: Figure, axes: Any, views: Sequence[View]) -> None:
-    """Draw the best possible error under the views, which are in the figure's own axes or in those given."""
-    from giantstep.bounds.drawing import draw_bounds
+def _bounds(progress: ProgressOption) -> Bounds:
+    from giantstep.bounds.drawing import Bounds
 
-    single = axes is not None and not np.ndim(axes)
-    panels = [axes] * len(views) if single else figure.axes if axes is None else list(np.ravel(axes))
-    draw_bounds(result, [(panel, str(view.name), str(view.x)) for panel, view in zip(panels, views)])
+    return Bounds(progress)
 
 
 def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
@@ -105,7 +111,7 @@ def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
     return drawings[name]
 
 
-def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
+def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> Figure:
     from giantstep.figures.legends import clear_of_data, fit_titles
     from giantstep.figures.views import draw
 
@@ -125,7 +131,7 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None) -> Figure:
     width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
     figure, axes = new_figure(rows, columns, width=width, height=3.7 * rows)
     for panel, (shown, group, name) in zip(axes, panels):
-        draw(panel, shown, group, log)
+        draw(panel, shown, group, log, bounds=bounds)
         if name:
             panel.set_title(name)
     for unused in axes[len(panels) :]:
@@ -188,7 +194,7 @@ def _panels_of_map(reading: Reading, view: View) -> list[tuple[Reading, list[Vie
     return panels or [(reading, [view], "")]
 
 
-def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None) -> Figure:
+def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> Figure:
     from matplotlib.axes import Axes as MatplotlibAxes
 
     from giantstep.figures.views import draw
@@ -201,13 +207,13 @@ def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None) -
     if isinstance(axes, MatplotlibAxes):
         if len({(view.kind, view.x) for view in views}) > 1 or (len(views) > 1 and views[0].kind == "map"):
             raise InputError("These variables have no common horizontal axis; give one axes for each.")
-        draw(axes, reading, views, log)
+        draw(axes, reading, views, log, bounds=bounds)
         return _figure_of(axes)
     many = list(np.ravel(axes))
     if len(many) != len(views) or not all(isinstance(one, MatplotlibAxes) for one in many):
         raise InputError(f"`axes` must be one matplotlib axes, or {len(views)}, one for each variable.")
     for one, view in zip(many, views):
-        draw(one, reading, [view], log)
+        draw(one, reading, [view], log, bounds=bounds)
     return _figure_of(many[0])
 
 

@@ -65,26 +65,23 @@ class _Asker:
     """Asks the limit of a comparison at other values of one field."""
 
     def __init__(self, result: xarray.Dataset, x: str) -> None:
-        from giantstep.scenario import from_content
+        from giantstep.result import fields_of
 
         attrs = result.attrs
         self.x, self.what = x, str(attrs["what"])
         self.settings: dict[str, Any] = json.loads(str(attrs["settings"]))
-        self.scenario = from_content(json.loads(str(attrs["scenario"])))
+        self.scenario, self.fields = fields_of(result)
         self.bare = not bool(attrs.get("finite_size", 1))
-        grid = [str(dim) for dim in result["converged"].dims if dim not in ("source", x)]
-        paired = [name for name, c in result.coords.items() if name not in c.dims and {*c.dims} & {*grid}]
-        if paired or any(dim not in result.coords for dim in grid):
-            raise KeyError(x)
-        self.fields = {dim: list(result[dim].values.tolist()) for dim in grid}
+        self.chosen = {name: c.values.item() for name, c in result.coords.items() if not c.dims and name != "source"}
 
     def __call__(self, values: Floats) -> xarray.Dataset:
-        """Return the limit at these values."""
+        """Return the limit at these values; of own dimensions along which a result was chosen, the same entry."""
         from giantstep.batches import solve_limit
 
         request = self._request({**self.fields, self.x: values.tolist()})
         prepared = request.prepare(trials=self.settings.get("trials"))
-        return solve_limit(request, prepared, False, bare=self.bare)[0]
+        answer = solve_limit(request, prepared, False, bare=self.bare)[0]
+        return answer.sel({name: value for name, value in self.chosen.items() if name in answer.dims})
 
     def whole(self, values: Floats) -> Floats:
         """Return the values that a finite dimension has: numbers per dimension are whole numbers over it."""

@@ -26,6 +26,8 @@ from giantstep.types import Booleans, Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from giantstep.bounds.drawing import Bounds
+
 
 MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
@@ -40,8 +42,16 @@ ROOM = 6
 SOURCE_LABELS = {"limit": "limit", "experiment": r"experiment, mean $\pm$ 1 s.e."}
 
 
-def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *, titled: bool = True) -> None:
-    """Draw variables into one axes: one, or several that share their horizontal axis."""
+def draw(
+    axes: Axes,
+    reading: Reading,
+    views: Sequence[View],
+    log: str | None,
+    *,
+    titled: bool = True,
+    bounds: Bounds | None = None,
+) -> None:
+    """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves."""
     first = views[0]
     if first.kind == "map":
         draw_map(axes, reading, first, log)
@@ -53,7 +63,7 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
         table(axes, reading, [view.name for view in views])
         return
     else:
-        _curves(axes, reading, views, log)
+        _curves(axes, reading, views, log, bounds)
     assert first.x is not None
     axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x)))
     whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
@@ -67,7 +77,7 @@ def draw(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, *
 # -- curves --------------------------------------------------------------------------------------------------
 
 
-def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> None:
+def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> None:
     drawn: list[Curve] = []
     key = _Key(axes)
     for view, palette, offset in _palettes(reading, views):
@@ -80,6 +90,9 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
             key.add(curve.source, label, palette[place], measured=bool(np.isfinite(curve.y).any()))
             key.joined |= curve.joined
             drawn.append(curve)
+        if bounds is not None:
+            places = {curve.place: palette[offset + curve.place] for curve in curves}
+            key.extra = bounds.draw(axes, reading, view, places) or key.extra
     assert views[0].x is not None
     _scales(axes, drawn, log, reading.along(views[0].x).values)
     _mark_failed(axes, drawn, key)
@@ -201,7 +214,7 @@ class _Key:
         self.axes = axes
         self.entries: dict[str, Any] = {}
         self.sources: list[str] = []
-        self.extra: list[tuple[Any, str]] = []
+        self.extra: list[Any] = []
         self.failed = False
         self.steps = False
         self.joined = False
@@ -230,13 +243,13 @@ class _Key:
                 style = {"marker": markers[place % len(markers)], "markerfacecolor": "white"}
                 style["linestyle"] = "none" if only_points else "-"
             handles.append(Line2D([], [], color=colour, label=label, **style))
-        if len(self.sources) > 1 or not handles:
-            handles += [self._source(source) for source in self.sources if self.entries or len(self.sources) > 1]
+        if len(self.sources) > 1 or self.extra:
+            handles += [self._source(source) for source in self.sources]
         if self.failed:
             handles.append(
                 Line2D([], [], linestyle="none", marker="x", color=VERMILION, markersize=5, label="not computed")
             )
-        handles += [handle for handle, _ in self.extra]
+        handles += self.extra
         if not handles:
             return
         if len(handles) > ROOM:

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 
-from giantstep.progress import Progress, ProgressOption
+from giantstep.progress import Progress, ProgressOption, duration
 
 _log = logging.getLogger("giantstep")
 _EVERY = 10.0
@@ -57,14 +57,7 @@ class SweepProgress(Progress):
         new, seconds = self.done - self.stored, time.monotonic() - self._start
         if new and seconds > 0:
             rate = new / seconds
-            text += f", {rate:.3g} per second, {_duration((self.total - self.done) / rate)} left"
+            text += f", {rate:.3g} per second, {duration((self.total - self.done) / rate)} left"
         elif self.stored:
             text += " (stored)"
         return text + (f", {self.failed} failed" if self.failed else "")
-
-
-def _duration(seconds: float) -> str:
-    """Return a time for reading: ``"90 s"``, ``"12 min"``, ``"3.5 h"``."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -6,7 +6,9 @@ import pytest
 import giantstep as gs
 from giantstep.bounds import bound_of
 from giantstep.bounds.counting import teacher_of
+from giantstep.bounds.curve import BRANCHES, Problem, best_errors, needed_samples
 from giantstep.families.bayes_limit.scenario import BayesLimit
+from giantstep.gaussian import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 
@@ -128,7 +130,7 @@ def test_the_length_of_the_teacher_and_of_the_inputs_is_one_scale():
 def test_ridge_at_its_best_penalty_is_the_best_possible():
     s = gs.MixtureGLM(labels="linear", loss="square", noise=0.3, ridge=0.3, samples_per_dim=1.5)
     assert abs(distance(s)).max() < 1e-8
-    assert float(gs.efficiency(gs.predict(s)).test_mse_ratio) == pytest.approx(1, abs=5e-3)
+    assert float(gs.efficiency(gs.predict(s)).test_mse_ratio) == pytest.approx(1, abs=1e-8)
 
 
 def test_efficiency_counts_the_batches_of_the_steps_made():
@@ -139,7 +141,7 @@ def test_efficiency_counts_the_batches_of_the_steps_made():
     assert (result.test_error.values > np.array(best, dtype=float)).all()
     ratio = gs.efficiency(result).test_error_ratio.values
     same = gs.predict(BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=23.0 / ratio[1])).mse[2]
-    assert float(same) == pytest.approx(float(result.test_error[1]), rel=2e-3)  # the table is interpolated
+    assert float(same) == pytest.approx(float(result.test_error[1]), rel=1e-5)
 
 
 def test_efficiency_is_infinite_where_no_samples_would_do():
@@ -182,13 +184,106 @@ def test_what_knows_the_target_is_refused():
         gs.best_possible("abs(z)")
 
 
+def bound_lines(figure, label="best possible"):
+    return [line for line in figure.axes[0].get_lines() if line.get_label().startswith(label)]
+
+
+def entries(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
 def test_a_plot_has_the_bound_below_the_curve():
     s = gs.MixtureGLM(labels="sign", loss="square", ridge=1.0, samples_per_dim=2.0)
     figure = gs.plot(gs.predict(s, samples_per_dim=[1.0, 2.0, 4.0]), "test_error", bound=True)
-    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
-    assert {"best possible", "message passing"} <= set(lines)
-    bound = lines["best possible"]
+    (bound,) = bound_lines(figure)
     curve = next(line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 3)
     assert (np.interp(curve.get_xdata(), bound.get_xdata(), bound.get_ydata()) < curve.get_ydata()).all()
-    with pytest.raises(gs.InputError, match="bound"):
-        gs.plot(gs.predict(s, ridge=[0.1, 1.0]), "test_error", bound=True)
+    assert entries(figure) == ["limit", "best possible; message passing reaches it"]
+    with pytest.raises(gs.InputError, match="curves of test_error"):
+        gs.plot(gs.predict(s, samples_per_dim=[1.0, 2.0]), "train_error", bound=True)
+
+
+def test_every_curve_has_the_bound_of_its_own_scenario():
+    """The bound of the scenario behind the grid (noise 0.3, n/d = 2) lies above the curve of noise 0.01."""
+    s = gs.MixtureGLM(labels="linear", loss="square", noise=0.3, ridge=0.3, samples_per_dim=2.0)
+    r = gs.predict(s, noise=[0.01, 0.3], samples_per_dim=[1.0, 2.0, 4.0])
+    bounds = bound_lines(gs.plot(r, "test_mse", bound=True))
+    colours = {line.get_color() for line in bounds}
+    assert len(bounds) == len(colours) == 2
+    for noise, line in zip((0.01, 0.3), bounds):
+        best = gs.predict(BayesLimit(target="z", noise=noise, samples_per_dim=1.0), samples_per_dim=[1.0, 2.0, 4.0])
+        drawn = np.interp([1.0, 2.0, 4.0], line.get_xdata(), line.get_ydata())
+        np.testing.assert_allclose(drawn, best.mse.sel(branch="bayes"), rtol=1e-9)
+    same = gs.predict(s, ridge=[0.1, 0.3], samples_per_dim=[1.0, 2.0, 4.0])  # the best one has no ridge
+    assert len(bound_lines(gs.plot(same, "test_mse", bound=True))) == 1
+    across = gs.predict(s, ridge=[0.1, 0.3, 1.0])
+    level = bound_lines(gs.plot(across, "test_mse", bound=True))[0].get_ydata()
+    assert np.ptp(level) == 0 and level[0] == pytest.approx(float(gs.predict(gs.best_possible(s)).mse[2]), rel=1e-9)
+
+
+def test_a_bound_against_time_stands_at_whole_steps_of_its_own_curve():
+    s = gs.FewSteps(target="tanh(z)", activation="erf", noise=0.1, rate=1.0, steps=2, batch_per_dim=20.0,
+                    width_per_dim=1.0, samples_per_dim=3.0, ridge=0.3)  # fmt: skip
+    r = gs.predict(s, samples_per_dim=[1.0, 8.0])
+    for fit, line in zip((1.0, 8.0), bound_lines(gs.plot(r, "test_error", bound=True)), strict=True):
+        assert line.get_xdata().tolist() == [0, 1, 2]
+        seen = [fit, fit + 20, fit + 40]
+        best = gs.predict(BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=1.0), samples_per_dim=seen)
+        np.testing.assert_allclose(line.get_ydata(), best.mse.sel(branch="bayes"), rtol=1e-9)
+    steps = bound_lines(gs.plot(r, "test_error", x="samples_per_dim", bound=True))
+    assert len(steps) == 3 and len({round(float(line.get_ydata()[0]), 9) for line in steps}) == 3
+
+
+def test_panels_of_a_figure_have_their_own_bounds():
+    s = gs.MixtureGLM(labels="linear", loss="square", noise=0.3, ridge=0.3, samples_per_dim=2.0)
+    grid = {"samples_per_dim": [1.0, 2.0, 3.0, 4.0], "noise": [0.1, 0.5], "ridge": [0.1, 0.2, 0.3, 0.4, 0.5]}
+    figure = gs.plot(gs.predict(s, grid), "test_mse", x="samples_per_dim", bound=True)
+    levels = [
+        [line.get_ydata()[0] for line in axes.get_lines() if line.get_label()[:4] == "best"] for axes in figure.axes
+    ]
+    assert len(figure.axes) == 2 and [len(panel) for panel in levels] == [1, 1] and levels[0][0] < levels[1][0]
+
+
+def test_a_hard_phase_shows_message_passing_beside_the_best_possible():
+    s = gs.OneStep(target="abs(z)", activation="relu", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    figure = gs.plot(gs.predict(s, samples_per_dim=[0.5, 1.1, 2.0]), "test_error", bound=True)
+    assert entries(figure) == ["limit", "best possible", "message passing"]
+    (best,), (amp,) = bound_lines(figure), bound_lines(figure, "message passing")
+    assert (amp.get_ydata() >= best.get_ydata() - 1e-12).all() and (amp.get_ydata() > best.get_ydata() + 0.1).any()
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+@pytest.mark.parametrize(("target", "noise"), [("tanh(z)", 0.1), ("z", 0.5), ("h2(z)", 0.3)])
+def test_needed_samples_invert_the_curve(target, noise, branch):
+    """Interpolation over a table of 15% steps, as it once was, is off by 2e-3."""
+    problem = Problem(Target(target), noise, 0.0)
+    own = np.linspace(2.0, 9.0, 12)
+    truth = own / np.geomspace(1.0, 4.0, 12)
+    errors = best_errors(problem, truth, "mse", branch)
+    needed = needed_samples(problem, "mse", branch, errors, own)
+    np.testing.assert_allclose(needed.samples, truth, rtol=4e-5)
+    assert needed.samples[0] == pytest.approx(truth[0], rel=1e-9)  # its own samples
+    one = needed_samples(problem, "mse", branch, errors[3:4], own[3:4])
+    assert one.samples[0] == needed.samples[3]  # whatever else is asked for
+    higher = needed_samples(problem, "mse", branch, errors + 1e-7, own).samples
+    np.testing.assert_allclose(np.log(needed.samples / higher), 1e-7 * needed.slope, rtol=0.02)
+
+
+def test_each_distinct_problem_is_computed_once(monkeypatch):
+    """The best one knows no ridge and no width: a grid over them asks no more than one point does."""
+    asked = []
+
+    def counting(scenario, *args, **fields):
+        asked.extend(fields["samples_per_dim"])
+        return gs.predict(scenario, *args, **fields)
+
+    monkeypatch.setattr("giantstep.study.predict", counting)
+    s = gs.OneStep(target="sin(0.9*z)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    r = gs.predict(s, ridge=[0.1, 0.3, 1.0], width_per_dim=[1.0, 2.0], samples_per_dim=[1.0, 2.0])
+    gs.efficiency(r)
+    gs.plot(r.isel(ridge=0), "test_error", x="samples_per_dim", bound=True)
+    assert len(asked) == len(set(asked)) > 20
+    before = len(asked)
+    gs.efficiency(r)
+    gs.plot(r.isel(ridge=0), "test_error", x="samples_per_dim", bound=True)
+    assert len(asked) == before

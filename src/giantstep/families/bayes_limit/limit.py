@@ -16,6 +16,7 @@ from giantstep.families.bayes_limit.problem import OneOverlap, Problem, problem_
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
 from giantstep.family import LOOSE, Answer
+from giantstep.progress import point_done
 from giantstep.types import Array, Floats, Points
 
 _SAME = 1e-7
@@ -86,6 +87,7 @@ def limit(scenario: BayesLimit, points: Points, what: str, settings: Mapping[str
         problem = problem_of(scenario.target, float(points["noise"][index]), float(points["flip"][index]))
         row, answer.status[index] = _ANSWERS[what](problem, float(points["samples_per_dim"][index]), settings)
         answer.put(index, row)
+        point_done()
     answer.coords = _coords(what, settings)
     return answer
 

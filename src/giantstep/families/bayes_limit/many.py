@@ -188,6 +188,7 @@ class ManyDirections:
     """A problem of three and more directions: thresholds by tables, overlaps and errors by sampling."""
 
     curve: Curve | None = None
+    seconds = 6.0
 
     def __init__(self, reading: Reading, noise: float, flip: float) -> None:
         self.reading, self.channel = reading, AxisChannel(reading, noise, flip)

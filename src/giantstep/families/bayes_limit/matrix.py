@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.families.bayes_limit.curve import Curve
 from giantstep.families.bayes_limit.many import stage_thresholds
-from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness, PairChannel
+from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness, PairChannel, PairNoisy
 from giantstep.families.bayes_limit.problem import Solution, Thresholds
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.families.bayes_limit.stages import Stage, find_stages, in_order
@@ -50,6 +50,7 @@ class SeveralDirections:
 
     def __init__(self, reading: Reading, channel: PairChannel) -> None:
         self.reading, self.channel = reading, channel
+        self.seconds = 4.0 if isinstance(channel, PairNoisy) else 0.2
 
     @cached_property
     def stages(self) -> list[Stage]:

@@ -55,6 +55,8 @@ class Problem(Protocol):
     """What the limit asks of a problem; matrices are in the coordinates of the target's subspace."""
 
     reading: Reading
+    seconds: float
+    """About how long its branches at one n/d take, on one core."""
 
     def solve(self, alpha: float) -> Solution:
         """Return the branches."""
@@ -82,6 +84,7 @@ class OneOverlap:
     def __init__(self, reading: Reading, channel: ScalarChannel, pair: PairChannel | None = None) -> None:
         self.reading, self.channel, self.pair = reading, channel, pair
         self.curve = Curve(channel)
+        self.seconds = 1.0 if isinstance(channel, Diagonal) else 0.0
 
     @cached_property
     def surveyed(self) -> OneOverlap:

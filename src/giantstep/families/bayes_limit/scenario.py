@@ -224,6 +224,14 @@ class BayesLimit(Scenario):
         alpha, rows = problem.first_learnt()
         return alpha, rows @ problem.reading.basis
 
+    def seconds(self, what: str) -> float:
+        """Return about how long a point takes: seconds for noisy targets of several directions, else milliseconds."""
+        from giantstep.families.bayes_limit.problem import problem_of
+
+        if what == "branches" or read_target(self.target).rank == 1:
+            return 0.0
+        return float(problem_of(self.target, float(self.noise), float(self.flip)).seconds)
+
     def block_count(self) -> Mapping[str, int]:
         """Return the lengths of the own dimensions."""
         return {"direction": self.target.directions, "direction_2": self.target.directions}

@@ -90,12 +90,7 @@ def trial(
             again,
         )
         path.append(_MEASURES[what](trained))
-    answers = {}
-    for name in path[0]:
-        values = np.stack([answer[name] for answer in path], axis=1)
-        answers[name] = np.full((values.shape[0], len(times), *values.shape[2:]), np.nan)
-        answers[name][:, : values.shape[1]] = values
-    return answers
+    return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
 
 
 def _row_draws(rows: Floats, points: Points, dim: int, draws: Draws) -> RowDraws:

@@ -44,6 +44,7 @@ def _trajectory(
     scenario: OnlineSGD, points: Points, settings: Mapping[str, Any], simulator: Simulator
 ) -> dict[str, Array]:
     times, count, runs = settings["time"], len(points["rate"]), int(settings["runs"])
+    times = times[times <= points["steps"][0]]
     p, k = scenario.width, scenario.directions
     Ms, Qs = np.full((count, runs, len(times), p, k), np.nan), np.full((count, runs, len(times), p, p), np.nan)
     lost = np.zeros((count, runs), dtype=bool)

@@ -31,7 +31,7 @@ def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[st
     """Check the settings, choose the updates that are kept."""
     settings = dict(settings)
     if what == "trajectory":
-        settings["time"] = kept_times(settings["times"], int(points["steps"].max()))
+        settings["time"] = kept_times(settings["times"], points["steps"])
     if what == "recovery":
         settings["threshold"] = check_number(
             "threshold", settings["threshold"], "a number above 0 and below 1", lambda value: 0 < value < 1
@@ -41,13 +41,15 @@ def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[st
     return settings
 
 
-def kept_times(wanted: Any, steps: int) -> Integers:
-    """Return the updates that are kept: those asked for, or at most 400, denser early."""
+def kept_times(wanted: Any, steps: Floats) -> Integers:
+    """Return the updates that are kept: those asked for, or at most 400, denser early, and the last of each point."""
+    last = int(steps.max())
     if wanted is None:
-        return np.unique(np.round(steps * np.linspace(0, 1, KEPT) ** 2)).astype(np.int64)
+        dense = np.round(last * np.linspace(0, 1, KEPT) ** 2)
+        return np.union1d(dense, steps).astype(np.int64)
     times = np.atleast_1d(np.asarray(wanted))
-    if np.iscomplexobj(times) or np.any(times != np.round(times)) or np.any(times < 0) or np.any(times > steps):
-        raise bad_field("times", np.asarray(wanted).tolist(), f"whole numbers from 0 to steps = {steps}")
+    if np.iscomplexobj(times) or np.any(times != np.round(times)) or np.any(times < 0) or np.any(times > last):
+        raise bad_field("times", np.asarray(wanted).tolist(), f"whole numbers from 0 to steps = {last}")
     return np.unique(times).astype(np.int64)
 
 
@@ -117,7 +119,9 @@ def _trajectory(scenario: OnlineSGD, points: Points, settings: Mapping[str, Any]
     last_M, last_Q = paths[0]["M"][0, -1] @ np.linalg.inv(scenario.whitening).T, paths[0]["Q"][0, -1]
     if np.all(np.isfinite(last_Q)):
         error = max(error, batch.moment_error(last_M, last_Q))
-    status = np.where(np.isnan(values["mse"]).any(axis=1), DIVERGED_REASON, "")
+    made = times <= points["steps"][:, None]  # neighbours may go on for longer
+    status = np.where((np.isnan(values["mse"]) & made).any(axis=1), DIVERGED_REASON, "")
+    values = {n: np.where(made.reshape(*made.shape, *[1] * (v.ndim - 2)), v, np.nan) for n, v in values.items()}
     iterations = np.full(batch.count, int(times[-1]))
     answer = batch.answer(values, status, np.full(batch.count, error), iterations, error)
     answer.coords["time"] = times
