@@ -9,6 +9,7 @@ import numpy as np
 import xarray
 
 from giantstep import NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.comparison import judged_side
 from giantstep.figures.panels import (
     bars,
     bars_key,
@@ -144,11 +145,12 @@ def _error_curve(axes: Axes, results: Results, name: str, width: float, colour: 
 def _bulk_panel(axes: Axes, result: xarray.Dataset) -> None:
     x, strength = result["x"].values, float(result["step.strength"][1])
     names = "before training, $u = 0$", f"after training, $u = {strength:.4f}$"
-    density = (result["density"] / (1 - result["atom"])).values
+    theory, measured = sides(result)
+    laws, bulks = ((side["density"] / (1 - side["atom"])).values for side in (theory, measured))
     for index, (name, colour) in enumerate(zip(names, (BLUE, VERMILION))):
-        edges, heights = histogram(x, density[1, index], 60)
+        edges, heights = histogram(x, bulks[index], 60)
         bars(axes, edges, np.maximum(heights, 1e-9), colour)
-        law, edge = density[0, index], float(result["upper_edge"].sel(source="limit")[index])
+        law, edge = laws[index], float(theory["upper_edge"][index])
         limit_line(axes, np.append(x[law > 0], edge), np.append(law[law > 0], 1e-9), colour, name)
         axes.axvline(edge, color=colour, linewidth=0.9, linestyle=DOTTED, zorder=1)
         place = {"xycoords": axes.get_xaxis_transform(), "rotation": 90, "ha": "left", "va": "top"}
@@ -176,7 +178,7 @@ def kolmogorov(result: xarray.Dataset, law: int, spectrum: int) -> float:
     """Return the largest distance between a measured distribution and a law (0: untrained, 1: trained)."""
     cdf = (result["cdf"] - result["atom"]) / (1 - result["atom"])  # of the nonzero eigenvalues
     measured = cdf.sel(source="experiment").isel({"step.strength": spectrum})
-    return float(np.max(np.abs(measured.values - cdf.sel(source="limit").isel({"step.strength": law}).values)))
+    return float(np.max(np.abs(measured.values - judged_side(cdf).isel({"step.strength": law}).values)))
 
 
 def _learned_features_checks(results: Results) -> Iterator[Check]:
@@ -194,7 +196,7 @@ def _learned_features_checks(results: Results) -> Iterator[Check]:
 
 
 def _learned_features_notes(results: Results) -> list[str]:
-    law = results["bulk"].sel(source="limit")
+    law = sides(results["bulk"])[0]
     before, after = law["outliers"].values[:, 0]
     return [
         f"Panel a leaves out the one eigenvalue that grows with p (predicted at {before:.0f} before and {after:.0f} "
@@ -258,8 +260,7 @@ def vocabulary_size(size: Size) -> Studies:
 
 
 def _limit_of(result: xarray.Dataset) -> float:
-    error = result["test_error"]
-    return float(error.sel(source="limit") if "source" in error.dims else error)
+    return float((sides(result)[0] if "source" in result.dims else result)["test_error"])
 
 
 def _measured(result: xarray.Dataset) -> tuple[float, float]:
@@ -545,7 +546,7 @@ def _draw_finite_batch_spectrum(results: Results) -> Figure:
 
 
 def _finite_batch_spectrum_checks(results: Results) -> Iterator[Check]:
-    laws = results["spectrum"].sel(source="limit"), results["spectrum-isotropic"]
+    laws = sides(results["spectrum"])[0], results["spectrum-isotropic"]
     measured = bulk_cdf(results["spectrum"])
     near, far = (float(np.max(np.abs(measured - law["cdf"].values))) for law in laws)
     yield Check("Kolmogorov distance to the exact law", "of the mean measured distribution", near, line=0.01)
