@@ -201,9 +201,9 @@ class Agreement(Readable):
     def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
         """Return the report as strict JSON data (None for NaN, "inf" for infinity), with the verdicts.
 
-        ``verdict`` and ``sentence`` are those on the question's own variables, ``compared_with`` says what the
-        experiment was laid over; each entry of ``variables`` has the numbers of its `Row`, and ``own``, ``verdict``,
-        ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
+        ``verdict`` and ``sentence`` are those on the question's own variables, ``compared_with`` and ``notes`` say what
+        the experiment was laid over; each entry of ``variables`` has the numbers of its `Row`, and ``own``,
+        ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
         """
         from giantstep.jsondata import json_data
 
@@ -216,7 +216,7 @@ class Agreement(Readable):
             }
             for row in self.rows
         ]
-        whole = {**self.verdict(see, allow).to_dict(), "sentences": self._sentences(allow, see)}
+        whole = {**self.verdict(see, allow).to_dict(), "notes": self._notes()}
         about = {"compared_with": self.theory.name, "approximations": dict(self.theory.approximations)}
         return {**whole, **about, "allow": allow, "see": see, "passes": self.passes(allow), "variables": rows}
 
@@ -230,15 +230,18 @@ class Agreement(Readable):
         report = [*lines[:own], *self._sentences(allow, see)]
         return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
 
+    def _notes(self) -> list[str]:
+        """Return what was compared, where that is not simply the limit."""
+        return self.theory.sentences({r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)})
+
     def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
         """Return what was compared, what disagrees, and the verdict on the question's own variables."""
         if self.trials < 2:
             return ["One trial has no standard error, so nothing can be compared; take more."]
-        apart = {row.variable: row.from_limit for row in self.judged if np.isfinite(row.from_limit)}
         told = [v.sentence for v in self._verdicts(self.judged, see, allow) if v.verdict == "disagrees"]
         bad = [row.variable for row in self.others if not row.passes(allow)]
         also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
-        return [*self.theory.sentences(apart), *told, self.verdict(see, allow).sentence + also]
+        return [*self._notes(), *told, self.verdict(see, allow).sentence + also]
 
     def __str__(self) -> str:
         return self.table()
