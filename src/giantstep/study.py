@@ -189,7 +189,7 @@ def compare(
     Examples
     --------
     >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(rate=2.0))
     >>> both = gs.compare(s, dim=60, trials=5, samples_per_dim=[0.5, 2.0])
     >>> both.source.values.tolist()  # the bare limit, the limit with its correction at d = 60, the networks
     ['limit', 'theory', 'experiment']
