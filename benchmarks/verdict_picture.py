@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from giantstep.agreement import chance_line, student_line, visible_gap
 from giantstep.figures.plot import save_figure
 from giantstep.figures.style import BLUE, GREEN, GREY, VERMILION, new_figure, style
+from giantstep.scores import chance_line, student_line, visible_gap
 from giantstep.verdicts import SEE
 
 TRIALS = 10

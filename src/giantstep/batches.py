@@ -177,6 +177,9 @@ def collect_answers(
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
     facts = merge_facts([answer.attrs for _, answer in answers])
+    approximations = {name: how for _, answer in answers for name, how in answer.approximations.items()}
+    if approximations:
+        facts["approximations"] = approximations
     attrs = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 

@@ -138,7 +138,11 @@ class Answer:
     status : (B,) strings; empty where the point was solved, otherwise the reason.
     residual, iterations : (B,) diagnostics of the solver.
     warnings : sentences shown once per call.
-    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes.
+    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends on
+        ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit.
+    approximations : what is approximated on the way -> how far off that may be; empty where the equations are exact in
+        the limit. They are kept in the result's attributes, curves are then called approximate, and a verdict that
+        disagrees names them.
     """
 
     values: dict[str, Array]
@@ -148,6 +152,7 @@ class Answer:
     coords: dict[str, Array] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    approximations: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def blank(cls, count: int) -> Answer:

@@ -70,8 +70,11 @@ def load(path: str | Path) -> xarray.Dataset:
         raise InputError(f"A result is loaded from {', '.join(_READERS)}, but the file is called {Path(path).name!r}.")
     if not Path(path).is_file():
         raise InputError(f"There is no file {str(path)!r}.")
+    from giantstep.comparison import Comparison
+
     try:
-        return _READERS[suffix](Path(path))
+        result = _READERS[suffix](Path(path))
+        return Comparison.of(result) if result.attrs.get("engine") == "comparison" else result
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error}).") from None
 
@@ -124,6 +127,8 @@ def table(result: xarray.Dataset) -> dict[str, Array]:
     for dim in row_dims:
         values = result[dim].values if dim in result.coords else np.arange(result.sizes[dim])
         columns[dim] = _spread(values, (dim,), row_dims, shape)
+    if "source" in columns:
+        columns["source"] = _called(columns, result)
     others = [str(name) for name in result.coords if name not in result.dims]
     for name in [*others, *map(str, result.data_vars)]:
         variable = result[name]
@@ -136,6 +141,17 @@ def table(result: xarray.Dataset) -> dict[str, Array]:
             rest = tuple(dim for dim in dims if dim in row_dims)
             columns[f"{name}[{entry}]" if wide else name] = _spread(values, rest, row_dims, shape)
     return columns
+
+
+def _called(columns: Mapping[str, Array], result: xarray.Dataset) -> Array:
+    """Return the layers of a comparison by the names that reports and legends use, each row at its own dimension."""
+    from giantstep.comparison import called
+
+    dims = columns.get("dim")
+    names = {source: called(result, source) for source in np.unique(columns["source"])}
+    if dims is None:
+        return np.array([names[source] for source in columns["source"]])
+    return np.array([names[source].replace("each d", f"d = {dim}") for source, dim in zip(columns["source"], dims)])
 
 
 def _spread(values: Array, dims: tuple[str, ...], row_dims: list[str], shape: tuple[int, ...]) -> Array:

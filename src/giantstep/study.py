@@ -16,7 +16,7 @@ import numpy as np
 from giantstep.batches import checked_cpu_limit, solve_limit
 from giantstep.checks import check_flags
 from giantstep.errors import InputError, unreadable
-from giantstep.family import Engine, Question
+from giantstep.family import DIAGNOSTICS, Engine, Question
 from giantstep.grid import Grid
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
@@ -173,23 +173,28 @@ def compare(
     ----------
     scenario, grid, what, theory, tolerance, strict, progress, **fields : as in `predict`.
     dim, trials, seed, device, paired : as in `simulate`.
-    finite_size : take the limit with its finite-size correction at `dim`, where it is known.
+    finite_size : compare with the limit and its finite-size correction at `dim`, where it is known (it is called
+        "theory at d = ..." then, and the bare limit stands beside it); False compares with the bare limit.
     watch : called after every trial with a function that returns what was measured so far, as `simulate` would.
     stored : an experiment at the same points, as `simulate` or `sweep` returned it, in place of a new one.
 
     Returns
     -------
     xarray.Dataset
-        The dimension ``source`` ("limit", "experiment") first; ``*_gap`` is experiment minus limit and
-        ``*_z`` its normal score. `giantstep.agreement` sums it up.
+        The dimension ``source`` first: "limit" is the bare limit, "theory" the limit with its finite-size correction
+        at `dim` (only where the family knows one), "experiment" the measurement. ``*_gap`` is experiment minus theory
+        (minus limit where there is no "theory"; the attribute ``compared_with`` says which), ``*_z`` its normal score.
+        `giantstep.agreement` sums it up; ``both[["test_error"]]`` is the comparison of one variable.
 
     Examples
     --------
     >>> import giantstep as gs
-    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(rate=2.0))
     >>> both = gs.compare(s, dim=60, trials=5, samples_per_dim=[0.5, 2.0])
-    >>> limit, experiment = both.test_error
-    >>> bool((abs(experiment - limit - both.test_error_gap) < 1e-12).all())
+    >>> both.source.values.tolist()  # the bare limit, the limit with its correction at d = 60, the networks
+    ['limit', 'theory', 'experiment']
+    >>> gap = both.test_error.sel(source="experiment") - both.test_error.sel(source="theory")
+    >>> bool((abs(gap - both.test_error_gap) < 1e-12).all())
     True
     """
     from giantstep.trials import check_group_memory, group_points, run_trials
@@ -202,26 +207,56 @@ def compare(
     settings = request.prepare(device=device, trials=trials)
     check_group_memory(groups, request, settings, experiment)
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
+    layers, unsolved = _theory_layers(low, unsolved, request, settings, progress)
     unsolved.refuse(strict)
     high, unmeasured = stored, Problems("experiment", request.grid.size)
     if high is None:
         high, unmeasured = run_trials(groups, request, settings, experiment, progress, watch)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
-    return _lay_over(low, high, request, experiment, finite_size)
+    return _lay_over({**layers, "experiment": high}, request, experiment, finite_size)
+
+
+def _theory_layers(
+    theory: xarray.Dataset,
+    problems: Problems,
+    request: Request,
+    settings: Mapping[str, Any],
+    progress: ProgressOption,
+) -> tuple[dict[str, xarray.Dataset], Problems]:
+    """Return the limit under its name; where it carries a finite-size correction, the bare one beside it."""
+    if not theory.attrs.get("finite_size") or request.grid.dim_is_field:
+        return {"limit": theory}, problems
+    try:
+        bare, unsolved = solve_limit(request, settings, progress, bare=True)
+    except InputError:  # a theory that exists at a finite dimension only
+        return {"theory": theory}, problems
+    if all(_same(theory[name], bare[name]) for name in theory.data_vars if name in bare and name not in DIAGNOSTICS):
+        return {"limit": theory}, problems
+    unsolved.remarks = problems.remarks  # a bare limit that nobody asked for has nothing else to say
+    return {"limit": bare, "theory": theory}, problems if problems.reasons else unsolved
+
+
+def _same(one: xarray.DataArray, other: xarray.DataArray) -> bool:
+    """Tell whether two columns hold the same, numbers to rounding."""
+    if one.shape != other.shape or one.dtype.kind != "f":
+        return bool(np.array_equal(one.values, other.values))
+    return bool(np.allclose(one.values, other.values, rtol=1e-9, atol=1e-12, equal_nan=True))
 
 
 def _lay_over(
-    limit: xarray.Dataset, measured: xarray.Dataset, request: Request, experiment: Experiment, finite_size: bool
+    layers: Mapping[str, xarray.Dataset], request: Request, experiment: Experiment, finite_size: bool
 ) -> xarray.Dataset:
-    from giantstep.agreement import combine
+    from giantstep.comparison import combine
     from giantstep.result import PROVENANCE, provenance
 
+    *_, compared, measured = layers
     settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
-    own = {str(name): v for side in (limit, measured) for name, v in side.attrs.items() if name not in PROVENANCE}
-    facts = {"finite_size": finite_size, **own}
+    sides = layers[compared], layers[measured]
+    own = {str(name): v for side in sides for name, v in side.attrs.items() if name not in PROVENANCE}
+    facts = {"finite_size": finite_size, "compared_with": compared, **own}
     attrs = provenance(request.grid, request.what, "comparison", settings, facts)
-    return combine(limit, measured, request.question).assign_attrs(attrs)
+    return combine(layers, request.question).assign_attrs(attrs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -279,7 +314,7 @@ class Study:
         if not isinstance(other, Study):
             return NotImplemented
         tables = ("grid", "settings", *_ENGINES)
-        same_tables = all(_same(getattr(self, name), getattr(other, name)) for name in tables)
+        same_tables = all(_same_tables(getattr(self, name), getattr(other, name)) for name in tables)
         return same_tables and (self.scenario, self.what) == (other.scenario, other.what)
 
     __hash__ = None  # type: ignore[assignment]
@@ -372,7 +407,7 @@ class Study:
         return study_text(self, comments=comments)
 
 
-def _same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+def _same_tables(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Tell whether two tables say the same in the same order; a list and an array of the same values do."""
     if list(ours) != list(theirs):
         return False

@@ -3,15 +3,15 @@
 `docs/verdicts.md` explains them. For a result of `compare`:
 
     report = gs.agreement(both)
-    report.verdict()                      # on all variables together
+    report.verdict()                      # on the question's own variables together
     report.verdicts(see=0.03)             # one for each variable, asking for gaps of 3%
     report.to_dict()["variables"][0]      # the same as JSON data: "verdict", "sentence", "visible_gap", ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -30,16 +30,17 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison says about one variable, or about all of them.
+    """What a comparison says about one variable, or about several together.
 
     Attributes
     ----------
-    variable : its name; empty where all of them are meant.
+    variable : its name; empty where several are meant.
     verdict : ``"agrees"``, ``"disagrees"`` or ``"cannot tell"``.
         Disagrees: a number is beyond what chance gives, by more than the gap allowed. Agrees: a gap of the size asked
         for would have been seen (nine times in ten, at the typical point), and no gap is that large. Cannot tell:
         neither.
-    gap : the largest gap, relative to the size of the variable; of a disagreement the largest beyond chance.
+    gap : the largest gap, relative to the variable at the same point and time; of a disagreement the largest of those
+        beyond chance.
     visible_gap : the relative gap that so many trials see nine times in ten, at the typical point.
     asked : the size asked for: `see`, or the gap allowed where that is larger.
     trials : trials of the experiment.
@@ -75,15 +76,54 @@ class Verdict:
         return self.sentence
 
 
-def percent(gap: float) -> str:
-    """Return a relative gap as a reader wants it: two digits, and no more than that it is huge.
+@dataclass(frozen=True)
+class Theory:
+    """What an experiment was compared with.
 
-    >>> percent(0.05), percent(0.1234), percent(0.00211), percent(94.9)
-    ('5%', '12%', '0.21%', 'more than 1000%')
+    Attributes
+    ----------
+    name : as tables and legends call it: "limit", "theory at d = 200", "approximate limit".
+    approximations : what it approximates -> how far off that may be.
+    uncorrected : whether its finite-size correction was left out on purpose (``finite_size=False``).
+    """
+
+    name: str = "limit"
+    approximations: Mapping[str, str] = field(default_factory=dict)
+    uncorrected: bool = False
+
+    def sentences(self, apart: Mapping[str, float]) -> list[str]:
+        """Say what was compared, where that is not simply the limit; `apart` are the distances of the bare limit."""
+        told = []
+        if apart:
+            far = ", ".join(f"{percent(distance)} in {name}" for name, distance in apart.items())
+            told.append(f"Compared with {self.name}; the bare limit (d to infinity) differs from that by up to {far}.")
+        elif self.uncorrected:
+            told.append("Compared with the bare limit (d to infinity), without a finite-size correction.")
+        if self.approximations:
+            how = "; ".join(f"{what} ({how})" for what, how in self.approximations.items())
+            told.append(f"The theory is an approximation: {how}.")
+        return told
+
+    def cause(self, is_small: bool) -> str:
+        """Return the likeliest cause of a gap beyond chance; `is_small` says that it is below the size asked for."""
+        if self.approximations:
+            return f"The likeliest cause is an approximation of the theory: {'; '.join(self.approximations)}."
+        if self.uncorrected:
+            return "The likeliest cause is the finite dimension, whose correction was left out (finite_size=False)."
+        if is_small:
+            return "The likeliest cause is the finite dimension, which leaves small gaps; `allow` grants them."
+        return "Compare at twice the dimension: what is left of a finite one shrinks, an error stays."
+
+
+def percent(gap: float, most: str = "more than 1000%") -> str:
+    """Return a relative gap as a reader wants it: three digits, and no more than that it is huge.
+
+    >>> percent(0.05), percent(0.1523), percent(0.002114), percent(94.9)
+    ('5%', '15.2%', '0.211%', 'more than 1000%')
     """
     if np.isnan(gap):
         return "-"
-    return "more than 1000%" if gap > 10 else f"{float(f'{100 * gap:.2g}'):g}%"
+    return most if gap > 10 else f"{float(f'{100 * gap:.3g}'):g}%"
 
 
 def trials_text(trials: int | None) -> str:
@@ -107,15 +147,22 @@ def agreeing(variable: str, gap: float, visible: float, asked: float, trials: in
 
 
 def disagreeing(
-    variable: str, gap: float, visible: float, asked: float, trials: int, scores: tuple[float, float], allow: float
+    variable: str,
+    gap: float,
+    visible: float,
+    asked: float,
+    trials: int,
+    scores: tuple[float, float],
+    allow: float,
+    place: str,
+    cause: str,
 ) -> Verdict:
     """Return the verdict on a variable with a gap beyond chance; `scores` are the largest |z| and the line."""
-    chance = f"(|z| {scores[0]:.1f}, by chance {scores[1]:.1f})"
-    text = f"{variable} disagrees: a gap of {percent(gap)} is beyond chance {chance}"
+    where = f" ({place})" if place else ""
+    text = f"{variable} disagrees: a gap of {percent(gap)}{where} is beyond chance"
+    text += f" (largest |z| {scores[0]:.1f}, by chance {scores[1]:.1f})"
     text += f" and above the {percent(allow)} allowed." if allow else "."
-    if gap < asked:
-        text += " A finite dimension leaves small gaps; `allow` grants them."
-    return Verdict(variable, "disagrees", gap, visible, asked, trials, None, text)
+    return Verdict(variable, "disagrees", gap, visible, asked, trials, None, f"{text} {cause}")
 
 
 def undecided(variable: str, gap: float, visible: float, asked: float, trials: int, needed: int | str) -> Verdict:
@@ -131,24 +178,27 @@ def undecided(variable: str, gap: float, visible: float, asked: float, trials: i
     return Verdict(variable, "cannot tell", gap, visible, asked, trials, needed, text)
 
 
-def together(verdicts: Sequence[Verdict], asked: float, trials: int) -> Verdict:
+def together(verdicts: Sequence[Verdict], asked: float, trials: int, theory: str = "limit") -> Verdict:
     """Return the verdict on all variables: one that disagrees decides, then one that cannot tell."""
+    sides = f"{theory[0].upper()}{theory[1:]} and experiment"
     gap = max((verdict.gap for verdict in verdicts), default=np.nan)
     visible = max((verdict.visible_gap for verdict in verdicts), default=np.nan)
     known = [verdict.trials_that_would_tell for verdict in verdicts if verdict.trials_that_would_tell is not None]
     needed = max(known, default=None)
     bad = [verdict.variable for verdict in verdicts if verdict.verdict == "disagrees"]
     blind = [verdict.variable for verdict in verdicts if verdict.verdict == "cannot tell"]
+    named = [verdict.variable for verdict in verdicts]
+    about = f" in {', '.join(named)}" if 0 < len(named) <= _FEW else ""
     judgement: Judgement = "agrees"
     if bad:
-        judgement, text = "disagrees", f"Limit and experiment disagree in {', '.join(bad)}."
+        judgement, text = "disagrees", f"{sides} disagree in {', '.join(bad)}."
     elif not verdicts:
         judgement, text = "cannot tell", "Nothing was compared."
     elif blind:
         judgement = "cannot tell"
         where = ", ".join(blind) if len(blind) <= _FEW else f"{len(blind)} of {len(verdicts)} variables"
-        text = f"Limit and experiment do not disagree, but a gap of {percent(asked)} could hide in {where}"
+        text = f"{sides} do not disagree, but a gap of {percent(asked)} could hide in {where}"
         text += f"; {trials_text(needed)} would show it." if needed is not None else "."
     else:
-        text = f"Limit and experiment agree: a gap of {percent(asked)} would have been seen."
+        text = f"{sides} agree{about}: a gap of {percent(asked)} would have been seen and was not."
     return Verdict("", judgement, gap, visible, asked, trials, needed if judgement == "cannot tell" else None, text)

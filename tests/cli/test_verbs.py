@@ -147,18 +147,28 @@ def test_simulate_prints_standard_errors(run) -> None:
 def test_compare_prints_values_and_report(run) -> None:
     result = run("compare", "S.toml")
     assert result.exit_code == 0
-    for head in ("limit", "experiment", "std err", "largest |z|", "by chance", "visible gap"):
+    for head in ("limit", "theory at d = ", "experiment", "std err", "largest |z|", "by chance", "visible gap"):
         assert head in result.stdout
 
 
 def test_compare_tells_the_report_in_json(run) -> None:
     table = strict(run("compare", "S.toml", "--json", "--allow", "0.5").stdout)
     rows = {row["variable"]: row for row in table["agreement"]["variables"]}
-    assert table["source"] == ["limit", "experiment"]
+    assert table["source"] == ["limit", "theory", "experiment"]
+    assert table["agreement"]["compared_with"] == f"theory at d = {json.loads(table['attrs']['settings'])['dim']}"
     assert table["agreement"]["allow"] == 0.5
     assert rows["test_error"]["points"] == 1
     assert rows["test_error"]["verdict"] in ("agrees", "cannot tell") and rows["test_error"]["asked"] == 0.5
-    assert table["agreement"]["sentence"].startswith("Limit and experiment")
+    assert table["agreement"]["sentence"].startswith("Theory at d = ")
+
+
+def test_the_report_may_be_about_some_variables(run, refused) -> None:
+    result = run("compare", "S.toml", "--variables", "test_error,norm", "--variables", "objective")
+    report = result.stdout.partition("largest |z|")[2]
+    assert [line.split()[0] for line in report.splitlines()[1:4]] == ["test_error", "norm", "objective"]
+    assert "Other variables" not in report and "Other variables" in run("compare", "S.toml").stdout
+    sentence = refused("compare", "S.toml", "--variables", "test_eror")
+    assert "among those compared (test_error, train_error" in sentence and "did you mean `test_error`" in sentence
 
 
 def test_check_passes_with_a_large_allowance(run) -> None:
@@ -298,7 +308,7 @@ def test_the_study_of_the_contract_runs(run, tmp_path: Path) -> None:
 def test_json_has_null_where_there_is_no_standard_error(run) -> None:
     result = run("compare", "S.toml", "--json", "--trials", "1")
     table = strict(result.stdout)
-    assert table["test_error_stderr"] == [0.0, None] and table["test_error_z"] is None
+    assert table["test_error_stderr"] == [0.0, 0.0, None] and table["test_error_z"] is None
     assert result.stdout.count("\n") == 1 and result.stderr == ""
 
 

@@ -169,12 +169,13 @@ def test_dots_stream_in_with_error_bars_z_scores_and_a_verdict(page: Page, tmp_p
     page.until(lambda: len(page.traces()) == 4)
     line, dots, at_dim, scores = page.traces()
     assert (line["mode"], dots["mode"], scores["yaxis"]) == ("lines", "markers", "y2")
-    assert at_dim["mode"] == "lines" and "at the experiment's d" in at_dim["name"]
+    assert at_dim["mode"] == "lines" and at_dim["name"].startswith("theory at d = ")
+    assert "Compared with theory at d = " in page.text("#agreement")
     assert len(dots["y"]) == len(scores["y"]) == 5 and all(error > 0 for error in dots["errors"])
     assert "test error" in page.text("#agreement") and "test_error" in page.text("#agreement .verdict")
     page.until(lambda: "finished" in page.text("#experiment-status"))
     text = page.saved("dots", tmp_path).read_text()
-    assert text.count("\n") == 11 and "test_error_z" in text
+    assert text.count("\n") == 16 and "theory at d = " in text and "test_error_z" in text
     page.enter("#f-ridge", "0.3")  # another scenario: the dots belong to the old one
     page.until(lambda: len(page.traces()) == 1)
 

@@ -322,7 +322,7 @@ def test_experiment_streams_dots_and_ends_with_what_compare_returns(server: Serv
     assert final["result"]["test_error_z"] == expected["test_error_z"].values.tolist()
     assert [row["variable"] for row in final["agreement"]["variables"]][0] == "test_error"
     rows = list(csv.DictReader(io.StringIO(server.client.get(f"/api/experiment/{name}/csv").text)))
-    assert len(rows) == 6 and {row["source"] for row in rows} == {"limit", "experiment"}
+    assert len(rows) == 9 and {row["source"] for row in rows} == {"limit", "theory at d = 150", "experiment"}
 
 
 LONG = {"experiment": {"dim": 500, "trials": 100, "seed": 0}}

@@ -81,14 +81,14 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
 
 
-def test_the_limit_at_the_dimension_of_the_experiment_is_drawn_where_it_differs(page: Page) -> None:
+def test_the_theory_at_the_dimension_of_the_experiment_is_drawn_where_it_differs(page: Page) -> None:
     page.page.goto(f"{page.server.address}/page/forecast.html")
-    script = "async (given) => (await import('/page/finite.js')).finiteLimit(given)"
+    script = "async (given) => (await import('/page/finite.js')).theoryLine(given)"
     line = {"x": [1, 2, 3], "y": [1.0, 0.5, 0.25]}
-    given = {"x": [1, 3], "legend": "limit", "line": line}
+    given = {"x": [1, 3], "legend": "", "line": line, "called": "theory at d = 9"}
     assert page.page.evaluate(script, {**given, "y": [1.0, 0.25]}) is None
     drawn = page.page.evaluate(script, {**given, "y": [1.1, 0.3]})
-    assert drawn["y"] == [1.1, 0.3] and drawn["name"] == "limit at the experiment's d"
+    assert drawn["y"] == [1.1, 0.3] and drawn["name"] == "theory at d = 9"
 
 
 @pytest.mark.slow

@@ -9,13 +9,13 @@ import pytest
 import toys
 
 import giantstep as gs
-from giantstep.agreement import chance_line
 from giantstep.papers import cui2024asymptotics as cui
 from giantstep.papers import dandi2025random as dandi
 from giantstep.papers import list_figures, recipes
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, real_network
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge, rebuild, reproduce
+from giantstep.scores import chance_line
 
 # -- the stored experiment -------------------------------------------------------------------------------
 

@@ -33,19 +33,21 @@ def limit_lines(axes):
 
 def test_the_limit_of_a_comparison_is_a_curve_of_its_own(learning_curve):
     (axes,) = plot(learning_curve, "test_error").axes
-    lines = limit_lines(axes)
-    assert len(lines) == 2
-    for line, ridge in zip(lines, (0.1, 1.0)):
+    lines = limit_lines(axes)  # of each ridge the bare limit, thin, and the theory at the dimension of the experiment
+    widths = [line.get_linewidth() for line in lines]
+    assert len(lines) == 4 and max(widths[::2]) < 0.7 < 1.4 < min(widths[1::2])
+    for line, (ridge, dim) in zip(lines, ((0.1, None), (0.1, 40), (1.0, None), (1.0, 40))):
         x, y = line.get_data()
         assert 30 < len(x) <= MOST_POINTS and (np.diff(x) > 0).all()
-        exact = gs.predict(SCENARIO, dim=40, samples_per_dim=list(x[::9]), ridge=ridge).test_error
+        exact = gs.predict(SCENARIO, dim=dim, samples_per_dim=list(x[::9]), ridge=ridge).test_error
         np.testing.assert_allclose(y[::9], exact, rtol=1e-9)
     assert axes.get_title(loc="left").endswith("fresh samples, label noise included")  # no word on classes
-    assert not any("dots" in text.get_text() for text in axes.get_legend().get_texts())
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert {"theory at d = 40", r"limit, $d \to \infty$"} < set(said) and not any("dots" in text for text in said)
 
 
 def test_a_limit_at_a_finite_dimension_has_its_own_numbers_of_samples(learning_curve):
-    fine = fine_limit(learning_curve, "samples_per_dim", ["test_error"])
+    fine = fine_limit(learning_curve, "samples_per_dim", ["test_error"], "theory")
     assert fine is not None
     samples = 40 * fine.samples_per_dim.values
     np.testing.assert_allclose(samples, np.round(samples), atol=1e-9)
@@ -65,7 +67,7 @@ def test_a_limit_that_cannot_be_asked_again_says_so(learning_curve, change):
     assert fine_limit(result, "samples_per_dim", ["test_error"]) is None
     (axes,) = plot(result, "test_error", x="samples_per_dim").axes
     said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert ("limit, at the dots only" in said) == (change != "one side")
+    assert ("theory at d = 40, at the dots only" in said) == (change != "one side")
 
 
 def test_jumps_stay_where_they_are():

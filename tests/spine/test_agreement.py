@@ -4,8 +4,9 @@ import xarray
 from scipy import special
 
 import giantstep as gs
-from giantstep.agreement import chance_line, combine, normal_score, student_line
+from giantstep.comparison import combine
 from giantstep.family import Question, Variable
+from giantstep.scores import chance_line, normal_score, student_line
 
 from .toy import Toy
 
@@ -78,7 +79,7 @@ def test_comparisons_are_calibrated():
 
 def test_welch_counts_both_errors():
     result = gs.compare(Toy(), what="sampled", dim=100, trials=6, noise__size=1.0)
-    low, high = (float(result["sampled_stderr"].sel(source=source)) for source in ("limit", "experiment"))
+    low, high = (float(result["sampled_stderr"].sel(source=source)) for source in ("theory", "experiment"))
     freedom = (low**2 + high**2) ** 2 / (high**4 / 5)
     t = float(result["sampled_gap"]) / np.hypot(low, high)
     assert float(result["sampled_z"]) == pytest.approx(float(normal_score(t, freedom)))
@@ -111,9 +112,9 @@ def test_a_wrong_theory_is_seen_and_can_be_allowed():
 def test_what_could_have_been_seen_is_what_reaches_the_line():
     result = gs.compare(Toy(), dim=400, trials=5)
     row = gs.agreement(result).rows[0]
-    limit = float(result["mean"].sel(source="limit"))
+    theory = float(result["mean"].sel(source="theory"))
     error = float(result["mean_stderr"].sel(source="experiment"))
-    assert float(normal_score(row.smallest_visible * limit / error, 4)) == pytest.approx(row.chance_z, rel=1e-6)
+    assert float(normal_score(row.smallest_visible * theory / error, 4)) == pytest.approx(row.chance_z, rel=1e-6)
 
 
 def test_exact_numbers_agree_and_nothing_compared_does_not():
@@ -129,7 +130,7 @@ def test_exact_numbers_agree_and_nothing_compared_does_not():
 
 def test_entries_without_spread_are_not_exact():
     """Two trials that count the same in one bin have not measured it; a variable without any spread has."""
-    from giantstep.agreement import combine
+    from giantstep.comparison import combine
     from giantstep.family import Question, Variable
 
     def side(values, errors):
@@ -145,7 +146,7 @@ def test_entries_without_spread_are_not_exact():
     question = Question("?", (Variable("count", ("x",), "n", "counts"), Variable("exact", (), "e", "exact")))
     limit = side([1.0, 2.0, 1e-17], [0.0, 0.0, 0.0]).drop_vars(["count_stderr", "exact_stderr"])
     limit.attrs.clear()
-    result = combine(limit, side([1.1, 2.1, 0.0], [0.0, 0.1, 0.2]), question)
+    result = combine({"limit": limit, "experiment": side([1.1, 2.1, 0.0], [0.0, 0.1, 0.2])}, question)
     assert float(result["count_z"][0]) == float(result["count_z"][1]) == pytest.approx(float(normal_score(1.0, 4)))
     assert abs(float(result["count_z"][2])) < 1e-10
     assert float(result["exact_z"]) > 5
@@ -168,5 +169,5 @@ def test_an_event_that_no_trial_saw_contradicts_only_a_frequent_one(limit, agree
     question = Question("?", (Variable("seen", (), "s", "fraction of an event", counted=True),))
     exact = side(limit)
     del exact.attrs["trials"]
-    both = combine(exact, side(0.0, seen_stderr=0.0), question)
+    both = combine({"limit": exact, "experiment": side(0.0, seen_stderr=0.0)}, question)
     assert (abs(float(both.seen_z)) < 3) is agrees

@@ -58,7 +58,8 @@ def test_dim_may_be_a_list_for_every_verb():
     assert gs.simulate(Toy(), trials=2, **sizes)["mean"].dims == ("dim", "level")
     both = gs.compare(Toy(), trials=2, **sizes)
     assert both["mean"].dims == ("source", "dim", "level")
-    np.testing.assert_allclose(both["mean"].sel(source="limit", level=1), [1 + 1 / 20, 1 + 1 / 30])
+    np.testing.assert_allclose(both["mean"].sel(source="theory", level=1), [1 + 1 / 20, 1 + 1 / 30])
+    np.testing.assert_allclose(both["mean"].sel(source="limit", level=1), [1, 1])
 
 
 def test_data_arrays_are_paired_numbers_names_and_dimensions_alike():
@@ -276,7 +277,12 @@ def test_the_table_of_a_network_has_its_blocks_as_columns(tmp_path):
     head, *rows = (tmp_path / "r.csv").read_text().splitlines()
     assert head.startswith("source,ridge,test_error,test_error_stderr,test_error_gap,test_error_z,")
     assert "V2[1],V2[2]" in head and '"Q1[1,2]"' in head
-    assert [row.partition(",")[0] for row in rows] == ["limit", "limit", "experiment", "experiment"]
+    sources = [
+        "limit",
+        "theory at d = 12",
+        "experiment",
+    ]  # not just the name of a layer
+    assert [row.partition(",")[0] for row in rows] == [source for source in sources for _ in range(2)]
 
 
 def test_the_provenance_of_an_experiment_says_how_to_repeat_it():
@@ -386,11 +392,11 @@ def test_small_trials_run_on_one_thread_and_give_the_others_back(monkeypatch):
 # -- progress and logs ---------------------------------------------------------------------------
 
 
-def test_a_comparison_tells_its_progress_in_two_parts():
+def test_a_comparison_tells_its_progress_in_parts():
     seen = []
     gs.compare(Toy(), dim=10, trials=2, level=[1, 3], progress=lambda *step: seen.append(step))
     limit, trials = [(0, 2, "limit"), (2, 2, "limit")], [(done, 4, "trials") for done in range(5)]
-    assert seen == [*limit, *trials]
+    assert seen == [*limit, *limit, *trials]  # the theory at that dimension, the bare limit, the experiment
 
 
 def test_bars_show_in_a_notebook_and_on_a_terminal(monkeypatch):
@@ -406,9 +412,9 @@ def test_bars_show_in_a_notebook_and_on_a_terminal(monkeypatch):
 def test_details_go_to_the_logger(caplog):
     with caplog.at_level(logging.DEBUG, logger="giantstep"):
         gs.compare(Toy(), dim=10, trials=3, level=[1, 3], offset=[0, 1])
-    limit, experiment = (record.getMessage() for record in caplog.records)
+    *limits, experiment = (record.getMessage() for record in caplog.records)
     assert {record.name for record in caplog.records} == {"giantstep"}
-    assert limit.startswith("limit of toy, mean: 4 of 4 points solved in ")
+    assert len(limits) == 2 and all(text.startswith("limit of toy, mean: 4 of 4 points solved in ") for text in limits)
     assert experiment.startswith("experiment of toy, mean: 4 of 4 points measured, 2 draws of 3 trials on cpu, in ")
 
 

@@ -49,7 +49,7 @@ def test_an_agreement_is_a_table():
     report = gs.agreement(both)
     html = report._repr_html_()
     assert repr(report) == report.table()
-    assert html.count("<tr>") == 1 + len(report.rows) and report.verdict().sentence.split(";")[0] in html
+    assert html.count("<tr>") == 2 + len(report.rows) and report.verdict().sentence.split(";")[0] in html
 
 
 def test_what_was_asked_for_comes_first():

@@ -80,8 +80,9 @@ def test_csv_has_a_row_per_point_and_columns_for_small_dimensions(tmp_path):
 def test_csv_of_a_comparison_has_a_row_per_source_and_x(tmp_path):
     gs.save(gs.compare(Toy(), dim=10, what="wave", level=[1, 3], x=[0, 1, 2]), tmp_path / "r.csv")
     rows = read_csv(tmp_path / "r.csv")
-    assert len(rows) == 2 * 2 * 3
+    assert len(rows) == 3 * 2 * 3
     assert [row["source"] for row in rows[:6]] == ["limit"] * 6
+    assert [row["source"] for row in rows[6:12]] == ["theory at d = 10"] * 6
     assert {row["x"] for row in rows} == {"0.0", "1.0", "2.0"}
     assert rows[0]["wave_z"] == rows[6]["wave_z"]
 

@@ -246,8 +246,9 @@ def test_outliers_leave_room():
 def test_comparison_has_both_sources_gaps_and_scores():
     result = gs.compare(Toy(), dim=[50, 100], trials=10, level=[1, 3])
     assert result["mean"].dims == ("source", "dim", "level")
-    assert result["source"].values.tolist() == ["limit", "experiment"]
-    gap = result["mean"].sel(source="experiment") - result["mean"].sel(source="limit")
+    assert result["source"].values.tolist() == ["limit", "theory", "experiment"]
+    assert (result["mean"].sel(source="limit") == [1, 3]).all()
+    gap = result["mean"].sel(source="experiment") - result["mean"].sel(source="theory")
     np.testing.assert_array_equal(result["mean_gap"], gap)
     assert (result["mean_stderr"].sel(source="limit") == 0).all()
     assert np.isnan(result["exact"].sel(source="experiment")).all()
@@ -261,13 +262,14 @@ def test_comparison_has_both_sources_gaps_and_scores():
 
 def test_finite_size_can_be_left_out():
     bare = gs.compare(Toy(), dim=50, finite_size=False)
+    assert bare["source"].values.tolist() == ["limit", "experiment"]
     assert float(bare["mean"].sel(source="limit")) == 1.0
-    assert float(gs.compare(Toy(), dim=50)["mean"].sel(source="limit")) == pytest.approx(1.02)
+    assert float(gs.compare(Toy(), dim=50)["mean"].sel(source="theory")) == pytest.approx(1.02)
 
 
 def test_a_sampled_limit_has_its_own_error():
     result = gs.compare(Toy(), what="sampled", dim=50, trials=10)
-    assert result["sampled_stderr"].sel(source="limit") == 0.1
+    assert (result["sampled_stderr"].sel(source=["limit", "theory"]) == 0.1).all()
     assert result["sampled_stderr"].sel(source="experiment") > 0.01
 
 

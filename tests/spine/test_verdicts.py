@@ -7,22 +7,24 @@ import pytest
 import xarray
 
 import giantstep as gs
-from giantstep.agreement import combine, trials_for_gap, visible_gap
+from giantstep.comparison import combine
 from giantstep.family import Question, Variable
+from giantstep.scores import trials_for_gap, visible_gap
 from giantstep.verdicts import SEE
 
 TRIALS = 20
 
 
-def compared(limit, gap, error, trials=TRIALS):
-    """Return the report on one variable over a grid, with these gaps and standard errors."""
+def compared(limit, gap, error, trials=TRIALS, own=(), **attrs):
+    """Return the report on one variable over a grid (and `own` dimensions), with these gaps and standard errors."""
     limit, gap, error = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (limit, gap, error)))
-    status = {"converged": ("field", np.ones(limit.size, bool)), "status": ("field", np.full(limit.size, ""))}
-    low = xarray.Dataset({"value": ("field", limit), **status})
-    high = xarray.Dataset({"value": ("field", limit + gap), "value_stderr": ("field", error), **status})
+    count, dims = len(limit), ("field", *own)
+    status = {"converged": ("field", np.ones(count, bool)), "status": ("field", np.full(count, ""))}
+    low = xarray.Dataset({"value": (dims, limit), **status})
+    high = xarray.Dataset({"value": (dims, limit + gap), "value_stderr": (dims, error), **status})
     high.attrs["trials"] = trials
-    both = combine(low, high, Question("?", (Variable("value", (), "v", "a value"),)))
-    return gs.agreement(both.assign_attrs(engine="comparison", trials=trials))
+    both = combine({"limit": low, "experiment": high}, Question("?", (Variable("value", tuple(own), "v", "a value"),)))
+    return gs.agreement(both.assign_attrs(engine="comparison", trials=trials, **attrs))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,9 @@ def test_events_that_nobody_saw_were_not_measured_exactly():
     status = {"converged": True, "status": ""}
     low = xarray.Dataset({counted.name: 1e-9, **status})
     high = xarray.Dataset({counted.name: 0.0, f"{counted.name}_stderr": 0.0, **status}, attrs={"trials": 5})
-    both = combine(low, high, Question("?", (counted,))).assign_attrs(engine="comparison", trials=5)
+    both = combine({"limit": low, "experiment": high}, Question("?", (counted,))).assign_attrs(
+        engine="comparison", trials=5
+    )
     seen = gs.agreement(both.assign_attrs(family="mixture-glm", what="errors")).verdicts()[0]
     assert (seen.verdict, seen.trials_that_would_tell) == ("cannot tell", None)
     assert "no trial differs from another" in seen.sentence
@@ -131,3 +135,71 @@ def test_a_row_of_a_stored_table_has_the_same_verdict():
     again = type(row).from_record(record)
     assert again.visible_gap == pytest.approx(row.visible_gap)
     assert again.verdict().verdict == row.verdict().verdict
+
+
+def test_a_gap_is_relative_to_the_variable_at_the_same_time():
+    """Catches gaps of trajectories divided by the largest value over time: 15.2% read as 8.98%."""
+    report = compared([[2.0, 1.8, 1.4, 1.18]], [[0, 0, 0, 0.18]], 0.004, own=("time",))
+    row = report.rows[0]
+    assert row.failed_gap == row.largest_relative_gap == pytest.approx(0.18 / 1.18)
+    assert row.where == "" and "a gap of 15.3%" in report.verdicts()[0].sentence
+    across = compared([[2.0, 1.8, 1.4, 1.18]], [[0, 0, 0, 0.18]], 0.004, own=("x",))  # one object: as large as its peak
+    assert across.rows[0].failed_gap == pytest.approx(0.09)
+
+
+def test_where_a_variable_is_nearly_zero_its_gap_is_relative_to_its_size_elsewhere():
+    noisy = compared([[0.0, 0.2, 0.8]], [[0.01, 0, 0]], [[0.002, 0.001, 0.001]], own=("time",))
+    assert noisy.rows[0].failed_gap == pytest.approx(0.01 / 0.8)
+    assert "relative to its size elsewhere" in noisy.verdicts()[0].sentence
+    tiny = compared([[1e-3, 0.2, 0.8]], [[1e-3, 0, 0]], 1e-5, own=("time",))  # not hidden by noise: 1% of the size
+    assert tiny.rows[0].failed_gap == pytest.approx(1e-3 / 8e-3)
+    assert "relative to 1% of its size elsewhere" in tiny.verdicts()[0].sentence
+    small = compared([[0.02, 0.2, 0.8]], [[1e-3, 0, 0]], 1e-5, own=("time",))
+    assert small.rows[0].failed_gap == pytest.approx(0.05) and small.rows[0].relative_to == ""
+
+
+def test_table_and_sentences_give_the_same_number():
+    """A gap of 39% that noise explains beside one of 32% that it does not: both places must say 32%."""
+    report = compared([1.0, 1.0, 1.0], [0.39, 0.32, 0.0], [0.2, 0.01, 0.01])
+    assert report.rows[0].largest_relative_gap == pytest.approx(0.39)
+    table, sentence = str(report).splitlines()[1], report.verdicts()[0].sentence
+    assert table.split()[4] == "32%" and "a gap of 32% " in sentence and "39" not in str(report)
+
+
+@pytest.mark.parametrize(
+    ("gap", "attrs", "cause"),
+    [
+        (0.02, {}, "the finite dimension, which leaves small gaps"),
+        (0.20, {}, "Compare at twice the dimension"),
+        (0.20, {"finite_size": 0}, "the finite dimension, whose correction was left out (finite_size=False)"),
+        (0.02, {"approximations": '{"the batch is isotropic": "up to 16%"}'}, "theory: the batch is isotropic."),
+    ],
+)
+def test_a_disagreement_names_its_likeliest_cause(gap, attrs, cause):
+    report = compared([1.0, 2.0], [gap, 0.0], 0.001, **attrs)
+    assert report.verdict().verdict == "disagrees" and cause in report.verdicts()[0].sentence
+    assert ("finite dimension" in report.verdicts()[0].sentence) == ("finite dimension" in cause)
+
+
+def test_the_verdict_is_about_the_variables_of_the_question():
+    """Catches a report that says "cannot tell" of the test error because some order parameter is noisy."""
+    both = gs.compare(gs.OneStep.example(), dim=30, trials=4)
+    report = gs.agreement(both)
+    assert (
+        [row.variable for row in report.judged]
+        == ["test_error", "train_error"]
+        == [r.variable for r in report.rows[:2]]
+    )
+    assert report.verdict().sentence in str(report).partition("Other variables")[0]
+    shifted = both.assign(norm_z=both["norm_z"] + 99)
+    wrong = gs.agreement(shifted)
+    assert wrong.verdict().verdict == report.verdict().verdict and not wrong.passes() and wrong.failures() == ["norm"]
+    assert "Of the other variables norm disagrees." in str(wrong)
+    assert wrong.to_dict()["verdict"] == report.verdict().verdict and wrong.to_dict()["passes"] is False
+    alone = gs.agreement(shifted, variables="norm")
+    assert alone.verdict().verdict == "disagrees" and [row.variable for row in alone.rows] == ["norm"]
+    assert gs.agreement(shifted, ["test_error"]).rows == report.rows[:1]
+    with pytest.raises(gs.InputError, match=r"among those compared \(test_error, train_error.*did you mean `norm`"):
+        gs.agreement(both, ["nrm"])
+    with pytest.raises(gs.InputError, match="variables"):
+        gs.agreement(both, [])

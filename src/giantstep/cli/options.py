@@ -72,6 +72,10 @@ class Check:
     """What counts as agreement."""
 
     check: Annotated[bool, Option("--check", help="Exit with status 1 where limit and experiment disagree.")] = False
+    variables: Annotated[
+        list[str] | None,
+        Option(metavar="NAMES", help="Judge these variables only; several with commas; may be repeated."),
+    ] = None
     see: Annotated[
         float | None,
         Option(metavar="GAP", help="Relative gap asked for (0.05); with --check, status 1 where it could not be seen."),

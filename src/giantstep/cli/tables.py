@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from giantstep.comparison import called
 from giantstep.design.tables import result_text
 from giantstep.dimensions import long_dimensions
 from giantstep.families import family_class
@@ -35,7 +36,8 @@ def print_result(result: xarray.Dataset) -> None:
         return
     theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
     screen = _console()
-    screen.print(f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {attrs['engine']}{theory}", soft_wrap=True)
+    engine = called(result, "limit") if attrs["engine"] == "limit" else attrs["engine"]
+    screen.print(f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {engine}{theory}", soft_wrap=True)
     question = family_class(attrs["family"]).questions[attrs["what"]]
     there = [variable for variable in question.variables if variable.name in result]
     curves = [variable.name for variable in there if long_dimensions(variable.dims)]
@@ -89,14 +91,14 @@ def _print(screen: Console, rows: Sequence[Row]) -> None:
 
 def _rows(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[xarray.Dataset, Row]]:
     """Return every point along `dims` with its coordinates and the numbers of `names`."""
-    rows = []
+    rows, layers = [], _layers(result)
     for indices in np.ndindex(*(result.sizes[dim] for dim in dims)):
         point = result.isel(dict(zip(dims, indices)))
         row = [(name, point[name].values[()]) for dim in dims for name in _coordinates(result, dim)]
         for name in names:
-            for label, numbers in _entries(point, name):
+            for label, numbers in _entries(point, name, layers):
                 main, *rest = numbers.items()
-                head = f"{label} {main[0]}" if main[0] == "limit" else label
+                head = label if main[0] == "value" else f"{label} {main[0]}"
                 row += [(head, main[1]), *rest]
         rows.append((point, row))
     return rows
@@ -106,23 +108,30 @@ def _lines(result: xarray.Dataset, name: str) -> list[Row]:
     """Return the numbers of one variable of a single point as rows, with the meaning."""
     meaning = ("meaning", str(result[name].attrs.get("long_name", "")))
     lines: list[Row] = []
-    for label, numbers in _entries(result, name):
+    for label, numbers in _entries(result, name, _layers(result)):
         if not all(map(_is_nan, numbers.values())):
             lines.append([("variable", label), *numbers.items(), meaning])
     return lines
 
 
-def _entries(point: xarray.Dataset, name: str) -> list[tuple[str, dict[str, Any]]]:
+def _layers(result: xarray.Dataset) -> dict[str, str]:
+    """Return the layers of a comparison by what they are called; none where there is one result only."""
+    sources = [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
+    return {called(result, source): source for source in sources}
+
+
+def _entries(point: xarray.Dataset, name: str, layers: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the entries of a variable along its small dimensions, each with its label and its numbers."""
     own = [str(dim) for dim in point[name].dims if dim not in ("source", "trial")]
     entries = []
     for indices in np.ndindex(*(point.sizes[dim] for dim in own)):
         label = ",".join(str(point[dim].values[index]) for dim, index in zip(own, indices))
-        entries.append((f"{name}[{label}]" if own else name, _numbers(point, name, dict(zip(own, indices)))))
+        entry = dict(zip(own, indices))
+        entries.append((f"{name}[{label}]" if own else name, _numbers(point, name, entry, layers)))
     return entries
 
 
-def _numbers(point: xarray.Dataset, name: str, entry: dict[str, int]) -> dict[str, Any]:
+def _numbers(point: xarray.Dataset, name: str, entry: dict[str, int], layers: Mapping[str, str]) -> dict[str, Any]:
     def number(column: str, source: str = "experiment") -> Any:
         if column not in point:
             return math.nan
@@ -133,9 +142,9 @@ def _numbers(point: xarray.Dataset, name: str, entry: dict[str, int]) -> dict[st
             return str(values.values) or math.nan
         return float(values.mean("trial") if "trial" in values.dims else values)
 
-    if "source" in point.dims or "source" in point.coords:
-        both = {"limit": number(name, "limit"), "experiment": number(name)}
-        return {**both, "std err": number(f"{name}_stderr"), "z": number(f"{name}_z")}
+    if layers:
+        sides = {head: number(name, source) for head, source in layers.items()}
+        return {**sides, "std err": number(f"{name}_stderr"), "z": number(f"{name}_z")}
     return {"value": number(name), "std err": number(f"{name}_stderr")}
 
 

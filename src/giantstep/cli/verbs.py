@@ -50,10 +50,13 @@ def compare(
     allow = check_number("allow", check.allow, "a number at least 0", lambda gap: gap >= 0)
     see = SEE if check.see is None else check_number("see", check.see, "a number above 0", lambda gap: gap > 0)
     check_outputs(output)
-    result = edit_study(open_study(study, table), "compare", changes, theory, experiment).compare()
-    from giantstep.agreement import agreement  # not before the study was found good
+    edited = edit_study(open_study(study, table), "compare", changes, theory, experiment)
+    asked = [name.strip() for names in check.variables or () for name in names.split(",")] or None
+    from giantstep.agreement import agreement, check_variables  # not before the study was found good
 
-    report = agreement(result)
+    check_variables(asked, edited.question)
+    result = edited.compare()
+    report = agreement(result, asked)
     hand_over(result, output, report.table(allow, see), agreement=report.to_dict(allow, see))
     if check.check:
         _check(report, allow, None if check.see is None else see)
@@ -67,7 +70,7 @@ def _check(report: Agreement, allow: float, see: float | None) -> None:
     blind = [] if see is None else [name for name in report.failures(allow, see) if name not in bad]
     if bad or not report.rows:
         about = f"in {', '.join(bad)}" if bad else "since nothing could be compared"
-        print(f"giantstep: limit and experiment are not in agreement {about}.", file=sys.stderr)
+        print(f"giantstep: {report.theory.name} and experiment are not in agreement {about}.", file=sys.stderr)
     if blind and see is not None:
         hidden = f"a gap of {percent(max(see, allow))} could not have been seen in {', '.join(blind)}"
         print(f"giantstep: {hidden}.", file=sys.stderr)

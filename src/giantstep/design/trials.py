@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from giantstep.agreement import trials_for_gap, visible_gap
 from giantstep.checks import check_number, check_whole
 from giantstep.design.observable import read_observable
 from giantstep.errors import InputError
 from giantstep.request import question_name
 from giantstep.scenario import Scenario
+from giantstep.scores import trials_for_gap, visible_gap
 from giantstep.types import Floats
 from giantstep.verdicts import SEE
 

@@ -67,6 +67,8 @@ def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
 
 def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None, coarse: bool = False) -> None:
     """Answer with the limit: one event ``limit``; a coarse one takes what its question declares for that."""
+    from giantstep.comparison import called
+
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
     settings: dict[str, Any] = {
@@ -86,6 +88,7 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     seconds = round(time.process_time() - start, 4)
     about = {"seconds": seconds, "simplified": simplified, "warnings": [] if simplified else remarks}
     about["classes"] = has_classes(result)
+    about["called"] = called(result, "limit")
     emit("limit", f'{json.dumps(about)[:-1]}, "result": {text}}}')
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import xarray
 
+from giantstep.comparison import called, judged_source
 from giantstep.dimensions import Dimension, dimension_named, long_dimensions
 from giantstep.errors import InputError, nearest
 from giantstep.family import DIAGNOSTICS, Question
@@ -50,6 +51,8 @@ class Curve:
     """Whether `x` are names or counts rather than numbers, so that no line joins them."""
     joined: bool = False
     """Whether it is a limit computed at the experiment's points only, so that its line says nothing between them."""
+    thin: bool = False
+    """Whether it is the bare limit beside the theory that the experiment is compared with."""
 
 
 @dataclass(frozen=True)
@@ -84,21 +87,30 @@ class Reading:
         single = [dim for dim in result.dims if dim != "source" and result.sizes[dim] == 1]
         self.data = _with_complex_names(result.squeeze(single))
         self.sources = [str(source) for source in self.data["source"].values]
-        self.fine: dict[str, xarray.Dataset] = {}
-        """Coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
+        self.judged = judged_source(self.data)
+        """The layer that the experiment is compared with; another one is drawn thinly beside it."""
+        self.main = self.judged if self.judged in self.sources else self.sources[0]
+        """The layer to show where only one can be."""
+        self.fine: dict[tuple[str, str], xarray.Dataset] = {}
+        """Layer and coordinate -> the limit on a fine grid along it, with the dims of `data` but for ``source``."""
+
+    def called(self, source: str) -> str:
+        """Return what a legend calls a layer."""
+        return called(self.data, source)
 
     def ask_fine_limit(self, result: xarray.Dataset, views: Sequence[View]) -> None:
         """Ask the limit of a comparison again, between the points of the curves of `views`."""
         from giantstep.figures.smooth import fine_limit
 
-        if "limit" not in self.sources or len(self.sources) < 2:
+        if "experiment" not in self.sources:
             return
-        for x in {view.x for view in views if view.kind == "curves" and view.x is not None}:
+        across = {view.x for view in views if view.kind == "curves" and view.x is not None}
+        for source, x in itertools.product((s for s in self.sources if s != "experiment"), across):
             names = [view.name for view in views if view.x == x and view.kind == "curves"]
-            solved = [name for name in names if not self._is_absent(name, "limit")]
-            found = fine_limit(result, x, solved) if solved else None
+            solved = [name for name in names if not self._is_absent(name, source)]
+            found = fine_limit(result, x, solved, source) if solved else None
             if found is not None:
-                self.fine[x] = found.squeeze([dim for dim in found.dims if found.sizes[dim] == 1])
+                self.fine[source, x] = found.squeeze([dim for dim in found.dims if found.sizes[dim] == 1])
 
     # -- variables -------------------------------------------------------------------------------------------
 
@@ -254,9 +266,10 @@ class Reading:
             for source in self.sources:
                 if self._is_absent(view.name, source):
                     continue
-                fine = self.fine.get(view.x)
-                if source == "limit" and fine is not None and view.name in fine:
-                    yield self._fine_curve(fine, view, point, place)
+                thin = source == "limit" != self.judged
+                fine = self.fine.get((source, view.x))
+                if fine is not None and view.name in fine:
+                    yield self._fine_curve(fine, view, source, point, place)
                     continue
                 y = self._numbers(view.array, source, point)
                 error = self.data.get(view.name + "_stderr")
@@ -264,18 +277,20 @@ class Reading:
                 bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
                 label = self.label(point)
                 failed = self._failed(source, point, view, len(y))
-                joined = source == "limit" and len(self.sources) > 1 and not named and self._is_field(view.x_dim)
-                yield Curve(source, label, place, x, y, bars, failed, point, named, joined)
+                alone = source == "experiment" or "experiment" not in self.sources
+                joined = not alone and not named and self._is_field(view.x_dim)
+                yield Curve(source, label, place, x, y, bars, failed, point, named, joined, thin)
 
     def _is_field(self, dim: str) -> bool:
         return "converged" in self.data and dim in self.data["converged"].dims
 
-    def _fine_curve(self, fine: xarray.Dataset, view: View, point: dict[str, int], place: int) -> Curve:
+    def _fine_curve(self, fine: xarray.Dataset, view: View, source: str, point: dict[str, int], place: int) -> Curve:
         assert view.x is not None
         chosen = fine.isel({dim: index for dim, index in point.items() if dim in fine.dims})
         y = np.asarray(chosen[view.name].values, dtype=float)
         failed = np.broadcast_to(~np.asarray(chosen["converged"].values, dtype=bool), y.shape)
-        return Curve("limit", self.label(point), place, fine[view.x].values, y, None, failed, point)
+        thin = source != self.judged
+        return Curve(source, self.label(point), place, fine[view.x].values, y, None, failed, point, thin=thin)
 
     def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""

@@ -55,7 +55,7 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
         _finish(axes, reading, x, y, log)
     else:
         assert view.x is not None and view.x_dim is not None
-        array = view.array.isel(source=0) if "source" in view.array.dims else view.array
+        array = view.array.sel(source=reading.main) if "source" in view.array.dims else view.array
         x = reading.along(view.x)
         values = array.transpose(..., view.x_dim).values.reshape(-1, len(x))
         edges = np.arange(len(values) + 1, dtype=np.float64) - 0.5
@@ -84,7 +84,7 @@ def _in_order(values: Array, meaning: str) -> list[str]:
 def _table(reading: Reading, view: View) -> tuple[Array, Any, Any]:
     """Return the values as rows and columns, and the coordinates along the columns and the rows."""
     assert view.x is not None and view.x_dim is not None
-    array = view.array.sel(source=reading.sources[0]) if "source" in view.array.dims else view.array
+    array = view.array.sel(source=reading.main) if "source" in view.array.dims else view.array
     values = array.transpose(view.others[0], view.x_dim).values
     rows = reading.coordinate(view.others[0]) or view.others[0]
     numbers = values if values.dtype.kind in "UO" else values.astype(float)
@@ -95,7 +95,7 @@ def _failed(reading: Reading, view: View, shape: tuple[int, ...]) -> Booleans:
     converged = reading.data.get("converged")
     if converged is None:
         return np.zeros(shape, dtype=bool)
-    bad = ~(converged.sel(source=reading.sources[0]) if "source" in converged.dims else converged)
+    bad = ~(converged.sel(source=reading.main) if "source" in converged.dims else converged)
     wide = bad.broadcast_like(reading.along(view.others[0])).broadcast_like(reading.along(str(view.x_dim)))
     return np.asarray(wide.transpose(view.others[0], view.x_dim).values, dtype=bool)
 

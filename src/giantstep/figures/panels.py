@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.comparison import judged_side
 from giantstep.figures.style import DOTTED, GREY
 from giantstep.types import Floats
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def sides(result: Dataset) -> tuple[Dataset, Dataset]:
-    """Return the limit and the experiment of a comparison."""
-    return result.sel(source="limit"), result.sel(source="experiment")
+    """Return what an experiment is compared with (the limit, corrected if that is known), and the experiment."""
+    return judged_side(result), result.sel(source="experiment")
 
 
 def limit_line(axes: Axes, x: Any, y: Any, colour: Any, label: str | None = None, **style: Any) -> None:
@@ -69,8 +70,8 @@ def experiment_points(
 def compared(
     axes: Axes, x: Any, data: Dataset, name: str, colour: Any, marker: str = "o", label: str | None = None, **style: Any
 ) -> None:
-    """Draw both sides of a comparison at the points of its grid: a line for the limit, markers for the experiment."""
-    limit_line(axes, x, data[name].sel(source="limit"), colour, label, **style)
+    """Draw both sides of a comparison at the points of its grid: a line for the theory, markers for the experiment."""
+    limit_line(axes, x, sides(data)[0][name], colour, label, **style)
     experiment_points(axes, x, data, name, colour, marker)
 
 

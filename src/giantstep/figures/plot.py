@@ -36,6 +36,9 @@ def plot(
 ) -> Figure:
     """Draw a result: the limit as lines, the experiment as markers with error bars of one standard error.
 
+    Where a comparison has the limit with its finite-size correction, that is the line ("theory at d = 200"), and the
+    bare limit is a thin one beside it.
+
     A numeric dimension of the grid makes curves, ``x`` a spectrum, ``time`` trajectories, two long numeric
     dimensions a map with contours and its best point; a variable of names (``phase``) is a coloured map or strip, and
     a result without a grid a table. NaN leaves gaps, points that were not computed are crossed. The limit of a
@@ -150,7 +153,7 @@ def _panels_apart(reading: Reading, view: View) -> list[tuple[Reading, list[View
     for place in range(reading.data.sizes[str(view.apart)]):
         point = {str(view.apart): place}
         part = Reading(reading.data.isel(point))
-        part.fine = {x: fine.isel(point) for x, fine in reading.fine.items()}
+        part.fine = {layer: fine.isel(point) for layer, fine in reading.fine.items()}
         panels.append((part, [part.view(view.name, view.x)], reading.label(point)))
     return panels
 
@@ -180,14 +183,15 @@ def _panels_of_map(reading: Reading, view: View) -> list[tuple[Reading, list[Vie
 
     apart = view.others[1:] if view.kind == "map" else ()
     panels = []
-    for source in reading.sources:
+    sources = [source for source in reading.sources if source in (reading.judged, "experiment")]
+    for source in sources or reading.sources:
         for index in np.ndindex(*(reading.data.sizes[dim] for dim in apart)):
             point = dict(zip(apart, index))
             part = Reading(reading.data.sel(source=[source]).isel(point))
             names = part.data[view.name].values
             if (names == "").all() if names.dtype.kind in "UO" else np.isnan(names.astype(float)).all():
                 continue
-            name = [reading.label(point), source if len(reading.sources) > 1 else ""]
+            name = [reading.label(point), reading.called(source) if len(reading.sources) > 1 else ""]
             panels.append((part, [part.view(view.name, view.x)], ", ".join(filter(None, name))))
     if len(panels) == 1 and len(reading.sources) > 1:
         panels = [(panels[0][0], panels[0][1], "")]

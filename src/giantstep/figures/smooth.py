@@ -34,17 +34,22 @@ SHORTEST_STEP = 1e-3
 SAME = 1e-6
 
 
-def fine_limit(result: xarray.Dataset, x: str, variables: Sequence[str]) -> xarray.Dataset | None:
-    """Return the limit of a comparison on a fine grid along the field `x`; None where it cannot be asked again."""
+def fine_limit(
+    result: xarray.Dataset, x: str, variables: Sequence[str], source: str = "limit"
+) -> xarray.Dataset | None:
+    """Return a limit of a comparison on a fine grid along the field `x`; None where it cannot be asked again.
+
+    `source` is the layer: the bare limit, or the theory at the dimension of the experiment.
+    """
     values = _values_along(result, x)
-    if values is None:
+    if values is None or source not in result["source"].values:
         return None
     deadline = time.process_time() + SECONDS
-    coarse = result.sel(source="limit")
+    coarse = result.sel(source=source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _refined(_Asker(result, x), coarse, x, values, list(variables), deadline)
+            return _refined(_Asker(result, x, source), coarse, x, values, list(variables), deadline)
     except (GiantstepError, ValueError, KeyError, TypeError):
         return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
 
@@ -52,7 +57,7 @@ def fine_limit(result: xarray.Dataset, x: str, variables: Sequence[str]) -> xarr
 def _values_along(result: xarray.Dataset, x: str) -> Floats | None:
     """Return the values of a field that alone makes a dimension of a comparison, in increasing order."""
     whole = result.attrs.get("engine") == "comparison" and "source" in result.dims
-    if not whole or "limit" not in result["source"].values or x not in result.dims or x not in result.coords:
+    if not whole or x not in result.dims or x not in result.coords:
         return None
     beside = [name for name, c in result.coords.items() if name != x and x in c.dims]
     values = result[x].values
@@ -64,14 +69,15 @@ def _values_along(result: xarray.Dataset, x: str) -> Floats | None:
 class _Asker:
     """Asks the limit of a comparison at other values of one field."""
 
-    def __init__(self, result: xarray.Dataset, x: str) -> None:
+    def __init__(self, result: xarray.Dataset, x: str, source: str) -> None:
         from giantstep.result import fields_of
 
         attrs = result.attrs
         self.x, self.what = x, str(attrs["what"])
         self.settings: dict[str, Any] = json.loads(str(attrs["settings"]))
         self.scenario, self.fields = fields_of(result)
-        self.bare = not bool(attrs.get("finite_size", 1))
+        stored_with_correction = "compared_with" not in attrs and bool(attrs.get("finite_size", 1))
+        self.bare = source == "limit" and not stored_with_correction
         self.chosen = {name: c.values.item() for name, c in result.coords.items() if not c.dims and name != "source"}
 
     def __call__(self, values: Floats) -> xarray.Dataset:

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
-LINE, STEP = 1.5, 2.0
-"""Width of a line, and how much wider it is for each line that hides it."""
+LINE, STEP, THIN = 1.5, 2.0, 0.6
+"""Width of a line, how much wider it is for each line that hides it, and the width of a bare limit beside a theory."""
 MOST_ENTRIES = 16
 """Curves that a legend names; of more it says how many there are."""
 BINS = 48
 ROOM = 6
 """Legend entries beyond which the legend stands beside the axes, where it covers nothing."""
 
-SOURCE_LABELS = {"limit": "limit", "experiment": r"experiment, mean $\pm$ 1 s.e."}
+EXPERIMENT = r"experiment, mean $\pm$ 1 s.e."
 
 
 def draw(
@@ -79,7 +79,7 @@ def draw(
 
 def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> None:
     drawn: list[Curve] = []
-    key = _Key(axes)
+    key = _Key(axes, reading)
     for view, palette, offset in _palettes(reading, views):
         curves = list(reading.curves(view))
         for curve, width in zip(curves, _widths(curves)):
@@ -103,15 +103,16 @@ def _widths(curves: Sequence[Curve]) -> list[float]:
     """Return widths of lines such that each of several limits that coincide shows beside the thinner ones over it."""
     finite = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(0)])
     near = 0.003 * np.ptp(finite) if finite.size else 0.0
-    limits = [curve for curve in curves if curve.source != "experiment" and np.isfinite(curve.y).any()]
+    lines = [curve for curve in curves if curve.source != "experiment" and not curve.thin]
+    limits = [curve for curve in lines if np.isfinite(curve.y).any()]
     if len(limits) > ROOM:
-        return [LINE] * len(curves)
+        return [THIN if curve.thin else LINE for curve in curves]
 
     def coincide(first: Curve, second: Curve) -> bool:
         return len(first.y) == len(second.y) and bool(np.mean(np.abs(first.y - second.y) <= near) > 0.4)
 
     over = {id(c): sum(coincide(c, other) for other in limits[place + 1 :]) for place, c in enumerate(limits)}
-    return [LINE + STEP * min(over.get(id(curve), 0), 3) for curve in curves]
+    return [THIN if curve.thin else LINE + STEP * min(over.get(id(curve), 0), 3) for curve in curves]
 
 
 def _palettes(reading: Reading, views: Sequence[View]) -> list[tuple[View, list[Any], int]]:
@@ -133,9 +134,10 @@ def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: boo
         axes.set_xlim(-0.5, len(x) - 0.5)
     if curve.source != "experiment":
         few = curve.joined or (len(x) < 12 and alone)
-        lines: dict[str, Any] = {"linewidth": width - 0.7 * curve.joined}
+        lines: dict[str, Any] = {"linewidth": width if curve.thin else width - 0.7 * curve.joined}
         if named:
-            lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": 1.8}
+            edge = THIN if curve.thin else 1.8
+            lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
         axes.plot(x, curve.y, color=colour, zorder=2, **lines)
         lonely = isolated(curve.y) if not named and not few else np.isfinite(curve.y) & few & (not named)
         look: dict[str, Any] = {
@@ -210,8 +212,8 @@ def _mark_failed(axes: Axes, drawn: Sequence[Curve], key: _Key) -> None:
 class _Key:
     """The legend: each colour once, each engine once."""
 
-    def __init__(self, axes: Axes) -> None:
-        self.axes = axes
+    def __init__(self, axes: Axes, reading: Reading) -> None:
+        self.axes, self.reading = axes, reading
         self.entries: dict[str, Any] = {}
         self.sources: list[str] = []
         self.extra: list[Any] = []
@@ -261,7 +263,9 @@ class _Key:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        label = SOURCE_LABELS.get(source, source)
+        label = EXPERIMENT if source == "experiment" else self.reading.called(source)
+        if source == "limit" != self.reading.judged:
+            return Line2D([], [], color=GREY, linewidth=THIN, label=f"{label}, $d \\to \\infty$")
         if source != "experiment" and self.joined:
             return Line2D(
                 [], [], color=GREY, linewidth=0.8, marker=".", markersize=4, label=f"{label}, at the dots only"
@@ -281,7 +285,7 @@ class _Key:
 
 
 def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> None:
-    key = _Key(axes)
+    key = _Key(axes, reading)
     key.steps = True
     drawn: list[Curve] = []
     for view, palette, offset in _palettes(reading, views):
@@ -289,7 +293,9 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
         for curve in reading.curves(view):
             colour = palette[offset + curve.place]
             if curve.source != "experiment":
-                axes.plot(curve.x, _without_zeros(curve.y) if is_density else curve.y, color=colour, zorder=3)
+                width = THIN if curve.thin else LINE
+                y = _without_zeros(curve.y) if is_density else curve.y
+                axes.plot(curve.x, y, color=colour, zorder=3, linewidth=width)
             elif is_density:
                 edges, heights = histogram(curve.x, curve.y)
                 axes.stairs(heights, edges, fill=True, color=colour, alpha=0.22, linewidth=0, zorder=1)
@@ -299,7 +305,7 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
             key.add(curve.source, label + _atom(reading, curve), colour)
             drawn.append(curve)
-            if is_density:
+            if is_density and not curve.thin:
                 _outliers(axes, reading, curve, colour)
     _spectrum_limits(axes, drawn, log, any(view.name == "density" for view in views))
     key.show(MARKERS)
@@ -346,7 +352,7 @@ def _at(reading: Reading, name: str, curve: Curve) -> Floats | None:
 
 
 def _atom(reading: Reading, curve: Curve) -> str:
-    source = "limit" if "limit" in reading.sources else curve.source
+    source = reading.main
     mass = _at(reading, "atom", Curve(**{**curve.__dict__, "source": source}))
     if mass is None or mass.ndim != 1 or mass.size != 1 or not mass[0] > 1e-9:
         return ""
@@ -375,7 +381,7 @@ def _outliers(axes: Axes, reading: Reading, curve: Curve, colour: Any) -> None:
             zorder=4,
             clip_on=False,
         )
-    if far and curve.source == reading.sources[0]:
+    if far and curve.source == reading.main:
         shown = [value_label(float(f"{v:.3g}")) for v in values[values >= reach][:3] if np.isfinite(v)]
         text = f"{far} outlier{'s' if far > 1 else ''} far to the right" + (f" ({', '.join(shown)})" if shown else "")
         axes.annotate(
@@ -415,7 +421,7 @@ def table(axes: Axes, reading: Reading, names: Sequence[str]) -> None:
     axes.set_axis_off()
     scored = any(f"{name}_z" in reading.data for name in names)
     sources = [s for s in reading.sources if any(_is_asked(reading, name, s) for name in names)] or reading.sources
-    columns = [*sources, *(["z"] if scored else [])]
+    columns = [*map(reading.called, sources), *(["z"] if scored else [])]
     rows = [[name_of(name), *(_cell(reading, name, source) for source in sources)] for name in names]
     if scored:
         for row, name in zip(rows, names):
@@ -440,7 +446,7 @@ def _is_asked(reading: Reading, name: str, source: str) -> bool:
     """Tell whether an engine answers a variable at all."""
     question = reading.question()
     variable = None if question is None else next((v for v in question.variables if v.name == name), None)
-    return variable is None or source in variable.engines
+    return variable is None or ("limit" if source == "theory" else source) in variable.engines
 
 
 def _cell(reading: Reading, name: str, source: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.agreement import normal_score
 from giantstep.forecast.experiment import Experiment, Trials
 from giantstep.forecast.preparation import Prepared
 from giantstep.forecast.settings import Settings
@@ -15,6 +14,7 @@ from giantstep.forecast.surface import Surface
 from giantstep.forecast.table import VARIABLES, Forecast, known, tell_ridges_apart
 from giantstep.forecast.trust import FEW_PER_CLASS, VERY_UNEVEN, Evidence, judge, probe_of, say
 from giantstep.jsondata import LONGEST, json_data
+from giantstep.scores import normal_score
 from giantstep.types import Array, Floats
 
 BOTH = ("mse", "error", "train_mse")

@@ -12,6 +12,7 @@ import numpy as np
 import xarray
 
 from giantstep import MaximalStep, NoStep, OneStep, Vocabulary
+from giantstep.comparison import judged_side
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, level, limit_line
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREY, VERMILION, new_figure, plain_log_ticks
 from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, limit
@@ -129,13 +130,13 @@ def _draw_learning_curves(results: Results) -> Figure:
 
 def _curve_checks(results: Results) -> Iterator[Check]:
     """Say how far the isotropic theory is from the network, in standard errors, beside the exact one."""
-    from giantstep.agreement import chance_line
+    from giantstep.scores import chance_line
 
     for name in ("tanh", "relu"):
         result = results[f"{name}-rejected"]
         z, samples = np.abs(result["test_error_z"].values), result["samples_per_dim"].values
         worst = int(np.argmax(z))
-        off = abs(result["test_error_gap"].values / result["test_error"].sel(source="limit").values)[worst]
+        off = abs(result["test_error_gap"].values / judged_side(result)["test_error"].values)[worst]
         yield Check(
             f"largest |z| of the isotropic theory, {name}",
             f"at n/d = {samples[worst]:g} it is off by {off:.1%}; the network rules it out beyond the line",
@@ -232,7 +233,7 @@ def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> 
     upper.tick_params(labelbottom=False)
     lower.axhline(0.0, color=BLUE, zorder=2)
     limit_line(lower, x, 100 * (isotropic / exact - 1), VERMILION, linestyle=DASHED)
-    at_points = result["test_error"].sel(source="limit").values
+    at_points = judged_side(result)["test_error"].values
     errors = result["test_error_stderr"].sel(source="experiment").values
     error_points(lower, BATCHES, 100 * result["test_error_gap"] / at_points, 100 * errors / at_points, BLACK)
     low, high = lower.get_ylim()
@@ -242,7 +243,7 @@ def draw_batch_panels(upper: Axes, lower: Axes, results: Results, name: str) -> 
 def _finite_batch_checks(results: Results) -> Iterator[Check]:
     from scipy import special
 
-    from giantstep.agreement import chance_line
+    from giantstep.scores import chance_line
 
     scores = [results[name]["test_error_z"].values for name in NETWORKS]
     others = [np.abs(results[f"{name}-rejected"]["test_error_z"].values) for name in NETWORKS]

@@ -9,6 +9,7 @@ import numpy as np
 import xarray
 
 from giantstep import NoStep, OneStep, PlantedSpike, Vocabulary
+from giantstep.comparison import judged_side
 from giantstep.figures.panels import (
     bars,
     bars_key,
@@ -90,6 +91,10 @@ def relu_scenario() -> OneStep:
     )
 
 
+ERRORS = ("test_error", "train_error")
+"""What is judged at full size; so few small networks tell of the test error, which is drawn, only."""
+
+
 def learned_features(size: Size) -> Studies:
     """Return the studies of the paper's three figures."""
     base = bulk_scenario()
@@ -106,13 +111,13 @@ def learned_features(size: Size) -> Studies:
         fine = np.linspace(SAMPLES_PER_WIDTH[0], SAMPLES_PER_WIDTH[-1], 111)
         studies[f"vocabulary-{k}"] = comparison(
             base, {"samples_per_dim": 1.5 * ratios}, meaning=f"errors against n/p with a vocabulary of {k}",
-            judged=("test_error", "train_error"), dim=size(341, 1365), trials=size(24, 12), seed=SEED + k,
+            judged=size(("test_error",), ERRORS), dim=size(256, 1365), trials=size(72, 12), seed=SEED + k,
         )  # fmt: skip
         studies[f"vocabulary-{k}-limit"] = limit(base, {"samples_per_dim": 1.5 * fine})
     base, fine = relu_scenario(), np.linspace(0.3, 2.4, 71)
     studies["relu"] = comparison(
         base, {"samples_per_dim": 4.0 * np.linspace(0.3, 2.4, 7)}, meaning="errors against n/p, ReLU target",
-        judged=("test_error", "train_error"), dim=256, trials=size(24, 40), seed=SEED,
+        judged=size(("test_error",), ERRORS), dim=256, trials=size(24, 40), seed=SEED,
     )  # fmt: skip
     studies["relu-limit"] = limit(base, {"samples_per_dim": 4.0 * fine})
     studies["relu-untrained"] = limit(base.replace(step=NoStep()), {"samples_per_dim": 4.0 * fine})
@@ -144,11 +149,12 @@ def _error_curve(axes: Axes, results: Results, name: str, width: float, colour: 
 def _bulk_panel(axes: Axes, result: xarray.Dataset) -> None:
     x, strength = result["x"].values, float(result["step.strength"][1])
     names = "before training, $u = 0$", f"after training, $u = {strength:.4f}$"
-    density = (result["density"] / (1 - result["atom"])).values
+    theory, measured = sides(result)
+    laws, bulks = ((side["density"] / (1 - side["atom"])).values for side in (theory, measured))
     for index, (name, colour) in enumerate(zip(names, (BLUE, VERMILION))):
-        edges, heights = histogram(x, density[1, index], 60)
+        edges, heights = histogram(x, bulks[index], 60)
         bars(axes, edges, np.maximum(heights, 1e-9), colour)
-        law, edge = density[0, index], float(result["upper_edge"].sel(source="limit")[index])
+        law, edge = laws[index], float(theory["upper_edge"][index])
         limit_line(axes, np.append(x[law > 0], edge), np.append(law[law > 0], 1e-9), colour, name)
         axes.axvline(edge, color=colour, linewidth=0.9, linestyle=DOTTED, zorder=1)
         place = {"xycoords": axes.get_xaxis_transform(), "rotation": 90, "ha": "left", "va": "top"}
@@ -176,7 +182,7 @@ def kolmogorov(result: xarray.Dataset, law: int, spectrum: int) -> float:
     """Return the largest distance between a measured distribution and a law (0: untrained, 1: trained)."""
     cdf = (result["cdf"] - result["atom"]) / (1 - result["atom"])  # of the nonzero eigenvalues
     measured = cdf.sel(source="experiment").isel({"step.strength": spectrum})
-    return float(np.max(np.abs(measured.values - cdf.sel(source="limit").isel({"step.strength": law}).values)))
+    return float(np.max(np.abs(measured.values - judged_side(cdf).isel({"step.strength": law}).values)))
 
 
 def _learned_features_checks(results: Results) -> Iterator[Check]:
@@ -194,7 +200,7 @@ def _learned_features_checks(results: Results) -> Iterator[Check]:
 
 
 def _learned_features_notes(results: Results) -> list[str]:
-    law = results["bulk"].sel(source="limit")
+    law = sides(results["bulk"])[0]
     before, after = law["outliers"].values[:, 0]
     return [
         f"Panel a leaves out the one eigenvalue that grows with p (predicted at {before:.0f} before and {after:.0f} "
@@ -258,8 +264,7 @@ def vocabulary_size(size: Size) -> Studies:
 
 
 def _limit_of(result: xarray.Dataset) -> float:
-    error = result["test_error"]
-    return float(error.sel(source="limit") if "source" in error.dims else error)
+    return float((sides(result)[0] if "source" in result.dims else result)["test_error"])
 
 
 def _measured(result: xarray.Dataset) -> tuple[float, float]:
@@ -545,7 +550,7 @@ def _draw_finite_batch_spectrum(results: Results) -> Figure:
 
 
 def _finite_batch_spectrum_checks(results: Results) -> Iterator[Check]:
-    laws = results["spectrum"].sel(source="limit"), results["spectrum-isotropic"]
+    laws = sides(results["spectrum"])[0], results["spectrum-isotropic"]
     measured = bulk_cdf(results["spectrum"])
     near, far = (float(np.max(np.abs(measured - law["cdf"].values))) for law in laws)
     yield Check("Kolmogorov distance to the exact law", "of the mean measured distribution", near, line=0.01)

@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import FewSteps, InputBlocks, InputRows, PowerLaw, Vocabulary
+from giantstep.comparison import judged_side
 from giantstep.figures.panels import engines, error_points, experiment_points, key, letters, limit_line
 from giantstep.figures.style import BLUE, COLORMAP, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
 from giantstep.papers.real_inputs import digit_inputs, photographs
-from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, experiment, limit
+from giantstep.papers.recipe import (
+    FigureStudy,
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    experiment,
+    limit,
+    theory_at,
+)
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
@@ -66,9 +77,8 @@ def _draw_targets(results: Results) -> Figure:
     axes[0].set_ylabel("test error")
     handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]
     at_dim = rf"network, $d = {results.dim('leading')}$, $\pm$ 1 s.e."
-    axes[0].legend(
-        handles=[*handles, *engines(axes[0], at_dim), key(GREY, "", "no step", "--")], loc="upper right", fontsize=8
-    )
+    handles += [*engines(axes[0], at_dim, line=theory_at(results, "leading")), key(GREY, "", "no step", "--")]
+    axes[0].legend(handles=handles, loc="upper right", fontsize=8)
     titles = (f"target in the {name} eigenspace" for name in ("leading", "trailing"))
     letters(axes, next(titles), "half in each", next(titles))
     return figure
@@ -142,9 +152,8 @@ def _draw_spectra(results: Results) -> Figure:
     axes[2].set(xlabel="exponent of the spectrum,  $a$", ylabel="test error", ylim=(0, 0.58))
     handles = [key(PALETTE[i], MARKERS[i], f"{name} step") for i, name in enumerate(STEPS)]
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
-    axes[2].legend(
-        handles=[*handles, key(GREY, MARKERS[2], "no step"), *engines(axes[2], at_dim)], loc="upper left", fontsize=8
-    )
+    handles += [key(GREY, MARKERS[2], "no step"), *engines(axes[2], at_dim, line=theory_at(results, "networks"))]
+    axes[2].legend(handles=handles, loc="upper left", fontsize=8)
     letters(axes, "plain step", "whitened step", r"rate $\eta = 6$")
     return figure
 
@@ -205,13 +214,14 @@ def input_digits(size: Size) -> Studies:
 def _draw_beside(panel: Axes, twin: xarray.Dataset, data: xarray.Dataset, first: int, bar: int) -> None:
     """Draw theory (bars), twin and data before and after the step, at `first` and beside it."""
     measured, x = twin.sel(source="experiment"), first + np.arange(2)
-    panel.plot(x, twin["test_error"].sel(source="limit"), "_", color=BLUE, ms=bar, mew=2.2, zorder=2)
+    panel.plot(x, judged_side(twin)["test_error"], "_", color=BLUE, ms=bar, mew=2.2, zorder=2)
     for shift, side, colour, marker in ((-0.08, measured, BLUE, "o"), (0.08, data, VERMILION, "s")):
         error_points(panel, x + shift, side["test_error"].values, side["test_error_stderr"].values, colour, marker)
 
 
-def _beside_keys(words: str) -> list[Any]:
-    return [key(BLUE, "", "theory"), key(BLUE, "o", "Gaussian twin", "none"), key(VERMILION, "s", words, "none")]
+def _beside_keys(results: Results, name: str, words: str) -> list[Any]:
+    twin, data = key(BLUE, "o", "Gaussian twin", "none"), key(VERMILION, "s", words, "none")
+    return [key(BLUE, "", theory_at(results, name)), twin, data]
 
 
 def _draw_digits(results: Results) -> Figure:
@@ -222,14 +232,14 @@ def _draw_digits(results: Results) -> Figure:
         top = 1.12 * float(twin["test_error"].max())
         panel.set(xticks=[0, 1], xlim=(-0.5, 1.5), ylim=(0, top), ylabel="test error")
         panel.set_xticklabels(["no step", "one giant step"])
-    axes[0].legend(handles=_beside_keys("digits"), loc="lower left")
+    axes[0].legend(handles=_beside_keys(results, "relu-twin", "digits"), loc="lower left")
     letters(axes, "relu, two classes", "tanh, one class")
     return figure
 
 
 def _gap(results: Results, name: str) -> float:
     """Return the largest relative distance of data and theory."""
-    theory, data = results[f"{name}-twin"]["test_error"].sel(source="limit"), results[f"{name}-data"]["test_error"]
+    theory, data = judged_side(results[f"{name}-twin"])["test_error"], results[f"{name}-data"]["test_error"]
     return float(np.max(np.abs(data.values / theory.values - 1)))
 
 
@@ -286,7 +296,7 @@ def _draw_patches(results: Results) -> Figure:
         panel.set_xticklabels(["no step", "one step"] * 2)
         for middle, contrast in zip((0.25, 0.75), CONTRASTS.values()):
             panel.text(middle, -0.12, contrast, ha="center", va="top", transform=panel.transAxes)
-    axes[0].legend(handles=_beside_keys("patches"), loc="upper left")
+    axes[0].legend(handles=_beside_keys(results, "equal-relu-twin", "patches"), loc="upper left")
     letters(axes, "relu, two classes", "tanh, one class")
     return figure
 
@@ -295,8 +305,8 @@ def _patch_checks(results: Results) -> Iterator[Check]:
     for name in NETWORKS:
         gap = _gap(results, f"equal-{name}")
         yield Check(f"largest gap of theory and patches of one length, {name}", "within 15%", gap, line=0.15)
-    theory, data = (results[f"raw-relu-{side}"]["test_error"] for side in ("twin", "data"))
-    ratio = float(np.min(theory.sel(source="limit").values / data.values))
+    theory, data = judged_side(results["raw-relu-twin"])["test_error"], results["raw-relu-data"]["test_error"]
+    ratio = float(np.min(theory.values / data.values))
     yield Check("theory over patches of raw contrast, relu", "the theory fails by a factor above two", ratio, line=0.5)
 
 

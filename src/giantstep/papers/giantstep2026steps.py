@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import FewSteps, Vocabulary
-from giantstep.figures.panels import bars, bars_key, engines, error_points, experiment_points, key, letters, limit_line
+from giantstep.comparison import judged_side
+from giantstep.figures.panels import (
+    bars,
+    bars_key,
+    engines,
+    error_points,
+    experiment_points,
+    key,
+    letters,
+    limit_line,
+    sides,
+)
 from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
 from giantstep.figures.views import histogram
-from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
+from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit, theory_at
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
@@ -145,11 +156,11 @@ def vocabulary_or_steps(size: Size) -> Studies:
 
 def _draw_vocabulary(results: Results) -> Figure:
     figure, axes = new_figure(1, 2, width=9.6, height=3.9)
-    sides = {k: results[f"values-{k}"] for k in LAWS}
+    compared = {k: results[f"values-{k}"] for k in LAWS}
     for time in range(1, 4):
         colour, marker = PALETTE[time], MARKERS[time]
-        lines = {k: side.sel(source="limit").isel(time=time) for k, side in sides.items()}
-        dots = {k: side.sel(source="experiment").isel(time=time) for k, side in sides.items()}
+        lines = {k: judged_side(side).isel(time=time) for k, side in compared.items()}
+        dots = {k: side.sel(source="experiment").isel(time=time) for k, side in compared.items()}
         limit_line(axes[0], list(LAWS), [float(line["test_error"]) for line in lines.values()], colour, linewidth=1.0)
         means, errors = ([float(dot[name]) for dot in dots.values()] for name in ("test_error", "test_error_stderr"))
         error_points(axes[0], list(LAWS), means, errors, colour, marker)
@@ -160,7 +171,7 @@ def _draw_vocabulary(results: Results) -> Figure:
         panel.set(xlabel="values of the second layer,  $k$", xticks=list(LAWS))
     handles = [key(PALETTE[t], MARKERS[t], STEPS[t]) for t in range(1, 4)]
     at_dim = rf"network, $d = {results.dim('values-2')}$, $\pm$ 1 s.e."
-    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim)])
+    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim, line=theory_at(results, "values-2"))])
     letters(axes, "$n/d = 6$, $p/d = 2$", "all data, all widths")
     return figure
 
@@ -184,7 +195,7 @@ def _draw_spectra(results: Results) -> Figure:
     result = results["spectrum"]
     x = result["x"].values
     for time, panel in enumerate(axes):
-        law, seen = (result.sel(source=side).isel(time=time) for side in ("limit", "experiment"))
+        law, seen = (side.isel(time=time) for side in sides(result))
         edges, heights = histogram(x, seen["density"].values, 40)
         bars(panel, edges, heights)
         density = law["density"].values
@@ -194,7 +205,8 @@ def _draw_spectra(results: Results) -> Figure:
         panel.annotate(text, (0.97, 0.6), xycoords="axes fraction", ha="right", va="top", fontsize=8, color=VERMILION)
         panel.set(xlabel=r"eigenvalue of $\Phi^\top\Phi/p$", yscale="log", ylim=(3e-3, 30))
     axes[0].set_ylabel("density of the bulk")
-    axes[0].legend(handles=[key(BLUE, "", "limit"), bars_key(rf"network, $d = {results.dim('spectrum')}$")])
+    network = bars_key(rf"network, $d = {results.dim('spectrum')}$")
+    axes[0].legend(handles=[key(BLUE, "", theory_at(results, "spectrum")), network])
     letters(axes, *STEPS[:3])
     return figure
 
@@ -219,12 +231,12 @@ def _draw_losses(results: Results) -> Figure:
     for panel, rate in zip(axes, (1.0, 2.0)):
         for number, loss in enumerate(("square", "correlation")):
             side = results[loss].sel(rate=rate)
-            limit_line(panel, side["time"], side["test_error"].sel(source="limit"), PALETTE[number], linewidth=1.0)
+            limit_line(panel, side["time"], judged_side(side)["test_error"], PALETTE[number], linewidth=1.0)
             experiment_points(panel, side["time"], side, "test_error", PALETTE[number], MARKERS[number])
         panel.set(xlabel="steps made", ylabel="test error", xticks=range(5), yscale="log")
     handles = [key(PALETTE[i], MARKERS[i], f"{loss} loss") for i, loss in enumerate(("square", "correlation"))]
     at_dim = rf"network, $d = {results.dim('square')}$, $\pm$ 1 s.e."
-    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim)], loc="upper right")
+    axes[0].legend(handles=[*handles, *engines(axes[0], at_dim, line=theory_at(results, "square"))], loc="upper right")
     letters(axes, r"rate $\eta = 1$", r"rate $\eta = 2$")
     return figure
 

@@ -35,7 +35,17 @@ from giantstep.figures.style import (
     new_figure,
     plain_log_ticks,
 )
-from giantstep.papers.recipe import FigureStudy, Recipe, Results, Size, Studies, comparison, experiment, limit
+from giantstep.papers.recipe import (
+    FigureStudy,
+    Recipe,
+    Results,
+    Size,
+    Studies,
+    comparison,
+    experiment,
+    limit,
+    theory_at,
+)
 from giantstep.papers.report import Check
 
 if TYPE_CHECKING:
@@ -226,7 +236,7 @@ def _draw_crossover(results: Results) -> Figure:
     for name, colour, marker, style in (("rank-one", BLUE, "o", "-"), ("whole", VERMILION, "s", DASHED)):
         limit_line(axes, FINE_RATES, results[f"{name}-curve"]["test_error"], colour, linestyle=style)
         experiment_points(axes, rates, results[name], "test_error", colour, marker)
-    untrained = float(results["rank-one"]["test_error"].sel(source="limit")[0])
+    untrained = float(sides(results["rank-one"])[0]["test_error"][0])
     axes.plot([AXIS_ZERO / 1.25, AXIS_ZERO * 1.25], [untrained] * 2, color=GREY, zorder=2)
     _mark_regimes(axes, regimes(small("quadratic"), np.geomspace(0.2, 200.0, 601), dim))
     axes.set_ylim(0.5, 1.78)
@@ -235,7 +245,7 @@ def _draw_crossover(results: Results) -> Figure:
     handles = [
         key(BLUE, "o", "rank-one update: exact theory, network"),
         key(VERMILION, "s", "whole gradient: approximate theory, network", DASHED),
-        *engines(axes, rf"network, $d = {dim}$, mean $\pm$ 1 s.e.", line=f"theory at $d = {dim}$"),
+        *engines(axes, rf"network, $d = {dim}$, mean $\pm$ 1 s.e.", line=theory_at(results, "rank-one")),
     ]
     axes.legend(handles=handles, loc="lower left", frameon=False)
     return figure
@@ -269,7 +279,7 @@ def _mark_regimes(axes: Axes, bands: list[tuple[str, float, float]]) -> None:
 
 
 def _crossover_checks(results: Results) -> Iterator[Check]:
-    theory, network = (results["whole"]["test_error"].sel(source=side).values for side in ("limit", "experiment"))
+    theory, network = (side["test_error"].values for side in sides(results["whole"]))
     yield Check(
         "largest relative gap of the approximate theory, whole gradient",
         "it takes what the rank-one part leaves out as isotropic: too high for growing steps, too low for maximal ones",

@@ -128,6 +128,11 @@ class Results(dict[str, "xarray.Dataset"]):
         return int(self.studies[name].study.experiment["dim"])
 
 
+def theory_at(results: Results, name: str) -> str:
+    """Return what a legend calls the limit with its correction at the dimension of an experiment."""
+    return f"theory at $d = {results.dim(name)}$"
+
+
 def no_checks(results: Results) -> Iterable[Check]:
     """Return the checks of a figure that is judged by its comparisons alone: none."""
     return ()

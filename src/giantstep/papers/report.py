@@ -99,7 +99,9 @@ class Report:
         """Return the verdict on the figure: on its experiments together, unless one of its checks fails."""
         verdicts = [comparison.verdict(see) for comparison in self.comparisons]
         trials = min((verdict.trials for verdict in verdicts), default=0)
-        found = together(verdicts, max((verdict.asked for verdict in verdicts), default=see), trials)
+        names = {comparison.agreement.theory.name for comparison in self.comparisons}
+        theory = names.pop() if len(names) == 1 else "theory"
+        found = together(verdicts, max((verdict.asked for verdict in verdicts), default=see), trials, theory)
         judged = [check for check in self.checks if check.line is not None]
         failed = [check.name for check in judged if not check.agrees]
         said = "" if verdicts else "No experiment of this figure is judged by its gaps."

@@ -133,10 +133,9 @@ def judge(recipe: Recipe, results: Results) -> Report:
     report = Report(recipe.name, recipe.title, recipe.paper, size.quick, size.device, 0.0)
     for name, asked in results.studies.items():
         if asked.judged:
-            sides = [v for shown in asked.judged for v in (shown, f"{shown}_stderr", f"{shown}_gap", f"{shown}_z")]
             settings = dict(asked.study.experiment)
             answer = results[name] if asked.until == math.inf else results[name].sel(time=slice(None, asked.until))
-            rows = agreement(answer[[*sides, "converged"]])
+            rows = agreement(answer, asked.judged)
             allow = FINITE_SIZE / (settings["dim"] * _smallest_rank(answer))
             report.comparisons.append(Comparison(name, asked.meaning, rows, allow, settings))
     report.checks += recipe.checks(results)

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.agreement import normal_score
 from giantstep.families.batch_reuse import recursion
 from giantstep.families.batch_reuse.limit import labels_of, layout_of, process_of
 from giantstep.families.batch_reuse.points import plain_points, sobol_points
+from giantstep.scores import normal_score
 
 from .cases import C1, C2, C3
 

@@ -10,6 +10,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.families.few_steps.whitened import Whitened
+from giantstep.figures.panels import sides
 
 from .structured_settings import PLANES, SETTINGS
 
@@ -92,7 +93,7 @@ def test_where_the_rows_go():
     """Overlaps, lengths and spread of the classes: H after two steps, in whitened coordinates."""
     both = gs.compare(EVERY["H"][0], dim=200, trials=10, seed=4, what="steps")
     for name in ("U", "cosine", "row_norm"):
-        limit, seen = both[name].values
+        limit, seen = (side[name].values for side in sides(both))
         np.testing.assert_allclose(seen, limit, atol=0.05 * np.abs(limit).max())
     z = both.spread_z.isel(time=0).values
     assert np.max(np.abs(z)) < 4
@@ -100,7 +101,7 @@ def test_where_the_rows_go():
 
 def test_the_spectrum_of_features():
     both = gs.compare(EVERY["C"][0], dim=150, trials=6, seed=5, what="resolvent", z=[-0.5, 1 + 0.5j])
-    limit, seen = both.m_real.values + 1j * both.m_imag.values
+    limit, seen = (side.m_real.values + 1j * side.m_imag.values for side in sides(both))
     assert np.max(np.abs(seen / limit - 1)) < 0.02
 
 
@@ -108,7 +109,7 @@ def test_bulk_and_spikes():
     """The distribution of the eigenvalues, and the one above the bulk that the step makes."""
     both = gs.compare(EVERY["C"][0], dim=160, trials=4, seed=8, what="spectrum")
     assert float(np.abs(both.cdf_gap).max()) < 0.03  # five of 160 eigenvalues
-    limit, seen = both.outliers.isel(time=1, outlier=0).values
+    limit, seen = (float(side.outliers.isel(time=1, outlier=0)) for side in sides(both))
     assert seen == pytest.approx(limit, rel=0.06)
     assert np.isnan(both.outliers.isel(time=0).values).all()
 

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import giantstep as gs
-from giantstep.agreement import normal_score
 from giantstep.families.mixture_glm.fresh import Fresh
 from giantstep.families.mixture_glm.labels import Labels, draw_labels, labels_of, loss_of
 from giantstep.families.mixture_glm.population import populate
 from giantstep.gaussian import as_function
 from giantstep.lab import Draws
 from giantstep.risk.fitting import Fit
+from giantstep.scores import normal_score
 
 from .cases import ROWS, SHIFT, WEIGHTED
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.agreement import Row, agreement, normal_score
+from giantstep.agreement import Row, agreement
+from giantstep.comparison import judged_side
+from giantstep.scores import normal_score
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def climb(check: Check, trials: dict[int, int], device: str = "cpu", variable: s
     for dim, count in trials.items():
         result = gs.compare(check.scenario, check.grid, dim=dim, trials=count, seed=dim, device=device, progress=False)
         row = {row.variable: row for row in agreement(result).rows}[variable]
-        limit = result[variable].sel(source="limit").values.ravel()
+        limit = judged_side(result[variable]).values.ravel()
         gap = result[variable + "_gap"].values.ravel() / limit
         error = result[variable + "_stderr"].sel(source="experiment").values.ravel() / limit
         wrong = (np.nan, np.nan)

@@ -12,6 +12,7 @@ from second_route import marchenko_pastur, random_features_stieltjes
 import giantstep as gs
 from giantstep.families.one_step.answers.spectrum import list_spectra
 from giantstep.family import Answer
+from giantstep.figures.panels import sides
 from giantstep.readout import Spectrum, bulk_law, find_outliers
 from giantstep.readout.answers import _is_whole
 
@@ -198,7 +199,7 @@ def test_networks_with_a_strong_spike_have_this_spectrum(activation: str, u: flo
     """Beyond chance a few of p eigenvalues are elsewhere; of those below 1e-3 a network has fewer."""
     x, dim = np.geomspace(0.003, 0.9, 8), 300
     both = gs.compare(scenario_of(activation, u, 0.8, 2), what="spectrum", x=x, dim=dim, trials=8, seed=3)
-    limit, network = both.sel(source="limit"), both.sel(source="experiment")
+    limit, network = sides(both)
     assert bool(limit["converged"])
     allowed = 4 * network["cdf_stderr"] + 4 / (2 * dim)
     assert np.all(np.abs(network["cdf"] - limit["cdf"]) < allowed)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.comparison import judged_side
+from giantstep.figures.panels import sides
 
 CENTRED_RELU = "relu(z) - 1/sqrt(2*pi)"
 UNIT_RELU = "(relu(z) - 1/sqrt(2*pi))/sqrt(1/2 - 1/(2*pi))"
@@ -91,7 +93,7 @@ def test_weights_agree_with_networks(rate, initial_output):
     found = gs.compare(weights_scenario(rate, initial_output), what="weights", dim=500, trials=6)
     for name in ("top_singular_value", "left_alignment", "right_alignment"):
         assert abs(float(found[name + "_z"])) < 4, name
-    gap = float(found["top_singular_value_gap"]) / float(found["top_singular_value"].sel(source="limit"))
+    gap = float(found["top_singular_value_gap"]) / float(judged_side(found["top_singular_value"]))
     assert abs(gap) < 0.03
 
 
@@ -101,7 +103,7 @@ def test_weights_of_networks_below_the_threshold_point_nowhere():
     for scenario in (wide, narrow):
         found = gs.compare(scenario, what="weights", dim=400, trials=2)
         top = found["top_singular_value"]
-        assert float(top.sel(source="experiment")) == pytest.approx(float(top.sel(source="limit")), rel=0.02)
+        assert float(top.sel(source="experiment")) == pytest.approx(float(judged_side(top)), rel=0.02)
         assert float(found["left_alignment"].sel(source="experiment")) < 0.1
 
 
@@ -180,7 +182,7 @@ def test_the_spectrum_finds_the_same_outliers():
 def test_spikes_agree_with_networks():
     found = gs.compare(features_scenario(0.45), what="spikes", dim=500, trials=8).isel(spike=slice(2))
     assert np.all(np.abs(numbers(found, "singular_values_z")) < 4)
-    limit, measured = (found["alignment"].sel(source=source).values for source in ("limit", "experiment"))
+    limit, measured = (side["alignment"].values for side in sides(found))
     assert np.all(np.abs(measured - limit) < 0.03 + 0.02 * (limit > 0.1))
     np.testing.assert_array_equal(found["spike_degree"].sel(source="experiment"), [1, 2])
 
@@ -188,7 +190,7 @@ def test_spikes_agree_with_networks():
 def test_a_linear_target_agrees_within_three_percent():
     scenario = features_scenario(0.29, target="z", noise=1.0)
     found = gs.compare(scenario, what="spikes", dim=500, trials=6).isel(spike=0)
-    limit, measured = (found["singular_values"].sel(source=source) for source in ("limit", "experiment"))
+    limit, measured = (side["singular_values"] for side in sides(found))
     assert abs(float(found["singular_values_z"])) < 4
     assert float(measured) == pytest.approx(float(limit), rel=0.03)
 
@@ -198,7 +200,7 @@ def test_the_whole_gradient_moves_the_second_spike_towards_the_constant():
     with pytest.warns(gs.GiantstepWarning, match="isotropic"):
         found = gs.compare(scenario, what="spikes", dim=500, trials=4).isel(spike=1)
     rank_one = gs.predict(features_scenario(0.45), what="spikes", dim=500).isel(spike=1)
-    limit, measured = (found["alignment"].sel(source=source).sel(degree=[0, 2]) for source in ("limit", "experiment"))
+    limit, measured = (side["alignment"].sel(degree=[0, 2]) for side in sides(found))
     np.testing.assert_allclose(measured, limit, atol=0.05)
     assert float(limit[0]) > 0.1 + float(rank_one["alignment"].sel(degree=0))
 

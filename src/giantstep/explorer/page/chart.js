@@ -3,7 +3,7 @@
 import { isMainAxis, symbolOf } from "./schema.js";
 import { escaped, greek, pretty, short, words } from "./symbols.js";
 import { steady, widthsOf, wholeTicks } from "./axes.js";
-import { finiteLimit } from "./finite.js";
+import { theoryLine } from "./finite.js";
 
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5A5A5A", "#8C6D1F"];
 const DARK_PALETTE = ["#56B4E9", "#FF8C42", "#2CC79B", "#E39BC4", "#F0C040", "#7FB2FF", "#C4CAD0", "#C7A758"];
@@ -12,6 +12,7 @@ const MARKERS = ["circle", "square", "diamond", "triangle-up", "triangle-down", 
 const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39"];
 const FEW = 8;
 const MOST_LINES = 24;
+const THIN = 0.9; // width of the bare limit beside the theory at the experiment's dimension
 const SHORT = 12; // letters of a name of which two fit beside each other on a phone
 
 /** Dimensions of a variable without `source`, and which of them is horizontal. */
@@ -152,7 +153,7 @@ export function figure({ family, state, curves, dark, narrow, listed }) {
         if (y.every((value) => value === null) && !dotted) return;
         const colour = ordered ? VIRIDIS[Math.round((number * (VIRIDIS.length - 1)) / Math.max(few.length - 1, 1))] : colours[(several ? slot : number) % colours.length];
         const what = [title, labelAt(family, state, result, index, own.others)].filter(Boolean).join("; ");
-        const legend = what || "limit";
+        const legend = what || (about?.called ?? "limit");
         const group = `${slot}-${number}`;
         const isFirst = panel === 0;
         const xs = values(result, own.x);
@@ -165,7 +166,7 @@ export function figure({ family, state, curves, dark, narrow, listed }) {
             hovertemplate: `%{x:.4g}, %{y:.5g}<extra>${escaped(legend)}</extra>`,
           });
         }
-        if (dotted) addDots({ traces, dots, limit: { x: xs, y }, name, view: own, index, colour, marker: MARKERS[(several ? slot : number) % MARKERS.length], legend, group, isFirst, tag, axis, compared });
+        if (dotted) addDots({ traces, dots, limit: { x: xs, y }, name, what, view: own, index, colour, marker: MARKERS[(several ? slot : number) % MARKERS.length], legend, group, isFirst, tag, axis, compared });
       });
       if (all.length > few.length) summary.push(`${few.length} of ${all.length} curves are drawn`);
     });
@@ -197,7 +198,7 @@ function star(optimum, x, y, xaxis, yaxis) {
   };
 }
 
-function addDots({ traces, dots, limit, name, view, index, colour, marker, legend, group, isFirst, tag, axis, compared }) {
+function addDots({ traces, dots, limit, name, what, view, index, colour, marker, legend, group, isFirst, tag, axis, compared }) {
   const source = dots.dims[name].includes("source") ? { source: dots.source.indexOf("experiment") } : {};
   const at = { ...index, ...source };
   const xs = values(dots, view.x);
@@ -205,19 +206,28 @@ function addDots({ traces, dots, limit, name, view, index, colour, marker, legen
   if (y.every((value) => value === null)) return;
   const errors = `${name}_stderr` in dots.dims ? along(dots, `${name}_stderr`, view.x, at).map(finite) : null;
   traces.push({
-    type: "scatter", mode: "markers", x: xs, y, name: legend === "limit" ? "experiment ± 1 s.e." : `${legend}, experiment`, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`,
+    type: "scatter", mode: "markers", x: xs, y, name: what ? `${what}, experiment` : "experiment ± 1 s.e.", legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`,
     marker: { color: colour, symbol: marker, size: 8, line: { width: 1, color: "rgba(255,255,255,0.8)" } },
     error_y: errors ? { type: "data", array: errors.map((value) => value ?? 0), color: colour, thickness: 1.4, width: 3 } : undefined,
     hovertemplate: `%{x:.4g}, %{y:.5g} ± %{error_y.array:.2g}<extra>experiment</extra>`,
   });
-  const limitAt = dots.dims[name].includes("source") ? dots.source.indexOf("limit") : -1;
-  const finiteSize = limitAt < 0 ? null : finiteLimit({ x: xs, y: along(dots, name, view.x, { ...index, source: limitAt }).map(finite), legend, line: limit });
-  if (finiteSize) traces.push({ ...finiteSize, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`, line: { color: colour, width: 1.2, dash: "dot" } });
+  const judged = theoryOf(dots, name);
+  const theory = judged < 0 ? null : theoryLine({ x: xs, y: along(dots, name, view.x, { ...index, source: judged }).map(finite), legend: what, line: limit, called: escaped(dots.called ?? "theory") });
+  if (theory) {
+    for (const trace of traces) if (trace.legendgroup === group && trace.xaxis === `x${tag(axis)}` && trace.mode === "lines") trace.line.width = THIN;
+    traces.push({ ...theory, legendgroup: group, showlegend: isFirst, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis)}`, line: { color: colour, width: 2, dash: "dot" } });
+  }
   if (!compared || !(`${name}_z` in dots.dims)) return;
   traces.push({
     type: "scatter", mode: "markers", x: xs, y: along(dots, `${name}_z`, view.x, index).map(finite), showlegend: false, legendgroup: group, xaxis: `x${tag(axis)}`, yaxis: `y${tag(axis + 1)}`,
     marker: { color: colour, symbol: marker, size: 6 }, hovertemplate: "z = %{y:.2f}<extra></extra>",
   });
+}
+
+/** Place of the layer that an experiment was compared with: the theory at its dimension, or the limit; -1 for none. */
+function theoryOf(dots, name) {
+  if (!dots.dims[name].includes("source")) return -1;
+  return Math.max(dots.source.indexOf("theory"), dots.source.includes("theory") ? -1 : dots.source.indexOf("limit"));
 }
 
 function zAxis(layout, base, ink, { panel, axis, tag, bottom, split, x }) {
@@ -286,37 +296,48 @@ function labelAt(family, state, result, index, dims) {
   return parts.join(", ");
 }
 
+/** The layers of an experiment that the table shows: the theory at its dimension, where there is one, and itself. */
+function layersOf(dots, name) {
+  if (!dots.dims[name].includes("source")) return [{ source: {}, engine: "experiment" }];
+  const layers = [{ source: { source: dots.source.indexOf("experiment") }, engine: "experiment" }];
+  const theory = dots.source.indexOf("theory");
+  return theory < 0 ? layers : [{ source: { source: theory }, engine: dots.called ?? "theory" }, ...layers];
+}
+
 /** The numbers of the figure as rows: header first. */
 export function tableOf({ state, curves, family }, most = 300) {
   const rows = [];
   const question = family.questions[state.study.what];
   for (const name of state.variables) {
-    for (const { result, dots, label } of curves) {
+    for (const { result, dots, label, about } of curves) {
       if (!result || !(name in result.dims)) continue;
+      const line = about?.called ?? "limit";
       const view = layoutOf(result, name, question);
       const title = label || "";
-      if (view.kind === "number") rows.push([name, title, "", "limit", short(result[name], 8), "", ""]);
+      if (view.kind === "number") rows.push([name, title, "", line, short(result[name], 8), "", ""]);
       else if (view.kind !== "map") {
         for (const index of allIndices(result, view.others).slice(0, MOST_LINES)) {
           const at = [title, labelAt(family, state, result, index, view.others)].filter(Boolean).join("; ");
           const xs = values(result, view.x);
-          along(result, name, view.x, index).forEach((y, i) => rows.push([name, at, `${view.x} = ${short(xs[i])}`, "limit", short(y, 8), "", ""]));
+          along(result, name, view.x, index).forEach((y, i) => rows.push([name, at, `${view.x} = ${short(xs[i])}`, line, short(y, 8), "", ""]));
         }
       }
       if (!dots || !(name in dots.dims)) continue;
       const there = layoutOf(dots, name, question);
-      const source = dots.dims[name].includes("source") ? { source: dots.source.indexOf("experiment") } : {};
-      if (there.kind === "number") {
-        const read = (key, at) => short(at && dots.dims[key]?.includes("source") ? dots[key][at.source] : dots[key], 5);
-        rows.push([name, title, "", "experiment", read(name, source), read(`${name}_stderr`, source), `${name}_z` in dots.dims ? read(`${name}_z`) : ""]);
-      } else if (there.kind !== "map") {
-        for (const index of allIndices(dots, there.others).slice(0, MOST_LINES)) {
-          const at = [title, labelAt(family, state, dots, index, there.others)].filter(Boolean).join("; ");
-          const xs = values(dots, there.x);
-          const y = along(dots, name, there.x, { ...index, ...source });
-          const errors = `${name}_stderr` in dots.dims ? along(dots, `${name}_stderr`, there.x, { ...index, ...source }) : [];
-          const z = `${name}_z` in dots.dims ? along(dots, `${name}_z`, there.x, index) : [];
-          y.forEach((value, i) => rows.push([name, at, `${there.x} = ${short(xs[i])}`, "experiment", short(value, 6), short(errors[i], 2), short(z[i] ?? null, 3)]));
+      for (const { source, engine } of layersOf(dots, name)) {
+        const scored = engine === "experiment" && `${name}_z` in dots.dims;
+        if (there.kind === "number") {
+          const read = (key, at) => short(at && dots.dims[key]?.includes("source") ? dots[key][at.source] : dots[key], 5);
+          rows.push([name, title, "", engine, read(name, source), read(`${name}_stderr`, source), scored ? read(`${name}_z`) : ""]);
+        } else if (there.kind !== "map") {
+          for (const index of allIndices(dots, there.others).slice(0, MOST_LINES)) {
+            const at = [title, labelAt(family, state, dots, index, there.others)].filter(Boolean).join("; ");
+            const xs = values(dots, there.x);
+            const y = along(dots, name, there.x, { ...index, ...source });
+            const errors = `${name}_stderr` in dots.dims ? along(dots, `${name}_stderr`, there.x, { ...index, ...source }) : [];
+            const z = scored ? along(dots, `${name}_z`, there.x, index) : [];
+            y.forEach((value, i) => rows.push([name, at, `${there.x} = ${short(xs[i])}`, engine, short(value, 6), short(errors[i], 2), short(z[i] ?? null, 3)]));
+          }
         }
       }
     }

@@ -767,7 +767,7 @@ function follow(mine) {
     draw();
   });
   on("comparison", ({ result, agreement, warnings }) => {
-    current.dots = result;
+    current.dots = { ...result, called: agreement.compared_with };
     finished = { name: mine.name, grid: mine.grid };
     showAgreement(agreement, warnings);
     draw();
@@ -820,11 +820,13 @@ function showAgreement(report, warnings = []) {
   if (!report) return;
   const shown = report.variables.filter((row) => state.variables.includes(row.variable));
   const number = (value, digits) => (typeof value === "number" ? value.toFixed(digits) : "–");
-  const percent = (value) => (typeof value === "number" ? `${(100 * value).toFixed(2)}%` : "–");
-  const rows = (shown.length ? shown : report.variables).map((row) => [words(row.variable), String(row.points), number(row.largest_z, 2), number(row.chance_z, 2), percent(row.largest_relative_gap), percent(row.smallest_visible), row.verdict]);
-  const sentences = (shown.length ? shown : report.variables).map((row) => element("p", { class: `verdict ${row.verdict}` }, row.sentence));
-  const note = element("p", { class: "help" }, "z is the gap between experiment and limit in standard errors; by chance the largest of so many passes its line once in 1,000. At a finite dimension small gaps remain that are no error of either side.");
-  $("agreement").replaceChildren(...sentences, table(["variable", "points", "largest |z|", "by chance", "largest gap", "visible gap", "verdict"], rows), note, ...warnings.map((text) => element("p", { class: "help" }, text)));
+  const percent = (value) => (typeof value === "number" ? `${Number((100 * value).toPrecision(3))}%` : "–");
+  const judged = shown.length ? shown : report.variables.filter((row) => row.own);
+  const rows = judged.map((row) => [words(row.variable), String(row.points), number(row.largest_z, 2), number(row.chance_z, 2), percent(row.gap), percent(row.visible_gap), row.verdict]);
+  const sentences = judged.map((row) => element("p", { class: `verdict ${row.verdict}` }, row.sentence));
+  const note = element("p", { class: "help" }, `z is the gap between experiment and ${report.compared_with} in standard errors; by chance the largest of so many passes its line once in 1,000. At a finite dimension small gaps remain that are no error of either side.`);
+  const about = report.notes.map((text) => element("p", {}, text));
+  $("agreement").replaceChildren(...sentences, ...about, table(["variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict"], rows), note, ...warnings.map((text) => element("p", { class: "help" }, text)));
 }
 
 // -- design -------------------------------------------------------------------------------------------------------

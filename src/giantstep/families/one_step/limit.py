@@ -11,6 +11,7 @@ from giantstep.families.one_step import covariance
 from giantstep.families.one_step.features import at_finite_size
 from giantstep.families.one_step.scenario import OneStep
 from giantstep.family import Answer
+from giantstep.readout.finite_size import FINITE_MEANS
 from giantstep.types import Points
 
 
@@ -20,6 +21,8 @@ def limit(scenario: OneStep, points: Points, what: str, settings: Mapping[str, A
     if covariance.answers(scenario, what):
         return covariance.limit(scenario, points, what, settings)
     answer = _isotropic_limit(scenario, points, what, covariance.of_isotropic_inputs(settings))
+    if np.isfinite(points["dim"]).any():
+        answer.attrs["finite_size"] = FINITE_MEANS
     if what == "errors":
         answer.values |= dict.fromkeys(("effective_rank", "effective_rank_4"), np.ones(len(answer.status)))
     return answer
@@ -35,8 +38,7 @@ def _isotropic_limit(scenario: OneStep, points: Points, what: str, settings: Map
     models, warnings = step.choose_theory(scenario, points, settings.get("theory"))
     answer = _answers(what)(scenario, points, models, settings)
     answer.warnings = warnings + step.warnings(scenario, points) + answer.warnings
-    if np.isfinite(points["dim"]).any():
-        answer.attrs["finite_size"] = "the means of the features are of finite strength, with a ridge of 1/(d R)"
+    answer.approximations = step.approximations(points, models)
     answer.attrs["theory"] = " and ".join(dict.fromkeys(theory for theory, _ in models))
     return answer
 

@@ -72,12 +72,14 @@ def same_sample_errors(
             f'The theory of fit_sample="same" is one of weak spikes, s^2 << 1, but s = eta c1 |beta|/sqrt(p) is above '
             f"{STRONG_SPIKE:g} at {strong.sum()} of {len(strong)} points (up to {np.max(np.abs(strength)):.2g})."
         )
+        answer.approximations["the spike is taken as weak"] = f"s is up to {np.max(np.abs(strength)):.2g}"
     if _radius_matters(scenario):
         answer.warnings.append(
             'The theory of fit_sample="same" leaves out the fluctuation of |x|^2, which mixes with the spike where the '
             "second layer has a nonzero mean and the activation is nearly centred but not odd: expect errors off by "
             "about 3% at every dimension."
         )
+        answer.approximations["the fluctuation of |x|^2 is left out"] = "about 3% at every dimension"
     answer.attrs["theory"] = "exact"
     return answer
 

@@ -133,7 +133,10 @@ def answer_spikes(step: WeakStep, scenario: OneStep, points: Points, settings: M
         )
     nothing = np.zeros(count)
     coords, attrs = {"degree": degrees}, {"theory": theory}
-    return Answer(values, status.astype(str), nothing, nothing.astype(np.int64), coords, warnings, attrs)
+    approximations = step.approximations(points, [(theory, np.arange(count))])
+    return Answer(
+        values, status.astype(str), nothing, nothing.astype(np.int64), coords, warnings, attrs, approximations
+    )
 
 
 def spike_degrees(alignment: Floats, norm_alignment: Floats, degrees: Integers) -> Floats:

@@ -38,12 +38,14 @@ def answer_weights(step: WeakStep, scenario: OneStep, points: Points, settings: 
     if settings.get("theory") not in (None, "exact"):
         raise bad_field("theory", settings["theory"], '"exact" for what="weights"')
     zeta, pi = whole_law(scenario)
-    warnings = []
+    warnings, approximations = [], {}
     added = np.max(remainder(step, scenario, points)) * np.sum(pi * zeta**2)
     if added > LEFT_OUT:
+        left_out = f"which adds {added:.0%} to the squared length of the rows"
+        approximations["all but the rank-one part of the gradient is left out"] = left_out
         warnings.append(
-            "The limit leaves out all but the rank-one part of the gradient, which adds "
-            f'{added:.0%} to the squared length of the rows; step.update="rank-one" is the experiment it describes.'
+            f"The limit leaves out all but the rank-one part of the gradient, {left_out}; "
+            'step.update="rank-one" is the experiment it describes.'
         )
     c1, g1 = scenario.activation.hermite(1)[1], scenario.target.hermite(1)[1]
     eta = step.size(points) * np.sqrt(np.sum(pi * zeta**2))
@@ -73,7 +75,9 @@ def answer_weights(step: WeakStep, scenario: OneStep, points: Points, settings: 
     count = len(c)
     solved = np.full(count, "", dtype="U1")
     attrs = {"theory": "exact"}
-    return Answer(values, solved, np.zeros(count), np.zeros(count, dtype=np.int64), warnings=warnings, attrs=attrs)
+    answer = Answer(values, solved, np.zeros(count), np.zeros(count, dtype=np.int64), warnings=warnings, attrs=attrs)
+    answer.approximations = approximations
+    return answer
 
 
 def remainder(step: WeakStep, scenario: OneStep, points: Points) -> Floats:

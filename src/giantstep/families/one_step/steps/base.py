@@ -85,6 +85,10 @@ class Step(Part):
         """Return which theory answers which points, and the sentences to say about the choice."""
         return [(wanted or "exact", np.arange(len(points["ridge"])))], []
 
+    def approximations(self, points: Points, models: Models) -> dict[str, str]:
+        """Return what these theories approximate, and how far off that may be."""
+        return {}
+
     def warnings(self, scenario: OneStep, points: Points) -> list[str]:
         """Return what else to say about the limit after this step."""
         return []

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FEEDBACK = "feedback"
 """The entry of the points that lengthens the spike by `_feedback`."""
+_ISOTROPIC = "against networks it was found off by -9 to +8%, and by up to 13% after a logistic fit"
+"""What is known of the isotropic theory."""
 _FED_BACK = ("test_error", "train_error", "objective", "test_misclassified", "norm")
 
 
@@ -70,12 +72,16 @@ class MaximalStep(GradientStep):
         warnings = []
         if finite.any() and reason:
             warnings.append(
-                f"The isotropic approximation answers where step.batch_per_dim is finite, because {reason}; it is "
-                'off by up to 10% against the network (theory="isotropic" chooses it in silence, '
-                "step.batch_per_dim=inf is exact)."
+                f"The isotropic approximation answers where step.batch_per_dim is finite, because {reason}; "
+                f'{_ISOTROPIC} (theory="isotropic" chooses it in silence, step.batch_per_dim=inf is exact).'
             )
         parts = [("isotropic" if reason else "exact", np.flatnonzero(finite)), ("exact", np.flatnonzero(~finite))]
         return [(theory, index) for theory, index in parts if index.size], warnings
+
+    def approximations(self, points: Points, models: Models) -> dict[str, str]:
+        """Name the isotropic theory of a step."""
+        stepped = any(theory == "isotropic" and np.any(points["step.rate"][index] != 0) for theory, index in models)
+        return {"the features after the step are described by an isotropic bulk": _ISOTROPIC} if stepped else {}
 
     def warnings(self, scenario: OneStep, points: Points) -> list[str]:
         """Warn of a continuous second layer without a dimension."""

@@ -87,6 +87,12 @@ class WeakStep(GradientStep):
         )
         return super().choose_theory(scenario, points, "isotropic")[0], [warning]
 
+    def approximations(self, points: Points, models: Models) -> dict[str, str]:
+        """Name the isotropic remainder of the whole gradient."""
+        if all(theory != "isotropic" for theory, _ in models) or not np.isfinite(points["dim"]).any():
+            return {}
+        return {"what the rank-one part of the gradient leaves out is described as isotropic": "it overshoots"}
+
     def warnings(self, scenario: OneStep, points: Points) -> list[str]:
         """Warn of a target whose direction the gradient does not see."""
         if abs(scenario.target.hermite(1)[1]) >= 1e-10:

@@ -1,0 +1,198 @@
+"""Comparisons: limit and experiment laid over each other, with gaps and z-scores; what each layer is called.
+
+The dimension ``source`` has up to three layers: ``limit`` is the bare one (dimension to infinity), ``theory`` the limit
+with its finite-size correction at the dimension of the experiment, where the family knows one, and ``experiment``.
+Gaps and z-scores refer to the theory where there is one, otherwise to the limit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import xarray
+
+from giantstep.family import Question, Variable
+from giantstep.result import asked_first
+from giantstep.scores import normal_score
+from giantstep.types import Floats
+
+SIDES = ("_stderr", "_gap", "_z")
+"""Endings of the columns that a comparison has beside each variable."""
+
+_ROUNDING = 1e-9
+"""Precision, relative to the variable's largest entry at a grid point, below which numbers are the same."""
+
+_ZERO = 1e-14
+"""Absolute precision below which a number is zero."""
+
+_ONE_SIDED = ("residual", "iterations", "trials_done")
+
+
+Labelled = TypeVar("Labelled", xarray.Dataset, xarray.DataArray)
+
+
+class Comparison(xarray.Dataset):
+    """A result of `giantstep.compare`: a Dataset whose parts stay comparisons.
+
+    ``both[["test_error"]]`` has the standard errors, gaps and z-scores of test_error, too, so that
+    `giantstep.agreement` can judge it.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, result: xarray.Dataset) -> Comparison:
+        """Return a result with both engines as a comparison."""
+        return cls(dict(result.data_vars), dict(result.coords), dict(result.attrs))
+
+    def _copy_listed(self, names: Iterable[Hashable]) -> Comparison:
+        listed = list(names)
+        beside = [f"{name}{end}" for name in listed for end in SIDES if f"{name}{end}" in self.data_vars]
+        found: Comparison = super()._copy_listed(list(dict.fromkeys([*listed, *beside, "converged"])))
+        return found
+
+
+def judged_source(result: Labelled) -> str:
+    """Return the layer of a comparison that gaps and z-scores refer to: "theory" where there is one, else "limit"."""
+    return "theory" if "theory" in _sources(result) else "limit"
+
+
+def judged_side(result: Labelled) -> Labelled:
+    """Return the layer of a comparison that gaps and z-scores refer to."""
+    return result.sel(source=judged_source(result))
+
+
+def called(result: xarray.Dataset, source: str) -> str:
+    """Return what tables, legends and sentences call a layer of a result: "theory at d = 200", "limit", "experiment".
+
+    Where the theory is an approximation it says so.
+    """
+    if source == "experiment":
+        return source
+    attrs = result.attrs
+    # predict at a finite dimension, and comparisons stored before there was a layer of the theory
+    corrected = source == "limit" and "compared_with" not in attrs and isinstance(attrs.get("finite_size"), str)
+    name = f"theory at {_dimension(result)}" if source == "theory" or corrected else source
+    return f"approximate {name}" if approximations(attrs) else name
+
+
+def approximations(attrs: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the approximations that the theory of a result makes: what is approximated -> how far off it may be."""
+    found: dict[str, str] = json.loads(str(attrs.get("approximations", "{}")))
+    return found
+
+
+def _sources(result: xarray.Dataset | xarray.DataArray) -> list[str]:
+    return [str(source) for source in np.atleast_1d(result["source"].values)] if "source" in result.coords else []
+
+
+def _dimension(result: xarray.Dataset) -> str:
+    given = result["dim"].values if "dim" in result.coords else json.loads(str(result.attrs["settings"])).get("dim")
+    dims = np.unique(np.asarray(given))
+    return f"d = {dims[0]}" if len(dims) == 1 else "each d"
+
+
+def combine(layers: Mapping[str, xarray.Dataset], question: Question) -> Comparison:
+    """Lay results of one question over each other, with ``_gap`` and ``_z`` of each variable.
+
+    Parameters
+    ----------
+    layers : source -> result; the last is the experiment, the one before it what it is compared with.
+    question : what was asked.
+    """
+    data: dict[str, Any] = {}
+    for variable in question.variables:
+        if any(variable.name in layer for layer in layers.values()):
+            data |= _columns(layers, variable)
+    for name in ("converged", "status"):
+        data[name] = _stack({source: layer[name] for source, layer in layers.items()})
+    judged, experiment = list(layers.values())[-2:]
+    data.update({name: side[name] for side in (judged, experiment) for name in _ONE_SIDED if name in side})
+    return Comparison(asked_first(data, question))
+
+
+def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[str, xarray.DataArray]:
+    """Return a variable of all layers, its standard errors, and the gap between the last two with its score."""
+    name, error = variable.name, f"{variable.name}_stderr"
+    (last, judged), (_, experiment) = list(layers.items())[-2:]
+    values = _filled(layers, name)
+    columns = {name: _stack(values)}
+    if error not in experiment:
+        return columns
+    if name not in judged:
+        return {**columns, error: _stack(_filled(layers, error))}
+    errors = {source: layer.get(error, _exact(values[source])) for source, layer in layers.items()}
+    columns[error] = _stack(errors).assign_attrs(experiment[error].attrs)
+    if variable.compared:
+        low, high, low_error, high_error = xarray.align(
+            values[last], experiment[name], errors[last], experiment[error], join="outer"
+        )
+        freedoms = _freedom(judged), _freedom(experiment)
+        gap, z = _gap_and_z(low, high, low_error, high_error, freedoms, len(variable.dims))
+        if variable.counted:
+            unseen = (high == 0) & (high_error == 0) & (low * (freedoms[1] + 1) < 3)
+            z = z.where(~unseen, 0.0)
+        columns[f"{name}_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus {last}")
+        columns[f"{name}_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")
+    return columns
+
+
+def _filled(layers: Mapping[str, xarray.Dataset], name: str) -> dict[str, xarray.DataArray]:
+    """Return a column of every layer, empty where a layer does not have it."""
+    known = next(layer[name] for layer in reversed(list(layers.values())) if name in layer)
+    missing = "" if known.dtype.kind in "UO" else np.nan
+    empty = xarray.full_like(known, missing)
+    return {source: layer.get(name, empty) for source, layer in layers.items()}
+
+
+def _exact(values: xarray.DataArray) -> xarray.DataArray:
+    """Return the standard errors of numbers that have none."""
+    return xarray.zeros_like(values).where(values.notnull(), 0.0)
+
+
+def _stack(columns: Mapping[str, xarray.DataArray]) -> xarray.DataArray:
+    sources = xarray.IndexVariable("source", list(columns))
+    how: Any = {"join": "outer", "combine_attrs": "override", "coords": "minimal", "compat": "override"}
+    *_, last = columns.values()
+    return xarray.concat(list(columns.values()), sources, **how).transpose("source", *last.dims)
+
+
+def _freedom(side: xarray.Dataset) -> float:
+    runs = side.attrs.get("trials", side.attrs.get("replicates"))  # a sampled limit has independent runs, too
+    return float("inf") if runs is None else float(runs) - 1
+
+
+def _gap_and_z(
+    low: xarray.DataArray,
+    high: xarray.DataArray,
+    low_error: xarray.DataArray,
+    high_error: xarray.DataArray,
+    freedoms: tuple[float, float],
+    own: int,
+) -> tuple[xarray.DataArray, xarray.DataArray]:
+    gap = high - low
+    low_square, high_square = low_error.values**2, high_error.values**2
+    size = np.fmax(np.abs(low.values), np.abs(high.values))
+    entries = tuple(range(size.ndim - own, size.ndim))
+    high_square = with_spread(high_square, entries)
+    floor = (_ROUNDING * np.fmax.reduce(size, axis=entries, keepdims=True) + _ZERO) ** 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = gap.values / np.sqrt(low_square + high_square + floor)
+        # Welch and Satterthwaite
+        freedom = (low_square + high_square) ** 2 / (low_square**2 / freedoms[0] + high_square**2 / freedoms[1])
+    freedom = np.where(low_square > 0, freedom, freedoms[1])
+    score = normal_score(t, freedom)
+    return gap, gap.copy(data=np.where((gap.values == 0) & np.isfinite(high_error.values), 0.0, score))
+
+
+def with_spread(square: Floats, entries: tuple[int, ...]) -> Floats:
+    """Give entries without any spread, among others of the variable that have some, the smallest of theirs.
+
+    A few trials that happen to count the same number of eigenvalues in one bin have not measured it exactly.
+    """
+    spread = np.where(square > 0, square, np.inf)
+    smallest = spread.min(axis=entries, keepdims=True) if entries else spread
+    return np.where((square == 0) & np.isfinite(smallest), smallest, square)
