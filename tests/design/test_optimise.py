@@ -154,7 +154,14 @@ def test_what_the_limit_remarks_is_passed_on_once():
 def test_two_minima_within_one_percent_are_reported():
     # without noise both a vanishing step and a large one are good here, and the error between them is not
     best = gs.optimize(
-        gs.OneStep(width_per_dim=1.5, samples_per_dim=4.0, ridge=0.3, noise=0.1, step=gs.MaximalStep(rate=1.0)),
+        gs.OneStep(
+            width_per_dim=1.5,
+            samples_per_dim=4.0,
+            ridge=0.3,
+            second_layer=gs.Vocabulary([1]),
+            noise=0.1,
+            step=gs.MaximalStep(rate=1.0),
+        ),
         over={"step.rate": (0.01, 10.0)},
     )
     assert int(best.minima) >= 2

@@ -388,7 +388,7 @@ class OneStep(Scenario):
     samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
     second_layer: SecondLayer = field(
-        "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0])
+        "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1, -1])
     )
     step: AnyStep = field("step", "what happens to the first layer", default=NoStep())
     rows: Literal["sphere", "gaussian"] = field(
@@ -516,6 +516,7 @@ class OneStep(Scenario):
             width_per_dim=1.5,
             samples_per_dim=1.5,
             ridge=0.01,
+            second_layer=Vocabulary([1]),
             step=PlantedSpike(strength=1.0, alignment=0.5),
         )
         return scenario, "test_error", 0.57343370
