@@ -18,6 +18,7 @@ from scipy import special
 from giantstep._names import callable_module
 from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field
+from giantstep.notes import notes_in
 from giantstep.types import Floats
 from giantstep.verdicts import SEE, Verdict, agreeing, disagreeing, together, undecided
 
@@ -292,6 +293,7 @@ class Agreement(Readable):
 
     rows: tuple[Row, ...]
     trials: int
+    notes: tuple[str, ...] = ()
 
     def verdicts(self, see: float = SEE, allow: float = 0.0) -> list[Verdict]:
         """Return the verdict on each variable: would a relative gap of `see` have been seen, and was there one?"""
@@ -344,7 +346,14 @@ class Agreement(Readable):
             for row in self.rows
         ]
         whole = self.verdict(see, allow).to_dict()
-        return {**whole, "allow": allow, "see": see, "passes": self.passes(allow), "variables": rows}
+        return {
+            **whole,
+            "allow": allow,
+            "see": see,
+            "passes": self.passes(allow),
+            "variables": rows,
+            "notes": list(self.notes),
+        }
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table, with what disagrees and the verdict on the whole in words."""
@@ -357,9 +366,9 @@ class Agreement(Readable):
     def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
         """Return what disagrees and the verdict on the whole."""
         if self.trials < 2:
-            return ["One trial has no standard error, so nothing can be compared; take more."]
+            return ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
         told = [verdict.sentence for verdict in self.verdicts(see, allow) if verdict.verdict == "disagrees"]
-        return [*told, self.verdict(see, allow).sentence]
+        return [*told, self.verdict(see, allow).sentence, *self.notes]
 
     def __str__(self) -> str:
         return self.table()
@@ -400,7 +409,7 @@ def agreement(result: xarray.Dataset) -> Agreement:
     trials = int(result.attrs["trials"])
     columns = [str(name) for name in result.data_vars]
     names = [name[:-2] for name in columns if name.endswith("_z") and f"{name[:-2]}_gap" in columns]
-    return Agreement(tuple(_row(result, name, trials) for name in names), trials)
+    return Agreement(tuple(_row(result, name, trials) for name in names), trials, tuple(notes_in(result.attrs)))
 
 
 def _row(result: xarray.Dataset, name: str, trials: int) -> Row:

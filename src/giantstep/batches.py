@@ -18,6 +18,7 @@ from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
 from giantstep.family import Answer, Variable
+from giantstep.notes import notes_in, worse_than_nothing
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
 from giantstep.request import Request
@@ -166,8 +167,13 @@ def collect_answers(
         table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
-    facts = merge_facts([answer.attrs for _, answer in answers])
-    attrs = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
+    facts = merge_facts([{name: v for name, v in answer.attrs.items() if name != "notes"} for _, answer in answers])
+    attrs: dict[str, Any] = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
+    notes = [note for _, answer in answers for note in notes_in(answer.attrs)]
+    columns = {name: table.gather(name) for name in table.pieces}
+    notes += worse_than_nothing(request, columns, table.diagnostics["converged"])
+    if notes:
+        attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -126,6 +126,13 @@ class PhaseDiagram:
     points: int = 32
 
 
+class Baseline(NamedTuple):
+    """The error of an answer that has learnt nothing: what it does, in words, and its error at every point."""
+
+    words: str
+    error: Floats
+
+
 @dataclass
 class Answer:
     """What the limit returns for a batch of B points.
@@ -137,7 +144,8 @@ class Answer:
     status : (B,) strings; empty where the point was solved, otherwise the reason.
     residual, iterations : (B,) diagnostics of the solver.
     warnings : sentences shown once per call.
-    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes.
+    attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes; ``notes`` is a list
+        of sentences that reports show.
     """
 
     values: dict[str, Array]

@@ -31,7 +31,7 @@ from giantstep.dimensions import declare
 from giantstep.display import model_html, model_text
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import families, family_class, register
-from giantstep.family import Answer, PhaseDiagram, Question
+from giantstep.family import Answer, Baseline, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
 from giantstep.paper_symbols import Paper, scenario_from_paper
@@ -319,6 +319,13 @@ class Scenario(Checked):
         prepare = getattr(self._engine("limit"), "prepare", None)
         with np.errstate(all="ignore"):
             return dict(settings) if prepare is None else prepare(self, points, what, settings)
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of having learnt nothing for each error among the `values` of an answer.
+
+        Where the answer is worse at its end, a note of the result says so.
+        """
+        return {}
 
     @classmethod
     def example(cls) -> Self:

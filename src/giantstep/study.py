@@ -219,8 +219,9 @@ def _lay_over(
 
     settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
     own = {str(name): v for side in (limit, measured) for name, v in side.attrs.items() if name not in PROVENANCE}
+    notes = {"notes": own.pop("notes")} if "notes" in own else {}
     facts = {"finite_size": finite_size, **own}
-    attrs = provenance(request.grid.scenario, request.what, "comparison", settings, facts)
+    attrs = {**provenance(request.grid.scenario, request.what, "comparison", settings, facts), **notes}
     return combine(limit, measured, request.question).assign_attrs(attrs)
 
 

@@ -30,11 +30,11 @@ from giantstep.families.mixture_glm.parts import (
     Spiked,
     check_symmetric_psd,
 )
-from giantstep.family import Engine, PhaseDiagram, Question, Setting, Variable
+from giantstep.family import Baseline, Engine, PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Numbers, Scenario, field
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Points
 
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
@@ -449,6 +449,19 @@ class MixtureGLM(Scenario):
         if self.data is not None:
             return self.data.dim
         return self.covariances.dim if isinstance(self.covariances, Dense) else None
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero; where labels are classes, of saying the commoner one always."""
+        if what != "errors":
+            return {}
+        from giantstep.families.mixture_glm.problem import Problem
+
+        moments = Problem.of(self, points).moments()
+        if self.binary:
+            return {
+                "test_error": Baseline("always saying the same class", 0.5 - 0.5 * np.abs(moments.y0 @ self.p_test))
+            }
+        return {"test_error": Baseline("predicting zero", moments.y2 @ self.p_test)}
 
     def has_classes(self) -> bool:
         """Tell whether labels are 1 and -1."""

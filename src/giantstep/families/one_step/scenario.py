@@ -18,11 +18,11 @@ from giantstep.families.one_step.steps import MaximalStep as MaximalStep
 from giantstep.families.one_step.steps import NoStep as NoStep
 from giantstep.families.one_step.steps import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.steps import SmallStep as SmallStep
-from giantstep.family import Question, Setting, Variable
+from giantstep.family import Baseline, Question, Setting, Variable
 from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Scenario, field
-from giantstep.types import Floats
+from giantstep.types import Array, Floats, Points
 from giantstep.vocabulary import Vocabulary as Vocabulary
 
 
@@ -390,7 +390,9 @@ class OneStep(Scenario):
     second_layer: SecondLayer = field(
         "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1, -1])
     )
-    step: AnyStep = field("step", "what happens to the first layer", default=NoStep())
+    step: AnyStep = field(
+        "step", "what happens to the first layer; nothing (random features) if left out", default=NoStep()
+    )
     rows: Literal["sphere", "gaussian"] = field(
         "w0", "first layer at the start: |w_j| = 1, or w_j ~ N(0, I/d)", default="sphere"
     )
@@ -483,6 +485,11 @@ class OneStep(Scenario):
     def content(self) -> dict[str, Any]:
         """Return the plain content; what is as it was before inputs had a covariance is left out."""
         return content_of_inputs(super().content())
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero, of guessing where labels are classes."""
+        words = "guessing" if self.has_classes() else "predicting zero"
+        return {"test_error": Baseline(words, values["null_error"])} if "null_error" in values else {}
 
     def has_classes(self) -> bool:
         """Tell whether a logistic or hinge fit takes the labels as classes."""
