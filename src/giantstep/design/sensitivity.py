@@ -60,7 +60,7 @@ def sensitivity(
     >>> result.field.values.tolist(), abs(float(result.elasticity.sel(field="ridge"))) < 1e-9
     (['noise', 'samples_per_dim', 'ridge'], True)
     """
-    request = request_limit(scenario, grid, fields)
+    request = request_limit(scenario, grid, fields, ("of", "to"))
     observable = read_observable("of", of, request.question)
     names = _field_names(request.grid.scenario, to)
     limits = Limits(request, observable)

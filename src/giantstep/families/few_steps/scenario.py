@@ -223,9 +223,10 @@ class FewSteps(Scenario):
     )
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
-        "loss": "its second layer is fitted by ridge regression; a logistic or hinge fit after one step, along one "
-        'direction, is OneStep(loss="logistic")',
+        "loss": "its second layer is fitted by ridge regression only; a logistic or hinge fit, after one step along "
+        'one direction, is OneStep(loss="logistic")',
         "flip": "its labels are not classes; OneStep has them",
+        "step": "it takes `steps` maximal steps of size `rate`, on batches of `batch_per_dim`",
     }
 
     target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions")
@@ -265,7 +266,7 @@ class FewSteps(Scenario):
         if self.activation.jumps and self.steps:
             raise InputError(
                 f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
-                f"{self.activation.jumps[0]:g}."
+                f"{self.activation.jumps[0]:g}; take a smooth one such as tanh(5*z), or steps=0."
             )
         if not self.target.square_integrable:
             raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")

@@ -236,6 +236,14 @@ class MixtureGLM(Scenario):
     """
 
     family: ClassVar[str] = "mixture-glm"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "target": '`labels` says how labels are made, as in labels="sign" or labels="tanh(z)"',
+        "C": "the penalty is `ridge`; in d dimensions scikit-learn's C is 1/(d * ridge)",
+        "loss=svm": 'that is loss="hinge", without errors loss="maxmargin"',
+        "loss=lasso": 'that is loss="square" with `l1` above 0',
+        "loss=mse": 'that is loss="square"',
+        "loss=cross-entropy": 'that is loss="logistic"',
+    }
     title: ClassVar[str] = "Convex learning on Gaussian mixtures"
     update_rule: ClassVar[str] = cleandoc("""
         data     cluster c with probability weights[c];  x ~ N(mu_c, Sigma_c) in R^d,  |mu_c| = O(1)
@@ -539,7 +547,11 @@ class MixtureGLM(Scenario):
         elif self.cluster_labels:
             raise bad_field("cluster_labels", list(self.cluster_labels), 'left out unless labels="cluster"')
         if self.loss in MARGIN_LOSSES and not self.binary:
-            raise bad_field("loss", self.loss, "square, huber or interpolate where labels are real numbers")
+            raise bad_field(
+                "loss",
+                self.loss,
+                'square, huber or interpolate where labels are real numbers (labels="sign" makes classes)',
+            )
         if self.flip and not self.binary:
             raise bad_field("flip", self.flip, "0 where labels are real numbers")
         if self.flip and self.data is not None:

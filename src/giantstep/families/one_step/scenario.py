@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -33,8 +34,16 @@ def _second_layer_tag(value: Any) -> str:
 def _second_layer(value: Any) -> Any:
     if isinstance(value, str) and value != "gaussian" or not isinstance(value, str | Vocabulary | Mapping):
         raise ValueError(
-            'a Vocabulary(values, probabilities) or "gaussian" (a plain list would be a finite network, not a law)'
+            'gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, -1] } (a plain list would be a finite '
+            "network, not a law)"
         )
+    return value
+
+
+def _one_direction(value: Any) -> Any:
+    several = re.search(r"\bz[2-9]", value) if isinstance(value, str) else getattr(value, "directions", 1) > 1
+    if several:
+        raise ValueError("a function of one direction z (FewSteps takes several)")
     return value
 
 
@@ -367,9 +376,18 @@ class OneStep(Scenario):
     paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "steps": "it takes one step; FewSteps takes several",
+        "rate": "the step has it, step=gs.MaximalStep(rate=2.0)",
+        "batch_per_dim": "the step has it, step=gs.MaximalStep(rate=2.0, batch_per_dim=4.0)",
+        "loss=cross-entropy": 'that is loss="logistic"',
+        "loss=mse": 'that is loss="square"',
+    }
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
-    target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
+    target: Annotated[Expression, BeforeValidator(_one_direction)] = field(
+        "g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)"
+    )
     noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0, only={"loss": ("square",)})
     loss: Literal["square", "logistic", "hinge"] = field(
         "l",
