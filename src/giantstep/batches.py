@@ -170,8 +170,7 @@ def collect_answers(
     facts = merge_facts([{name: v for name, v in answer.attrs.items() if name != "notes"} for _, answer in answers])
     attrs: dict[str, Any] = provenance(grid.scenario, request.what, "limit", shown, {"theory": theory, **facts})
     notes = [note for _, answer in answers for note in notes_in(answer.attrs)]
-    columns = {name: table.gather(name) for name in table.pieces}
-    notes += worse_than_nothing(request, columns, table.diagnostics["converged"])
+    notes += worse_than_nothing(request, table)
     if notes:
         attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems

@@ -15,6 +15,7 @@ from giantstep.types import Array, Booleans, Floats
 
 if TYPE_CHECKING:
     from giantstep.request import Request
+    from giantstep.result import Table
 
 _ROUNDING = 1e-9
 """Relative amount above a baseline that is not worth a word."""
@@ -29,8 +30,14 @@ def notes_in(attrs: Mapping[Any, Any]) -> list[str]:
     return [str(note) for note in np.atleast_1d(attrs.get("notes", []))]
 
 
-def worse_than_nothing(request: Request, columns: Mapping[str, Array], solved: Booleans) -> list[str]:
-    """Return a note for each error above its baseline; `columns` hold the answer at all points of the grid."""
+def worse_than_nothing(request: Request, table: Table) -> list[str]:
+    """Return a note for each error of an answer that is above its baseline."""
+    from giantstep.scenario import Scenario
+
+    if type(request.grid.scenario).baselines is Scenario.baselines:
+        return []
+    columns = {name: table.gather(name) for name in table.pieces if len(table.variable(name).dims) < 2}
+    solved: Booleans = table.diagnostics["converged"]
     errors: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
     for batch in request.grid.batches():
         own = {name: values[batch.index] for name, values in columns.items()}
