@@ -15,7 +15,10 @@ import numpy as np
 import giantstep as gs
 
 MIXTURE = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
-FEATURES = gs.OneStep(target="z + 0.5*h2(z)", noise=0.2, width_per_dim=2.0, samples_per_dim=2.0, ridge=0.1)
+ONES = gs.Vocabulary([1])
+FEATURES = gs.OneStep(
+    target="z + 0.5*h2(z)", noise=0.2, width_per_dim=2.0, samples_per_dim=2.0, ridge=0.1, second_layer=ONES
+)
 STEP = FEATURES.replace(step={"kind": "maximal", "rate": 1.0})
 ROWS = 200
 

@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from giantstep.families.one_step.experiment import TEST_SAMPLES
 from giantstep.families.one_step.network import draw_network
-from giantstep.families.one_step.scenario import OneStep, PlantedSpike
+from giantstep.families.one_step.scenario import OneStep, PlantedSpike, Vocabulary
 from giantstep.lab import Draws, accumulate, chunk_rows
 
 CHUNK = chunk_rows("cpu")
@@ -74,6 +74,7 @@ def main() -> None:
         width_per_dim=WIDTH / DIM,
         samples_per_dim=1.0,
         ridge=0.01,
+        second_layer=Vocabulary([1]),
         step=PlantedSpike(1.0, 1.0, 0.5),
     )
     ratios = np.linspace(0.1, 2.5, 20)

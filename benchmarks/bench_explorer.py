@@ -30,6 +30,7 @@ SCENARIO = {
     "width_per_dim": 1.5,
     "samples_per_dim": 2.0,
     "ridge": 0.01,
+    "second_layer": {"values": [1.0]},
     "step": {"kind": "maximal", "rate": 0.5},
 }
 

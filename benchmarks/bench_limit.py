@@ -213,7 +213,7 @@ def command_line_seconds() -> float | None:
         path = Path(folder) / "point.toml"
         path.write_text(
             '[scenario]\nfamily = "one-step"\nactivation = "relu"\ntarget = "tanh(z)"\nwidth_per_dim = 1.5\n'
-            "samples_per_dim = 2.0\nridge = 0.01\n"
+            "samples_per_dim = 2.0\nridge = 0.01\nsecond_layer = { values = [1.0] }\n"
         )
         program = "import sys; from giantstep.cli import main; sys.exit(main())"
         return min(subprocess_seconds("-c", program, "predict", str(path)) for _ in range(3))

@@ -12,7 +12,14 @@ import numpy as np
 
 import giantstep as gs
 
-untrained = gs.OneStep(activation="tanh", target="sin(z)", width_per_dim=1.2, samples_per_dim=3.0, ridge=0.1)
+untrained = gs.OneStep(
+    activation="tanh",
+    target="sin(z)",
+    width_per_dim=1.2,
+    samples_per_dim=3.0,
+    ridge=0.1,
+    second_layer=gs.Vocabulary([1]),
+)
 trained = untrained.replace(step=gs.MaximalStep(rate=3.0))
 
 # %%

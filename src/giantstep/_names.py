@@ -22,7 +22,7 @@ def load_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], An
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{_guess(name, homes)}")
         with uncollected():
             if homes[name] == package:  # a package that is public as it is
                 return importlib.import_module(f"{package}.{name}")
@@ -31,6 +31,12 @@ def load_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], An
         return value
 
     return load
+
+
+def _guess(name: str, homes: Mapping[str, str]) -> str:
+    from giantstep.errors import nearest
+
+    return "" if name.startswith("_") else nearest(name, list(homes))
 
 
 @contextmanager

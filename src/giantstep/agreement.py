@@ -17,6 +17,7 @@ from giantstep._names import callable_module
 from giantstep.dimensions import dimension_named
 from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field, nearest
+from giantstep.notes import notes_in
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
 from giantstep.types import Floats
 from giantstep.verdicts import SEE, Theory, Verdict, agreeing, disagreeing, percent, together, undecided
@@ -149,6 +150,7 @@ class Agreement(Readable):
     trials: int
     own: tuple[str, ...] = ()
     theory: Theory = Theory()
+    notes: tuple[str, ...] = ()
 
     @property
     def judged(self) -> tuple[Row, ...]:
@@ -216,7 +218,7 @@ class Agreement(Readable):
             }
             for row in self.rows
         ]
-        whole = {**self.verdict(see, allow).to_dict(), "notes": self._notes()}
+        whole = {**self.verdict(see, allow).to_dict(), "notes": [*self._notes(), *self.notes]}
         about = {"compared_with": self.theory.name, "approximations": dict(self.theory.approximations)}
         return {**whole, **about, "allow": allow, "see": see, "passes": self.passes(allow), "variables": rows}
 
@@ -237,11 +239,11 @@ class Agreement(Readable):
     def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
         """Return what was compared, what disagrees, and the verdict on the question's own variables."""
         if self.trials < 2:
-            return ["One trial has no standard error, so nothing can be compared; take more."]
+            return ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
         told = [v.sentence for v in self._verdicts(self.judged, see, allow) if v.verdict == "disagrees"]
         bad = [row.variable for row in self.others if not row.passes(allow)]
         also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
-        return [*self._notes(), *told, self.verdict(see, allow).sentence + also]
+        return [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
 
     def __str__(self) -> str:
         return self.table()
@@ -304,7 +306,7 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     own = tuple(name for name in shown if name in known)
     names = [*own, *(name for name in _chosen(variables, known) if name not in own)]
     theory = Theory(called(result, judged_source(result)), approximations(attrs), attrs.get("finite_size", 1) == 0)
-    return Agreement(tuple(_row(result, name, trials) for name in names), trials, own, theory)
+    return Agreement(tuple(_row(result, name, trials) for name in names), trials, own, theory, tuple(notes_in(attrs)))
 
 
 def _chosen(variables: str | Sequence[str] | None, known: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError, NotFiniteError
 from giantstep.family import Answer, Variable
+from giantstep.notes import notes_in, worse_than_nothing
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
@@ -176,11 +177,15 @@ def collect_answers(
         table.put_nothing(settings)
     shown = {**request.shown(), "tolerance": request.tolerance}
     theory = request.theory or next(iter(grid.scenario.theories))
-    facts = merge_facts([answer.attrs for _, answer in answers])
+    facts = merge_facts([{name: v for name, v in answer.attrs.items() if name != "notes"} for _, answer in answers])
     approximations = {name: how for _, answer in answers for name, how in answer.approximations.items()}
     if approximations:
         facts["approximations"] = approximations
-    attrs = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
+    attrs: dict[str, Any] = provenance(grid, request.what, "limit", shown, {"theory": theory, **facts})
+    notes = [note for _, answer in answers for note in notes_in(answer.attrs)]
+    notes += worse_than_nothing(request, table)
+    if notes:
+        attrs["notes"] = list(dict.fromkeys(notes))
     return table.dataset(grid.scenario, trials_kept=False, settings=settings, attrs=attrs), problems
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,8 +106,31 @@ def unreadable(file: object, error: OSError) -> InputError:
 
 
 def nearest(name: Any, candidates: Sequence[str]) -> str:
-    """Return `` (did you mean `...`?)`` with the candidate most like a misspelt name, or nothing."""
-    import difflib
+    """Return `` (did you mean `...`?)`` with the candidate that a name misspells, begins or ends, or nothing.
 
-    close = difflib.get_close_matches(str(name), candidates, n=1, cutoff=0.5)
-    return f" (did you mean `{close[0]}`?)" if close else ""
+    >>> nearest("minimize", ["minimise", "finite_size"]), nearest("rate", ["noise", "step.rate"])
+    (' (did you mean `minimise`?)', ' (did you mean `step.rate`?)')
+    >>> nearest("loss", ["rows", "noise"])
+    ''
+    """
+    text = str(name).lower()
+    ranked = [(_slips(text, other.lower()), number) for number, other in enumerate(candidates)]
+    slips, number = min(ranked, default=(math.inf, 0))
+    return f" (did you mean `{candidates[number]}`?)" if math.isfinite(slips) else ""
+
+
+def _slips(name: str, other: str) -> float:
+    """Return how many letters are wrong, missing, too many or exchanged; infinity for another word."""
+    most = max(1, max(len(name), len(other)) * 2 // 7) if min(len(name), len(other)) > 2 else 0
+    whole = len(name) > 2 and (other.startswith((name + "_", name + "-")) or other.endswith("." + name))
+    if whole or abs(len(name) - len(other)) > most:
+        return most + 1 if whole else math.inf
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(name, start=1):
+        last, before, row = before, row, [i]
+        for j, wanted in enumerate(other, start=1):
+            row.append(min(row[-1] + 1, before[j] + 1, before[j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and letter == other[j - 2] and name[i - 2] == wanted:
+                row[j] = min(row[j], last[j - 2] + 1)
+    return row[-1] if row[-1] <= most else math.inf

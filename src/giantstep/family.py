@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -127,6 +127,13 @@ class PhaseDiagram:
     points: int = 32
 
 
+class Baseline(NamedTuple):
+    """The error of an answer that has learnt nothing: what it does, in words, and its error at every point."""
+
+    words: str
+    error: Floats
+
+
 @dataclass
 class Answer:
     """What the limit returns for a batch of B points.
@@ -139,7 +146,8 @@ class Answer:
     residual, iterations : (B,) diagnostics of the solver.
     warnings : sentences shown once per call.
     attrs : facts about how the answer was made (``theory``, ...), kept in the result's attributes. One that depends on
-        ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit.
+        ``points["dim"]`` says how in ``finite_size``, so that a comparison knows that it is not the bare limit;
+        ``notes`` is a list of sentences that reports show.
     approximations : what is approximated on the way -> how far off that may be; empty where the equations are exact in
         the limit. They are kept in the result's attributes, curves are then called approximate, and a verdict that
         disagrees names them.

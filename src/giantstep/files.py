@@ -18,6 +18,7 @@ import numpy as np
 from giantstep.dimensions import long_dimensions
 from giantstep.errors import InputError
 from giantstep.jsondata import float_array, json_array
+from giantstep.notes import notes_in
 from giantstep.types import Array
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ def load(path: str | Path) -> xarray.Dataset:
 
     try:
         result = _READERS[suffix](Path(path))
-        return Comparison.of(result) if result.attrs.get("engine") == "comparison" else result
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error}).") from None
+    notes = notes_in(result.attrs)  # NetCDF has no list of a single text
+    result = result.assign_attrs(notes=notes) if notes else result
+    return Comparison.of(result) if result.attrs.get("engine") == "comparison" else result
 
 
 def write_text(path: str | Path, text: str) -> None:

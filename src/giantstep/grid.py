@@ -355,7 +355,8 @@ def _numbers(name: str, info: FieldInfo, value: Any) -> Floats:
         try:
             numbers[position] = as_number(entry)
         except ValueError:
-            raise bad_field(name, entry, allowed_values(info) + " in each place of the list") from None
+            place = "" if entry is value else " in each place of the list"
+            raise bad_field(name, entry, allowed_values(info) + place) from None
     return numbers.reshape(np.shape(array)) if array is not value else numbers
 
 

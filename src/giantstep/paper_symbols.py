@@ -7,6 +7,7 @@ forward, the page and `giantstep describe` show them, and docs/notation.md lists
 from __future__ import annotations
 
 import ast
+import copy
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -214,7 +215,7 @@ def _missing(key: str, paper: Paper, symbol: str, ours: str, formula: str) -> In
 
 
 def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, Any]) -> AnyScenario:
-    content: dict[str, Any] = dict(paper.fixed)
+    content: dict[str, Any] = copy.deepcopy(dict(paper.fixed))
     for name, value in found.items():
         part, dot, inner = _field(name).partition(".")
         if dot:

@@ -20,11 +20,22 @@ LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
 EXPERIMENT_SETTINGS = ("dim", "trials", "seed", "device", "keep_trials", "paired")
 """Settings of the experiment: the table ``[experiment]`` of a file."""
-_VERB_SETTINGS = ("what", *LIMIT_SETTINGS, *EXPERIMENT_SETTINGS[1:], "progress")
+_VERB_SETTINGS = ("what", *LIMIT_SETTINGS, *EXPERIMENT_SETTINGS[1:], "progress", "cpu_limit")
+_TAKEN_BY = {
+    "cpu_limit": "predict",
+    "finite_size": "compare",
+    "keep_trials": "simulate",
+    **dict.fromkeys(("theory", "tolerance"), "predict and compare"),
+    **dict.fromkeys(("trials", "device", "paired"), "simulate and compare"),
+}
+"""Settings that not every verb takes -> those that do."""
 
 
 class Request:
-    """A checked question: the scenario over its grid, `what`, and the settings of the question."""
+    """A checked question: the scenario over its grid, `what`, and the settings of the question.
+
+    `also` are further keywords of the verb, for the suggestions of a refusal.
+    """
 
     def __init__(
         self,
@@ -37,14 +48,14 @@ class Request:
         theory: str | None = None,
         tolerance: float = 1e-10,
         seed: int = 0,
+        also: Sequence[str] = (),
     ) -> None:
-        if not isinstance(scenario, Scenario):
-            raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
+        check_scenario(scenario)
         if not (grid is None or isinstance(grid, Mapping)):
             raise InputError(f"The grid must be a mapping of fields to values, not a {type(grid).__name__}.")
         self.what = question_name(scenario, what)
         self.question = scenario.questions[self.what]
-        fields, self.given = _split(scenario, self.question, {**(grid or {})}, keywords)
+        fields, self.given = _split(scenario, self.question, {**(grid or {})}, keywords, also)
         self.settings = {name: setting.default for name, setting in self.question.settings.items()}
         for name, value in self.given.items():
             self.given[name] = self.settings[name] = check_setting(name, self.question.settings[name], value)
@@ -107,13 +118,26 @@ class Experiment:
         return {"trials": self.trials, "seed": self.seed, "device": self.device, "paired": self.paired}
 
 
+def check_scenario(scenario: Any) -> None:
+    """Refuse a first argument that is no scenario."""
+    if isinstance(scenario, Scenario):
+        return
+    if isinstance(scenario, type) and issubclass(scenario, Scenario):
+        made = f"make one of it, {scenario.__name__}(...)"
+        raise InputError(f"The first argument must be a scenario, not the class {scenario.__name__}: {made}.")
+    several = "; answer one after the other" if isinstance(scenario, list | tuple) else ""
+    raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}{several}.")
+
+
 def question_name(scenario: Scenario, what: str | None) -> str:
     """Return the name of the question asked, the first one where it is left out."""
     names = list(scenario.questions)
     if what is None:
         return names[0]
     if what not in names:
-        raise bad_field("what", what, f"one of {', '.join(names)}{nearest(what, names)}")
+        inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
+        guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
+        raise bad_field("what", what, f"one of {', '.join(names)}{guess}")
     return what
 
 
@@ -126,7 +150,7 @@ def check_theory(scenario: Scenario, theory: str | None) -> str | None:
 
 
 def _split(
-    scenario: Scenario, question: Question, grid: Mapping[str, Any], keywords: Mapping[str, Any]
+    scenario: Scenario, question: Question, grid: Mapping[str, Any], keywords: Mapping[str, Any], also: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split keywords into fields of the scenario and settings of the question; anything else is refused."""
     names = dotted_names({name: value for name, value in keywords.items() if name not in question.settings})
@@ -135,12 +159,14 @@ def _split(
         if name in fields:
             raise InputError(f"Field `{name}` is given twice.")
     fields.update(names)
+    keywords_too = [*also, *question.settings, *_VERB_SETTINGS]
     for name in fields:
         top = name.partition(".")[0]
         if name in _VERB_SETTINGS and name not in ("dim", *type(scenario).model_fields):
-            raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; it is no setting here either.")
+            taken = f"it is a setting of {_TAKEN_BY[name]}" if name in _TAKEN_BY else "it is no setting of this verb"
+            raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; {taken}.")
         if name != "dim":  # a part that is replaced itself may hold other fields
-            check_field_name(scenario, top if top in fields else name, also=[*question.settings, *_VERB_SETTINGS])
+            check_field_name(scenario, top if top in fields else name, keywords_too)
     return fields, {name: keywords[name] for name in keywords if name in question.settings}
 
 

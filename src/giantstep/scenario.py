@@ -15,6 +15,7 @@ import json
 import math
 import numbers
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
@@ -31,7 +32,7 @@ from giantstep.dimensions import declare
 from giantstep.display import model_html, model_text
 from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.families import families, family_class, register
-from giantstep.family import Answer, PhaseDiagram, Question
+from giantstep.family import Answer, Baseline, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
 from giantstep.paper_symbols import Paper, scenario_from_paper
@@ -270,7 +271,7 @@ class Scenario(Checked):
     shared_fields: ClassVar[tuple[str, ...]] = ()
     """Fields for which one draw of the experiment answers all values (streamed sample sizes, ridges)."""
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Fields that a user may expect here -> what is there instead."""
+    """Fields that a user may expect here, or values (``"loss=svm"``) -> what is there instead."""
 
     def __init__(self, **fields: Any) -> None:
         with _translate_errors(type(self)):
@@ -319,6 +320,13 @@ class Scenario(Checked):
         prepare = getattr(self._engine("limit"), "prepare", None)
         with np.errstate(all="ignore"):
             return dict(settings) if prepare is None else prepare(self, points, what, settings)
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of having learnt nothing for each error among the `values` of an answer.
+
+        Where the answer is worse at its end, a note of the result says so.
+        """
+        return {}
 
     @classmethod
     def example(cls) -> Self:
@@ -485,14 +493,55 @@ def walk_fields(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, 
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
-    leaves = [leaf for leaf, _, _ in walk_fields(scenario)]
-    known = {*leaves, *type(scenario).model_fields}
-    if name not in known:
-        candidates = [*leaves, *type(scenario).model_fields, *also]
-        allowed = ", ".join(dict.fromkeys(leaves))
-        raise InputError(
-            f"There is no field `{name}` in {_name(scenario)}{nearest(name, candidates)}; it has {allowed}."
-        )
+    leaves = {leaf: info for leaf, _, info in walk_fields(scenario)}
+    if name not in {*leaves, *type(scenario).model_fields}:
+        raise InputError(_unknown_field(type(scenario), name, _name(scenario), leaves, also).replace("{field}", name))
+
+
+_OTHER_WORDS = {
+    "learning_rate": "rate",
+    "lr": "rate",
+    "epochs": "steps",
+    "lam": "ridge",
+    "penalty": "ridge",
+    "regularization": "ridge",
+    "weight_decay": "ridge",
+    "n_samples": "samples_per_dim",
+    "n": "samples_per_dim",
+    "hidden": "width_per_dim",
+    "n_trials": "trials",
+    "d": "dim",
+}
+"""What other programs call a field or setting -> ours, suggested where there is one of that name."""
+
+
+def _unknown_field(
+    model: type[BaseModel], name: str, shown: str, fields: Mapping[str, FieldInfo], also: Sequence[str] = ()
+) -> str:
+    """Say of a field that does not exist what to write instead; ``{field}`` stands for its name."""
+    missing, advice = f"There is no field `{{field}}` in {shown}", getattr(model, "elsewhere", {}).get(name)
+    inside = next((leaf for leaf in fields if leaf.endswith(f".{name}")), None)
+    if inside is not None:
+        return f"{missing} (did you mean `{inside}`, as a keyword {inside.replace('.', '__')}?)."
+    if advice:
+        return f"{missing}: {advice}."
+    asked = [what for what, question in getattr(model, "questions", {}).items() if name in question.settings]
+    if asked:
+        how = f'predict(scenario, what="{asked[0]}", {name}=...)'
+        return f'{missing}: it is a setting of what="{asked[0]}", as in gs.{how}.'
+    symbols = {leaf: re.split(r"\s*[=,]\s*", _symbol(info)) for leaf, info in fields.items()}
+    meant = [leaf for leaf, written in symbols.items() if name.rstrip("_") in written]
+    meant += [leaf for leaf in [*fields, *also] if leaf.rpartition(".")[2] == _OTHER_WORDS.get(name)]
+    guess = nearest(name, [*fields, *model.model_fields, *also])
+    if meant and not guess:
+        told = f": {fields[meant[0]].description}" if meant[0] in fields else ""
+        guess = f" (did you mean `{meant[0]}`{told}?)"
+    return f"{missing}{guess}; it has {', '.join(fields) or 'none'}."
+
+
+def _symbol(info: FieldInfo) -> str:
+    extra = info.json_schema_extra
+    return str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
 
 
 def _name(scenario: Scenario) -> str:
@@ -556,36 +605,74 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
         return cause.inside(path)
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
-        advice = getattr(model, "elsewhere", {}).get(path)
-        if advice:
-            return field_error(path, f"There is no field `{{field}}` in {model.__name__}: {advice}.")
-        names = [name for name in model.model_fields if name != "kind"]
-        guess, known = nearest(path, names), ", ".join(names) or "none"
-        return field_error(path, f"There is no field `{{field}}` in {model.__name__}{guess}; it has {known}.")
+        fields = {name: info for name, info in model.model_fields.items() if name != "kind"}
+        return field_error(path, _unknown_field(model, path, model.__name__, fields))
     if kind == "missing":
         return field_error(path, f"Field `{{field}}` is missing: {info.description if info else 'it has no default'}.")
     if kind.startswith(("greater_than", "less_than")) and info is not None:
         return bad_field(path, value, allowed_values(info))
     if kind in ("union_tag_not_found", "model_type", "model_attributes_type", "dict_type"):
-        return bad_field(path, value, "a table" + _kinds(info))
+        return bad_field(path, value, _parts(path, info, value))
     if kind == "union_tag_invalid":
         kinds = problem["ctx"]["expected_tags"]
         guess = nearest(str(problem["ctx"]["tag"]), [kind.strip("'") for kind in kinds.split(", ")])
         return bad_field(f"{path}.kind", problem["ctx"]["tag"], f"one of {kinds}{guess}")
     if kind == "literal_error":
-        return bad_field(path, value, "one of " + problem["ctx"]["expected"])
+        advice = getattr(model, "elsewhere", {}).get(f"{path}={value}")
+        choices = problem["ctx"]["expected"]
+        guess = f" ({advice})" if advice else nearest(value, re.findall("'(.*?)'", choices))
+        return bad_field(path, value, f"one of {choices}{guess}")
     if cause is not None:
         same = [other for other in error.errors() if other["loc"][:1] == problem["loc"][:1]]
         wanted = dict.fromkeys(str(other["ctx"]["error"]) for other in same if "error" in other.get("ctx", {}))
-        return bad_field(path, value, " or ".join(wanted))  # a number or a list of numbers, say
+        allowed = " or ".join(wanted)  # a number or a list of numbers, say
+        if allowed == "a number" and isinstance(value, str) and _is_numeral(value):
+            allowed += " without quotes"
+        if allowed == "a list of numbers" and info is not None:
+            allowed += f" ({info.description})"
+        if allowed == "a number" and isinstance(value, list | tuple | np.ndarray) and issubclass(model, Scenario):
+            allowed += f" (several go to the verb, gs.predict(scenario, {path}=[...]), or into [grid] of a file)"
+        return bad_field(path, value, allowed)
     return bad_field(path, value, f"valid ({problem['msg'].lower()})")
 
 
-def _kinds(info: FieldInfo | None) -> str:
-    """Name the kinds a part may have: `` with a `kind`, one of none, planted, maximal``."""
-    members = () if info is None else allowed_types(info.annotation)
-    kinds = [str(m.model_fields["kind"].default) for m in members if "kind" in getattr(m, "model_fields", {})]
-    return f" with a `kind`, one of {', '.join(kinds)}" if kinds else ""
+def _parts(path: str, info: FieldInfo | None, value: Any) -> str:
+    """Say how a part is given, in Python and in a file; of several the one that a name or a class means."""
+    members = [] if info is None else [m for m in allowed_types(info.annotation) if hasattr(m, "model_fields")]
+    kinds = ", ".join(filter(None, map(_kind, members)))
+    if not members or isinstance(value, Mapping):
+        return f"a table that says its `kind`, one of {kinds}" if kinds else "a table"
+    meant = [part for part in members if value is part or (isinstance(value, str) and value == _kind(part))]
+    called = " or ".join(f"{_public_name(part)}({_needed(part)})" for part in meant or members)
+    if not kinds:
+        return f"{called} (in a file a table with {' and '.join(members[0].model_fields)})"
+    if meant:
+        return (
+            f'{called} (in a file {path} = {{ kind = "{_kind(meant[0])}" }}, in a shell {path}.kind={_kind(meant[0])})'
+        )
+    return f"{called} (in a file a table with a `kind`, one of {kinds})"
+
+
+def _is_numeral(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _public_name(part: type[BaseModel]) -> str:
+    import giantstep
+
+    return f"gs.{part.__name__}" if part.__name__ in dir(giantstep) else part.__name__
+
+
+def _kind(part: type[BaseModel]) -> str:
+    return str(part.model_fields["kind"].default) if "kind" in part.model_fields else ""
+
+
+def _needed(part: type[BaseModel]) -> str:
+    """Return the fields of a part that must be given, as a call shows them."""
+    return ", ".join(f"{name}=..." for name, info in part.model_fields.items() if info.is_required())
 
 
 def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldInfo | None]:

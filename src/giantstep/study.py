@@ -254,8 +254,9 @@ def _lay_over(
     settings = {**request.shown(), "tolerance": request.tolerance, **experiment.shown(), "finite_size": finite_size}
     sides = layers[compared], layers[measured]
     own = {str(name): v for side in sides for name, v in side.attrs.items() if name not in PROVENANCE}
+    notes = {"notes": own.pop("notes")} if "notes" in own else {}
     facts = {"finite_size": finite_size, "compared_with": compared, **own}
-    attrs = provenance(request.grid, request.what, "comparison", settings, facts)
+    attrs = {**provenance(request.grid, request.what, "comparison", settings, facts), **notes}
     return combine(layers, request.question).assign_attrs(attrs)
 
 

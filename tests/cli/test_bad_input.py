@@ -60,7 +60,7 @@ OPTIONS = {
     "one bad text of many": (["--grid", "ridge=0.1,0.2,x"], "ridge='x'"),
     "one bad name of many": (["--grid", "activation=relu,tanhh"], "tanh"),
     "one ridgeless point": (["--grid", "ridge=0,1", "--set", "samples_per_dim=1.5"], "diverges"),
-    "half a range": (["--grid", "ridge=1:2"], "start:stop:num"),
+    "half a range": (["--grid", "ridge=1:2"], "as in ridge=1:2:20"),
     "a range of nothing": (["--grid", "ridge=1:2:0"], "start:stop:num"),
     "a range of too much": (["--grid", "ridge=1:2:3:log:4"], "start:stop:num"),
     "a range to infinity": (["--grid", "ridge=1:inf:3"], "start:stop:num"),

@@ -45,7 +45,7 @@ def test_sensitivity_and_its_picture(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("optimize", "S.toml"), "at least one field"),
+        (("optimize", "S.toml"), "--over is missing"),
         (("optimize", "S.toml", "--over", "ridge"), "--over takes FIELD=VALUE"),
         (("optimize", "S.toml", "--over", "ridge=a:b"), "LOW:HIGH"),
         (("optimize", "S.toml", "--over", "rigde=1:2"), "did you mean `ridge`"),

@@ -37,6 +37,7 @@ def random_question(family, seed):
     scenario = gs.OneStep(
         activation=str(rng.choice(["relu", "tanh", "erf"])), target=str(rng.choice(["tanh(z)", "z + h2(z)", "z"])),
         noise=noise, samples_per_dim=samples, width_per_dim=width, ridge=0.1, step=step,
+        second_layer=gs.Vocabulary([1]),
     )  # fmt: skip
     return scenario, "test_error", {**ridge, str(rng.choice(["width_per_dim", "samples_per_dim"])): (0.1, 10.0)}
 

@@ -6,7 +6,9 @@ import pytest
 import giantstep as gs
 
 LINEAR = gs.MixtureGLM(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
-PEAKED = gs.OneStep(target="z", width_per_dim=1.5, samples_per_dim=2.0, ridge=1e-3, noise=0.1)
+PEAKED = gs.OneStep(
+    target="z", width_per_dim=1.5, samples_per_dim=2.0, ridge=1e-3, second_layer=gs.Vocabulary([1]), noise=0.1
+)
 
 
 def test_samples_at_the_best_ridge_are_those_of_bayes():

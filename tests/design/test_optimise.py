@@ -105,7 +105,11 @@ def test_entries_of_a_variable_with_dimensions():
     best = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, minimise="test_error[time=1]", starts=3)
     errors = gs.predict(s, ridge=float(best.ridge)).test_error
     assert float(best.test_error) == pytest.approx(float(errors.sel(time=1)), rel=1e-12)
-    with pytest.raises(gs.InputError, match=r'dimensions `time`: write "test_error\[time=1\]"'):
+    last = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, starts=3)  # the test error where the trajectory ends
+    assert last.attrs["observable"] == "test_error[time=last]"
+    whole = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, starts=3, minimise=f"test_error[time={s.steps}]")
+    assert float(last.test_error) == float(whole.test_error)
+    with pytest.raises(gs.InputError, match=r'dimensions `time`: write "test_error\[time=last\]"'):
         gs.optimize(s, over={"ridge": (1e-3, 10.0)}, minimise="test_error")
     with pytest.raises(gs.InputError, match="`test_error` has no entry time=9; along time it has 0, 1"):
         gs.optimize(s, over={"ridge": (1e-3, 10.0)}, minimise="test_error[time=9]", starts=3)
@@ -154,7 +158,14 @@ def test_what_the_limit_remarks_is_passed_on_once():
 def test_two_minima_within_one_percent_are_reported():
     # without noise both a vanishing step and a large one are good here, and the error between them is not
     best = gs.optimize(
-        gs.OneStep(width_per_dim=1.5, samples_per_dim=4.0, ridge=0.3, noise=0.1, step=gs.MaximalStep(rate=1.0)),
+        gs.OneStep(
+            width_per_dim=1.5,
+            samples_per_dim=4.0,
+            ridge=0.3,
+            second_layer=gs.Vocabulary([1]),
+            noise=0.1,
+            step=gs.MaximalStep(rate=1.0),
+        ),
         over={"step.rate": (0.01, 10.0)},
     )
     assert int(best.minima) >= 2
@@ -209,3 +220,10 @@ def test_the_result_prints_saves_and_plots(tmp_path):
 def test_best_ridge_takes_grids():
     best = gs.best_ridge(LINEAR, "test_mse", noise=[0.1, 0.3])
     np.testing.assert_allclose(best.ridge, [0.1, 0.3], rtol=1e-5)
+
+
+def test_the_last_time_is_that_of_each_point():
+    s = gs.FewSteps.example().replace(target="tanh(z)")
+    both = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, starts=3, steps=[1, 2])
+    alone = [gs.optimize(s.replace(steps=steps), over={"ridge": (1e-3, 10.0)}, starts=3) for steps in (1, 2)]
+    np.testing.assert_allclose(both.test_error, [float(one.test_error) for one in alone], rtol=1e-9)

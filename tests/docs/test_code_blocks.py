@@ -1,4 +1,4 @@
-"""Every code block of the README and of docs/ runs: Python as it stands, giantstep commands through a shell."""
+"""Every code block of the README and of docs/ runs: the README as it stands, in a fresh shell; pages block by block."""
 
 import os
 import re
@@ -11,9 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MADE = {"_build", "examples"}
+README = ROOT / "README.md"
 PAGES = [
-    ROOT / "README.md",
-    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not MADE & set(page.relative_to(ROOT / "docs").parts)),
+    page for page in sorted((ROOT / "docs").rglob("*.md")) if not MADE & set(page.relative_to(ROOT / "docs").parts)
 ]
 NOT_RUN_HERE = ("make", "pip", "git")
 
@@ -27,6 +27,25 @@ def run(arguments, folder, output=None):
     return subprocess.run(
         arguments, cwd=folder, env=environment, stdout=output or subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+def test_the_readme_runs_in_a_fresh_shell_as_it_stands(tmp_path):
+    """Commands that are not found, files that are not there, a status that is not zero; only `make demo` is not run."""
+    environment = Path(sys.prefix)
+    if not (environment / "bin" / "activate").exists():
+        pytest.skip("these tests do not run in a virtual environment")
+    (tmp_path / ".venv").symlink_to(environment)
+    lines = ["set -e"]
+    for language, block in re.findall(r"^```(sh|python)\n(.*?)^```", README.read_text(), flags=re.M | re.S):
+        python = language == "python"
+        lines += ["python - <<'END'", block, "END"] if python else [re.sub(r"^make demo\b", ":", block, flags=re.M)]
+    kept = ("PYTHONPATH", "HOME", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_CORETYPE")
+    fresh = {"PATH": "/usr/local/bin:/usr/bin:/bin", **{name: os.environ[name] for name in kept if name in os.environ}}
+    script = "\n".join(lines)
+    assert "\n: " in script and "source .venv/bin/activate" in script
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=fresh, capture_output=True, text=True)
+    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
+    assert (tmp_path / "curve.png").exists() and (tmp_path / "S.toml").exists()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
@@ -57,13 +76,13 @@ def test_the_first_page_says_how_to_install_and_cuts_no_code_off():
 
 
 def test_links_and_figures_exist():
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+    for page in [README, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             made = link == "examples/index"  # the gallery, written by the build
             assert made or link.startswith("https://") or (page.parent / link).exists(), (page.name, link)
 
 
 def test_no_block_in_an_unknown_language():
-    for page in PAGES:
+    for page in [README, *PAGES]:
         for language in re.findall(r"^```(\w+)$", page.read_text(), flags=re.M):
             assert language in ("python", "sh", "toml", "text"), (page.name, language)

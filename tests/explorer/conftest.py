@@ -31,6 +31,7 @@ SCENARIO: dict[str, Any] = {
     "width_per_dim": 1.5,
     "samples_per_dim": 2.0,
     "ridge": 0.1,
+    "second_layer": {"values": [1.0], "probabilities": [1.0]},
     "step": {"kind": "maximal", "rate": 0.5},
 }
 

@@ -129,7 +129,8 @@ def test_everything_is_checked_before_anything_runs(monkeypatch):
 
 def test_a_setting_of_another_verb_is_no_suggestion_of_itself():
     assert "did you mean" not in sentence(gs.predict, Toy(), trials=3)
-    assert "no setting here" in sentence(gs.simulate, Toy(), dim=10, tolerance=1e-3)
+    assert "; it is a setting of simulate and compare." in sentence(gs.predict, Toy(), trials=3)
+    assert "; it is a setting of predict and compare." in sentence(gs.simulate, Toy(), dim=10, tolerance=1e-3)
 
 
 @pytest.mark.parametrize("tests", [0, -5, 2.5, [10, 20], "10", True])

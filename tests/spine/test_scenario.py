@@ -24,11 +24,12 @@ def sentence(function, *args, **fields):
         ({"level": True}, "Field `level` must be a number, but is level=True."),
         ({"level": math.nan}, "Field `level` must be a number, not NaN, but is level=nan."),
         ({"level": math.inf}, "Field `level` must be a number at least 0, finite, but is level=inf."),
-        ({"level": [1, 2]}, "Field `level` must be a number, but is level=[1, 2]."),
+        ({"level": [1, 2]}, "Field `level` must be a number (several go to the verb, "
+         "gs.predict(scenario, level=[...]), or into [grid] of a file), but is level=[1, 2]."),
         ({"far": 0}, "Field `far` must be a number above 0 (inf is allowed), but is far=0.0."),
         ({"count": 10}, "Field `count` must be a whole number at least 1 and at most 9, but is count=10."),
         ({"count": 2.5}, "Field `count` must be a whole number, but is count=2.5."),
-        ({"shares": 1.0}, "Field `shares` must be a list of numbers, but is shares=1.0."),
+        ({"shares": 1.0}, "Field `shares` must be a list of numbers (shares of the parts), but is shares=1.0."),
         ({"noise": {"size": -1}}, "Field `noise.size` must be a number at least 0, but is noise.size=-1.0."),
         ({"noise": {"sise": 1}}, "There is no field `noise.sise` in Noise (did you mean `size`?); it has "
                                  "size."),

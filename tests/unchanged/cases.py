@@ -15,6 +15,7 @@ PLANTED = gs.OneStep(
     width_per_dim=2.0,
     samples_per_dim=1.5,
     ridge=0.1,
+    second_layer=gs.Vocabulary([1]),
     step=gs.PlantedSpike(strength=1.0),
 )
 TWO = gs.Vocabulary(values=[1, -1], probabilities=[0.6, 0.4])

@@ -43,11 +43,23 @@ class Commands(TyperGroup):
         except GiantstepError as error:
             return _say(str(error), FAILED)
         except _UsageError as error:
-            return _say(error.format_message(), BAD_INPUT)
+            return _say(error.format_message().rstrip(".") + self._instead(error), BAD_INPUT)
         except MemoryError:
             return _say("There is not enough memory for this; take a smaller dim or grid.", BAD_INPUT)
         except (typer.Abort, KeyboardInterrupt):
             return INTERRUPTED
+
+    def _instead(self, error: Any) -> str:
+        """Return where to look after a refusal of Typer's: commands that have an option, else the help."""
+        option, guessed = str(getattr(error, "option_name", "")), getattr(error, "possibilities", None)
+        if guessed or "Did you mean" in error.format_message():
+            return "" if error.format_message().endswith("?") else "."
+        having = [name for name, command in self.commands.items() if any(option in p.opts for p in command.params)]
+        path = "giantstep" if error.ctx is None else error.ctx.command_path
+        if option.lstrip("-") in self.commands:
+            return f"; the command is `giantstep {option.lstrip('-')}`."
+        there = f"; {', '.join(having)} have it" if having else ""
+        return f"{there}; `{path} --help` says what there is."
 
 
 def _say(sentence: str, status: int) -> int:

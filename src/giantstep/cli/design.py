@@ -45,6 +45,8 @@ def optimize(
 
     check_outputs(output)
     searched = _over(over)
+    if not searched:
+        raise InputError("--over is missing: name the fields to search over, as in --over ridge=1e-6:1e3.")
     wanted = {"over": searched, "minimise": minimise, "maximise": maximise, "budget": budget}
     hand_over(_ask(edit_study(_read(study), "predict", changes, limit), find, searched, wanted), output)
 

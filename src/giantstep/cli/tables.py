@@ -16,6 +16,7 @@ from giantstep.comparison import called
 from giantstep.design.tables import result_text
 from giantstep.dimensions import long_dimensions
 from giantstep.families import family_class
+from giantstep.notes import notes_in
 
 if TYPE_CHECKING:
     import xarray
@@ -53,6 +54,9 @@ def print_result(result: xarray.Dataset) -> None:
     if shown:
         long = long_dimensions(result[shown[0]].dims)
         _print(screen, [row for _, row in _rows(result, [*grid, *long], shown)])
+    if attrs["engine"] != "comparison":  # the report of a comparison has them
+        for note in notes_in(attrs):
+            screen.print(note, soft_wrap=True)
 
 
 def print_rows(title: str, rows: Sequence[Row]) -> None:

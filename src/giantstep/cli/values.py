@@ -61,6 +61,10 @@ def _range(name: str, text: str) -> Any:
     try:
         return expand_range(name, table)
     except InputError as error:
+        if "num" not in table:
+            raise InputError(
+                f"The range {text!r} of `{name}` has no number of values, as in {name}={text}:20."
+            ) from None
         raise InputError(f"The range {text!r} is not start:stop:num or start:stop:num:log: {error}") from None
 
 

@@ -84,7 +84,7 @@ def solve_for(
     """
     check_flags(maximise=maximise)
     wanted, fields = _take_wanted(scenario, fields, reach)
-    request = request_limit(scenario, grid, fields)
+    request = request_limit(scenario, grid, fields, ("between", "reach", "over", "maximise", "points"))
     observable = read_observable("reach", wanted[0], request.question)
     field = _free_field(field, request, {**(grid or {}), **fields})
     span = _span(field, between, request.grid.scenario)

@@ -25,12 +25,15 @@ _MOST_POINTS = 4096
 """Points answered in one batch; more of them need memory and save no time."""
 
 
-def request_limit(scenario: Scenario, grid: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> Request:
-    """Return what `predict` would be asked with these keywords."""
+def request_limit(
+    scenario: Scenario, grid: Mapping[str, Any] | None, keywords: Mapping[str, Any], own_keywords: Sequence[str] = ()
+) -> Request:
+    """Return what `predict` would be asked with these keywords; the verb has `own_keywords` beside them."""
     own = scenario.numeric_fields() if isinstance(scenario, Scenario) else {}
     general = {name: keywords[name] for name in _GENERAL if name in keywords and name not in own}
     rest = {name: value for name, value in keywords.items() if name not in general}
-    return Request(scenario, grid, rest, what=general.pop("what", None), dim=general.pop("dim", None), **general)
+    what, dim = general.pop("what", None), general.pop("dim", None)
+    return Request(scenario, grid, rest, what=what, dim=dim, also=own_keywords, **general)
 
 
 class Limits:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.errors import InputError, bad_field, nearest
+from giantstep.dimensions import dimension_named
+from giantstep.errors import InputError, bad_field, field_error, nearest
 from giantstep.family import Answer, Engine, Question, Variable
 from giantstep.types import Array, Floats
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     import xarray
 
 PREFERRED = "test_error"
-"""What is meant where no observable is named, in every question that has it."""
+"""What is meant where no observable is named, in every question that has it; along time its last entry."""
+LAST = "last"
+"""The entry where a dimension ends."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Observable:
     Attributes
     ----------
     variable : its declaration.
-    entry : own dimension -> the coordinate picked along it, as text.
+    entry : own dimension -> the coordinate picked along it, as text; ``"last"`` is the last one there is.
     question : the question it belongs to, which says how entries are counted or named.
     """
 
@@ -56,6 +59,9 @@ class Observable:
             raise InputError(f"`{self.name}` holds names, not numbers; choose another variable.")
         values = values.astype(np.float64)
         for axis, dim in reversed(list(enumerate(self.variable.dims, start=1))):
+            if self.entry[dim] == LAST:
+                values = _last_known(values, axis)
+                continue
             index = self._position(dim, self._coordinates(answer, settings, dim, values.shape[axis]))
             values = np.take(values, index, axis=axis)
         return np.where(failed, np.nan, values)
@@ -70,6 +76,8 @@ class Observable:
 
     def _position(self, dim: str, coordinates: Array) -> int:
         wanted = self.entry[dim]
+        if wanted == LAST:
+            return len(coordinates) - 1
         for index, value in enumerate(coordinates.tolist()):
             if str(value) == wanted or (isinstance(value, int | float) and _is_number(wanted, float(value))):
                 return index
@@ -81,11 +89,13 @@ class Observable:
 def read_observable(argument: str, text: Any, question: Question, engine: Engine = "limit") -> Observable:
     """Return the observable of an engine that a text means; `argument` is who asks, for the error."""
     known = {v.name: v for v in question.variables if engine in v.engines}
-    if text is None and PREFERRED in known:
-        text = PREFERRED if not known[PREFERRED].dims else None
-    scalars = [name for name, variable in known.items() if not variable.dims]
+    if text is None:
+        if PREFERRED not in known:
+            named = ", ".join(map(_whole, known.values()))
+            raise field_error(argument, f"Field `{{field}}` is missing: name a variable, one of {named}.")
+        text = _whole(known[PREFERRED])
     if not isinstance(text, str):
-        raise bad_field(argument, text, "one of " + ", ".join(scalars or known))
+        raise bad_field(argument, text, "one of " + ", ".join(known))
     match = re.fullmatch(r"\s*(\w+)\s*(?:\[(.*)\])?\s*", text)
     if match is None or match[1] not in known:
         raise bad_field(argument, text, f"one of {', '.join(known)}{nearest(text, list(known))}")
@@ -105,10 +115,22 @@ def _entry(argument: str, text: str, inside: str, variable: Variable) -> dict[st
         return {dim: entry[dim] for dim in variable.dims}
     if not variable.dims:
         raise bad_field(argument, text, f"`{variable.name}` without brackets: it is one number")
-    example = ", ".join(f"{dim}=1" for dim in variable.dims)
     of_dims = ", ".join(f"`{dim}`" for dim in variable.dims)
     raise bad_field(argument, text, f"one of the entries of `{variable.name}`, which has the dimensions {of_dims}: "
-                    f'write "{variable.name}[{example}]"')  # fmt: skip
+                    f'write "{_whole(variable)}"')  # fmt: skip
+
+
+def _whole(variable: Variable) -> str:
+    """Return a variable as it may be asked for: the last time of a trajectory, else the first entry."""
+    entries = (f"{dim}={LAST if dimension_named(dim).role == 'trajectory' else 1}" for dim in variable.dims)
+    return f"{variable.name}[{', '.join(entries)}]" if variable.dims else variable.name
+
+
+def _last_known(values: Floats, axis: int) -> Floats:
+    """Return the last number along an axis; beyond it a shorter trajectory is padded with NaN."""
+    known = np.isfinite(np.moveaxis(values, axis, -1))
+    last = known.shape[-1] - 1 - np.argmax(known[..., ::-1], axis=-1)
+    return np.take_along_axis(np.moveaxis(values, axis, -1), last[..., None], axis=-1)[..., 0]
 
 
 def _is_number(text: str, value: float) -> bool:

@@ -54,7 +54,8 @@ def optimize(
     scenario, grid, **fields : as in `predict` (also ``what``, ``theory``, ``dim``, ``tolerance``, ``seed``).
     over : field -> range ``(low, high)``, searched on a logarithmic scale where low > 0 (``(low, high, "linear")``
         is not), or list of choices, for any field. At most four numeric fields are free.
-    minimise, maximise : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
+    minimise, maximise : a variable of the question, ``"test_error"`` if left out (along time its last);
+        ``"test_error[time=2]"`` is an entry, ``"test_error[time=last]"`` the last.
     budget : constraints between numeric fields, ``"step.batch_per_dim + samples_per_dim = 4"``: one or several, with =,
         <= or >=. An equality with at most one field of `over` frees the others that it names, between a thousandth
         and a thousand times their present value.
@@ -82,7 +83,7 @@ def optimize(
     if minimise is not None and maximise is not None:
         raise InputError("Give either `minimise` or `maximise`, not both.")
     argument, wanted = ("maximise", maximise) if maximise is not None else ("minimise", minimise)
-    request = request_limit(scenario, grid, fields)
+    request = request_limit(scenario, grid, fields, ("over", "minimise", "maximise", "budget", "starts"))
     observable = read_observable(argument, wanted, request.question)
     searched = read_over("over", over, request.grid.scenario)
     _refuse_twice(searched, {**(grid or {}), **fields})

@@ -64,7 +64,7 @@ def sensitivity(
     >>> result.field.values.tolist(), abs(float(result.elasticity.sel(field="ridge"))) < 1e-9
     (['noise', 'samples_per_dim', 'ridge'], True)
     """
-    request = request_limit(scenario, grid, fields)
+    request = request_limit(scenario, grid, fields, ("of", "to"))
     observable = read_observable("of", of, request.question)
     limits = Limits(request, observable)
     names = _field_names(limits, to)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 import warnings
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from numpy.polynomial import polynomial as power_basis
 
-from giantstep.errors import InputError
+from giantstep.errors import InputError, nearest
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, OPERATORS, PRIMITIVES
 
 LENGTH_LIMIT = 1000
@@ -35,6 +34,8 @@ ALLOWED = (
     + ", h0..h12"
 )
 
+_OTHER_VARIABLES = ("x", "y", "t", "u", "X", "Z")
+"""What other programs call the variable."""
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
 
@@ -141,6 +142,8 @@ class _Reader:
             raise self.refuse("`^` is not allowed, powers are written `**`")
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
             return self.call(tree.func.id, tuple(self.node(a, depth + 1) for a in tree.args))
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute):
+            raise self.refuse(f"functions go by their names alone, `{tree.func.attr}` for `{ast.unparse(tree.func)}`")
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(tree).__name__).lower()
         raise self.refuse(f"it contains Python syntax that is not allowed ({kind}); allowed are {ALLOWED}")
 
@@ -165,8 +168,7 @@ class _Reader:
         raise self.unknown(name)
 
     def unknown(self, name: str) -> InputError:
-        near = difflib.get_close_matches(name.lower(), (*CALLABLE_NAMES, "pi", "z"), n=1, cutoff=0.5)
-        hint = f" (did you mean `{near[0]}`?)" if near else ""
+        hint = " (the variable is `z`)" if name in _OTHER_VARIABLES else nearest(name, [*CALLABLE_NAMES, "pi"])
         return self.refuse(f"the name `{name}` is not known{hint}; allowed are {ALLOWED}")
 
     def call(self, name: str, arguments: tuple[Node, ...]) -> Node:

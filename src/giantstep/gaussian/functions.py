@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -381,17 +382,31 @@ def _check_kinks(kinks: Iterable[float] | None) -> tuple[float, ...]:
     return tuple(sorted({float(k) + 0.0 for k in values}))
 
 
-def try_callable(call: Callable[[Any], Any], name: str, needed: str, z: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Call a user's function on an array; refuse one that fails, or does not return real numbers of the shape."""
+def argument_count(call: Callable[..., Any]) -> int:
+    """Return how many arguments a callable needs in their order; one where it cannot be told."""
+    try:
+        known = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in known)
+
+
+def try_callable(
+    call: Callable[[Any], Any], name: str, needed: str, z: np.ndarray, shape: tuple[int, ...], more: str = ""
+) -> None:
+    """Call a user's function on an array; refuse one that fails, or does not return real numbers of the shape.
+
+    `more` ends the sentence of a refusal.
+    """
     said = f"The {name} must {needed}, but for an array of shape {z.shape} it"
     given = z.copy()
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(call(given))
     except Exception as error:
-        raise InputError(f"{said} raised {type(error).__name__}: {' '.join(str(error).split())}.") from error
+        raise InputError(f"{said} raised {type(error).__name__}: {' '.join(str(error).split())}{more}.") from error
     if values.shape != shape or values.dtype.kind not in "fiub":
-        raise InputError(f"{said} returned shape {values.shape} of type {values.dtype}.")
+        raise InputError(f"{said} returned shape {values.shape} of type {values.dtype}{more}.")
     if not np.array_equal(given, z):
         raise InputError(f"The {name} must not change its argument in place.")
 

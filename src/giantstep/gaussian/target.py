@@ -23,7 +23,7 @@ from giantstep.gaussian.expression import (
     walk,
 )
 from giantstep.gaussian.expression import roots as roots_of
-from giantstep.gaussian.functions import NAMES, Function, try_callable
+from giantstep.gaussian.functions import NAMES, Function, argument_count, try_callable
 from giantstep.gaussian.identity import Immutable
 from giantstep.gaussian.primitives import namespace_of
 from giantstep.types import Floats
@@ -102,9 +102,16 @@ class Target(Immutable):
         set_(self, "_call", call)
         set_(self, "directions", count)
         set_(self, "_declared", (*declared, *_declared_planes(kinks, count)))
+        wants = 1 if call is None else argument_count(call)
+        if wants > 1:
+            raise InputError(
+                f"The target {self.name} takes {wants} arguments, but is called with one array of shape (n, k): write "
+                f"gs.Target(f, directions={wants}), where f takes an array z with columns z[:, 0] to z[:, {wants - 1}]."
+            )
+        more = "" if directions else "; for two directions write gs.Target(f, directions=2)"
         for rows in (5, 8) if call is not None else ():
             needed = f"take an array of shape (n, {count}) and return a real array of shape (n,)"
-            try_callable(self, f"target {self.name}", needed, _FINGERPRINT_NODES[:rows, :count], (rows,))
+            try_callable(self, f"target {self.name}", needed, _FINGERPRINT_NODES[:rows, :count], (rows,), more)
         if call is not None and count == 1 and not self._declared:
             edges = (edge for edge in find_edges(lambda z: self(z[:, None])) if abs(edge) < _REACH)
             set_(self, "_declared", tuple(_declared_planes(edges, 1)))

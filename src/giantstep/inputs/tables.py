@@ -43,7 +43,8 @@ def check_table(X: Any, name: str = "X") -> Floats:
         raise bad_field(name, shown, f"finite in every place (column {column} is not)")
     needed = 2 * table.shape[1]
     if len(table) < needed:
-        raise bad_field(name, shown, f"a table of at least {needed} rows, twice its columns")
+        form = "a covariance is given by gs.InputCovariance(eigenvalues, target)"
+        raise bad_field(name, shown, f"a table of at least {needed} rows, twice its columns ({form})")
     constant = np.flatnonzero(np.ptp(table, axis=0) == 0)
     if constant.size:
         raise bad_field(name, shown, f"without constant columns (column {int(constant[0])} is one)")

@@ -54,7 +54,7 @@ def check_figure(name: str) -> None:
     """Refuse a name that no figure has."""
     known = figure_names()
     if name not in known:
-        raise InputError(f"There is no figure `{name}`{nearest(name, known)}; there are {', '.join(known)}.")
+        raise InputError(f"There is no figure `{name}`{nearest(name, known)}; `giantstep figures` lists them.")
 
 
 def list_figures() -> list[Recipe]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NETWORKS = {
     "tanh-sin": OneStep(
         activation="tanh", target="sin(z)", width_per_dim=1.0, samples_per_dim=1.5, ridge=0.1,
-        step=MaximalStep(rate=3.0, batch_per_dim=2.0),
+        second_layer=Vocabulary([1]), step=MaximalStep(rate=3.0, batch_per_dim=2.0),
     ),
     "relu-tanh": OneStep(
         activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=1.5, ridge=0.01,
@@ -33,7 +33,7 @@ NETWORKS = {
     ),
     "relu-relu": OneStep(
         activation="relu", target="relu", noise=0.1, width_per_dim=1.3, samples_per_dim=2.0, ridge=0.05,
-        step=MaximalStep(rate=1.5, batch_per_dim=2.0),
+        second_layer=Vocabulary([1]), step=MaximalStep(rate=1.5, batch_per_dim=2.0),
     ),
 }  # fmt: skip
 """The three networks of spiked_features section 16."""

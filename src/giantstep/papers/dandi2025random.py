@@ -71,7 +71,10 @@ HALF_ALIGNED = PlantedSpike(strength=1.0, bulk=1.0, alignment=0.5)
 
 def bulk_scenario() -> OneStep:
     """Return the network of the spectra: u = eta c1 g1 planted, as the paper's first figure has it."""
-    base = OneStep(activation="relu", target="sin(z)", width_per_dim=2.0, samples_per_dim=1.6, ridge=0.01)
+    base = OneStep(
+        activation="relu", target="sin(z)", width_per_dim=2.0, samples_per_dim=1.6, ridge=0.01,
+        second_layer=VOCABULARIES[1],
+    )  # fmt: skip
     c1, g1 = base.activation.hermite(1)[1], base.target.hermite(1)[1]
     return base.replace(step=PlantedSpike(strength=float(RATE * c1 * g1)))
 
@@ -87,8 +90,9 @@ def vocabulary_scenario(k: int) -> OneStep:
 def relu_scenario() -> OneStep:
     """Return the network of the third panel."""
     return OneStep(
-        activation="relu", target="relu(z)", width_per_dim=4.0, samples_per_dim=4.0, ridge=0.1, step=HALF_ALIGNED
-    )
+        activation="relu", target="relu(z)", width_per_dim=4.0, samples_per_dim=4.0, ridge=0.1,
+        second_layer=VOCABULARIES[1], step=HALF_ALIGNED,
+    )  # fmt: skip
 
 
 ERRORS = ("test_error", "train_error")
@@ -331,7 +335,7 @@ def edge_scenario(activation: str) -> OneStep:
     """Return features with a planted spike, n/p = 0.8 and p/d = 2."""
     return OneStep(
         activation=activation, target="sin(z)", width_per_dim=2.0, samples_per_dim=1.6, ridge=0.01,
-        step=PlantedSpike(strength=1.0),
+        second_layer=VOCABULARIES[1], step=PlantedSpike(strength=1.0),
     )  # fmt: skip
 
 
@@ -404,7 +408,7 @@ def bounded_outlier_scenario() -> OneStep:
     """Return features with an eigenvalue outside the bulk that does not grow with the dimension."""
     return OneStep(
         activation="tanh(2*(z - 2))", target="sin(z)", width_per_dim=6.0, samples_per_dim=60.0, ridge=0.01,
-        step=PlantedSpike(strength=0.7),
+        second_layer=VOCABULARIES[1], step=PlantedSpike(strength=0.7),
     )  # fmt: skip
 
 

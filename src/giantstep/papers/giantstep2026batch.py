@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from giantstep import MaximalStep, OneStep
+from giantstep import MaximalStep, OneStep, Vocabulary
 from giantstep.figures.panels import experiment_points, letters, limit_line
 from giantstep.figures.style import BLACK, BLUE, DASHED, VERMILION, new_figure
 from giantstep.papers.cui2024asymptotics import DIM, NETWORKS, TITLES, batch_studies, draw_batches, rejected
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 # -- every activation ----------------------------------------------------------------------------------------
 
-SHAPE = {"width_per_dim": 1.3, "samples_per_dim": 1.5, "ridge": 0.05, "noise": 0.05}
+ONES = Vocabulary([1])
+"""The second layer at the start: all its values are equal."""
+SHAPE = {"width_per_dim": 1.3, "samples_per_dim": 1.5, "ridge": 0.05, "noise": 0.05, "second_layer": ONES}
 NEW_NETWORKS = {
     "elu-tanh": OneStep(activation="elu", target="tanh(2*z)", step=MaximalStep(1.5, batch_per_dim=2.0), **SHAPE),
     "selu-tanh": OneStep(activation="selu", target="tanh(z)", step=MaximalStep(2.0, batch_per_dim=2.0), **SHAPE),
@@ -68,11 +70,11 @@ CLASS_BATCHES = np.array([0.5, 1.0, 2.0, 5.0, 15.0, 50.0])
 CLASSIFIERS = {
     "shifted-tanh": OneStep(
         activation="tanh(1.5*z + 1)", target="sign(z)", loss="logistic", width_per_dim=1.2, samples_per_dim=1.5,
-        ridge=0.1, step=MaximalStep(rate=2.0, batch_per_dim=2.0),
+        ridge=0.1, second_layer=ONES, step=MaximalStep(rate=2.0, batch_per_dim=2.0),
     ),
     "selu": OneStep(
         activation="selu", target="sign(z)", loss="logistic", width_per_dim=1.2, samples_per_dim=1.5,
-        ridge=0.1, step=MaximalStep(rate=1.5, batch_per_dim=2.0),
+        ridge=0.1, second_layer=ONES, step=MaximalStep(rate=1.5, batch_per_dim=2.0),
     ),
 }  # fmt: skip
 CLASS_TITLES = (r"$\tanh(1.5z + 1)$ network, $\eta = 2$", r"SELU network, $\eta = 1.5$")

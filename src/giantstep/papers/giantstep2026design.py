@@ -31,8 +31,9 @@ STEP = OneStep(
 """A target that one giant step helps with: its direction is learnt from n0 samples, its parabola needs the fit."""
 
 FEATURES = OneStep(
-    activation="relu", target="z + 0.5*h2(z)", noise=0.2, width_per_dim=2.0, samples_per_dim=2.0, ridge=1.0
-)
+    activation="relu", target="z + 0.5*h2(z)", noise=0.2, width_per_dim=2.0, samples_per_dim=2.0, ridge=1.0,
+    second_layer=Vocabulary([1]),
+)  # fmt: skip
 """Random features, for the trade-offs of the read-out alone."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from giantstep import OneStep
+from giantstep import OneStep, Vocabulary
 from giantstep.figures.panels import engines, experiment_points, key, letters, level, limit_line, vertical
 from giantstep.figures.style import BLUE, GREEN, MARKERS, VERMILION, new_figure, plain_log_ticks
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
@@ -22,8 +22,9 @@ RIDGES = (1e-4, 1e-2, 1e-1)
 RATIO = 3.0
 """Samples per dimension."""
 SCENARIO = OneStep(
-    activation="relu", target="z", noise=0.2, width_per_dim=3.0, samples_per_dim=RATIO, ridge=RATIO * RIDGES[0]
-)
+    activation="relu", target="z", noise=0.2, width_per_dim=3.0, samples_per_dim=RATIO, ridge=RATIO * RIDGES[0],
+    second_layer=Vocabulary([1]),
+)  # fmt: skip
 
 
 def double_descent(size: Size) -> Studies:

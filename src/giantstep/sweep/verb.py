@@ -44,7 +44,7 @@ class Inputs:
 
     def request(self) -> Request:
         """Return what is asked, checked."""
-        return Request(self.scenario, self.grid, self.fields, **self.settings)
+        return Request(self.scenario, self.grid, self.fields, **self.settings, also=_OWN_KEYWORDS)
 
     def varying(self) -> dict[str, Any]:
         """Return the values of every field, wherever they were given."""
@@ -99,6 +99,9 @@ class Sweep:
             return fill_limit(request, runner)
         at_once = self.options.trials_here(self.experiment.device)
         return fill_experiment(request, runner, self.experiment, goal, at_once)
+
+
+_OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads", "until", "most_trials", "refine", "most_points")
 
 
 def sweep(

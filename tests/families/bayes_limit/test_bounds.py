@@ -23,7 +23,7 @@ def one_step(rng):
         target=str(rng.choice(LINES)), activation=str(rng.choice(["erf", "tanh", "relu"])),
         noise=float(rng.uniform(0.05, 0.5)),
         width_per_dim=float(rng.uniform(0.3, 3)), samples_per_dim=float(rng.uniform(0.5, 6)),
-        ridge=float(10 ** rng.uniform(-2, 0.5)), step=step[int(rng.integers(2))],
+        ridge=float(10 ** rng.uniform(-2, 0.5)), second_layer=gs.Vocabulary([1]), step=step[int(rng.integers(2))],
     )  # fmt: skip
 
 
@@ -31,7 +31,8 @@ def classify(rng):
     return gs.OneStep(
         target="sign(z)", loss=str(rng.choice(["logistic", "hinge"])), activation="erf", 
         flip=float(rng.uniform(0, 0.2)),
-        width_per_dim=1.0, samples_per_dim=float(rng.uniform(1, 4)), ridge=0.1, step=gs.NoStep(),
+        width_per_dim=1.0, samples_per_dim=float(rng.uniform(1, 4)), ridge=0.1,
+        second_layer=gs.Vocabulary([1]), step=gs.NoStep(),
     )  # fmt: skip
 
 

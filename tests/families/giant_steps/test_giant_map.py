@@ -211,7 +211,7 @@ def test_grids_are_checked_before_anything_runs():
         gs.predict(network(second_layer=[1.0, -1.0]), width=[2, 3])
     with pytest.raises(gs.InputError, match="batch_exponent.*whole"):
         gs.predict(network(), what="specialisation", batch_exponent=[1.0, 1.5])
-    with pytest.raises(gs.InputError, match="finite `width`"):
+    with pytest.raises(gs.InputError, match="`width` must be finite"):
         gs.simulate(network(), dim=50)
     with pytest.raises(gs.InputError, match="finite `batch_per_dim`"):
         gs.simulate(network(width=4, batch_per_dim=gs.inf), dim=50)

@@ -46,7 +46,15 @@ PLANTED = Check(
 )
 UNTRAINED = Check(
     "no step, tanh/sin",
-    gs.OneStep(activation="tanh", target="sin", noise=0.1, width_per_dim=1.0, samples_per_dim=1.5, ridge=0.1),
+    gs.OneStep(
+        activation="tanh",
+        target="sin",
+        noise=0.1,
+        width_per_dim=1.0,
+        samples_per_dim=1.5,
+        ridge=0.1,
+        second_layer=gs.Vocabulary([1]),
+    ),
     finite_size=5,
 )
 LARGE_BATCH = Check(
@@ -57,6 +65,7 @@ LARGE_BATCH = Check(
         width_per_dim=1.0,
         samples_per_dim=1.5,
         ridge=0.1,
+        second_layer=gs.Vocabulary([1]),
         step=gs.MaximalStep(rate=3.0),
     ),
     finite_size=5,
@@ -77,6 +86,7 @@ RELU_BATCH = Check(
         width_per_dim=1.3,
         samples_per_dim=2.0,
         ridge=0.05,
+        second_layer=gs.Vocabulary([1]),
         step=gs.MaximalStep(rate=1.5, batch_per_dim=10.0),
     ),
     finite_size=5,
@@ -165,6 +175,7 @@ SPECTRA = (
             width_per_dim=2.0,
             samples_per_dim=1.6,
             ridge=0.1,
+            second_layer=gs.Vocabulary([1]),
             step=gs.PlantedSpike(strength=1.0),
         ),
         dim=1024,

@@ -12,6 +12,7 @@ TANH = gs.OneStep(
     width_per_dim=1.2,
     samples_per_dim=1.5,
     ridge=0.1,
+    second_layer=gs.Vocabulary([1]),
     loss="logistic",
     step=gs.PlantedSpike(strength=1.2, alignment=0.8),
 )

@@ -296,7 +296,15 @@ def test_peak_at_the_interpolation_threshold() -> None:
 def test_close_to_the_threshold() -> None:
     """A hair's breadth from n = p Newton first runs far above the solution; these points once stalled."""
     near = np.concatenate([1 - np.geomspace(1e-6, 1e-1, 9), 1 + np.geomspace(1e-6, 1e-1, 9)])
-    scenario = gs.OneStep(activation="gelu", target="z", noise=0.05, width_per_dim=2.0, samples_per_dim=1.0, ridge=1)
+    scenario = gs.OneStep(
+        activation="gelu",
+        target="z",
+        noise=0.05,
+        width_per_dim=2.0,
+        samples_per_dim=1.0,
+        ridge=1,
+        second_layer=gs.Vocabulary([1]),
+    )
     for ridge in (1e-10, 1e-7, 1e-4):
         answer = solve(scenario, samples_per_dim=2 * near, ridge=ridge)
         assert answer.residual.max() < 1e-10
@@ -404,6 +412,7 @@ def test_random_features(activation: str, target: str, alpha: float, beta: float
         samples_per_dim=alpha,
         width_per_dim=beta,
         ridge=ridge,
+        second_layer=gs.Vocabulary([1]),
     )
     values = solve(scenario).values
     test, train, objective = random_features_bulk(activation, target, alpha, beta, ridge, noise)

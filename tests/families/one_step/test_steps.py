@@ -127,7 +127,8 @@ def test_closed_forms_are_the_limit_of_the_engine():
 
 def test_a_single_block_is_the_planted_model_at_a_finite_dimension():
     # the crossover of spiked_features section 4.4, reached by the step instead of by hand
-    fields = dict(activation="tanh", target="sin", width_per_dim=1.2, samples_per_dim=1.5, ridge=0.1)
+    ones = gs.Vocabulary([1])
+    fields = dict(activation="tanh", target="sin", width_per_dim=1.2, samples_per_dim=1.5, ridge=0.1, second_layer=ones)
     planted = gs.OneStep(**fields, step=gs.PlantedSpike(1.0))
     strengths = np.array([0.03, 0.06, 0.12, 0.25, 0.5])
     c1, g1 = planted.activation.hermite(1)[1], planted.target.hermite(1)[1]
@@ -159,7 +160,13 @@ def test_staircase_at_growing_sizes(dim, trials):
 
 def test_gaussian_rows_at_a_finite_spike():
     s = gs.OneStep(
-        activation="tanh", target="sin", width_per_dim=1, samples_per_dim=1.5, ridge=0.05, step=gs.PlantedSpike(1.5)
+        activation="tanh",
+        target="sin",
+        width_per_dim=1,
+        samples_per_dim=1.5,
+        ridge=0.05,
+        second_layer=gs.Vocabulary([1]),
+        step=gs.PlantedSpike(1.5),
     )
     found = [float(gs.predict(s.replace(rows=rows)).test_error) for rows in ("sphere", "gaussian")]
     np.testing.assert_allclose(found, [0.01263, 0.01248], atol=6e-6)

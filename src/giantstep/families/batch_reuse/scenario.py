@@ -101,6 +101,9 @@ class BatchReuse(Scenario):
     """
 
     family: ClassVar[str] = "batch-reuse"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "width": "its neurons are the numbers of `second_layer`, as in second_layer=[1, -1] for two",
+    }
     title: ClassVar[str] = "Batch reuse: gradient descent on the same samples"
     update_rule: ClassVar[str] = cleandoc("""
         data    x ~ N(0, I_d),  y = g(h*) + sqrt(noise) N(0,1),  h*_r = <w*_r, x>/sqrt(d),  |w*_r|^2 = d, orthogonal

@@ -105,6 +105,10 @@ class BayesLimit(Scenario):
     """
 
     family: ClassVar[str] = "bayes-limit"
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("activation", "ridge", "loss", "width_per_dim", "rate"),
+        "it is the best any estimator can do; networks are OneStep, FewSteps, GiantSteps",
+    )
     title: ClassVar[str] = "The best possible error of a multi-index target"
     update_rule: ClassVar[str] = cleandoc("""
         data     x ~ N(0, I_d),  z = W x/sqrt(d) in R^r,  rows of W of squared length d

@@ -11,7 +11,7 @@ import numpy as np
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
-from giantstep.family import Engine, Question, Setting, Variable
+from giantstep.family import Baseline, Engine, Question, Setting, Variable
 from giantstep.inputs.law import InputLaw
 from giantstep.inputs.parts import InputBlocks as InputBlocks
 from giantstep.inputs.parts import InputCovariance as InputCovariance
@@ -19,7 +19,7 @@ from giantstep.inputs.parts import InputRows as InputRows
 from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
 from giantstep.inputs.parts import PowerLaw as PowerLaw
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Part, Scenario, field
-from giantstep.types import Floats, Points
+from giantstep.types import Array, Floats, Points
 from giantstep.vocabulary import Vocabulary
 
 _LIMIT: tuple[Engine, ...] = ("limit",)
@@ -223,9 +223,10 @@ class FewSteps(Scenario):
     )
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
-        "loss": "its second layer is fitted by ridge regression; a logistic or hinge fit after one step, along one "
-        'direction, is OneStep(loss="logistic")',
+        "loss": "its second layer is fitted by ridge regression only; a logistic or hinge fit, after one step along "
+        'one direction, is OneStep(loss="logistic")',
         "flip": "its labels are not classes; OneStep has them",
+        "step": "it takes `steps` maximal steps of size `rate`, on batches of `batch_per_dim`",
     }
 
     target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions")
@@ -265,7 +266,7 @@ class FewSteps(Scenario):
         if self.activation.jumps and self.steps:
             raise InputError(
                 f"Field `activation` must have a derivative for a gradient step, but {self.activation.name} jumps at "
-                f"{self.activation.jumps[0]:g}."
+                f"{self.activation.jumps[0]:g}; take a smooth one such as tanh(5*z), or steps=0."
             )
         if not self.target.square_integrable:
             raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")
@@ -322,6 +323,10 @@ class FewSteps(Scenario):
     def content(self) -> dict[str, Any]:
         """Return the plain content; what is as it was before inputs had a covariance is left out."""
         return content_of_inputs(super().content())
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero."""
+        return {"test_error": Baseline("predicting zero", values["null_error"])} if "null_error" in values else {}
 
     @property
     def has_shifts(self) -> bool:

@@ -419,7 +419,8 @@ def follow(network: Network, rates: Sequence[float], first: Classes | None = Non
 def reason_of(error: InputError) -> str:
     """Return why a point is not answered: what was refused on its way."""
     text = str(error).rstrip(".")
-    return text[:1].lower() + text[1:]
+    fewer = "; smaller rates, fewer `atoms` of the inputs or a preconditioner need fewer, gs.simulate none"
+    return text[:1].lower() + text[1:] + (fewer if "nodes" in text else "")
 
 
 def trouble(network: Network, classes: Classes) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BeforeValidator
 
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import bad_field
 from giantstep.families.giant_steps.notation import PAPERS
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
@@ -86,6 +86,10 @@ class GiantSteps(Scenario):
     """
 
     family: ClassVar[str] = "giant-steps"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "width_per_dim": "its `width` is a number of neurons; in FewSteps it grows with the dimension",
+        "samples_per_dim": 'a step takes `batch_per_dim` fresh samples, the fit `fit_per_dim` (what="errors")',
+    }
     formula_version: ClassVar[int] = 2
     title: ClassVar[str] = "Giant steps: a few gradient steps on large batches"
     update_rule: ClassVar[str] = cleandoc("""
@@ -213,7 +217,7 @@ class GiantSteps(Scenario):
         if isinstance(self.second_layer, tuple):
             return len(self.second_layer)
         if math.isinf(width):
-            raise InputError("An experiment needs a finite `width`, but is width=inf.")
+            raise bad_field("width", width, "finite for an experiment, as in width=100")
         return int(width)
 
     @classmethod

@@ -30,11 +30,11 @@ from giantstep.families.mixture_glm.parts import (
     Spiked,
     check_symmetric_psd,
 )
-from giantstep.family import Engine, PhaseDiagram, Question, Setting, Variable
+from giantstep.family import Baseline, Engine, PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function, as_function
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Numbers, Scenario, field
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Points
 
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
@@ -236,6 +236,14 @@ class MixtureGLM(Scenario):
     """
 
     family: ClassVar[str] = "mixture-glm"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "target": '`labels` says how labels are made, as in labels="sign" or labels="tanh(z)"',
+        "C": "the penalty is `ridge`; in d dimensions scikit-learn's C is 1/(d * ridge)",
+        "loss=svm": 'that is loss="hinge", without errors loss="maxmargin"',
+        "loss=lasso": 'that is loss="square" with `l1` above 0',
+        "loss=mse": 'that is loss="square"',
+        "loss=cross-entropy": 'that is loss="logistic"',
+    }
     title: ClassVar[str] = "Convex learning on Gaussian mixtures"
     update_rule: ClassVar[str] = cleandoc("""
         data     cluster c with probability weights[c];  x ~ N(mu_c, Sigma_c) in R^d,  |mu_c| = O(1)
@@ -450,6 +458,19 @@ class MixtureGLM(Scenario):
             return self.data.dim
         return self.covariances.dim if isinstance(self.covariances, Dense) else None
 
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero; where labels are classes, of saying the commoner one always."""
+        if what != "errors":
+            return {}
+        from giantstep.families.mixture_glm.problem import Problem
+
+        moments = Problem.of(self, points).moments()
+        if self.binary:
+            return {
+                "test_error": Baseline("always saying the same class", 0.5 - 0.5 * np.abs(moments.y0 @ self.p_test))
+            }
+        return {"test_error": Baseline("predicting zero", moments.y2 @ self.p_test)}
+
     def has_classes(self) -> bool:
         """Tell whether labels are 1 and -1."""
         return self.binary
@@ -526,7 +547,11 @@ class MixtureGLM(Scenario):
         elif self.cluster_labels:
             raise bad_field("cluster_labels", list(self.cluster_labels), 'left out unless labels="cluster"')
         if self.loss in MARGIN_LOSSES and not self.binary:
-            raise bad_field("loss", self.loss, "square, huber or interpolate where labels are real numbers")
+            raise bad_field(
+                "loss",
+                self.loss,
+                'square, huber or interpolate where labels are real numbers (labels="sign" makes classes)',
+            )
         if self.flip and not self.binary:
             raise bad_field("flip", self.flip, "0 where labels are real numbers")
         if self.flip and self.data is not None:

@@ -7,6 +7,7 @@ from giantstep.paper_symbols import Paper
 _NETWORK = {"activation": "sigma", "ridge": "lambda"}
 _LAYER = {"second_layer.values": "zeta", "second_layer.probabilities": "pi"}
 _SIGMA = {"sigma": "activation of the hidden layer"}
+_EQUAL = {"second_layer": {"values": [1.0]}}
 
 PAPERS = {
     "dandi2025random": Paper(
@@ -33,6 +34,7 @@ PAPERS = {
             "step(planted).strength": "u",
             "step(planted).alignment": "cos",
         },
+        defaults={"zeta": [1.0]},
         shown={
             "samples_per_dim": "alpha beta = n/d",
             "width_per_dim": "beta = p/d",
@@ -69,6 +71,7 @@ PAPERS = {
             "step(planted).alignment": "gamma",
         },
         defaults={"beta": 1.0},
+        fixed=_EQUAL,
         shown={
             "target": "sigma_*",
             "step.rate": "eta~",
@@ -158,6 +161,7 @@ PAPERS = {
             "ridge": "lambda*psi2",
             "noise": "tau2",
         },
+        fixed=_EQUAL,
         shown={"width_per_dim": "psi1 = N/d", "samples_per_dim": "psi2 = n/d", "noise": "tau^2"},
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -18,11 +19,11 @@ from giantstep.families.one_step.steps import MaximalStep as MaximalStep
 from giantstep.families.one_step.steps import NoStep as NoStep
 from giantstep.families.one_step.steps import PlantedSpike as PlantedSpike
 from giantstep.families.one_step.steps import SmallStep as SmallStep
-from giantstep.family import Question, Setting, Variable
+from giantstep.family import Baseline, Question, Setting, Variable
 from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Scenario, field
-from giantstep.types import Floats
+from giantstep.types import Array, Floats, Points
 from giantstep.vocabulary import Vocabulary as Vocabulary
 
 
@@ -33,8 +34,16 @@ def _second_layer_tag(value: Any) -> str:
 def _second_layer(value: Any) -> Any:
     if isinstance(value, str) and value != "gaussian" or not isinstance(value, str | Vocabulary | Mapping):
         raise ValueError(
-            'a Vocabulary(values, probabilities) or "gaussian" (a plain list would be a finite network, not a law)'
+            'gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, -1] } (a plain list would be a finite '
+            "network, not a law)"
         )
+    return value
+
+
+def _one_direction(value: Any) -> Any:
+    several = re.search(r"\bz[2-9]", value) if isinstance(value, str) else getattr(value, "directions", 1) > 1
+    if several:
+        raise ValueError("a function of one direction z (FewSteps takes several)")
     return value
 
 
@@ -367,9 +376,18 @@ class OneStep(Scenario):
     paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "steps": "it takes one step; FewSteps takes several",
+        "rate": "the step has it, step=gs.MaximalStep(rate=2.0)",
+        "batch_per_dim": "the step has it, step=gs.MaximalStep(rate=2.0, batch_per_dim=4.0)",
+        "loss=cross-entropy": 'that is loss="logistic"',
+        "loss=mse": 'that is loss="square"',
+    }
 
     activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
-    target: Expression = field("g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)")
+    target: Annotated[Expression, BeforeValidator(_one_direction)] = field(
+        "g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)"
+    )
     noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0, only={"loss": ("square",)})
     loss: Literal["square", "logistic", "hinge"] = field(
         "l",
@@ -388,9 +406,11 @@ class OneStep(Scenario):
     samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
     ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
     second_layer: SecondLayer = field(
-        "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0])
+        "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1, -1])
     )
-    step: AnyStep = field("step", "what happens to the first layer", default=NoStep())
+    step: AnyStep = field(
+        "step", "what happens to the first layer; nothing (random features) if left out", default=NoStep()
+    )
     rows: Literal["sphere", "gaussian"] = field(
         "w0", "first layer at the start: |w_j| = 1, or w_j ~ N(0, I/d)", default="sphere"
     )
@@ -484,6 +504,11 @@ class OneStep(Scenario):
         """Return the plain content; what is as it was before inputs had a covariance is left out."""
         return content_of_inputs(super().content())
 
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero, of guessing where labels are classes."""
+        words = "guessing" if self.has_classes() else "predicting zero"
+        return {"test_error": Baseline(words, values["null_error"])} if "null_error" in values else {}
+
     def has_classes(self) -> bool:
         """Tell whether a logistic or hinge fit takes the labels as classes."""
         return self.loss != "square"
@@ -516,6 +541,7 @@ class OneStep(Scenario):
             width_per_dim=1.5,
             samples_per_dim=1.5,
             ridge=0.01,
+            second_layer=Vocabulary([1]),
             step=PlantedSpike(strength=1.0, alignment=0.5),
         )
         return scenario, "test_error", 0.57343370

@@ -153,6 +153,10 @@ class OnlineSGD(Scenario):
     """
 
     family: ClassVar[str] = "online-sgd"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "width": "its neurons are the numbers of `second_layer`, as in second_layer=[1, -1] for two",
+        "samples_per_dim": "it sees `batch_size` fresh samples in each of its `steps`",
+    }
     title: ClassVar[str] = "One-pass SGD of a two-layer network"
     update_rule: ClassVar[str] = cleandoc("""
         data      x ~ N(0, I_d),  y = h(W* x) + sqrt(noise) N(0,1),  W* W*^T = target_gram (identity)
