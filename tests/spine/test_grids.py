@@ -210,6 +210,8 @@ def assert_alike(one, other):
         keys = one if isinstance(one, dict) else range(len(one))
         assert len(one) == len(other) and type(one) is type(other)
         for key in keys:
+            if key == "where" and one["largest_relative_gap"] < 1e-4:  # where rounding happens to be largest
+                continue
             assert_alike(one[key], other[key])
     elif isinstance(one, float):
         assert one == pytest.approx(other, rel=1e-6, abs=1e-5, nan_ok=True)
