@@ -210,7 +210,7 @@ def assert_alike(one, other):
         keys = one if isinstance(one, dict) else range(len(one))
         assert len(one) == len(other) and type(one) is type(other)
         for key in keys:
-            if key == "where" and one["largest_relative_gap"] < 1e-4:  # where rounding happens to be largest
+            if key == "where" and (one["largest_relative_gap"] or 0.0) < 1e-4:  # where rounding happens to be largest
                 continue
             assert_alike(one[key], other[key])
     elif isinstance(one, float):
