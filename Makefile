@@ -11,7 +11,7 @@ help:
 	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
 	@echo "make demo    rebuild a published figure at a small size; results in out/"
 	@echo "make test    lint, types and tests: what CI runs"
-	@echo "make quick   lint of what changed and the tests of FAMILY=one_step (a folder of tests/families) without its networks: about a minute"
+	@echo "make quick   lint of what changed and the tests of FAMILY=network (a folder of tests/families) without its networks: about a minute"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
 	@echo "make verify  the long checks that are not stored yet, BUDGET=minutes of them; writes docs/verification.md"
@@ -37,7 +37,7 @@ lint: setup
 test: lint
 	$(PYTEST) -m "not slow"
 
-FAMILY ?= one_step
+FAMILY ?= network
 quick: setup
 	$(BIN)/ruff check -q .
 	$(PYTEST) -m "not slow" -k "not agree and not network and not experiment and not (test_protocol and not $(subst _,-,$(FAMILY)))" --maxfail=5 --durations=5 tests/spine/test_protocol.py tests/families/$(FAMILY)

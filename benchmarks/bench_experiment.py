@@ -9,6 +9,7 @@ least 70%); the peak memory. The best of a few runs is taken on both sides; othe
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -16,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from giantstep.families.one_step.experiment import TEST_SAMPLES
-from giantstep.families.one_step.network import draw_network
-from giantstep.families.one_step.scenario import OneStep, PlantedSpike, Vocabulary
+import giantstep as gs
+from giantstep.families.network.experiment import trained_networks, whiten
+from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.lab import Draws, accumulate, chunk_rows
 
 CHUNK = chunk_rows("cpu")
@@ -68,14 +69,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--activation", default="relu")
     options = parser.parse_args()
-    scenario = OneStep(
+    scenario = gs.Network(
+        target="tanh(z)",
         activation=options.activation,
-        target="tanh",
         width_per_dim=WIDTH / DIM,
+        second_layer=gs.Vocabulary([1.0]),
+        steps=[gs.PlantedSpike(1.0, 1.0, 0.5)],
+        readout=gs.Ridge(0.01),
         samples_per_dim=1.0,
-        ridge=0.01,
-        second_layer=Vocabulary([1]),
-        step=PlantedSpike(1.0, 1.0, 0.5),
     )
     ratios = np.linspace(0.1, 2.5, 20)
     points = {name: np.repeat(value, 20) for name, (value, _) in scenario.numeric_fields().items()}
@@ -84,14 +85,15 @@ def main() -> None:
     rows = int(sizes.max())
 
     def curve() -> object:
-        return scenario.trial(points, "errors", DIM, Draws(0, "bench", 0), {})
+        return scenario.trial(points, "errors", DIM, Draws(0, "bench", 0), {"time": np.ones(1)})
 
     def stream() -> None:
-        draws = Draws(0, "bench", 0)
-        for _ in accumulate(trained.training(draws), WIDTH, [rows], np):
+        again = dataclasses.replace(trained, draws=Draws(0, "bench", 0))
+        for _ in accumulate(again.training(), WIDTH, [rows], np):
             pass
 
-    trained = draw_network(scenario, points, DIM, Draws(0, "bench", 0))
+    inputs, draws = whiten(scenario, points, DIM), Draws(0, "bench", 0)
+    *_, trained = trained_networks(scenario, points, inputs, DIM, draws, {})
     stream(), products(CHUNK, CHUNK)
     best = [np.inf] * 5
     for _ in range(options.repeats):

@@ -153,13 +153,20 @@ def finite_batch_network(second_layer: gs.Vocabulary) -> gs.OneStep:
 
 def plain_finite_batch(s: gs.OneStep) -> int:
     """Iterate the first-order equations of a finite batch as they stand, one point; return the number of sweeps."""
-    from giantstep.families.one_step.features import group_points
-    from giantstep.readout import first_order
+    from giantstep.families.network.describe import describe
+    from giantstep.families.network.problem import share_points
+    from giantstep.families.network.trajectory import follow
+    from giantstep.readout import Equations, first_order
     from giantstep.readout.pencil import Pencil
 
-    points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()} | {"dim": np.array([np.inf])}
-    (group,) = group_points(s, points, [("exact", np.array([0]))])
-    features, equations = group.features, group.ridge_equations()
+    network = s.network(1)
+    points = network.point() | {"dim": np.array([np.inf])}
+    (share,) = share_points(network, points, np.array([0]))
+    *_, moment = follow(share.problem, "exact", {})
+    (seen,) = describe(moment.problem, moment.layer)
+    features, (bulk,) = seen.features, seen.bulks
+    width, ratio = points["width_per_dim"], points["samples_per_dim"] / points["width_per_dim"]
+    equations = Equations.of_ridge(features, ratio, width, points["readout.ridge"], bulk)
     V, response = first_order.cold_start(equations)
     response = first_order.respond(equations, V, response)
     q = range(len(features.pi))

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import giantstep as gs
-from giantstep.families.one_step.network import count_samples, draw_network
+from giantstep.families.network.experiment import count_samples, trained_networks, whiten
 from giantstep.lab import Draws, accumulate, synchronize
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, STORED_SEED, TRIALS
 from giantstep.papers.giantstep2026batch import NEW_NETWORKS
@@ -61,7 +61,7 @@ def speed(out: Path) -> None:
     seconds = timed(lambda a=a, b=b, c=product: [cupy.matmul(a, b, out=c) for _ in range(10)])
     ceiling = 10 * 2 * 8192 * dim * p / seconds / 1e12
     del a, b, product
-    s = vocabulary_scenario(4)
+    s = vocabulary_scenario(4).network(1)
     ratios = np.linspace(0.3, 2.5, 15)
     points = {name: np.full(15, value) for name, (value, _) in s.numeric_fields().items()}
     points["samples_per_dim"] = ratios * p / dim
@@ -69,7 +69,8 @@ def speed(out: Path) -> None:
 
     def stream() -> None:
         draws = Draws(0, "speed", 0, "cuda")
-        for _ in accumulate(draw_network(s, points, dim, draws).training(draws), p, [n], draws.xp):
+        *_, trained = trained_networks(s, points, whiten(s, points, dim), dim, draws, {})
+        for _ in accumulate(trained.training(), p, [n], draws.xp):
             pass
 
     stream()
@@ -116,7 +117,8 @@ def check(out: Path) -> None:
             answers = []
             for device in ("cpu", "cuda"):
                 draws = _CopiedDraws(0, "check", 0, device)
-                answers.append(case.trial(points, "errors", 300, draws, {"device": device}))
+                asked = case.prepare({**points, "dim": np.full(2, np.inf)}, "errors", {"device": device})
+                answers.append(case.trial(points, "errors", 300, draws, asked))
             for variable, value in answers[0].items():
                 gap = np.max(np.abs(value - answers[1][variable])) / np.max(np.abs(value))
                 worst[variable] = max(worst.get(variable, 0.0), float(gap))

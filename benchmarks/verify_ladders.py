@@ -1,4 +1,4 @@
-"""The ladders of dimensions and the spectra of one gradient step (tests/families/one_step/checks.py) as pieces.
+"""The ladders of dimensions and the spectra of one gradient step (tests/families/network/checks.py) as pieces.
 
 A ladder asks more than agreement at one dimension: the gap must shrink as 1/d, and what is left at 1/d -> 0 must vanish
 within its standard error. Where a published formula is known to be wrong, the ladder says how clearly it is rejected.
@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from pieces import ROOT, Piece, Record, digest
 
-sys.path.insert(0, str(ROOT / "tests" / "families" / "one_step"))
+sys.path.insert(0, str(ROOT / "tests" / "families" / "network"))
 
 from checks import LADDERS, SPECTRA, TRIALS, Check, Ladder, SpectrumCheck, climb, kolmogorov
 

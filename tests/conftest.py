@@ -38,3 +38,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and not has_gpu():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="there is no CUDA device"))
+
+
+@pytest.fixture
+def still_rows(monkeypatch):
+    """Let no step change the rows of a network themselves at a finite width: finite_size_steps (2.5), (2.6)."""
+    from giantstep.families.network.steps import MaximalStep
+
+    unchanged = staticmethod(lambda problem, before, after, gradient, number: after)
+    monkeypatch.setattr(MaximalStep, "at_dimension", unchanged)
+
+
+@pytest.fixture
+def independent_means(monkeypatch, still_rows):
+    """Take the finite-d option alone, a ridge 1/(d R_q): spiked_features section 4.4, few_steps_readout section 4.5.
+
+    The pages print its values, and second routes are written for it; the means of the blocks are those of independent
+    rows there, whatever the steps do to them.
+    """
+    from giantstep.families.network.answers import errors, others
+    from giantstep.readout import FiniteSize
+
+    for module in (errors, others):
+        monkeypatch.setattr(module, "finite_size", lambda problem, layer, members, dim: FiniteSize(1 / dim))

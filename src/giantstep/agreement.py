@@ -271,7 +271,8 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
 
     The score z is Student's t of the gap over the joint standard error of both sides, turned into a normal score.
     A variable `passes` where its largest |z| stays below that line, or its gap below `allow`, the relative
-    finite-size term you grant. A gap is relative to the variable at the same point and time.
+    finite-size term you grant. A gap is relative to the variable at the same point and time. A variable that the
+    scenario does not have, as its question declares, is left out.
 
     Parameters
     ----------
@@ -302,6 +303,8 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     columns = [str(name) for name in result.data_vars]
     known = [name[:-2] for name in columns if name.endswith("_z") and f"{name[:-2]}_gap" in columns]
     question = question_of(attrs)
+    absent = () if question is None else tuple(v.name for v in question.variables if v.absent)
+    known = [name for name in known if name not in absent or bool(result[name + "_z"].notnull().any())]
     shown = () if question is None or variables is not None else question.plot
     own = tuple(name for name in shown if name in known)
     names = [*own, *(name for name in _chosen(variables, known) if name not in own)]

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError
 from giantstep.files import atomic_write
+from giantstep.partlists import holds_parts
 from giantstep.types import Array, Floats
 
 WRITTEN_OUT = 256
@@ -118,9 +119,10 @@ def large_arrays(model: BaseModel) -> Iterator[FrozenArray]:
     """Yield the arrays of a scenario that lie beside its file."""
     for name in type(model).model_fields:
         value = getattr(model, name)
-        if isinstance(value, BaseModel):
-            yield from large_arrays(value)
-        elif isinstance(value, FrozenArray) and value.size > WRITTEN_OUT:
+        for part in value if holds_parts(value) else (value,):
+            if isinstance(part, BaseModel):
+                yield from large_arrays(part)
+        if isinstance(value, FrozenArray) and value.size > WRITTEN_OUT:
             yield value
 
 
@@ -142,7 +144,7 @@ def with_arrays(content: Any, folder: Path) -> Any:
         if "npz" in content:
             return _read(str(content["npz"]), folder)
         return {name: with_arrays(value, folder) for name, value in content.items()}
-    return content
+    return [with_arrays(entry, folder) for entry in content] if holds_parts(content) else content
 
 
 def _read(name: str, folder: Path) -> FrozenArray:

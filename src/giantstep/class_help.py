@@ -2,7 +2,7 @@
 
 >>> import giantstep as gs
 >>> print(gs.NoStep.__signature__, gs.MaximalStep.__signature__)
-() (rate, batch_per_dim=inf)
+() (rate, batch_per_dim=inf, loss='square', precondition=0.0, weight_decay=0.0, momentum=0.0)
 >>> "model_dump" in dir(gs.OneStep), "replace" in dir(gs.OneStep)
 (False, True)
 """

@@ -21,9 +21,10 @@ from giantstep.families import family_class
 from giantstep.family import Question, Setting
 from giantstep.gaussian import Function, Target
 from giantstep.jsondata import json_data, with_infinity
+from giantstep.partlists import holds_parts, part_list, value_annotation
 from giantstep.references import BIBTEX
 from giantstep.scenario import allowed_types, allowed_values, bounds_of
-from giantstep.toml import write_toml
+from giantstep.toml import toml_value
 
 _TYPES: dict[type, str] = {
     float: "number",
@@ -57,10 +58,11 @@ def describe(family: str) -> dict[str, Any]:
     -------
     dict
         ``family``, ``title``, ``about``, ``update_rule``; ``fields`` (name, symbol, meaning, type, allowed,
-        bounds, default, the ``values`` of a field of names, the ``choices`` of a part with their own fields, and
-        ``only``: the values of another field with which it matters);
+        bounds, default, the ``values`` of a field of names, the ``choices`` of a part, or of an entry of a list of
+        parts, with their own fields, and ``only``: the values of another field with which it matters);
         ``questions`` (meaning, variables, settings, plot, dimensions); ``theories``; ``papers``; ``notation``
-        of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario.
+        of those papers; ``shared_fields``; ``formula_version``; ``example``, the content of a scenario;
+        ``composition``, what the limit makes of pairs of options, where the family has a table of it.
     """
     cls = family_class(family)
     return {
@@ -76,6 +78,7 @@ def describe(family: str) -> dict[str, Any]:
         "shared_fields": list(cls.shared_fields),
         "formula_version": cls.formula_version,
         "example": cls.example().content(),
+        "composition": dict(cls.composition()),
     }
 
 
@@ -86,14 +89,16 @@ def describe_fields(model: type[BaseModel], prefix: str = "") -> list[dict[str, 
 
 def _field(name: str, info: FieldInfo) -> dict[str, Any]:
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    leaves = list(allowed_types(info.annotation))
+    listed = part_list(info)
+    leaves = list(allowed_types(value_annotation(info)))
     parts = [leaf for leaf in leaves if _is_part(leaf)]
+    of_parts = "choice" if listed is None else "list of choices"
     about: dict[str, Any] = {
         "name": name,
         "symbol": extra.get("symbol", ""),
         "meaning": info.description or "",
-        "type": "choice" if parts else " or ".join(dict.fromkeys(_TYPES.get(leaf, "name") for leaf in leaves)),
-        "allowed": _allowed(info, leaves),
+        "type": of_parts if parts else " or ".join(dict.fromkeys(_TYPES.get(leaf, "name") for leaf in leaves)),
+        "allowed": _allowed(info, leaves) if listed is None else f"a list, each entry {_allowed(info, leaves)}",
         "required": info.is_required(),
     }
     if "only" in extra:
@@ -173,6 +178,8 @@ def _plain(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, Function | Target):
         return value.expression
+    if holds_parts(value):
+        return [_plain(part) for part in value]
     return json_data(value.values if isinstance(value, FrozenArray) else value)
 
 
@@ -203,6 +210,9 @@ def describe_text(family: str) -> str:
         if question["settings"]:
             lines += ["  settings:", *_rows([_setting_row(*item) for item in question["settings"].items()])]
     lines += ["", "Theories", *_rows([(1, name, "", [meaning]) for name, meaning in about["theories"].items()])]
+    if about["composition"]:
+        lines += ["", "What composes (the experiment answers every pair)"]
+        lines += _rows([(1, pair, "", [verdict]) for pair, verdict in about["composition"].items()])
     lines += ["", "Papers", *_rows([(1, paper["key"], "", [paper["title"]]) for paper in about["papers"]])]
     return "\n".join(lines) + "\n"
 
@@ -265,4 +275,4 @@ def _toml(value: Any) -> str:
     """Write a value as one line of TOML."""
     if value is None:
         return "none"
-    return write_toml({"table": {"value": with_infinity(value)}}).partition("value = ")[2].rstrip()
+    return toml_value(with_infinity(value))

@@ -42,20 +42,25 @@ class FieldRow(NamedTuple):
     meaning: str
 
 
-def field_rows(model: BaseModel, indent: int = 0) -> Iterator[FieldRow]:
-    """Yield the fields of a scenario or part, those inside a part below it."""
+def field_rows(model: BaseModel, indent: int = 0, place: int = 0) -> Iterator[FieldRow]:
+    """Yield the fields of a scenario or part, those inside a part or a list of parts below it."""
     from pydantic import BaseModel
 
-    for name, info in type(model).model_fields.items():
+    from giantstep.partlists import declaration_at, holds_parts
+
+    for name in type(model).model_fields:
         if name == "kind":
             continue
-        value = getattr(model, name)
+        value, info = getattr(model, name), declaration_at(type(model), name, place)
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-        part = isinstance(value, BaseModel)
-        shown = type(value).__name__ if part else shown_value(value)
+        part, parts = isinstance(value, BaseModel), value if holds_parts(value) else ()
+        shown = type(value).__name__ if part else f"list of {len(parts)}" if parts else shown_value(value)
         yield FieldRow("  " * indent + name, str(extra.get("symbol", "")), shown, info.description or "")
         if part:
-            yield from field_rows(value, indent + 1)
+            yield from field_rows(value, indent + 1, place)
+        for index, entry in enumerate(parts):
+            yield FieldRow("  " * (indent + 1) + f"{name}.{index}", "", type(entry).__name__, "")
+            yield from field_rows(entry, indent + 2, index + 1)
 
 
 def shown_value(value: Any) -> str:
@@ -71,7 +76,7 @@ def shown_value(value: Any) -> str:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, list | tuple):
-        return str(value)
+        return repr(value) if hasattr(type(value), "model_fields") else str(value)
     if not value:
         return "-"
     if len(value) > _MOST_NUMBERS:

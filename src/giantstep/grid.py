@@ -6,7 +6,6 @@ value just replaces, and DataArrays keep their own dimensions, so that two which
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pydantic.fields import FieldInfo
 from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Function, Target
+from giantstep.partlists import declaration, given_as, holds_parts, keys_of, names_meant, part_list, value_at
 from giantstep.scenario import (
     LARGEST_WHOLE,
     Scenario,
@@ -29,6 +29,7 @@ from giantstep.scenario import (
     check_numbers,
     dotted_names,
     field,
+    with_parts,
 )
 from giantstep.types import Array, Floats, Indices, Points
 
@@ -90,6 +91,7 @@ class Grid:
             wanted = {"dim": dim, **wanted}
         single = {name: value for name, value in wanted.items() if not _is_many(value)}
         many = {name: value for name, value in wanted.items() if _is_many(value)}
+        self._take_lists(scenario, single, many)
         scenario = self._take_parts(scenario, single)
         self.dim = self._take_dim(single)
         for name in [name for name in many if _holds_list(scenario, single, name, self.dim_is_field)]:
@@ -99,9 +101,19 @@ class Grid:
             single[name] = many.pop(name)
         self.scenario = _replaced(scenario, single, many, self.dim_is_field)
         self._axes = {name: self._axis(name, value) for name, value in many.items()}
+        self._check_fields_once(single)
         self._lay_out(many)
         for batch in self.batches():
             batch.scenario.check_points(batch.points)
+
+    @staticmethod
+    def _take_lists(scenario: Scenario, single: dict[str, Any], many: dict[str, Any]) -> None:
+        """Make parts of the tables in lists of parts, and one value of such a list."""
+        for owner in [name for name, info in type(scenario).model_fields.items() if part_list(info)]:
+            if owner in many:
+                single[owner] = _one_list(owner, many.pop(owner))
+            for name in [name for name in single if name.partition(".")[0] == owner]:
+                single[name] = with_parts(scenario, name, single[name])
 
     @staticmethod
     def _take_parts(scenario: Scenario, single: dict[str, Any]) -> Scenario:
@@ -113,6 +125,13 @@ class Grid:
         if self.dim_is_field or "dim" not in single:
             return float("inf")
         return float(_dimensions([single.pop("dim")])[0])
+
+    def _check_fields_once(self, single: Mapping[str, Any]) -> None:
+        """Refuse a field of a list's entry that varies under its own name and under that of all entries."""
+        for name in self._axes:
+            other = given_as(self.scenario, name, single, [axis for axis in self._axes if axis != name])
+            if other is not None:
+                raise InputError(f"Field `{name}` varies and is given as `{other}`, too.")
 
     def _axis(self, name: str, value: Any) -> Axis:
         dims = tuple(str(dim) for dim in value.dims) if _is_data_array(value) else (name,)
@@ -126,9 +145,11 @@ class Grid:
                 f"inside it{f' ({inside})' if inside else ''} or make a study of each."
             )
         if isinstance(current, int | float) and not isinstance(current, bool):
-            info = _declaration(self.scenario, name)
-            numbers = _numbers(name, info, value)
-            check_numbers(name, info, numbers)
+            numbers = _numbers(name, declaration(self.scenario, name), value)
+            for leaf in names_meant(self.scenario, name):
+                if leaf not in self.scenario.numeric_fields():
+                    raise bad_field(leaf, value_at(self.scenario, leaf), f"one number where `{name}` varies")
+                check_numbers(name, declaration(self.scenario, leaf), numbers)
             return Axis(dims, numbers)
         return self._names(name, dims, value)
 
@@ -230,7 +251,8 @@ class Grid:
             points["dim"] = np.full(len(index), self.dim)
         for name, axis in self._axes.items():
             if not axis.names:
-                points[name] = self.flat(name)[index].astype(float)
+                column = self.flat(name)[index].astype(float)
+                points.update({leaf: column for leaf in names_meant(scenario, name)})
         return points
 
 
@@ -244,7 +266,10 @@ def scenario_at(scenario: Scenario, points: Points, index: int) -> Scenario:
 
 def content_of(scenario: Scenario, name: str) -> Any:
     """Return what a dotted field holds, as plain data."""
-    return functools.reduce(lambda table, part: table[part], name.split("."), scenario.model_dump(mode="json"))
+    content: Any = scenario.model_dump(mode="json")
+    for key in keys_of(names_meant(scenario, name)[0]):
+        content = content[key]
+    return content
 
 
 def _is_data_array(value: Any) -> bool:
@@ -259,25 +284,24 @@ def _is_many(value: Any) -> bool:
 
 
 def _value_after(scenario: Scenario, changes: Mapping[str, Any], name: str) -> Any:
-    """Return what a dotted field holds once `changes` are made."""
+    """Return what a dotted field holds once `changes` are made; of all entries of a list the first that has it."""
     value: Any = scenario
     path = ""
-    for part in name.split("."):
-        path = f"{path}.{part}" if path else part
+    for key in keys_of(name):
+        if holds_parts(value) and not isinstance(key, int):
+            entries = [changes.get(f"{path}.{place}", entry) for place, entry in enumerate(value)]
+            value = next((entry for entry in entries if key in getattr(type(entry), "model_fields", ())), value)
+        path = f"{path}.{key}" if path else str(key)
         if path in changes:
             value = changes[path]
-        elif isinstance(value, BaseModel) and part in type(value).model_fields:
-            value = getattr(value, part)
+        elif isinstance(value, BaseModel) and key in type(value).model_fields:
+            value = getattr(value, str(key))
+        elif holds_parts(value) and isinstance(key, int) and key < len(value):
+            value = value[key]
         else:
             check_field_name(scenario, name)
             raise InputError(f"There is no field `{name}` here: `{path.rpartition('.')[0]}` is {value!r}.")
     return value
-
-
-def _declaration(scenario: Scenario, name: str) -> FieldInfo:
-    *parents, last = name.split(".")
-    owner = _value_after(scenario, {}, ".".join(parents)) if parents else scenario
-    return type(owner).model_fields[last]
 
 
 def _holds_list(scenario: Scenario, single: Mapping[str, Any], name: str, dim_is_field: bool) -> bool:
@@ -294,9 +318,10 @@ def _is_matrix(value: Any) -> bool:
 
 def _takes_array(scenario: Scenario, name: str) -> bool:
     """Tell whether a field can hold an array (perhaps a name stands there now)."""
-    if name.split(".")[0] not in type(scenario).model_fields:
+    keys = keys_of(name)
+    if keys[0] not in type(scenario).model_fields or isinstance(keys[-1], int):  # an entry of a list is a part
         return False
-    return FrozenArray in allowed_types(_declaration(scenario, name).annotation)
+    return FrozenArray in allowed_types(declaration(scenario, name).annotation)
 
 
 def _one_list(name: str, value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from giantstep.errors import InputError, bad_field, nearest
+from giantstep.partlists import keys_of
 
 if TYPE_CHECKING:
     from giantstep.scenario import Scenario
@@ -41,9 +42,10 @@ class Paper:
     ----------
     symbols : symbol -> what the paper means by it.
     fields : our field -> a formula in these symbols, or several ways to say it. The field of a part with a kind is
-        written ``step(maximal).rate``: giving its symbols chooses that kind.
+        written ``step(maximal).rate``, in a list of parts ``steps.0(maximal).rate``: giving its symbols chooses that
+        kind.
     defaults : symbol -> the value it has where it is not given.
-    fixed : our field -> what the paper always has.
+    fixed : our field -> what the paper always has; parts as tables.
     shown : our field or variable -> what the paper writes for it, where that is not the formula.
     """
 
@@ -217,23 +219,32 @@ def _missing(key: str, paper: Paper, symbol: str, ours: str, formula: str) -> In
 def _build(cls: type[AnyScenario], key: str, paper: Paper, found: Mapping[str, Any]) -> AnyScenario:
     content: dict[str, Any] = copy.deepcopy(dict(paper.fixed))
     for name, value in found.items():
-        part, dot, inner = _field(name).partition(".")
-        if dot:
-            content.setdefault(part, {})
-            content[part][inner] = value
-            if _kind(name):
-                content[part]["kind"] = _kind(name)
-        else:
-            content[part] = value
+        *parents, last = keys_of(_field(name))
+        table: Any = content
+        for parent, inner in zip(parents, [*parents[1:], last]):
+            table = _opened(table, parent, [] if isinstance(inner, int) else {})
+        table[last] = value
+        if _kind(name):
+            table["kind"] = _kind(name)
     try:
         return cls(**content)
     except InputError as error:
-        missing = next((name for name in paper.fields if _field(name) == error.field and name not in found), None)
+        unsaid = [name for name in paper.fields if name not in found]
+        missing = next((name for name in unsaid if f"{_field(name)}.".startswith(f"{error.field}.")), None)
         if missing is None:
             raise
         formula = paper.formulas(missing)[0]
         needed = ", ".join(f"`{symbol}` ({paper.symbols[symbol]})" for symbol in symbols_in(formula))
-        raise InputError(f"{key} needs {needed}: {error.field} = {formula}.") from None
+        raise InputError(f"{key} needs {needed}: {_field(missing)} = {formula}.") from None
+
+
+def _opened(table: Any, key: str | int, empty: Any) -> Any:
+    """Return what a table or list holds under a key, made `empty` where there is nothing."""
+    if isinstance(table, list):
+        table.extend({} for _ in range(len(table), int(key) + 1))
+    elif key not in table:
+        table[key] = empty
+    return table[key]
 
 
 def _both(key: str, paper: Paper, symbols: Mapping[str, Any], found: Mapping[str, tuple[str, Any]]) -> str:

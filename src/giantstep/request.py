@@ -161,12 +161,14 @@ def _split(
     fields.update(names)
     keywords_too = [*also, *question.settings, *_VERB_SETTINGS]
     for name in fields:
-        top = name.partition(".")[0]
+        keys = name.split(".")
+        parents = [".".join(keys[:depth]) for depth in range(1, len(keys))]
         if name in _VERB_SETTINGS and name not in ("dim", *type(scenario).model_fields):
             taken = f"it is a setting of {_TAKEN_BY[name]}" if name in _TAKEN_BY else "it is no setting of this verb"
             raise InputError(f"There is no field `{name}` in {type(scenario).__name__}; {taken}.")
         if name != "dim":  # a part that is replaced itself may hold other fields
-            check_field_name(scenario, top if top in fields else name, keywords_too)
+            given = next((parent for parent in parents if parent in fields), name)
+            check_field_name(scenario, given, keywords_too)
     return fields, {name: keywords[name] for name in keywords if name in question.settings}
 
 

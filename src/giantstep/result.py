@@ -21,6 +21,7 @@ from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.padding import blank_array, corner, largest_shape
+from giantstep.partlists import keys_of, tables_at
 from giantstep.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -215,13 +216,15 @@ def _about(variable: Variable, name: str) -> dict[str, str]:
 
 def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     """Return the attributes of a coordinate that holds a field: what it means and its symbol."""
+    from giantstep.partlists import declaration, names_meant
     from giantstep.scenario import walk_fields
 
-    for leaf, _, info in walk_fields(scenario):
-        if leaf == name:
-            extra = info.json_schema_extra
-            symbol = str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
-            return {"long_name": info.description or "", "symbol": symbol}
+    leaves = {leaf for leaf, _, _ in walk_fields(scenario)}
+    if all(leaf in leaves for leaf in names_meant(scenario, name)):
+        info = declaration(scenario, name)
+        extra = info.json_schema_extra
+        symbol = str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
+        return {"long_name": info.description or "", "symbol": symbol}
     return {"long_name": "input dimension", "symbol": "d"} if name == "dim" else {}
 
 
@@ -263,7 +266,7 @@ def grid_of(result: xarray.Dataset) -> Grid:
 
 def fields_of(result: xarray.Dataset) -> tuple[Scenario, dict[str, Any]]:
     """Return what a `Grid` is made of: the scenario of a result, and the fields that its coordinates change."""
-    from giantstep.scenario import from_content
+    from giantstep.scenario import from_content, numbers_meant
 
     attrs = getattr(result, "attrs", {})
     if "scenario" not in attrs:
@@ -274,7 +277,7 @@ def fields_of(result: xarray.Dataset) -> tuple[Scenario, dict[str, Any]]:
     for name, value in fields.items():
         _fill_callable(content, name, value)
     scenario = from_content(content)
-    whole = [name for name, (_, info) in scenario.numeric_fields().items() if info.annotation is int]
+    whole = [n for n in fields if any(info.annotation is int for _, info in numbers_meant(scenario, n).values())]
     return scenario, {name: int(v) if name in whole and isinstance(v, float) else v for name, v in fields.items()}
 
 
@@ -312,11 +315,11 @@ def _value_of(name: str, labels: Mapping[str, Any], label: Any) -> Any:
 
 def _fill_callable(content: dict[str, Any], name: str, value: Any) -> None:
     """Put a value of the grid in place of a callable that the scenario of the whole grid has and no point needs."""
-    *parents, last = name.split(".")
-    for part in parents:
-        content = content.get(part) or {}
-    if isinstance(content.get(last), Mapping) and "callable" in content[last]:
-        content[last] = value if not isinstance(value, xarray.DataArray) else value.values.reshape(-1)[0]
+    *parents, last = keys_of(name)
+    for table in tables_at(content, parents):
+        held = table.get(str(last))
+        if isinstance(held, Mapping) and "callable" in held:
+            table[str(last)] = value if not isinstance(value, xarray.DataArray) else value.values.reshape(-1)[0]
 
 
 def has_classes(result: xarray.Dataset) -> bool | None:

@@ -3,12 +3,11 @@
 `Scenario` is the base class of every family and `Part` of the small value objects inside one (a step, a
 second layer). Every number is checked when it is given: text, true/false and NaN are refused, bounds are part of
 the field. Nested fields are written with a dot (``step.rate``) in files, mappings and results, with ``__`` in
-keywords.
+keywords; those of a list of parts with their place (``steps.0.rate``), or without it for all of them (`partlists`).
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib
 import json
@@ -36,6 +35,18 @@ from giantstep.family import Answer, Baseline, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
 from giantstep.paper_symbols import Paper, scenario_from_paper
+from giantstep.partlists import (
+    declaration,
+    declaration_at,
+    holds_parts,
+    is_list_name,
+    keys_of,
+    names_meant,
+    no_entry_has,
+    part_list,
+    tables_at,
+    value_annotation,
+)
 from giantstep.types import Array, Floats, Points
 
 LARGEST_WHOLE = 2**53
@@ -368,6 +379,11 @@ class Scenario(Checked):
         return scenario
 
     @classmethod
+    def composition(cls) -> Mapping[str, str]:
+        """Return pairs of options, in words -> what the limit makes of them, where a family has a table of it."""
+        return {}
+
+    @classmethod
     def reference(cls) -> tuple[Self, str, float] | None:
         """Return a scenario, a variable of its limit and its value to 1e-7: the self-test of `giantstep doctor`."""
         return None
@@ -415,27 +431,14 @@ class Scenario(Checked):
     def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
         """Return a new, checked scenario with some fields changed: ``s.replace(ridge=0.1, step__rate=2)``.
 
-        Another ``step__kind`` makes another part; what both kinds have keeps its value.
+        Another ``step__kind`` makes another part; what both kinds have keeps its value. In a list of parts
+        ``steps__0__rate`` is a field of the first entry, ``steps__rate`` that of all entries that have it.
         """
         content = _python_content(self)
         wanted = dotted_names({**(changes or {}), **fields})
-        for name in sorted(wanted, key=lambda name: (name.count("."), not name.endswith(".kind"))):  # a part first
-            *parents, last = name.split(".")
-            table = content
-            for parent in parents:
-                inner = table.get(parent)
-                if inner is None and parent in type(self).model_fields and f"{parent}.kind" in wanted:
-                    inner = {}
-                if not isinstance(inner, BaseModel | Mapping):
-                    check_field_name(self, name)
-                    raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")
-                table[parent] = _python_content(inner) if isinstance(inner, BaseModel) else dict(inner)
-                table = table[parent]
-            if last == "kind" and len(parents) == 1:
-                table = content[parents[0]] = _of_kind(type(self).model_fields[parents[0]], table, wanted[name])
-            elif last not in table and ".".join([*parents, "kind"]) not in wanted:
-                check_field_name(self, name)
-            table[last] = wanted[name]
+        for name in sorted(wanted, key=_outer_first):
+            for place in _places(self, content, name):
+                _put(self, content, place, wanted[name], wanted)
         return type(self)(**content)
 
     def point(self) -> dict[str, Floats]:
@@ -458,8 +461,9 @@ class Scenario(Checked):
         """Return a hash of the content, leaving out the dotted fields in `without`."""
         content = self.content()
         for name in without:
-            *parents, last = name.split(".")
-            functools.reduce(lambda table, parent: table.get(parent, {}), parents, content).pop(last, None)
+            *parents, last = keys_of(name)
+            for table in tables_at(content, parents):
+                table.pop(str(last), None)
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -481,20 +485,42 @@ def dotted_names(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name.replace("__", "."): value for name, value in fields.items()}
 
 
-def walk_fields(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, FieldInfo]]:
-    """Yield (dotted name, value, declaration) of every leaf field of a scenario or part."""
+def walk_fields(model: BaseModel, prefix: str = "", place: int = 0) -> Iterator[tuple[str, Any, FieldInfo]]:
+    """Yield (dotted name, value, declaration) of every leaf field of a scenario or part.
+
+    The declarations of an entry of a list are those at its `place`, counted from 1; 0 is no list.
+    """
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, BaseModel):
-            yield from walk_fields(value, f"{prefix}{name}.")
+            yield from walk_fields(value, f"{prefix}{name}.", place)
+        elif isinstance(value, tuple) and holds_parts(value):
+            for index, entry in enumerate(value):
+                yield from walk_fields(entry, f"{prefix}{name}.{index}.", index + 1)
         elif name != "kind":
-            yield prefix + name, value, info
+            yield prefix + name, value, declaration_at(type(model), name, place) if place else info
+
+
+def numbers_meant(scenario: Scenario, name: str) -> dict[str, tuple[float, FieldInfo]]:
+    """Return the numeric fields that a name means (of a list all entries' own); none where one holds no number."""
+    known, meant = scenario.numeric_fields(), names_meant(scenario, name)
+    return {leaf: known[leaf] for leaf in meant} if all(leaf in known for leaf in meant) else {}
+
+
+def one_number(scenario: Scenario, name: str) -> tuple[float, FieldInfo]:
+    """Return the value of a numeric field with its declaration; entries of a list that differ have no one value."""
+    meant = numbers_meant(scenario, name)
+    values = [value for value, _ in meant.values()]
+    if len(set(values)) > 1:
+        shown = ", ".join(f"{leaf} = {value:g}" for leaf, value in zip(meant, values))
+        raise InputError(f"Field `{name}` has no one value here ({shown}): name one of them, or set them all first.")
+    return values[0], declaration(scenario, name)
 
 
 def check_field_name(scenario: Scenario, name: str, also: Sequence[str] = ()) -> None:
     """Raise `InputError` with the nearest name where a dotted field does not exist in this scenario."""
     leaves = {leaf: info for leaf, _, info in walk_fields(scenario)}
-    if name not in {*leaves, *type(scenario).model_fields}:
+    if name not in {*leaves, *type(scenario).model_fields} and not is_list_name(scenario, name):
         raise InputError(_unknown_field(type(scenario), name, _name(scenario), leaves, also).replace("{field}", name))
 
 
@@ -545,7 +571,11 @@ def _symbol(info: FieldInfo) -> str:
 
 
 def _name(scenario: Scenario) -> str:
-    inner = [f"{n}={type(v).__name__}" for n, v in scenario if isinstance(v, Part) and "kind" in type(v).model_fields]
+    fields = type(scenario).model_fields
+    chosen = {name: value for name, value in scenario if isinstance(value, Part) and len(_part_types(fields[name])) > 1}
+    inner = [f"{name}={type(value).__name__}" for name, value in chosen.items()]
+    lists = {name: [type(entry).__name__ for entry in value] for name, value in scenario if holds_parts(value)}
+    inner += [f"{name}=[{', '.join(names)}]" for name, names in lists.items()]
     return f"{type(scenario).__name__}({', '.join(inner)})" if inner else type(scenario).__name__
 
 
@@ -569,10 +599,105 @@ def _python_content(model: BaseModel) -> dict[str, Any]:
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
+def _outer_first(name: str) -> tuple[int, bool, int]:
+    """Order changes: a part before its fields, its kind before the others, all entries of a list before one."""
+    keys = keys_of(name)
+    places = sum(isinstance(key, int) for key in keys)
+    return len(keys) - places, keys[-1] != "kind", places
+
+
+def _places(scenario: Scenario, content: Mapping[str, Any], name: str) -> list[str]:
+    """Return the fields that a name means in a content: of a list without a place those of all entries."""
+    field, dot, inner = name.partition(".")
+    entries, info = content.get(field), type(scenario).model_fields.get(field)
+    if not dot or info is None or part_list(info) is None or not isinstance(entries, list | tuple):
+        return [name]
+    parts = [_part_class(info, entry) for entry in entries]
+    meant = names_meant(scenario, name, parts)
+    if not meant:
+        raise no_entry_has(field, inner, parts)
+    return meant
+
+
+def _part_class(info: FieldInfo, entry: Any) -> type[BaseModel] | None:
+    if isinstance(entry, BaseModel):
+        return type(entry)
+    part: type[BaseModel] | None = part_of_kind(info, entry.get("kind")) if isinstance(entry, Mapping) else None
+    return part
+
+
+def _put(scenario: Scenario, content: dict[str, Any], name: str, value: Any, wanted: Mapping[str, Any]) -> None:
+    """Change one field of a content; the parts on the way to it become tables."""
+    *parents, last = keys_of(name)
+    owner, fields = name.rpartition(".")[0], type(scenario).model_fields
+    table: Any = content
+    for parent in parents:
+        table[parent] = _opened(scenario, table, parent, name, wanted)
+        table = table[parent]
+    kinds = [f"{owner}.kind", f"{parents[0]}.kind"] if parents else []
+    if isinstance(table, list):
+        _check_place(scenario, table, name)
+    elif last == "kind" and sum(isinstance(parent, str) for parent in parents) == 1:
+        kept = _of_kind(fields[str(parents[0])], table, value)
+        table.clear()
+        table.update(kept)
+    elif last not in table and not any(kind in wanted for kind in kinds):
+        check_field_name(scenario, name)
+    table[last] = value
+
+
+def _opened(scenario: Scenario, table: Any, parent: str | int, name: str, wanted: Mapping[str, Any]) -> Any:
+    """Return what a field holds as a new table, or as a new list of parts, in which something can be changed."""
+    if isinstance(table, list):
+        _check_place(scenario, table, name)
+        inner = table[int(parent)]
+    else:
+        inner = table.get(parent)
+    info = type(scenario).model_fields.get(str(parent))
+    if inner is None and info is not None and f"{parent}.kind" in wanted:
+        return {}
+    if isinstance(inner, BaseModel):
+        return _python_content(inner)
+    if isinstance(inner, list | tuple) and part_list(info) is not None:
+        return list(inner)
+    if not isinstance(inner, Mapping):
+        check_field_name(scenario, name)
+        raise InputError(f"There is no field `{name}` here: `{parent}` is {inner!r}.")
+    return dict(inner)
+
+
+def _check_place(scenario: Scenario, entries: list[Any], name: str) -> None:
+    """Refuse a name that lies behind the last entry of its list of parts."""
+    field, place, *_ = name.split(".")
+    declared = part_list(type(scenario).model_fields[field])
+    if declared is not None:
+        declared.check_place(field, entries, place)
+
+
+def _part_types(info: FieldInfo) -> list[Any]:
+    """Return the classes of parts with a `kind` that a field allows, or that the entries of its list may be."""
+    return [member for member in allowed_types(value_annotation(info)) if "kind" in getattr(member, "model_fields", {})]
+
+
 def part_of_kind(info: FieldInfo, kind: Any) -> Any:
     """Return the class of a part with this `kind` among those a field allows, None where there is none."""
-    members = [member for member in allowed_types(info.annotation) if "kind" in getattr(member, "model_fields", {})]
-    return next((member for member in members if member.model_fields["kind"].default == kind), None)
+    kinds = {part.model_fields["kind"].default: part for part in _part_types(info)}
+    return kinds.get(kind) if isinstance(kind, str) else None
+
+
+def with_parts(scenario: Scenario, name: str, value: Any) -> Any:
+    """Return a list of parts, or one entry of it, with tables as parts; what is neither stays as it is."""
+    field, _, place = name.partition(".")
+    if not place and isinstance(value, list | tuple):
+        return tuple(with_parts(scenario, f"{name}.{index}", entry) for index, entry in enumerate(value))
+    is_entry = isinstance(keys_of(place)[0], int) and isinstance(value, Mapping)
+    part = _part_class(type(scenario).model_fields[field], value) if is_entry else None
+    if part is None:
+        return value
+    try:
+        return part(**value)
+    except InputError as error:
+        raise error.inside(name) from None
 
 
 def _of_kind(info: FieldInfo, table: Mapping[str, Any], kind: Any) -> dict[str, Any]:
@@ -638,7 +763,7 @@ def _sentence(model: type[BaseModel], error: pydantic.ValidationError) -> InputE
 
 def _parts(path: str, info: FieldInfo | None, value: Any) -> str:
     """Say how a part is given, in Python and in a file; of several the one that a name or a class means."""
-    members = [] if info is None else [m for m in allowed_types(info.annotation) if hasattr(m, "model_fields")]
+    members = [] if info is None else [m for m in allowed_types(value_annotation(info)) if hasattr(m, "model_fields")]
     kinds = ", ".join(filter(None, map(_kind, members)))
     if not members or isinstance(value, Mapping):
         return f"a table that says its `kind`, one of {kinds}" if kinds else "a table"
@@ -682,5 +807,5 @@ def _field_path(model: type[BaseModel], loc: Sequence[Any]) -> tuple[str, FieldI
     then perhaps the tag of a union (which is no name) or indices in a list.
     """
     name, *rest = loc or ("",)
-    indices = "".join(f"[{index}]" for index in rest if isinstance(index, int))
+    indices = "".join(f".{index}" for index in rest if isinstance(index, int))
     return f"{name}{indices}", model.model_fields.get(str(name))

@@ -14,6 +14,7 @@ from giantstep.arrays import with_arrays
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.jsondata import with_infinity
+from giantstep.partlists import part_list
 from giantstep.scenario import dotted_names, from_content, walk_fields
 from giantstep.toml import read_toml, write_toml
 from giantstep.types import Floats
@@ -47,7 +48,8 @@ def study_fields(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 def study_text(study: Study, *, comments: bool = False) -> str:
     """Return a study as TOML text, with the meaning of each field behind it where `comments` is set."""
-    parts = {name: value for name, value in study.grid.items() if isinstance(value, BaseModel | Mapping)}
+    lists = [name for name, info in type(study.scenario).model_fields.items() if part_list(info)]
+    parts = {n: value for n, value in study.grid.items() if isinstance(value, BaseModel | Mapping) or n in lists}
     scenario = study.scenario.replace(parts) if parts else study.scenario
     for name, value, _ in walk_fields(scenario):
         if getattr(value, "expression", "") is None:

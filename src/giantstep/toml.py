@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from giantstep.errors import InputError
+from giantstep.partlists import holds_parts
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -55,7 +56,7 @@ def write_toml(tables: Mapping[str, Any], comments: Mapping[str, str] | None = N
 
 
 def _line(name: str, value: Any, comment: str | None) -> str:
-    text = f"{_key(name)} = {_value(value)}"
+    text = f"{_key(name)} = {_tables(value) if holds_parts(value) else toml_value(value)}"
     return f"{text}  # {comment}\n" if comment else f"{text}\n"
 
 
@@ -69,7 +70,17 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _tables(value: Sequence[Any]) -> str:
+    """Write a list of tables, each on its own line."""
+    return "[\n" + "".join(f"  {toml_value(entry)},\n" for entry in value) + "]"
+
+
+def toml_value(value: Any) -> str:
+    """Write a value as one line of TOML.
+
+    >>> toml_value([{"rate": 2.0}, True])
+    '[{ rate = 2.0 }, true]'
+    """
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, bool):
@@ -83,12 +94,12 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in _without_none(value).items())
+        inside = ", ".join(f"{_key(name)} = {toml_value(inner)}" for name, inner in _without_none(value).items())
         return f"{{ {inside} }}" if inside else "{}"
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Sequence):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     raise InputError(f"A {type(value).__name__} cannot be written to a file: {value!r}.")
 
 

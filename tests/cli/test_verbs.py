@@ -184,7 +184,7 @@ def test_check_fails_where_a_gap_asked_for_could_not_be_seen(run) -> None:
 
 
 def test_check_fails_where_limit_and_experiment_differ(run, monkeypatch) -> None:
-    from giantstep.families.one_step import experiment
+    from giantstep.families.network import experiment
 
     honest = experiment.trial
 
@@ -209,7 +209,7 @@ def test_check_fails_where_nothing_could_be_compared(run) -> None:
 
 
 def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    from giantstep.families.one_step import limit
+    from giantstep.families.network import limit
 
     honest = limit.limit
 
@@ -244,7 +244,7 @@ def test_strict_gives_status_1_and_no_result(run, monkeypatch, tmp_path: Path) -
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt, 130), (ConvergenceError, 1)])
 def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], status: int) -> None:
-    from giantstep.families.one_step import limit
+    from giantstep.families.network import limit
 
     def stop(*_: Any) -> None:
         raise error("stopped")
@@ -257,7 +257,7 @@ def test_what_stops_a_computation(run, monkeypatch, error: type[BaseException], 
 
 
 def test_a_point_that_needs_too_much_memory_is_flagged(run, monkeypatch, tmp_path: Path) -> None:
-    from giantstep.families.one_step import limit
+    from giantstep.families.network import limit
 
     def stop(*_: Any) -> None:
         raise MemoryError
@@ -319,7 +319,7 @@ def test_complex_numbers_are_written_as_text(run, text: str) -> None:
 
 
 def test_a_trial_that_failed_gives_status_1_and_one_warning(run, monkeypatch) -> None:
-    from giantstep.families.one_step import experiment
+    from giantstep.families.network import experiment
 
     def fails(*_: Any) -> None:
         raise np.linalg.LinAlgError("singular")

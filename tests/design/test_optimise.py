@@ -109,8 +109,10 @@ def test_entries_of_a_variable_with_dimensions():
     assert last.attrs["observable"] == "test_error[time=last]"
     whole = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, starts=3, minimise=f"test_error[time={s.steps}]")
     assert float(last.test_error) == float(whole.test_error)
-    with pytest.raises(gs.InputError, match=r'dimensions `time`: write "test_error\[time=last\]"'):
-        gs.optimize(s, over={"ridge": (1e-3, 10.0)}, minimise="test_error")
+    named = gs.optimize(s, over={"ridge": (1e-3, 10.0)}, starts=3, minimise="test_error")  # the last time is meant
+    assert float(named.test_error) == float(last.test_error)
+    with pytest.raises(gs.InputError, match=r'dimensions `time`, `block`: write "Q2\[time=last, block=1\]"'):
+        gs.optimize(s, over={"ridge": (1e-3, 10.0)}, minimise="Q2")
     with pytest.raises(gs.InputError, match="`test_error` has no entry time=9; along time it has 0, 1"):
         gs.optimize(s, over={"ridge": (1e-3, 10.0)}, minimise="test_error[time=9]", starts=3)
 

@@ -11,7 +11,7 @@ def test_every_file_named_exists():
     walks = TOUR[TOUR.index("## A walk through `predict`") : TOUR.index("## Dependencies")]
     named = {name for name in re.findall(r"`([\w/]+\.pyi?)`", walks) if "/" in name or not name.startswith("test_")}
     assert len(named) > 40
-    roots = ("src/giantstep", "src/giantstep/families/one_step", ".")
+    roots = ("src/giantstep", "src/giantstep/families/network", ".")
     missing = sorted(name for name in named if not any((ROOT / root / name).exists() for root in roots))
     assert not missing
 

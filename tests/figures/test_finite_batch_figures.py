@@ -113,7 +113,7 @@ def test_the_learning_curve_of_the_notebook():
 def test_a_gaussian_second_layer_is_reached_with_growing_vocabularies():
     scenario = dandi.size_scenarios()["tanh"]
     gaussian = float(gs.predict(scenario, dim=1000)["test_error"])
-    assert gaussian == pytest.approx(0.15350, abs=1e-5)
+    assert gaussian == pytest.approx(0.15372, abs=1e-5)
     gaps = [
         abs(float(gs.predict(scenario.replace(second_layer=law), dim=1000)["test_error"]) / gaussian - 1)
         for law in map(dandi.gaussian_vocabulary, (2, 4, 8))
@@ -132,6 +132,7 @@ def test_random_features_are_a_vocabulary_of_one_value():
         assert float(one) == pytest.approx(float(none), rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The steps add.*to the squared length of the mean")
 def test_there_is_a_best_step_size():
     rates = np.geomspace(0.1, 30, 25)
     for network, (large, small) in {"tanh-sin": (5.3, 2.5), "relu-tanh": (8.0, 1.3)}.items():
@@ -150,12 +151,13 @@ def test_an_edge_after_the_spike():
 def test_outliers_of_the_two_spectra():
     spikes = gs.predict(dandi.vocabulary_outliers_scenario(), what="spectrum", dim=2000, x=[1.0])["outliers"].values
     assert np.sum(np.isfinite(spikes)) == 3
-    assert spikes[2] == pytest.approx(19.91, abs=0.005)
+    assert spikes[2] == pytest.approx(19.919, abs=0.005)  # networks 19.79(7)
     bounded = gs.predict(dandi.bounded_outlier_scenario(), what="spectrum", x=[1.0])
     assert float(bounded["upper_edge"]) == pytest.approx(9.14196, abs=1e-5)
     assert bounded["outliers"].values[:2] == pytest.approx([np.inf, 10.3297], abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:The steps add.*to the squared length of the mean")
 @pytest.mark.parametrize("name", ["step-size", "learning-curves", "vocabulary-size"])
 def test_a_recipe_draws_all_its_panels(name):
     recipe = toys.shrunk(recipes()[name], dim=30, trials=3)

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from giantstep.errors import InputError
-from giantstep.families.one_step.experiment import trial
-from giantstep.families.one_step.scenario import MaximalStep, OneStep, PlantedSpike, SmallStep, Vocabulary
+from giantstep.families.network.one_step import MaximalStep, OneStep, PlantedSpike, SmallStep
 from giantstep.lab import (
     Draws,
     array_module,
@@ -14,6 +13,7 @@ from giantstep.lab import (
     synchronize,
     to_numpy,
 )
+from giantstep.vocabulary import Vocabulary
 
 
 def test_cpu_is_numpy():
@@ -99,9 +99,15 @@ def test_the_whole_experiment_uses_its_namespace_only(fake_cupy, step, what):
             out[...] = values
             return out
 
+        def anew(self):
+            nonlocal cpu
+            cpu = Draws(0, "point", 0)
+            return self
+
     cpu = Draws(0, "point", 0)
-    found = trial(scenario, points, what, 30, SameNumbers(0, "point", 0, "cuda"), settings)
-    expected = trial(scenario, points, what, 30, Draws(0, "point", 0), settings)
+    settings = scenario.prepare({**points, "dim": np.full(3, np.inf)}, what, settings)
+    found = scenario.trial(points, what, 30, SameNumbers(0, "point", 0, "cuda"), settings)
+    expected = scenario.trial(points, what, 30, Draws(0, "point", 0), settings)
     assert "matmul" in fake_cupy.calls
     assert found.keys() == expected.keys()
     for name in expected:

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from giantstep.gaussian import Function
+from giantstep.gaussian import Function, as_target
 from giantstep.lab import Draws, chunk_rows
 from giantstep.lab.network import Network, batch_gradient
-from giantstep.lab.population_gradient import population_gradient
+from giantstep.lab.population_gradient import hermite_tensor, population_gradient
+from giantstep.lab.whitened import Whitened
 
 CHUNK = chunk_rows("cpu")
 
@@ -21,6 +22,11 @@ def rows_of(stream, rows, columns):
 def sphere(p, d, seed=0):
     weights = np.random.default_rng(seed).standard_normal((p, d))
     return weights / np.linalg.norm(weights, axis=1, keepdims=True)
+
+
+def expanded(target):
+    """The Hermite expansion of a target along the first axis."""
+    return hermite_tensor(as_target(Function(target))), Whitened.isotropic(1)
 
 
 def network_of(activation, target, noise, weights):
@@ -61,7 +67,7 @@ def test_batch_gradient_is_the_gradient_of_the_loss(rows):
 def test_population_gradient_is_the_mean_over_huge_batches(activation, target):
     p, d, repeats = 24, 20, 16
     W, zeta = sphere(p, d), np.where(np.arange(p) % 3, 1.0, -1.5)
-    exact = population_gradient(Function(activation), Function(target), W, zeta, np)
+    exact = population_gradient(Function(activation), expanded(target), W, zeta, np)
     network = network_of(activation, target, 0.0, W)
     batches = [batch_gradient(network, zeta, 8 * CHUNK, Draws(0, "test", trial))[0] for trial in range(repeats)]
     error = np.std(batches, axis=0, ddof=1) / math.sqrt(repeats)
@@ -74,7 +80,7 @@ def test_population_gradient_is_the_mean_over_huge_batches(activation, target):
 
 def test_the_batch_gradient_approaches_the_population_gradient():
     W, zeta = sphere(30, 25), np.ones(30)
-    exact = population_gradient(Function("relu"), Function("tanh"), W, zeta, np)
+    exact = population_gradient(Function("relu"), expanded("tanh"), W, zeta, np)
     network = network_of("relu", "tanh", 0.1, W)
     gaps = [
         np.linalg.norm(batch_gradient(network, zeta, rows, Draws(0, "t", 0))[0] - exact)
@@ -89,7 +95,7 @@ def test_the_series_of_the_population_gradient_has_ended():
     overlaps = W @ W.T
     for name in ("relu", "tanh"):
         f = Function(name)
-        found = population_gradient(f, Function("0"), W, zeta, np)
+        found = population_gradient(f, expanded("0"), W, zeta, np)
         if name == "relu":
             angle = np.arccos(np.clip(overlaps, -1, 1))
             slopes = (np.pi - angle) / (2 * np.pi)

@@ -7,11 +7,11 @@ import pytest
 from problems import planted, ridge_fit, trapezoid
 
 import giantstep as gs
-from giantstep.families.one_step.batch import batch_statistics
-from giantstep.readout import BatchBulk, Equations, IsotropicBulk, ridge_errors, solve_first_order
+from giantstep.readout import BatchBulk, Equations, FiniteSize, IsotropicBulk, ridge_errors, solve_first_order
 from giantstep.readout.batch_bulk import packed_directions
 from giantstep.readout.batch_gradient import covariance_gradient
 from giantstep.readout.batch_signal import BatchSignal
+from giantstep.readout.batch_statistics import batch_statistics
 from giantstep.readout.features import packing
 
 
@@ -130,7 +130,7 @@ def test_a_response_forgets_its_signal_when_points_are_overwritten():
 
 def test_the_loss_identity_holds(first):
     for inverse_dim in (0.0, 1 / 300):
-        assert ridge_errors(first, np.array([inverse_dim])).identity[0] < 1e-12
+        assert ridge_errors(first, FiniteSize(np.array([inverse_dim]))).identity[0] < 1e-12
 
 
 def test_points_are_taken_one_by_one(first):
@@ -146,7 +146,7 @@ def test_points_are_taken_one_by_one(first):
 def test_no_errors_where_the_first_order_failed(first):
     pair = first.take(np.zeros(2, dtype=int))
     pair.residual[0] = np.inf
-    found, alone = ridge_errors(pair, np.zeros(2)), ridge_errors(first, np.zeros(1))
+    found, alone = ridge_errors(pair), ridge_errors(first)
     assert np.isnan(found.test[0]) and found.test[1] == pytest.approx(alone.test[0], rel=1e-13)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import planted, ridge_fit, setting_e, setting_f, trapezoid
 
-from giantstep.readout import Spectrum, find_outliers, ridge_errors, solve_first_order
+from giantstep.readout import FiniteSize, Spectrum, find_outliers, ridge_errors, solve_first_order
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_settings_of_the_page(setting, values, at_400):
     equations = setting()
     first = solve_first_order(equations)
     assert first.residual[0] < 1e-12
-    limit, finite = (ridge_errors(first, np.array([inverse])) for inverse in (0.0, 1 / 400))
+    limit, finite = (ridge_errors(first, FiniteSize(np.array([inverse]))) for inverse in (0.0, 1 / 400))
     np.testing.assert_allclose([limit.test[0], limit.train[0], limit.norm[0]], values, atol=5.1e-9)
     assert finite.test[0] == pytest.approx(at_400, abs=5.1e-7)
     assert limit.identity[0] < 1e-12 and finite.identity[0] < 1e-12
@@ -34,7 +34,9 @@ def test_spectrum_in_the_plane():
     spectrum = Spectrum(setting_e())
     edge = spectrum.upper_edge()
     assert edge == pytest.approx(2.1918743, abs=5.1e-8)
-    np.testing.assert_allclose(find_outliers(spectrum, edge, 600.0), [240.6, 146.1], atol=0.051)
+    np.testing.assert_allclose(
+        find_outliers(spectrum, edge, FiniteSize(np.array([1 / 600]))), [240.6, 146.1], atol=0.051
+    )
 
 
 def test_an_unlearnt_direction_may_be_integrated_over_as_if_it_were_learnt():
@@ -53,7 +55,7 @@ def test_an_unlearnt_direction_may_be_integrated_over_as_if_it_were_learnt():
         answers = []
         for features in (short, long):
             first = solve_first_order(ridge_fit(features, [0.5, 2], 1.3, 0.01))
-            answers.append(ridge_errors(first, np.full(2, 1 / dim)))
+            answers.append(ridge_errors(first, FiniteSize(np.full(2, 1 / dim))))
         for name in ("test", "train", "norm", "theta", "x", "Q1", "Q2"):
             np.testing.assert_allclose(*(getattr(found, name) for found in answers), rtol=1e-9, err_msg=name)
 
@@ -67,7 +69,7 @@ def test_channels_turn_with_the_directions():
     T0 = np.einsum("cd,mdkn->mckn", turn, features.T0.reshape(1, C, k, -1)).reshape(features.T0.shape)
     Jp = np.einsum("cd,mldk->mlck", turn, features.Jp.reshape(1, -1, C, k)).reshape(features.Jp.shape)
     turned = dataclasses.replace(equations, features=dataclasses.replace(features, T0=T0, Jp=Jp))
-    plain, found = (ridge_errors(solve_first_order(e), np.zeros(1)) for e in (equations, turned))
+    plain, found = (ridge_errors(solve_first_order(e)) for e in (equations, turned))
     for name in ("test", "train", "norm", "tau", "Q1"):
         np.testing.assert_allclose(getattr(found, name), getattr(plain, name), rtol=1e-10, atol=1e-12)
 
@@ -80,7 +82,8 @@ def test_the_kernel_at_the_nodes_gives_the_same():
     features = planted("tanh", (0.5, 0.5), [(1, 0.3), (-0.5, 1)], (1, 0.8), rule, h, h1, h**2 + h1**2 + 0.1)
     equations = ridge_fit(features, 2, 1.5, 0.05)
     packed, kernel = (
-        ridge_errors(solve_first_order(equations, packed=form), np.full(1, 0.01), packed=form) for form in (True, False)
+        ridge_errors(solve_first_order(equations, packed=form), FiniteSize(np.full(1, 0.01)), packed=form)
+        for form in (True, False)
     )
     for name in ("test", "train", "x", "tau", "Q1", "Q2"):
         np.testing.assert_allclose(getattr(kernel, name), getattr(packed, name), rtol=1e-10, atol=1e-13)

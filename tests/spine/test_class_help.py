@@ -53,7 +53,8 @@ def test_help_says_bounds_defaults_and_what_is_required():
     assert "a number above 0; required" in text
     assert "a number at least 0 and below 0.5; default 0.0" in text
     assert text.index("Fields, each") < text.index(">>> import giantstep")
-    assert str(inspect.signature(gs.MaximalStep)) == "(rate, batch_per_dim=inf)"
+    rest = "loss='square', precondition=0.0, weight_decay=0.0, momentum=0.0"
+    assert str(inspect.signature(gs.MaximalStep)) == f"(rate, batch_per_dim=inf, {rest})"
     assert str(inspect.signature(gs.SubspaceClustering)).startswith("(*, ")
 
 

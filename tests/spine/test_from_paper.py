@@ -8,50 +8,72 @@ from giantstep.families import SHIPPED, family_class
 from giantstep.paper_symbols import evaluate, symbols_in
 
 RELU = {"activation": "relu", "target": "tanh(z)"}
-KNOWN = [
+PAPERS_OF_ONE_STEP = [
     # our parameters of the papers' own figures and of the theory pages
     (
-        gs.OneStep, "dandi2025random", {"alpha": 0.8, "beta": 2.0, "lambda_": 0.01, "eta": 100.0, "d": 50},
+        gs.OneStep,
+        "dandi2025random",
+        {"alpha": 0.8, "beta": 2.0, "lambda_": 0.01, "eta": 100.0, "d": 50},
         {"samples_per_dim": 1.6, "width_per_dim": 2.0, "ridge": 0.01, "step": gs.MaximalStep(2.0)},
     ),
     (
-        gs.OneStep, "dandi2025random",
+        gs.OneStep,
+        "dandi2025random",
         {"alpha": 1.0, "beta": 1.5, "lambda_": 0.01, "u": 1.0, "cos": 0.5, "zeta": [1, -1], "pi": [0.9, 0.1]},
         {
-            "samples_per_dim": 1.5, "step": gs.PlantedSpike(1.0, alignment=0.5),
+            "samples_per_dim": 1.5,
+            "step": gs.PlantedSpike(1.0, alignment=0.5),
             "second_layer": gs.Vocabulary([1, -1], [0.9, 0.1]),
         },
     ),
     (
-        gs.OneStep, "cui2024asymptotics",
+        gs.OneStep,
+        "cui2024asymptotics",
         {"sigma": "tanh", "sigma_star": "sin(z)", "alpha": 1.5, "lambda_": 0.1, "eta_tilde": 3.0, "alpha0": 20.0},
         {"width_per_dim": 1.0, "samples_per_dim": 1.5, "step": gs.MaximalStep(3.0, 20.0)},
     ),
     (
-        gs.OneStep, "cui2024asymptotics",
+        gs.OneStep,
+        "cui2024asymptotics",
         {"alpha": 1.5, "beta": 2.0, "lambda_": 0.1, "r_s": 0.5, "theta": 2.2, "c": 1.1025, "gamma": 0.95},
         {"width_per_dim": 2.0, "step": gs.PlantedSpike(1.1, 1.05, 0.95)},
     ),
     (
-        gs.OneStep, "moniri2024theory", {"phi": 0.25, "psi": 0.5, "lambda_": 0.1, "eta": 1.0},
+        gs.OneStep,
+        "moniri2024theory",
+        {"phi": 0.25, "psi": 0.5, "lambda_": 0.1, "eta": 1.0},
         {"samples_per_dim": 4.0, "width_per_dim": 2.0, "ridge": 0.2, "step": gs.SmallStep(1.0, 4.0)},
     ),
     (
-        gs.OneStep, "moniri2024theory",
+        gs.OneStep,
+        "moniri2024theory",
         {"phi": 0.25, "psi": 0.5, "lambda_": 0.1, "eta": 200.0, "n": 10**4, "alpha": 0.25},
         {"step": gs.GrowingStep(20.0, 0.25, 4.0), "second_layer": "gaussian"},
     ),
     (
-        gs.OneStep, "mei2022generalization", {"psi1": 6.0, "psi2": 3.0, "lambda_": 1e-2, "tau2": 0.2},
+        gs.OneStep,
+        "mei2022generalization",
+        {"psi1": 6.0, "psi2": 3.0, "lambda_": 1e-2, "tau2": 0.2},
         {"width_per_dim": 6.0, "samples_per_dim": 3.0, "ridge": 0.03, "noise": 0.2, "step": gs.NoStep()},
     ),
     (
-        gs.OneStep, "ba2022high", {"psi1": 4.0, "psi2": 2.0, "lambda_": 0.1, "eta": 1.5, "sigma_eps2": 0.3},
+        gs.OneStep,
+        "ba2022high",
+        {"psi1": 4.0, "psi2": 2.0, "lambda_": 0.1, "eta": 1.5, "sigma_eps2": 0.3},
         {
-            "samples_per_dim": 4.0, "width_per_dim": 2.0, "ridge": 0.2, "noise": 0.3, "step": gs.SmallStep(1.5, 4.0),
-            "second_layer": "gaussian", "rows": "gaussian",
+            "samples_per_dim": 4.0,
+            "width_per_dim": 2.0,
+            "ridge": 0.2,
+            "noise": 0.3,
+            "step": gs.SmallStep(1.5, 4.0),
+            "second_layer": "gaussian",
+            "rows": "gaussian",
         },
     ),
+]
+KNOWN = [
+    *PAPERS_OF_ONE_STEP,
+    *[(gs.Network, key, symbols, {}) for _, key, symbols, _ in PAPERS_OF_ONE_STEP],
     (
         gs.GiantSteps, "dandi2023giant",
         {"f_star": "z1*z2", "eta": 8.0, "p": 4, "a": [0.5, -0.5, 0.5, -0.5], "alpha": 3.0, "l": 2.0, "T": 5},
@@ -106,6 +128,13 @@ def test_the_scalings_of_every_paper(cls, key, symbols, ours, capsys):
     assert printed.startswith(f"{key}:\n") and "\ngiantstep:\n" in printed
     for name in symbols:
         assert f"  {name.rstrip('_')} " in printed or name in cls.model_fields
+
+
+@pytest.mark.parametrize(("key", "symbols"), [case[1:3] for case in PAPERS_OF_ONE_STEP])
+def test_a_paper_of_one_step_says_the_same_network(key, symbols):
+    """A field that the network names otherwise and the translation forgets would leave its default."""
+    one = gs.OneStep.from_paper(key, **symbols)
+    assert gs.Network.from_paper(key, **symbols) == one.network(1)
 
 
 def test_every_paper_of_the_notation_was_tried():

@@ -333,6 +333,11 @@ BOUNDED = {
         gs.OneStep(**{**_NETWORK, "noise": 0.0, "target": "sign(z)"}, loss="logistic", activation="erf"), {},
         {"flip": [0.0, 0.2], "samples_per_dim": [1.0, 3.0], "loss": ["hinge", "logistic"]},
     ),
+    "network": (
+        gs.Network(target="tanh(z)", noise=0.1, activation="erf", width_per_dim=1.2, samples_per_dim=2.0,
+                   steps=[gs.MaximalStep(1.0, batch_per_dim=3.0)]), {},
+        {"noise": [0.02, 0.3], "steps.0.batch_per_dim": [1.0, 5.0], "readout.ridge": [0.1, 1.0]},
+    ),
     "few-steps": (
         gs.FewSteps(**_NETWORK, activation="erf", rate=1.0, steps=2, batch_per_dim=8.0), {},
         {"noise": [0.02, 0.3], "batch_per_dim": [4.0, 16.0], "steps": [1, 2], "samples_per_dim": [1.0, 4.0]},

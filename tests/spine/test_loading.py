@@ -7,7 +7,8 @@ PREDICT = """
 import sys
 import giantstep as gs
 bare = [name for name in ("numpy", "pydantic", "xarray", "scipy") if name in sys.modules]
-result = gs.predict(gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1), ridge=[0.1, 1.0])
+stepped = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(2.0))
+result = gs.predict(stepped, ridge=[0.1, 1.0])
 unused = ("dask", "distributed", "matplotlib", "scipy.special", "scipy.linalg", "typer", "rich")
 print(bare, [name for name in unused if name in sys.modules], result.ridge.values.tolist())
 names = gs.predict(gs.SubspaceClustering.example(), progress=False).branch.values.tolist()

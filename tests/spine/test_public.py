@@ -33,7 +33,7 @@ def test_every_family_of_the_package_is_public():
 
 def test_functions_named_like_their_module_stay_callable():
     code = (
-        "import giantstep as gs, giantstep.agreement, giantstep.families.one_step.scenario as one_step;"
+        "import giantstep as gs, giantstep.agreement, giantstep.families.network.one_step as one_step;"
         "print(callable(gs.agreement), 'one-step' in gs.families(), one_step.OneStep is gs.OneStep)"
     )
     assert run(code) == "True True True"

@@ -26,14 +26,15 @@ ONE_HAS = (
 )
 STEP_HAS = (
     "it has activation, target, noise, loss, flip, width_per_dim, samples_per_dim, ridge, second_layer.values, "
-    "second_layer.probabilities, step.rate, step.batch_per_dim, rows, fit_sample, inputs, precondition."
+    "second_layer.probabilities, step.rate, step.batch_per_dim, step.loss, step.precondition, step.weight_decay, "
+    "step.momentum, rows, fit_sample, inputs, precondition."
 )
 FEW_HAS = (
     "it has target, activation, noise, second_layer, rate, steps, loss_of_steps, batch_per_dim, planted, rows, inputs, "
     "precondition, width_per_dim, samples_per_dim, ridge."
 )
 VARIABLES = (
-    "test_error, train_error, objective, test_misclassified, norm, theta, t, psi, Q1, Q2, V1, V2, identity, "
+    "test_error, train_error, objective, test_misclassified, norm, Q2, theta, V2, t, psi, Q1, V1, identity, "
     "null_error, affine_error, effective_rank, effective_rank_4"
 )
 QUESTIONS = "errors, steps, along, spectrum, resolvent, weights, spikes"
@@ -55,16 +56,16 @@ IN_PYTHON = {
     "a class fit of several steps": (
         lambda: gs.FewSteps(**FEW, loss="logistic"),
         "There is no field `loss` in FewSteps: its second layer is fitted by ridge regression only; "
-        'a logistic or hinge fit, after one step along one direction, is OneStep(loss="logistic").',
+        "a logistic or hinge fit is Network(readout=gs.Logistic(0.1)).",
     ),
     "over losses of several steps": (
         lambda: gs.predict(STEPS, loss=["square", "logistic"]),
         "There is no field `loss` in FewSteps: its second layer is fitted by ridge regression only; "
-        'a logistic or hinge fit, after one step along one direction, is OneStep(loss="logistic").',
+        "a logistic or hinge fit is Network(readout=gs.Logistic(0.1)).",
     ),
     "classes of several steps": (
         lambda: gs.FewSteps(**FEW, flip=0.1),
-        "There is no field `flip` in FewSteps: its labels are not classes; OneStep has them.",
+        "There is no field `flip` in FewSteps: its labels are not classes; Network has them.",
     ),
     "a step of several steps": (
         lambda: gs.FewSteps(**FEW, step=gs.MaximalStep(2.0)),
@@ -93,8 +94,8 @@ IN_PYTHON = {
     ),
     "a list as second layer": (
         lambda: gs.FewSteps(**FEW, second_layer=[1, -1]),
-        "Field `second_layer` must be gs.Vocabulary(values=...) (in a file a table with values and "
-        "probabilities), but is second_layer=[1, -1].",
+        'Field `second_layer` must be gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, '
+        "-1] } (a plain list would be a finite network, not a law), but is second_layer=[1, -1].",
     ),
     "a list as second layer of one step": (
         lambda: gs.OneStep(**ONE, second_layer=[1, -1]),
@@ -104,7 +105,7 @@ IN_PYTHON = {
     "an activation that jumps": (
         lambda: gs.FewSteps(**FEW, activation="sign(z)"),
         "Field `activation` must have a derivative for a gradient step, but sign(z) jumps at 0; take "
-        "a smooth one such as tanh(5*z), or steps=0.",
+        "a smooth one such as tanh(5*z), or no gradient step.",
     ),
     "as many rates as steps": (
         lambda: gs.FewSteps(**FEW, rate=[1.0, 2.0, 3.0], steps=2),
@@ -135,9 +136,9 @@ IN_PYTHON = {
     ),
     "a finite batch on a power law": (
         lambda: gs.predict(gs.FewSteps(**FEW, batch_per_dim=5.0, inputs=gs.PowerLaw(exponent=1.0))),
-        "Field `batch_per_dim` must be inf where inputs have a covariance with several steps, a "
-        "preconditioner or several directions, because no theory of that batch noise is known "
-        "(gs.simulate trains on real batches), but is batch_per_dim=5.0.",
+        "Field `batch_per_dim` has no limit here: what is missing is a theory of the noise of finite "
+        "batches where inputs have a covariance with several steps, a preconditioner or several "
+        "directions. `gs.simulate` trains the real network.",
     ),
     "a step by name": (
         lambda: gs.OneStep(**ONE, step="maximal"),
@@ -148,7 +149,7 @@ IN_PYTHON = {
         lambda: gs.OneStep(**ONE, step=gs.MaximalStep),
         'Field `step` must be gs.MaximalStep(rate=...) (in a file step = { kind = "maximal" }, in '
         "a shell step.kind=maximal), but is step=<class "
-        "'giantstep.families.one_step.steps.maximal.MaximalStep'>.",
+        "'giantstep.families.network.steps.maximal.MaximalStep'>.",
     ),
     "a step of no kind": (
         lambda: gs.OneStep(**ONE, step={"kind": "maximum"}),
@@ -289,9 +290,9 @@ IN_PYTHON = {
         f"Field `minimise` must be one of {VARIABLES} (did you mean `test_error`?), but is minimise='test_eror'.",
     ),
     "an observable with entries": (
-        lambda: gs.optimize(STEPS, over=OVER, minimise="test_error"),
-        "Field `minimise` must be one of the entries of `test_error`, which has the dimensions "
-        "`time`: write \"test_error[time=last]\", but is minimise='test_error'.",
+        lambda: gs.optimize(STEPS, over=OVER, minimise="Q2"),
+        "Field `minimise` must be one of the entries of `Q2`, which has the dimensions "
+        "`time`, `block`: write \"Q2[time=last, block=1]\", but is minimise='Q2'.",
     ),
     "no observable": (
         lambda: gs.optimize(gs.OnlineSGD.example(), over={"rate": (0.1, 1.0)}),
@@ -414,7 +415,7 @@ IN_SHELL = {
     "predict S.toml --nonsense 1": ("No such option: --nonsense; `giantstep predict --help` says what there is."),
     "predict F.toml --set loss=logistic": (
         "There is no field `loss` in FewSteps: its second layer is fitted by ridge regression only; "
-        'a logistic or hinge fit, after one step along one direction, is OneStep(loss="logistic").'
+        "a logistic or hinge fit is Network(readout=gs.Logistic(0.1))."
     ),
     "predict S.toml --set step=maximal": (
         'Field `step` must be gs.MaximalStep(rate=...) (in a file step = { kind = "maximal" }, in '

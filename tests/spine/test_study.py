@@ -92,7 +92,7 @@ def test_complex_points_are_counted_and_carry_their_parts():
     [
         (
             lambda: gs.predict(Toy(), levle=1),
-            "There is no field `levle` in Toy(noise=Noise) (did you mean `level`?)",
+            "There is no field `levle` in Toy (did you mean `level`?)",
         ),
         (lambda: gs.predict(Toy(), toleranc=1), "(did you mean `tolerance`?)"),
         (

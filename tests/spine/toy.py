@@ -1,11 +1,16 @@
-"""A family of a few lines: the mean of noisy numbers. Nothing downstream of `Scenario` names it."""
+"""Families of a few lines: the mean of noisy numbers, a list of moves. Nothing downstream of `Scenario` names them."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Discriminator
 
+from giantstep.arrays import ArrayField
+from giantstep.errors import bad_field
 from giantstep.family import Answer, Question, Setting, Variable
+from giantstep.paper_symbols import Paper
+from giantstep.partlists import PartList
 from giantstep.scenario import Expression, Integer, Number, Numbers, Part, Scenario, field
 
 _MEAN = Variable("mean", (), "m", "mean of the numbers")
@@ -58,8 +63,6 @@ class Toy(Scenario):
         return {"block": len(self.shares), "block_2": len(self.shares)}
 
     def check_points(self, points: Mapping[str, np.ndarray]) -> None:
-        from giantstep.errors import bad_field
-
         if np.any(points["level"] == points["far"]):
             raise bad_field("far", points["far"][points["level"] == points["far"]][0], "different from level")
 
@@ -116,3 +119,81 @@ class Toy(Scenario):
 
     def memory(self, points: Mapping[str, np.ndarray], what: str, dim: int, settings: Any) -> int:
         return 8 * dim
+
+
+class Grow(Part):
+    """Multiply by a rate, perhaps with an exponent."""
+
+    kind: Literal["grow"] = "grow"
+    rate: Number = field("eta", "growth rate", gt=0)
+    power: Number = field("a_0 = b/c", "exponent of the rate", default=1.0, infinite=True)
+    loss: Literal["square", "correlation"] = field("-", "what is lost", default="square")
+    times: Integer = field("t", "how often", default=1, ge=0)
+
+
+class Shift(Part):
+    """Add numbers."""
+
+    kind: Literal["shift"] = "shift"
+    by: ArrayField = field("U", "what is added", default=((0.0,),))
+    rate: Number | Numbers = field("eta", "factor of what is added, perhaps one of each column", default=1.0)
+
+
+class Rest(Part):
+    """Do nothing."""
+
+    kind: Literal["rest"] = "rest"
+
+
+AnyMove = Annotated[Grow | Shift | Rest, Discriminator("kind")]
+
+
+class Chain(Scenario):
+    """A number that goes through a list of moves."""
+
+    family: ClassVar[str] = "toy-chain"
+    title: ClassVar[str] = "A number through a list of moves"
+    update_rule: ClassVar[str] = "x <- x rate^power, or x <- x + rate sum by"
+    questions: ClassVar[Mapping[str, Question]] = {"end": Question("the last number", (_MEAN,))}
+    papers: ClassVar[tuple[str, ...]] = ("mei2022generalization",)
+    paper_symbols: ClassVar[Mapping[str, Paper]] = {
+        "mei2022generalization": Paper(
+            {"x": "start", "h": "rate of the first move", "c": "rate of the second move"},
+            {"start": "x", "moves.0(grow).rate": "h**2", "moves.1(grow).rate": "c"},
+        )
+    }
+
+    start: Number = field("x", "start", default=1.0)
+    moves: Annotated[tuple[AnyMove, ...], PartList("moves", "[Grow(2.0)]")] = field("moves", "the moves", default=())
+    last: AnyMove = field("last", "the last move", default=Rest())
+
+    @classmethod
+    def example(cls) -> "Chain":
+        return cls(start=1.0, moves=[Grow(2.0), Rest(), Shift([[1.0, 2.0]], rate=0.5), Grow(3.0, loss="correlation")])
+
+    def check_points(self, points: Mapping[str, np.ndarray]) -> None:
+        for index, move in enumerate(self.moves):
+            if isinstance(move, Grow) and np.any(points[f"moves.{index}.rate"] == 13):
+                raise bad_field(f"moves.{index}.rate", 13.0, "another number than 13")
+
+    def end(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the last number at every point."""
+        value = points["start"]
+        for index, move in enumerate(self.moves):
+            own = f"moves.{index}."
+            if isinstance(move, Grow):
+                value = value * points[own + "rate"] ** (points[own + "power"] * points[own + "times"])
+                value = -value if move.loss == "correlation" else value
+            elif isinstance(move, Shift):
+                rate = points.get(own + "rate")
+                value = value + (np.sum(move.by.values * move.rate) if rate is None else rate * np.sum(move.by.values))
+        return value
+
+    def limit(self, points: Mapping[str, np.ndarray], what: str, settings: Mapping[str, Any]) -> Answer:
+        mean = self.end(points)
+        return Answer({"mean": mean}, np.full(len(mean), ""), np.zeros(len(mean)), np.ones(len(mean), int))
+
+    def trial(
+        self, points: Mapping[str, np.ndarray], what: str, dim: int, draws: Any, settings: Any
+    ) -> dict[str, np.ndarray]:
+        return {"mean": self.end(points) + draws.normal("numbers", ()) / dim}

@@ -34,7 +34,7 @@ def best_possible(scenario: Scenario) -> BayesLimit:
 
     Parameters
     ----------
-    scenario : `OneStep`, `FewSteps`, `GiantSteps`, `OnlineSGD`, `BatchReuse`, or `MixtureGLM` with one isotropic
+    scenario : `Network` and its presets, `GiantSteps`, `OnlineSGD`, `BatchReuse`, or `MixtureGLM` with one isotropic
         cluster. Steps on infinite batches, and starts that know something of the target, are refused.
 
     Examples

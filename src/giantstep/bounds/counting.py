@@ -50,10 +50,11 @@ class Teacher:
     Attributes
     ----------
     fit : samples per dimension of the last fit (of the whole method where it has no steps of its own).
-    batch : fresh samples per dimension of every step before it.
+    batch : fresh samples per dimension of every step before it, on average.
     steps : number of those steps.
     counted : how the samples were counted, in words.
     observables : the errors that can be compared.
+    batches : the batch of every step, where they may differ.
     """
 
     target: Target
@@ -64,6 +65,7 @@ class Teacher:
     steps: int
     counted: str
     observables: tuple[Observable, ...]
+    batches: tuple[float, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -73,6 +75,8 @@ class Teacher:
     def total(self, steps: int | None = None) -> float:
         """Return the samples per dimension seen after some steps (all of them if left out)."""
         made = self.steps if steps is None else steps
+        if self.batches:
+            return self.fit + sum(self.batches[:made])
         return self.fit + (made * self.batch if made else 0.0)
 
 
@@ -99,36 +103,30 @@ def _bayes(s: Any) -> Teacher:
     return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, 0.0, 0, words, observables)
 
 
-def _refuse_covariance(s: Any) -> None:
+def _network(s: Any) -> Teacher:
     if s.inputs is not None:
         raise bad_field("inputs", s.inputs, "left out: the best possible error is known for isotropic inputs")
-
-
-def _one_step(s: Any) -> Teacher:
-    _refuse_covariance(s)
-    kind = type(s.step).__name__
-    if kind == "PlantedSpike":
-        raise bad_field("step", s.step, "one that is learnt from samples: a planted spike knows the target")
-    batch = float(getattr(s.step, "batch_per_dim", 0.0))
-    same = s.fit_sample == "same"
-    words = "the batch of the step, used again by the fit" if same else "the batch of the step and the fit, together"
-    fit = 0.0 if same else s.samples_per_dim
-    if s.loss == "square":
-        target, noise, flip = as_target(s.target), s.noise, 0.0
-        observables = (Observable("test_error", "mse"),)
-    else:
-        target, noise, flip = as_target("sign(z)"), 0.0, s.flip
-        observables = (Observable("test_misclassified", "error", clean=True),)
-    return Teacher(target, noise, flip, fit, batch, int(batch > 0), words, observables)
-
-
-def _few_steps(s: Any) -> Teacher:
-    if s.has_shifts:
-        raise bad_field("planted", s.planted, "left out: planted shifts know the target")
-    _refuse_covariance(s)
+    for number, step in enumerate(s.steps):
+        if step.kind in ("planted", "shifts"):
+            allowed = "one that is learnt from samples: what is planted knows the target"
+            raise bad_field(f"steps.{number}", step, allowed)
+    batches = [float(getattr(step, "batch_per_dim", 0.0)) for step in s.steps]
     words = "a fresh batch for every step made, and the fit"
-    batch = float(s.batch_per_dim) if s.steps else 0.0
-    return Teacher(s.target, s.noise, 0.0, s.samples_per_dim, batch, s.steps, words, (Observable("test_error", "mse"),))
+    if s.fit_sample == "same":
+        batches[-1], words = 0.0, "a batch for every step; the fit uses that of the last step again"
+    target, noise, flip, observable = s.target, s.noise, 0.0, Observable("test_error", "mse")
+    if s.has_classes():
+        target, noise, flip = as_target("sign(z)"), 0.0, s.flip
+        observable = Observable("test_misclassified", "error", clean=True)
+    batch = sum(batches) / max(len(batches), 1)
+    return Teacher(target, noise, flip, s.samples_per_dim, batch, len(batches), words, (observable,), tuple(batches))
+
+
+def _preset(s: Any) -> Teacher:
+    """Count as the network does that a preset stands for."""
+    steps = int(s.step_counts(s.point())[0])
+    with s.in_own_words(steps):
+        return _network(s.network(steps))
 
 
 def _giant_steps(s: Any) -> Teacher:
@@ -181,8 +179,9 @@ def _mixture_glm(s: Any) -> Teacher:
 
 _READERS: Mapping[str, Callable[[Any], Teacher]] = {
     "bayes-limit": _bayes,
-    "one-step": _one_step,
-    "few-steps": _few_steps,
+    "network": _network,
+    "one-step": _preset,
+    "few-steps": _preset,
     "giant-steps": _giant_steps,
     "online-sgd": _online_sgd,
     "batch-reuse": _batch_reuse,

@@ -64,10 +64,10 @@ def _with_kinds(scenario: Scenario, fields: dict[str, Any]) -> Scenario:
 
     for name in [name for name in fields if name.endswith(".kind")]:
         field = name.removesuffix(".kind")
-        info = type(scenario).model_fields.get(field)
+        info = type(scenario).model_fields.get(field.partition(".")[0])
         part = None if info is None else part_of_kind(info, fields[name])
         for inner in () if part is None else describe_fields(part, f"{field}."):
-            kept = hasattr(getattr(scenario, field), inner["name"].rpartition(".")[2])
+            kept = _has(scenario, field, inner["name"].rpartition(".")[2])
             if inner["required"] and inner["name"] not in fields and not kept:
                 value = fields[inner["name"]] = sample(inner)
                 print(
@@ -76,6 +76,16 @@ def _with_kinds(scenario: Scenario, fields: dict[str, Any]) -> Scenario:
                     file=sys.stderr,
                 )
     return scenario.replace(fields)
+
+
+def _has(scenario: Scenario, field: str, inner: str) -> bool:
+    """Tell whether the part of a field has a field of this name; of a whole list of parts, whether all entries have."""
+    from giantstep.partlists import value_at
+    from giantstep.scenario import check_field_name
+
+    check_field_name(scenario, field)
+    part = value_at(scenario, field)
+    return all(hasattr(entry, inner) for entry in (part if isinstance(part, tuple) else (part,)))
 
 
 def _ask(study: Study, what: str | None) -> Study:

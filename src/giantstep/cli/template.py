@@ -65,8 +65,8 @@ def _questions(about: dict[str, Any]) -> Iterator[str]:
 
 
 def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
-    plain = [field for field in about["fields"] if not isinstance(example.get(field["name"]), dict)]
-    tables = [field for field in about["fields"] if isinstance(example.get(field["name"]), dict)]
+    tables = [field for field in about["fields"] if _is_table(field, example.get(field["name"]))]
+    plain = [field for field in about["fields"] if field not in tables]
     for field in plain:
         if example.get(field["name"]) is None:
             yield f"# left out here: {_said(field)}"
@@ -84,13 +84,25 @@ def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
         )
     yield ""
     for field in tables:
-        value = example[field["name"]]
         yield f"# {_said(field)}"
-        for choice in sorted(field["choices"], key=lambda choice: not _is_chosen(choice, value)):
-            if "value" not in choice:
-                chosen = _is_chosen(choice, value)
-                yield from _block(field, choice, value if chosen else {}, "" if chosen else "# ")
+        values = example[field["name"]] if _is_list(field) else [example[field["name"]]]
+        for value in values:
+            for choice in field["choices"]:
+                if _is_chosen(choice, value):
+                    yield from _block(field, choice, value, "")
+        for choice in field["choices"]:
+            if "value" not in choice and not any(_is_chosen(choice, value) for value in values):
+                yield from _block(field, choice, {}, "# ")
         yield ""
+
+
+def _is_list(field: dict[str, Any]) -> bool:
+    return bool(field["type"] == "list of choices")
+
+
+def _is_table(field: dict[str, Any], value: Any) -> bool:
+    """Tell whether a field is written as tables of its own, behind the others."""
+    return isinstance(value, dict) or _is_list(field)
 
 
 def _is_chosen(choice: dict[str, Any], value: dict[str, Any]) -> bool:
@@ -100,8 +112,9 @@ def _is_chosen(choice: dict[str, Any], value: dict[str, Any]) -> bool:
 def _block(field: dict[str, Any], choice: dict[str, Any], value: dict[str, Any], mark: str) -> Iterator[str]:
     """Yield the table of one part; those that were not chosen are commented out."""
     if mark:
-        yield "# or"
-    yield f"{mark}[scenario.{field['name']}]"
+        yield "# and, for another entry" if _is_list(field) else "# or"
+    table = f"scenario.{field['name']}"
+    yield f"{mark}[[{table}]]" if _is_list(field) else f"{mark}[{table}]"
     if "kind" in choice:
         yield mark + _line("kind", choice["kind"], choice["meaning"])
     for inner in choice["fields"]:
@@ -130,7 +143,7 @@ def _inside(bounds: dict[str, float], kind: str) -> float:
 
 
 def _said(field: dict[str, Any]) -> str:
-    allowed = "" if field["type"] == "choice" else f"; {field['allowed']}"
+    allowed = "" if "choices" in field else f"; {field['allowed']}"
     return f"{field['symbol']}: {field['meaning']}{allowed}"
 
 

@@ -13,7 +13,7 @@ from giantstep.design.ranges import Range, read_range
 from giantstep.errors import InputError, nearest
 from giantstep.gaussian.expression import Expression, parse_expression
 from giantstep.gaussian.primitives import CALLABLE_NAMES
-from giantstep.scenario import Scenario, bounds_of, check_field_name
+from giantstep.scenario import Scenario, bounds_of, check_field_name, numbers_meant, one_number
 from giantstep.solve import crossing
 from giantstep.types import Booleans, Floats, Indices
 
@@ -93,7 +93,7 @@ def _field_names(text: str, scenario: Scenario) -> tuple[str, ...]:
     if not names:
         raise InputError(f"The constraint {text!r} names no field of the scenario.")
     for name in names:
-        if name not in known:
+        if not numbers_meant(scenario, name):
             try:
                 check_field_name(scenario, name)
             except InputError:
@@ -135,7 +135,7 @@ def free_ranges(
 
 def default_range(name: str, scenario: Scenario, why: str) -> Range:
     """Return the range from a thousandth to a thousand times what a field is, within its bounds."""
-    value, info = scenario.numeric_fields()[name]
+    value, info = one_number(scenario, name)
     if not 0 < value < np.inf or info.annotation is int:
         raise InputError(f"Give a range for `{name}`: {why} it is {value:g} here.")
     highest = min([bound for kind, bound in bounds_of(info) if kind.name in ("lt", "le")], default=np.inf)

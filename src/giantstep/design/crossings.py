@@ -15,10 +15,11 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Problem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.errors import InputError, bad_field
+from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
-from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names
+from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names, numbers_meant
 from giantstep.solve import bracketed_roots
 from giantstep.solve.minimum import minimise_each
 from giantstep.types import Array, Floats, Indices, Strings
@@ -105,7 +106,7 @@ def solve_for(
 def _free_field(field: str, request: Request, given: Mapping[str, Any]) -> str:
     """Return the dotted name of the field that is solved for; it must not be given a value."""
     field = next(iter(dotted_names({field: None})))
-    if field in request.grid.coords or field in dotted_names(given):
+    if given_as(request.grid.scenario, field, dotted_names(given), request.grid.coords):
         raise InputError(f"Field `{field}` is solved for and given a value, too.")
     return field
 
@@ -121,7 +122,7 @@ def _inner(field: str, over: Mapping[str, Any] | None, scenario: Scenario) -> Ov
 def _span(field: str, between: Any, scenario: Scenario) -> Range:
     if between is None:
         check_field_name(scenario, field)
-        if field not in scenario.numeric_fields():
+        if not numbers_meant(scenario, field):
             raise bad_field("field", field, f"numeric ({', '.join(scenario.numeric_fields())})")
         return default_range(field, scenario, "it is solved for, and")
     if not isinstance(between, tuple | list) or not 2 <= len(between) <= 3:

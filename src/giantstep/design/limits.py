@@ -10,6 +10,7 @@ import numpy as np
 
 from giantstep.design.observable import Observable
 from giantstep.errors import InputError
+from giantstep.partlists import declaration, names_meant
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption, counted, with_time
 from giantstep.request import Request
@@ -76,11 +77,15 @@ class Limits:
             yield self.bar
 
     def field(self, name: str, rows: Indices) -> Floats:
-        """Return a numeric field as the grid has it, at some rows."""
+        """Return a numeric field as the grid has it, at some rows; all entries of a list must have the same."""
         values = np.empty(len(rows))
         for number, batch in enumerate(self._batches):
             mine = self._owner[rows] == number
-            values[mine] = batch.points[name][self._position[rows[mine]]]
+            places = self._position[rows[mine]]
+            first, *others = [batch.points[leaf][places] for leaf in names_meant(batch.scenario, name)]
+            if not all(np.array_equal(first, other) for other in others):
+                raise InputError(f"Field `{name}` has no one value here: name one entry of the list, or set them all.")
+            values[mine] = first
         return values
 
     def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
@@ -98,7 +103,9 @@ class Limits:
                 continue
             places = self._position[rows[mine]]
             points = {name: column[places] for name, column in batch.points.items()}
-            points.update({name: np.asarray(column, dtype=np.float64)[mine] for name, column in changes.items()})
+            for name, column in changes.items():
+                chosen = np.asarray(column, dtype=np.float64)[mine]
+                points.update({leaf: chosen for leaf in names_meant(batch.scenario, name)})
             values[mine] = self._answer(batch.scenario, points, rows[mine], list(changes))
         np.add.at(self.asked, rows, 1)
         np.add.at(self.failed, rows[np.isnan(values)], 1)
@@ -106,8 +113,8 @@ class Limits:
 
     def _settings(self, scenario: Scenario, points: Points, changed: Sequence[str]) -> dict[str, Any]:
         """Return the settings of the limit; where counts change (of steps, say) what they prepare changes, too."""
-        prepared, fields = self._prepared, scenario.numeric_fields()
-        if any(fields[name][1].annotation is int for name in changed):
+        prepared = self._prepared
+        if any(declaration(scenario, name).annotation is int for name in changed):
             prepared = scenario.prepare(points, self.request.what, prepared)
         return self.request.for_engine("limit", prepared)
 

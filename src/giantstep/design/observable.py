@@ -111,6 +111,9 @@ def _entry(argument: str, text: str, inside: str, variable: Variable) -> dict[st
         if not equals:
             dim, value = (variable.dims[0] if len(variable.dims) == 1 else ""), part
         entry[dim] = value.strip("'\"")
+    for dim in variable.dims:  # a trajectory is meant after its last step, unless a time is named
+        if dimension_named(dim).role == "trajectory":
+            entry.setdefault(dim, LAST)
     if set(entry) == set(variable.dims):
         return {dim: entry[dim] for dim in variable.dims}
     if not variable.dims:

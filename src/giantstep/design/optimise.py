@@ -16,10 +16,11 @@ from giantstep.design.problem import Candidates, Problem
 from giantstep.design.ranges import Over, Range, label, read_over
 from giantstep.errors import InputError
 from giantstep.grid import content_of
+from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
-from giantstep.scenario import Scenario, bounds_of, dotted_names
+from giantstep.scenario import Scenario, bounds_of, dotted_names, numbers_meant
 from giantstep.types import Array, Booleans, Floats, Indices
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def optimize(
     request = request_limit(scenario, grid, fields, ("over", "minimise", "maximise", "budget", "starts"))
     observable = read_observable(argument, wanted, request.question)
     searched = read_over("over", over, request.grid.scenario)
-    _refuse_twice(searched, {**(grid or {}), **fields})
+    _refuse_twice(searched, {**(grid or {}), **fields}, request)
     starts = None if starts is None else check_whole("starts", starts, "a whole number from 3 to 1000", 3, 1000)
     sign = 1.0 if argument == "minimise" else -1.0
     problems = []
@@ -129,9 +130,9 @@ def make_problem(
     return Problem(dict(choice or {}), Limits(request, observable), searches(wider, relations), sign, starts)
 
 
-def _refuse_twice(over: Over, given: Mapping[str, Any]) -> None:
-    for name in dotted_names(given):
-        if name in over.ranges or name in over.choices:
+def _refuse_twice(over: Over, given: Mapping[str, Any], request: Request) -> None:
+    for name in (*over.ranges, *over.choices):
+        if given_as(request.grid.scenario, name, dotted_names(given), request.grid.coords):
             raise InputError(f"Field `{name}` is searched over and given a value, too.")
 
 
@@ -359,8 +360,8 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 
 def _in_bounds(problem: Problem, name: str, values: Floats) -> Array:
-    info = problem.limits.request.grid.scenario.numeric_fields()[name][1]
     good = np.isfinite(values)
-    for bound, limit in bounds_of(info):
-        good &= bound.holds(values, limit)
+    for _, info in numbers_meant(problem.limits.request.grid.scenario, name).values():
+        for bound, limit in bounds_of(info):
+            good &= bound.holds(values, limit)
     return good

@@ -11,7 +11,8 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.grid import Grid
-from giantstep.scenario import Scenario, as_number, check_field_name, check_numbers, dotted_names
+from giantstep.partlists import given_as
+from giantstep.scenario import Scenario, as_number, check_field_name, check_numbers, dotted_names, numbers_meant
 from giantstep.types import Floats
 
 MOST_FIELDS = 4
@@ -102,6 +103,10 @@ def read_over(argument: str, over: Any, scenario: Scenario) -> Over:
             choices[name] = tuple(value)
         else:
             raise bad_field(name, value, "a range (low, high) or a list of choices")
+    for name in ranges:
+        other = given_as(scenario, name, (), [other for other in (*ranges, *choices) if other != name])
+        if other is not None:
+            raise InputError(f"Field `{name}` is searched over twice: also as `{other}`.")
     if len(ranges) > MOST_FIELDS:
         raise InputError(f"At most {MOST_FIELDS} numeric fields are searched over together, not {len(ranges)}.")
     for combination in Over(ranges, choices).combinations():
@@ -111,11 +116,10 @@ def read_over(argument: str, over: Any, scenario: Scenario) -> Over:
 
 def read_range(name: str, value: Any, scenario: Scenario) -> Range:
     """Return the range ``(low, high)`` or ``(low, high, "linear")`` of a numeric field, checked."""
-    known = scenario.numeric_fields()
-    if name not in known:
+    meant = numbers_meant(scenario, name)
+    if not meant:
         check_field_name(scenario, name)
         raise bad_field(name, value, "a list of choices: it does not hold one number")
-    info = known[name][1]
     ends, scale = value[:2], value[2:]
     if len(ends) != 2 or len(scale) > 1 or (scale and scale[0] not in _SCALES):
         raise bad_field(name, value, 'a range (low, high), (low, high, "log") or (low, high, "linear")')
@@ -123,9 +127,10 @@ def read_range(name: str, value: Any, scenario: Scenario) -> Range:
         low, high = map(as_number, ends)
     except ValueError:
         raise bad_field(name, value, "a range of two numbers") from None
-    if info.annotation is int:
-        raise bad_field(name, value, "a list of whole numbers: it has no values between them")
-    check_numbers(name, info, np.array([low, high]))
+    for _, info in meant.values():
+        if info.annotation is int:
+            raise bad_field(name, value, "a list of whole numbers: it has no values between them")
+        check_numbers(name, info, np.array([low, high]))
     if not low < high < np.inf:
         raise bad_field(name, value, "a range (low, high) with low < high, both finite")
     log = scale[0] == "log" if scale else low > 0

@@ -12,10 +12,11 @@ from pydantic.fields import FieldInfo
 from giantstep.design.limits import Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.errors import bad_field
+from giantstep.partlists import declaration
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
-from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names
+from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_names, numbers_meant
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 from giantstep.types import Booleans, Floats
 
@@ -69,8 +70,8 @@ def sensitivity(
     limits = Limits(request, observable)
     names = _field_names(limits, to)
     rows = np.arange(limits.size)
-    declarations = {name: info for name, (_, info) in request.grid.scenario.numeric_fields().items()}
-    stencils = {name: _stencil(limits.field(name, rows), declarations[name]) for name in names}
+    own = request.grid.scenario
+    stencils = {name: _stencil(limits.field(name, rows), declaration(own, name)) for name in names}
     count = limits.size + sum(int(np.isfinite(stencil.points).sum()) for stencil in stencils.values())
     with limits.watched("sensitivity", count, progress):
         value = limits(rows, {})
@@ -91,7 +92,7 @@ def _field_names(limits: Limits, to: str | Sequence[str] | None) -> list[str]:
         raise bad_field("to", to, "at least one numeric field")
     for name in names:
         check_field_name(scenario, name)
-        if name not in known:
+        if not numbers_meant(scenario, name):
             raise bad_field("to", name, f"numeric fields ({', '.join(known)})")
     return names
 

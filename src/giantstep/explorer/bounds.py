@@ -133,6 +133,8 @@ def with_arrays(value: Any, known: Mapping[str, Any]) -> Any:
         if isinstance(name, str) and name in known:
             return known[name]
         return {key: with_arrays(inner, known) for key, inner in value.items()}
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):  # a list of parts
+        return [with_arrays(entry, known) for entry in value]
     return value
 
 

@@ -1,4 +1,8 @@
-"""What a family declares for the page in the file ``page.toml`` beside its scenario: fields by theme, equations."""
+"""What a family declares for the page: fields by theme, equations.
+
+It stands in the file ``page.toml`` beside its scenario; where several families share a folder each has a file named
+after its module, ``one_family.page.toml``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ FILE = "page.toml"
 
 def page_of(family: str) -> dict[str, Any]:
     """Return the declaration of a family; an empty one where it has none, as a family from elsewhere may."""
-    package = family_class(family).__module__.rpartition(".")[0]
-    file = files(package).joinpath(FILE) if package else None
-    return read_toml(file.read_text("utf-8"), f"{package}/{FILE}") if file is not None and file.is_file() else {}
+    package, _, module = family_class(family).__module__.rpartition(".")
+    for name in (f"{module}.{FILE}", FILE) if package else ():
+        file = files(package).joinpath(name)
+        if file.is_file():
+            return read_toml(file.read_text("utf-8"), f"{package}/{name}")
+    return {}

@@ -39,4 +39,6 @@ def unpacked(value: Any) -> Any:
         return np.frombuffer(base64.b64decode(value.data), dtype="<f8").reshape(value.shape)
     if isinstance(value, dict):
         return {name: unpacked(inner) for name, inner in value.items()}
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):  # a list of parts
+        return [unpacked(entry) for entry in value]
     return value

@@ -15,6 +15,7 @@ from giantstep.families import families, family_class
 from giantstep.jsondata import json_data
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import FigureStudy, Recipe, Size
+from giantstep.partlists import declaration
 from giantstep.request import question_name
 from giantstep.study import Study
 
@@ -118,7 +119,7 @@ def unpaired(study: Study) -> list[Study]:
     flat = points.stack(point=list(points.dims))
     chosen = np.unique(np.linspace(0, flat.sizes["point"] - 1, MOST_STUDIES).astype(int))
     rows = [[flat[f"{column}"].values[index].item() for column in range(len(together))] for index in chosen]
-    whole = {name for name, (_, info) in study.scenario.numeric_fields().items() if info.annotation is int}
+    whole = {name for name in together if declaration(study.scenario, name).annotation is int}
     changes = [{n: int(v) if n in whole else v for n, v in zip(together, row)} for row in rows]
     return [replace(study, scenario=study.scenario.replace(change), grid=rest) for change in changes]
 

@@ -22,7 +22,8 @@ SHIPPED = {
     path.parent.name.replace("_", "-"): f"{__name__}.{path.parent.name}.scenario"
     for path in sorted(Path(__file__).parent.glob("[!_]*/scenario.py"))
 }
-"""Family of this package -> the module of its scenario."""
+SHIPPED |= {name: f"{__name__}.network.{name.replace('-', '_')}" for name in ("one-step", "few-steps")}
+"""Family of this package -> the module of its scenario; two are presets of the network."""
 _LOADED: dict[str, type[Scenario]] = {}
 
 

@@ -59,7 +59,7 @@ def mathtext(symbol: str) -> str:
     text = re.sub(r"(?<=[A-Za-z])(\d)(?=$|[^\d])", r"_\1", text)
     text = re.sub(r"_([A-Za-z]{3,}[0-9]*)", lambda match: _roman_subscript(match.group(1)), text)
     text = re.sub(r"_([A-Za-z0-9]+'?[A-Za-z0-9]*'?|[+-])", r"_{\1}", text)
-    text = re.sub(r"_\{(\d)\}_\{", r"_{\1,", text)
+    text = re.sub(r"_\{((?:[^{}]|\{\w+\})+)\}_\{", r"_{\1,", text)
     text = re.sub(r"\\mathrm\{\w+\}|\\?[A-Za-z]+", lambda match: _letters(match.group()), text)
     return f"${text}$" if _parses(f"${text}$") else symbol
 
@@ -88,7 +88,7 @@ def _parses(text: str) -> bool:
 
 def name_of(variable: str) -> str:
     """Return a name as words: ``"test_error"`` is ``"test error"``."""
-    return variable.replace("_", " ").replace(".", " ")
+    return re.sub(r"_|\.(?!\d)", " ", variable)
 
 
 def short_symbol(array: xarray.DataArray, name: str) -> str:

@@ -32,6 +32,8 @@ MOST_JOINT = 50_000_000
 _CHUNK = 1 << 20
 _STEPS = {1: (0.1, 0.45), 2: (0.2, 0.45), 3: (0.3, 0.75)}
 """Largest step in each direction, and its multiple of the scale, by the number of directions: 1e-12, 1e-12 and 1e-8."""
+SMEARED = 0.5
+"""Width on an axis of kappa below which a plane that turns into other axes needs breaks of its own there."""
 _INNER_STEPS = {1: 0.08, 2: 0.15}
 """By the number of directions that are averaged out; 0.3 for more."""
 
@@ -48,7 +50,16 @@ class ConditionalTarget:
     square: Floats  # (N,)
 
 
-def condition(target: Target, learnt: Floats, rest: Floats, scale: float, fineness: float = 1.0) -> ConditionalTarget:
+def condition(
+    target: Target,
+    learnt: Floats,
+    rest: Floats,
+    scale: float | Sequence[float],
+    fineness: float = 1.0,
+    breaks: Sequence[Plane] = (),
+    *,
+    sampled: bool = False,
+) -> ConditionalTarget:
     """Return the target of z = learnt kappa + rest xi given kappa, for functions of kappa that vary on `scale`.
 
     Parameters
@@ -56,12 +67,17 @@ def condition(target: Target, learnt: Floats, rest: Floats, scale: float, finene
     learnt, rest : (r, m) and (r, L), with orthonormal rows together; columns of `rest` that are zero come last, the
         target does not depend on them.
     fineness : divides every step; two values of it measure the error of the rule.
+    scale : that of all axes of kappa, or one for each.
+    breaks : further planes of z on which functions of kappa are not smooth.
+    sampled : take random points in place of a product rule, which has too many for very small scales.
     """
     m = learnt.shape[1]
     active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
     basis = np.concatenate([learnt, rest[:, :active]], axis=1)
-    planes = with_crossings([_turned(plane, basis) for plane in target.planes], m + active)
-    nodes, weights = _sampled(m, fineness) if m > MOST_AXES else _product_rule(m, planes, scale, fineness)
+    planes = with_crossings([_turned(plane, basis) for plane in (*target.planes, *breaks)], m + active)
+    scales = np.broadcast_to(scale, m).tolist()
+    few = m <= MOST_AXES and not sampled
+    nodes, weights = _product_rule(m, planes, scales, fineness) if few else _sampled(m, fineness)
     inner = (
         hermite_rule(target.degree + 2)
         if target.degree is not None
@@ -78,17 +94,18 @@ def condition(target: Target, learnt: Floats, rest: Floats, scale: float, finene
     return ConditionalTarget(nodes, weights, h, h1, h2, square)
 
 
-def _product_rule(m: int, planes: Sequence[Plane], scale: float, fineness: float) -> tuple[Floats, Floats]:
+def _product_rule(m: int, planes: Sequence[Plane], scales: Sequence[float], fineness: float) -> tuple[Floats, Floats]:
     """Return nodes (N, m) and weights of a rule that is broken where a plane cuts an axis."""
     largest, multiple = _STEPS.get(m, (0.4, 1.0))
-    step = min(largest, multiple * scale) / fineness
     reach = 9.0 if m < 3 else 7.6
     if m == 3 and not any(_last_axis(plane) < m for plane in planes):
-        return _lattice_rule(step, reach)
+        return _lattice_rule(min(largest, multiple * min(scales)) / fineness, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
-    for axis in range(m):
+    for axis, scale in enumerate(scales):
+        step = min(largest, multiple * scale) / fineness
         panel = min(1.0, 2.5 * scale) / fineness
-        row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT)
+        soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
+        row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:
             raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
@@ -168,9 +185,13 @@ def _axis_rule(
     smooth: tuple[Floats, Floats],
     width: float,
     most: int = MOST_VALUES,
+    soft: Sequence[Plane] = (),
 ) -> tuple[Integers, Floats, Floats]:
-    """Return, for one more axis, which point each node extends, its coordinate and its weight."""
-    breaking = [plane for plane in planes if _last_axis(plane) == axis]
+    """Return, for one more axis, which point each node extends, its coordinate and its weight.
+
+    Averages over later axes of what breaks at a `soft` plane vary quickly on this axis, around where the plane is.
+    """
+    breaking = [*(plane for plane in planes if _last_axis(plane) == axis), *soft]
     if breaking:
         breaks = [
             -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
@@ -180,6 +201,8 @@ def _axis_rule(
         columns = [np.broadcast_to(panels, (len(points), len(panels))), np.stack(breaks, axis=1)]
         for plane, at in zip(breaking, breaks):
             columns += [at[:, None] + offset for offset in _grading(plane, planes, axis)]
+            if plane in soft:
+                columns.append(at[:, None] + _around(_width(plane, axis)))
         _check_joint(len(points), PANEL_NODES * sum(column.shape[1] for column in columns), axis, most)
         edges = np.sort(np.clip(np.concatenate(columns, axis=1), -BOUND, BOUND), axis=1)
         nodes, mass = gauss_legendre_panels(edges, PANEL_NODES)
@@ -203,9 +226,19 @@ def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Float
     for other in planes:
         last = _last_axis(other)
         if last > axis and abs(other.normal[axis]) > abs(other.normal[last]) > 0:
-            width = abs(other.normal[last] / other.normal[axis])
-            shift = 2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
-            yield np.concatenate([shift, -shift])[None, :]
+            yield _around(abs(other.normal[last] / other.normal[axis]))
+
+
+def _width(plane: Plane, axis: int) -> float:
+    """Return over which distance on an axis a plane that turns into later axes is smeared; inf where it does not."""
+    own, later = abs(plane.normal[axis]), float(np.linalg.norm(plane.normal[axis + 1 :]))
+    return later / own if later > 1e-12 and own > 1e-12 else np.inf
+
+
+def _around(width: float) -> Floats:
+    """Return breaks around a place, from a width on by octaves (1, breaks)."""
+    shift = 2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
+    return np.concatenate([shift, -shift])[None, :]
 
 
 def _last_axis(plane: Plane) -> int:

@@ -191,6 +191,36 @@ class Target(Immutable):
             return xp.full(z.shape[:-1], self._expression.evaluate({"z": xp.zeros(1)}, xp)[0])
         return self._expression.evaluate(variables, xp)
 
+    def of_one_variable(self) -> Function:
+        """Return the target of one direction as a function of it.
+
+        >>> Target("relu(z1) - 1").of_one_variable().kinks
+        (0.0,)
+        """
+        if self.directions != 1:
+            raise InputError(f"The target {self.name} depends on {self.directions} directions, not on one.")
+        kinks = [-plane.offset / plane.normal[0] for plane in self._declared]
+        if self._expression is not None:
+            return Function(re.sub(r"\bz1\b", "z", self._expression.text), kinks=kinks, name=self.name)
+        return Function(_OfOneVariable(self), kinks=kinks, name=self.name)
+
+    def sign_direction(self) -> Floats | None:
+        """Return the unit vector n where the target is sign(<n, z>), else None.
+
+        >>> Target("sign(3*z1 - 4*z2)").sign_direction(), Target("sign(z1*z2)").sign_direction()
+        (array([ 0.6, -0.8]), None)
+        """
+        if len(self.planes) != 1 or self.planes[0].offset != 0:
+            return None
+        normal = np.array(self.planes[0].normal)
+        points = _FINGERPRINT_NODES[:, : self.directions]
+        side = np.sign(points @ normal)
+        values = np.asarray(self(points), dtype=float)
+        for n in (normal, -normal):
+            if np.array_equal(values, np.sign(points @ n)) and side.any():
+                return n / np.linalg.norm(n)
+        return None
+
     def gradient(self, z: Any) -> Any:
         """Return the gradient (..., k) of an expression; where it jumps, that of the smooth part."""
         if self._expression is None:
@@ -244,6 +274,16 @@ def _name_of(source: Any, expression: Expression | None, call: Any) -> str:
     if isinstance(source, Target | Function):
         return source.name
     return expression.text if expression is not None else str(getattr(call, "__name__", type(call).__name__))
+
+
+class _OfOneVariable:
+    """A target of one direction as a callable of arrays of any shape; a class, so that it can be pickled."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def __call__(self, z: Any) -> Any:
+        return self.target(z[..., None])
 
 
 def _declared_planes(kinks: Iterable[Any] | None, k: int) -> Iterator[Plane]:

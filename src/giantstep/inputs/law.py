@@ -70,6 +70,11 @@ class InputLaw:
         moments = np.einsum("aj,ab->jab", shares, np.eye(len(shares)))
         return cls.normalised(eigenvalues, masses, moments)
 
+    @property
+    def isotropic(self) -> bool:
+        """Whether all eigenvalues are equal."""
+        return bool(np.ptp(self.eigenvalues) < 1e-12)
+
     def effective_ranks(self) -> tuple[float, float]:
         """Return (tr Sigma)^2/tr Sigma^2 and (tr Sigma^2)^2/tr Sigma^4, both over d: structured_inputs, section 8."""
         second, fourth = (float(self.masses @ self.eigenvalues**power) for power in (2, 4))

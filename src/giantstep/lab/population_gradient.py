@@ -1,73 +1,221 @@
-"""The gradient of a two-layer network on the population, exact at a finite dimension: one step from unit rows."""
+"""The exact gradient on the population at a finite dimension: few_steps_readout, section 10.
+
+With tau_i = |w_i| and a_n(i) = E[h_n(t) sigma(tau_i t)], h_n the normalised Hermite polynomials,
+
+    E[g sigma'(w_i.x) x]   = sum over the Hermite tensor of g of products of w_i along the target directions and a_n(i)
+    E[f sigma'(w_i.x) x]   = (1/p) sum_j zeta_j {B_ij w_j + C_ij w_i},
+    B_ij = sum_n (n+1) a_{n+1}(i) a_{n+1}(j) r_ij^n/(tau_i tau_j),   r_ij = w_i.w_j/(tau_i tau_j),
+    C_ij = sum_n sqrt((n+1)(n+2)) a_{n+2}(i) a_n(j) r_ij^n/tau_i^2
+
+for i != j (Stein's lemma takes every derivative). A neuron acts on itself by w_i E[t sigma sigma'(tau_i t)]/tau_i.
+Inputs with a covariance are whitened first.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from giantstep.gaussian import Function, expectation
+from giantstep.errors import InputError
+from giantstep.gaussian import Function
+from giantstep.gaussian.grids import hermite_rule, product_grid
+from giantstep.gaussian.hermite import hermite_functions, hermite_values
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
+from giantstep.gaussian.target import Target
 from giantstep.lab.algebra import multiply
-from giantstep.lab.network import ROW_BLOCK
+from giantstep.lab.whitened import Whitened
 from giantstep.types import DeviceArray, Floats
 
-_SERIES_LIMIT = 100
+TRUNCATION = 1e-9
+"""What a truncated series may leave out, relative to the size of the gradient."""
+MOST_TERMS = 400
+MOST_DEGREE = 60
+_ROWS = 512
+_INTERPOLATION = 24
+
+
+class HermiteTensor(NamedTuple):
+    """A target as sum_a coefficients_a prod_j h_{a_j}(z_j), normalised: powers (A, r), coefficients (A,)."""
+
+    powers: Floats
+    coefficients: Floats
+
+
+def hermite_tensor(target: Target) -> HermiteTensor:
+    """Return the Hermite expansion of a target, exact for a polynomial, else to total degree 60 (r = 1) or 40."""
+    r = target.directions
+    degree = target.degree
+    if degree is None:
+        degree = {1: MOST_DEGREE, 2: 40}.get(r, 16)
+    smooth = hermite_rule(target.degree + 1) if target.degree is not None else hermite_rule(2 * degree + 24)
+    grid = product_grid(r, target.planes, smooth, degree + 24)
+    values = target(grid.points) * grid.weights
+    tables = [hermite_values(grid.points[:, j], degree) for j in range(r)]
+    powers = [a for a in itertools.product(range(degree + 1), repeat=r) if sum(a) <= degree]
+    coefficients = np.array([values @ math.prod(tables[j][n] for j, n in enumerate(a)) for a in powers])
+    kept = np.abs(coefficients) > 1e-15 * np.abs(coefficients).max()
+    kept[0] |= not kept.any()  # the target 0
+    return HermiteTensor(np.array(powers)[kept], coefficients[kept])
+
+
+def scaled_hermite(activation: Function, tau: Floats, order: int) -> Floats:
+    """Return a_n = E[h_n(t) sigma(tau t)] for n = 0..order at each tau, shape (len(tau), order + 1)."""
+    bound = 2 * math.sqrt(order) + 12
+    out = np.empty((len(tau), order + 1))
+    for row, scale in enumerate(tau):
+        breaks = [kink / scale for kink in activation.kinks if abs(kink) < bound * scale]
+        panels = np.linspace(-bound, bound, int(2 * bound * max(1.0, scale)) + 1)
+        t, weights = gauss_legendre_panels(np.unique([*panels, *breaks]), 24)
+        with np.errstate(all="ignore"):
+            out[row] = hermite_functions(t, order) @ (activation(scale * t) * np.sqrt(normal_density(t)) * weights)
+    return out
+
+
+def interpolated_hermite(activation: Function, tau: Floats, order: int) -> Floats:
+    """Return `scaled_hermite` at many tau, by Chebyshev interpolation over their range."""
+    low, high = float(tau.min()), float(tau.max())
+    if high - low < 1e-12 * high:
+        return np.repeat(scaled_hermite(activation, tau[:1], order), len(tau), axis=0)
+    angle = np.pi * (np.arange(_INTERPOLATION) + 0.5) / _INTERPOLATION
+    nodes = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(angle)
+    table = scaled_hermite(activation, nodes, order)
+    modes = np.polynomial.chebyshev.chebvander(np.cos(angle), _INTERPOLATION - 1)
+    coefficients = np.linalg.solve(modes, table)
+    position = (2 * tau - low - high) / (high - low)
+    return np.polynomial.chebyshev.chebvander(position, _INTERPOLATION - 1) @ coefficients
 
 
 def population_gradient(
     activation: Function,
-    target: Function,
+    target: tuple[HermiteTensor, Whitened],
     weights: DeviceArray,
-    second_layer: DeviceArray,
-    xp: ModuleType,
+    zeta: DeviceArray,
+    xp: Any,
     kept: float = 1.0,
 ) -> DeviceArray:
-    """Return E[(y - f0(x)) sigma'(<w_i,x>) x], (p, d): `batch_gradient` of an infinite batch with E[y|x] = kept g(x_1).
+    """Return E[(y - f(x)) sigma'(w_i.x) x] (p, d), f = sum_j zeta_j sigma(w_j.x)/p and E[y|x] = kept g.
 
-    By Stein's lemma E[f(<a,x>) sigma'(<b,x>) x] is a E[f' sigma'] + b E[f sigma'']; for unit vectors both are power
-    series in <a,b> whose coefficients are products of Hermite coefficients, so that no derivative is taken. Different
-    rows are nearly orthogonal and the series short; the term of a neuron with itself is w_i E[z sigma sigma'].
+    `target` is its expansion and where its directions lie; x and w_i are whitened. Raises where a series would have to
+    be cut too early.
     """
-    p, d = weights.shape
-    order = _series_order(p, d)
-    own, teacher = activation.hermite(order + 2), kept * target.hermite(order + 2)
-    along_target, along_self = _pair_series(teacher, own, weights[:, 0], xp)
-    itself, _ = expectation(lambda z: z * activation(z) * activation.derivative(z), activation.kinks)
-    gradient = xp.empty((p, d))
-    for start in range(0, p, ROW_BLOCK):
-        rows = slice(start, min(start + ROW_BLOCK, p))
-        diagonal = xp.arange(rows.stop - start)
-        overlaps = multiply(weights[rows], weights.T, xp)
-        overlaps[diagonal, diagonal + start] = 0.0
-        outward, inward = _pair_series(own, own, overlaps, xp)
-        outward[diagonal, diagonal + start] = 0.0
-        inward[diagonal, diagonal + start] = 0.0
-        outward *= second_layer / -p
-        scale = along_self[rows] - (inward @ second_layer + itself * second_layer[rows]) / p
-        gradient[rows] = scale[:, None] * weights[rows]
-        multiply(outward, weights, xp, out=gradient[rows], add=True)
-    gradient[:, 0] += along_target
+    from giantstep.lab import to_numpy
+
+    tau = to_numpy(xp.linalg.norm(weights, axis=1))
+    output = bool((zeta != 0).any())
+    terms = 2
+    if output:
+        largest = _largest_cosine(weights, xp.asarray(tau), xp)
+        terms = _terms(activation, float(tau.max()), largest)
+    coefficients = interpolated_hermite(activation, tau, max(terms, int(target[0].powers.sum(axis=1).max())) + 2)
+    gradient = _target_gradient(*target, weights, tau, coefficients, xp)
+    if kept != 1:
+        gradient *= kept
+    if output:
+        _subtract_output(gradient, activation, weights, zeta, tau, coefficients[:, : terms + 3], xp)
     return gradient
 
 
-def _pair_series(outer: Floats, inner: Floats, overlap: DeviceArray, xp: ModuleType) -> tuple[DeviceArray, DeviceArray]:
-    """Return E[f' sigma'] and E[f sigma''] at given overlaps, from Hermite coefficients of f and sigma."""
-    j = np.arange(len(inner) - 2)
-    slopes = (j + 1) * outer[1:-1] * inner[1:-1]
-    curvatures = np.sqrt((j + 1) * (j + 2)) * outer[:-2] * inner[2:]
-    return _polynomial(slopes, overlap, xp), _polynomial(curvatures, overlap, xp)
+def gradient_memory(width: int) -> int:
+    """Return how many numbers `population_gradient` needs at most beside weights, unit rows and the gradient itself."""
+    return 4 * min(_ROWS, width) * width + 5 * width * MOST_TERMS
 
 
-def _polynomial(coefficients: Floats, x: DeviceArray, xp: ModuleType) -> DeviceArray:
-    total = xp.full(x.shape, float(coefficients[-1]))
-    for coefficient in coefficients[-2::-1]:
-        total *= x
-        total += float(coefficient)
-    return total
+def _target_gradient(
+    tensor: HermiteTensor, inputs: Whitened, weights: DeviceArray, tau: Floats, coefficients: Floats, xp: Any
+) -> DeviceArray:
+    """Return E[g sigma'(w_i.x) x]: a combination of the target directions and of w_i itself."""
+    from giantstep.lab import to_numpy
+
+    powers, values = tensor
+    r = powers.shape[1]
+    cosines = to_numpy(inputs.signal(weights, xp)) / tau[:, None]
+    top = int(powers.max())
+    table = np.stack([cosines**n for n in range(top + 1)])  # (n, p, r)
+    along, itself = np.zeros((len(tau), r)), np.zeros(len(tau))
+    for power, value in zip(powers, values):
+        n = int(power.sum())
+        size = value * math.exp(0.5 * (math.lgamma(n + 1) - sum(math.lgamma(a + 1) for a in power)))
+        factors = [table[a, :, j] for j, a in enumerate(power)]
+        for j in np.flatnonzero(power):
+            lowered = [table[power[j] - 1, :, j] if i == j else factor for i, factor in enumerate(factors)]
+            along[:, j] += size * power[j] * math.prod(lowered) * coefficients[:, n] / tau
+        itself += size * math.sqrt((n + 1) * (n + 2)) * math.prod(factors) * coefficients[:, n + 2] / tau**2
+    gradient = xp.asarray(itself)[:, None] * weights
+    inputs.add_along(gradient, xp.asarray(along), xp)
+    return gradient
 
 
-def _series_order(p: int, d: int) -> int:
-    """Return the power at which overlaps of p random unit vectors are rounding (but for one draw in 1e6)."""
-    largest = math.sqrt(-math.expm1(2 * math.log(1e-6 / (p + 1) ** 2) / (d - 1)))
-    return min(math.ceil(-37 / math.log(largest)), _SERIES_LIMIT) if largest < 1 else _SERIES_LIMIT
+def _largest_cosine(weights: DeviceArray, tau: DeviceArray, xp: Any) -> float:
+    largest = 0.0
+    for start in range(0, len(weights), _ROWS):
+        cosines = xp.abs(multiply(weights[start : start + _ROWS], weights.T, xp) / tau)
+        rows = xp.arange(len(cosines))
+        cosines[rows, rows + start] = 0.0
+        largest = max(largest, float(xp.max(cosines / tau[start : start + _ROWS, None])))
+    return min(largest, 1.0)
+
+
+def _terms(activation: Function, tau: float, largest: float) -> int:
+    """Return how many terms the pair series need at the largest cosine between two neurons."""
+    coefficients = scaled_hermite(activation, np.array([tau]), MOST_TERMS + 2)[0]
+    n = np.arange(MOST_TERMS + 1)
+    sizes = (n + 1) * coefficients[1:-1] ** 2 * largest**n
+    tail = np.cumsum(sizes[::-1])[::-1]
+    enough = np.flatnonzero(tail < TRUNCATION * sizes.sum())
+    if not enough.size:
+        raise InputError(
+            "Field `batch_per_dim` must be finite here (1000 is a large batch), but is inf: neurons have cosines up to "
+            f"{largest:.4f}, for which the exact gradient of {activation.name} would need too long a series."
+        )
+    return int(enough[0]) + 1
+
+
+def _subtract_output(
+    gradient: DeviceArray,
+    activation: Function,
+    weights: DeviceArray,
+    zeta: DeviceArray,
+    tau: Floats,
+    coefficients: Floats,
+    xp: Any,
+) -> None:
+    """Take E[f sigma'(w_i.x) x] from the gradient, block of rows by block of rows."""
+    p = len(weights)
+    order = coefficients.shape[1] - 3
+    n = np.arange(order + 1)
+    slope = xp.asarray(coefficients[:, 1:-1] * np.sqrt(n + 1) / tau[:, None])  # sqrt(n+1) a_{n+1}/tau
+    bend = xp.asarray(coefficients[:, 2:] * np.sqrt((n + 1) * (n + 2)) / tau[:, None] ** 2)
+    value = xp.asarray(coefficients[:, :-2])
+    unit = weights / xp.asarray(tau)[:, None]
+    own = xp.asarray(_own_term(activation, tau))
+    for start in range(0, p, _ROWS):
+        rows = slice(start, min(start + _ROWS, p))
+        diagonal = xp.arange(rows.stop - start)
+        cosines = multiply(unit[rows], unit.T, xp)
+        outward, inward = xp.zeros(cosines.shape), xp.zeros(cosines.shape)
+        for m in range(order, -1, -1):
+            outward *= cosines
+            outward += slope[rows, m, None] * slope[None, :, m]
+            inward *= cosines
+            inward += bend[rows, m, None] * value[None, :, m]
+        outward[diagonal, diagonal + start] = 0.0
+        inward[diagonal, diagonal + start] = 0.0
+        outward *= zeta / -p
+        gradient[rows] -= ((inward @ zeta + own[rows] * zeta[rows]) / p)[:, None] * weights[rows]
+        multiply(outward, weights, xp, out=gradient[rows], add=True)
+
+
+def _own_term(activation: Function, tau: Floats) -> Floats:
+    """Return E[t sigma(tau t) sigma'(tau t)]/tau at every tau."""
+    low, high = float(tau.min()), float(tau.max())
+    nodes = np.linspace(low, high, 9) if high - low > 1e-12 * high else np.array([low])
+    values = []
+    for scale in nodes:
+        breaks = [kink / scale for kink in activation.kinks if abs(kink) < 12 * scale]
+        t, w = gauss_legendre_panels(np.unique([*np.linspace(-12, 12, int(24 * max(1.0, scale)) + 1), *breaks]), 16)
+        x = scale * t
+        values.append(np.sum(t * activation(x) * activation.derivative(x) * w * normal_density(t)) / scale)
+    return np.polynomial.Polynomial.fit(nodes, values, 8)(tau) if len(nodes) > 1 else np.full(len(tau), values[0])

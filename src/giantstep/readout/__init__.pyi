@@ -9,6 +9,7 @@ from giantstep.readout.classes import classify as classify
 from giantstep.readout.errors import Errors as Errors
 from giantstep.readout.errors import ridge_errors as ridge_errors
 from giantstep.readout.features import Features as Features
+from giantstep.readout.finite_size import FiniteSize as FiniteSize
 from giantstep.readout.first_order import PACKED_BLOCKS as PACKED_BLOCKS
 from giantstep.readout.first_order import Equations as Equations
 from giantstep.readout.first_order import FirstOrder as FirstOrder

@@ -9,6 +9,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.gaussian import Function
+from giantstep.readout.finite_size import FiniteSize
 from giantstep.readout.outliers import OUTLIER_ROOM, find_outliers, find_outliers_inside
 from giantstep.readout.spectrum import Law, Spectrum, bulk_law, is_physical
 from giantstep.types import Array, Floats
@@ -75,15 +76,15 @@ class SpectrumRow(NamedTuple):
     iterations: int
 
 
-def describe_spectrum(spectrum: Spectrum, x: Floats, dim: float, unit: float = 1.0) -> SpectrumRow:
+def describe_spectrum(spectrum: Spectrum, x: Floats, size: FiniteSize, unit: float = 1.0) -> SpectrumRow:
     """Return density and distribution at x (in multiples of `unit`), edges, gaps, atom, mean, outliers of one point."""
     law = bulk_law(spectrum)
     density, first = spectrum.density(unit * x)
     outside = (unit * x > law.upper) | (unit * x < law.lower)
     for low, high in law.gaps:
         outside |= (unit * x > low) & (unit * x < high)
-    inside = [find_outliers_inside(spectrum, gap, dim) for gap in reversed(law.gaps)]
-    outliers = np.concatenate([find_outliers(spectrum, law.upper, dim), *inside])[:OUTLIER_ROOM]
+    inside = [find_outliers_inside(spectrum, gap, size) for gap in reversed(law.gaps)]
+    outliers = np.concatenate([find_outliers(spectrum, law.upper, size), *inside])[:OUTLIER_ROOM]
     gaps = np.full((2, GAP_ROOM), np.nan)
     for position, gap in enumerate(sorted(sorted(law.gaps, key=lambda gap: gap[0] - gap[1])[:GAP_ROOM])):
         gaps[:, position] = gap

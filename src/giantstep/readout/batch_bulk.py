@@ -30,6 +30,7 @@ from giantstep.readout.batch_gradient import covariance_gradient
 from giantstep.readout.batch_signal import BatchSignal
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import packing
+from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.pencil import Pencil, linearise, scale_direction
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
@@ -171,6 +172,10 @@ class BatchBulk(Stacked):
             if active.size == 0:
                 break
         return gm, R
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Nothing is known of the means after a finite batch, described exactly: those of independent rows stand."""
+        raise NotImplementedError
 
     def tangents(self, response: Response) -> BatchTangents:
         """Return how (gm, R) and S move with Vh1 and D."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats
 
@@ -62,7 +63,7 @@ class Tangents(Protocol):
         """Return what the signal alone leaves in (Q1, Q2): -d/d(Vh1, D) of the penalty it pays, at fixed signal.
 
         The penalty is x^T P0^-1 x + sum_q paid_q/R_q, with x (B, X) the channel coefficients, `dual` = P^-1 x for P of
-        `Bulk.covariance`, P0^-1 = P^-1 - absorbed, and paid = theta^2/d (B, k).
+        `Bulk.covariance`, P0^-1 = P^-1 - absorbed, and paid (B, k) what theta pays (`push_of_means`).
         """
 
     def unseen(self, dual: Array) -> Array | float:
@@ -124,3 +125,6 @@ class Bulk(Protocol):
 
         The read-out minimises its error plus x^T P0^-1 x. `absorbed` is what P has already counted of the error.
         """
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Return how the bulk answers along the means of the classes, at a finite dimension."""

@@ -6,7 +6,7 @@ jointly Gaussian, with covariance rho . c1: every node of kappa is a cluster of 
 E g, E g^2, E g' and E dg/dnu. The bulk responds as in the ridge problem, with -E g' in place of 1/(1+V):
 
     Vh1 = -r E[mu1 mu1^T g'],  Vh2 = -r E[mu2 g'];  psih_l = r rho_l E[mu1 dg/dnu]
-    r E[mu0_q g] = theta_q/(d R_q),  the channel coefficients likewise with their prior
+    r E[mu0_q g] = (P theta)_q, P of `finite_size`,  the channel coefficients likewise with their prior
     (Q1, Q2) = -L(r E[mu1 mu1^T g^2], r E[mu2 g^2]), and what the signal pushes
 
 The means are solved by Newton's step at every sweep (the least squares of `signal`); the rest is iterated with
@@ -23,6 +23,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import Features
+from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified, negative_positive
@@ -96,19 +97,19 @@ class _State(Stacked):
         return _State(V, Q, rest[:, :nodes], rest[:, nodes:].reshape(self.tau.shape), self.response)
 
 
-def classify(equations: Equations, loss: str, flip: Floats, inverse_dim: Floats) -> Classifier:
+def classify(equations: Equations, loss: str, flip: Floats, size: FiniteSize) -> Classifier:
     """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
     often = np.flatnonzero(equations.features.weights.max(axis=0) > _RARE)
     equations = dataclasses.replace(equations, features=equations.features.at_nodes(often))
     parts = [
-        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], inverse_dim[chunk])
+        _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], size.take(chunk))
         for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
     ]
     return Classifier.join(parts)
 
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
-def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, inverse_dim: Floats) -> Classifier:
+def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: FiniteSize) -> Classifier:
     count = len(equations.ratio)
     state = _start(equations)
     residual, best = np.full(count, np.inf), np.full(count, np.inf)
@@ -118,7 +119,7 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, inverse_dim:
     for _ in range(MAX_SWEEPS):
         old = state.take(active)
         stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
-        new, _ = _sweep(equations.take(active), loss, flip[active], inverse_dim[active], old, stretch)
+        new, _ = _sweep(equations.take(active), loss, flip[active], size.take(active), old, stretch)
         now = _distance(old, new, mixing.share[active])
         iterations[active] += 1
         stalled[active] = np.where(now < 0.9 * best[active], 0, stalled[active] + 1)
@@ -129,7 +130,7 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, inverse_dim:
         active = active[~done]
         if not active.size:
             break
-    state, fit = _sweep(equations, loss, flip, inverse_dim, state)
+    state, fit = _sweep(equations, loss, flip, size, state)
     return _observables(equations, loss, flip, state, fit, residual, iterations)
 
 
@@ -188,7 +189,7 @@ def _sweep(
     equations: Equations,
     loss: Loss,
     flip: Floats,
-    inverse_dim: Floats,
+    size: FiniteSize,
     state: _State,
     stretch: Floats | float = 1.0,
 ) -> tuple[_State, _Fit]:
@@ -202,13 +203,14 @@ def _sweep(
     moved = (features.mu1 @ (weights * along)[:, :, None])[:, :, 0]
     psih = _rho(features)[:, :, None] * moved[:, None, :]
     stiff = stiffness(slope, state.V, np.ones_like(slope))
-    signal = solve_signal(equations, response, weights * stiff, state.c0 + g / stiff, psih, inverse_dim)
+    signal = solve_signal(equations, response, weights * stiff, state.c0 + g / stiff, psih, size)
 
     tangents = equations.bulk.tangents(response)
-    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, signal.theta**2 * inverse_dim[:, None])
+    means = push_of_means(equations.bulk, response, signal.theta, size)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
     dQ1, dQ2 = tangents.apply(*features.moments(weights * g2))
-    Q1, Q2 = Q1 + dQ1 / width[:, :, None], Q2 + dQ2 / width
-    Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1)
+    Q1, Q2 = Q1 + dQ1 / width[:, :, None] + means.Q1, Q2 + dQ2 / width + means.Q2
+    Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1) + stretched_variance(features, signal.theta, size)
     new = _State(variance_function(equations, response), Q, signal.c0, signal.tau, response)
     return new, _Fit(signal, response, Q1, Q2, moments)
 

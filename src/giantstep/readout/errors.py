@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.readout.finite_size import FiniteSize, count_parameters, push_of_means, stretched_variance
 from giantstep.readout.first_order import FirstOrder, packed_coupling
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified
@@ -46,19 +47,20 @@ class Errors:
 
 
 def ridge_errors(
-    first: FirstOrder, inverse_dim: Floats, *, packed: bool | None = None, at_nodes: bool = False
+    first: FirstOrder, size: FiniteSize | None = None, *, packed: bool | None = None, at_nodes: bool = False
 ) -> Errors:
-    """Return the errors at each point; `inverse_dim` is 1/d of the finite-size option (0 in the limit).
+    """Return the errors at each point, in the limit or at their finite size.
 
     `at_nodes` asks for the error and the mean output at the nodes of kappa.
     """
+    size = FiniteSize.limit(len(first.V)) if size is None else size
     equations, response = first.equations, first.response
     packed = equations.packed if packed is None else packed
     solved = np.isfinite(first.residual) & np.all(first.denominator > 0, axis=1) & np.all(response.R > 0, axis=1)
     solved &= np.isfinite(response.S).all(axis=(1, 2))
     index = np.flatnonzero(solved)
     parts = [
-        _chunk_errors(first.take(chunk), inverse_dim[chunk], packed, at_nodes)
+        _chunk_errors(first.take(chunk), size.take(chunk), packed, at_nodes)
         for chunk in equations.split_points(index, equations.chunk(packed))
     ]
     features = equations.features
@@ -67,15 +69,14 @@ def ridge_errors(
     return Errors.join(parts, index, len(first.V), shapes)
 
 
-def _chunk_errors(first: FirstOrder, inverse_dim: Floats, packed: bool, at_nodes: bool) -> Errors:
+def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool) -> Errors:
     equations, features = first.equations, first.equations.features
     weights, denominator = first.node_weights, first.denominator
     psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
-    signal = solve_signal(equations, first.response, weights, features.h, psih, inverse_dim)
-    res, Q1, Q2 = _fluctuations(first, signal, inverse_dim, packed)
+    signal = solve_signal(equations, first.response, weights, features.h, psih, size)
+    res, Q1, Q2, of_means = _fluctuations(first, signal, size, packed)
 
     w, a, b, hh = features.weights, equations.a, equations.b, features.hh
-    test = np.sum(w * res, axis=1)
     train_over_b = b * np.sum(w * res / denominator**2, axis=1)
     norm = Q2.sum(axis=1)
     # the identity divided by b, so that it says something at b = 0 too
@@ -84,7 +85,14 @@ def _chunk_errors(first: FirstOrder, inverse_dim: Floats, packed: bool, at_nodes
     expected = np.sum(w * (hh - explained) / denominator, axis=1)
     # a perfect fit is what is left of hh after cancellation: nothing can be said below its rounding
     rounding = 1e-7 * np.sum(w * hh / denominator, axis=1)
+    identity = np.abs(loss_over_b - expected) / np.maximum(np.abs(expected), rounding)
     variance = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1)
+    if size.directions is not None and not size.in_limit:
+        more_res, more_V = count_parameters(first, signal.penalty, res, Q1 - of_means, Q2, size)
+        res, denominator = res + more_res, denominator + more_V
+        train_over_b = b * np.sum(w * res / denominator**2, axis=1)
+        loss_over_b = train_over_b + a / equations.ratio * norm
+    test = np.sum(w * res, axis=1)
     return Errors(
         test=test,
         train=b * train_over_b,
@@ -97,33 +105,38 @@ def _chunk_errors(first: FirstOrder, inverse_dim: Floats, packed: bool, at_nodes
         tau=signal.tau,
         Q1=Q1,
         Q2=Q2,
-        identity=np.abs(loss_over_b - expected) / np.maximum(np.abs(expected), rounding),
+        identity=identity,
         along=np.stack([res, signal.c0], axis=1)[:, :, : None if at_nodes else 0],
     )
 
 
 def _fluctuations(
-    first: FirstOrder, signal: Signal, inverse_dim: Floats, packed: bool
-) -> tuple[Floats, Floats, Floats]:
-    """Return RES at the nodes, Q1 and Q2: few_steps_readout (4.6)-(4.8), one linear system."""
+    first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return RES at the nodes, Q1, Q2, and what the means alone leave in Q1.
+
+    few_steps_readout (4.6)-(4.8), one linear system; at a finite size with finite_size_steps (3.3)-(3.6).
+    """
     equations, features, squared = first.equations, first.equations.features, first.squared_weights
     tangents = equations.bulk.tangents(first.response)
     width = equations.width[:, None, None]
     source = features.hh - 2 * signal.c0 * features.h + signal.c0**2
     source = source + ((signal.c1 - 2 * features.h1) * signal.c1).sum(axis=1)
-    if features.stretch is not None:
-        source = source + (signal.theta[:, None, :] @ features.stretch)[:, 0, :] ** 2 * (inverse_dim / 2)[:, None]
     source = source + tangents.unseen(signal.dual)
-    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, signal.theta**2 * inverse_dim[:, None])
+    means = push_of_means(equations.bulk, first.response, signal.theta, size)
+    Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
+    if not size.in_limit:
+        source = source + stretched_variance(features, signal.theta, size)
+        Q1, Q2 = Q1 + means.Q1, Q2 + means.Q2
     if packed:
         lift = tangents.matrix / width
         driven = features.sums(squared * source, features.packed)[:, :, None]
         right = lift @ driven + equations.packing.pack(Q1, Q2)[:, :, None]
         Q = solve_each(np.eye(lift.shape[1]) - lift @ packed_coupling(equations, squared), right)[:, :, 0]
         res = source + features.combine(Q * equations.packing.multiplicity)
-        return res, *equations.packing.unpack(Q)
+        return res, *equations.packing.unpack(Q), means.Q1
     Ker = tangents.kernel(features.mu1, features.mu2) / width
     bare = source + features.quadratic(Q1, Q2)
     res = solve_each(np.eye(Ker.shape[1]) - Ker * squared[:, None, :], bare[:, :, None])[:, :, 0]
     dQ1, dQ2 = tangents.apply(*features.moments(squared * res))
-    return res, Q1 + dQ1 / width, Q2 + dQ2 / width[:, 0]
+    return res, Q1 + dQ1 / width, Q2 + dQ2 / width[:, 0], means.Q1

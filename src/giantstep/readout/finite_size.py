@@ -1,3 +1,229 @@
-"""What the correction of a read-out at a finite dimension is, in words."""
+"""What a finite dimension adds to a read-out: means of finite strength, stretched inputs, counted parameters.
 
-FINITE_MEANS = "the means of the features are of finite strength, with a ridge of 1/(d R)"
+The means m_q of the rows of the classes are k more directions that the fit does not see as such. It pays for them
+through theta: finite_size_steps sections 3, 4 and 6, whose equations are cited by number here. All of it is of order
+1/d, and 1/d = 0 is the limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from giantstep.readout.features import Features
+from giantstep.readout.stacked import Stacked
+from giantstep.solve import solve_each
+from giantstep.types import Array, Floats, Points
+
+if TYPE_CHECKING:
+    from giantstep.readout.bulk import Bulk, Response
+    from giantstep.readout.first_order import FirstOrder
+
+
+@dataclass(frozen=True)
+class FiniteSize(Stacked):
+    """The finite size of B points with k classes of p_q = beta_q d neurons.
+
+    `FiniteSize(1/d)` alone is a layer whose class means are those of independent rows, `gram` = diag(1/p_q).
+    """
+
+    inverse_dim: Floats
+    """1/d (B,), 0 in the limit."""
+    gram: Floats | None = None
+    """Products of the means of the classes: of unit bulk rows (B, k, k), (2.4); lambda Gam(lambda) at J atoms of the
+    inputs (B, J, k, k), (6.2). None: those of independent rows."""
+    stretch: Floats | None = None
+    """Covariance (B, k, k) of the relative changes of s_q^2/2 from input to input, (3.6) and (6.5), which the means
+    follow as `Features.stretch`. None: not counted."""
+    directions: Floats | None = None
+    """How many directions (B,) of the network and the target the features treat on their own, to count the fitted
+    parameters, (3.7): those of kappa first, then unlearnt ones. None: not counted."""
+
+    @classmethod
+    def limit(cls, count: int) -> Self:
+        """Return that of an infinite dimension."""
+        return cls(np.zeros(count))
+
+    @property
+    def in_limit(self) -> bool:
+        """Whether no point has a finite dimension."""
+        return not self.inverse_dim.any()
+
+    def per_neuron(self, response: Response) -> Floats:
+        """Return 1/p_q (B, k)."""
+        return self.inverse_dim[:, None] / response.block_width
+
+
+class AlongMeans(NamedTuple):
+    """How a bulk answers along the means of its classes, at J atoms: (6.3), (6.4); isotropic rows have one."""
+
+    masses: Floats
+    """(J,)."""
+    G: Array
+    """Gt = (I + Vh1 m)^-1 Vh1 with m = diag(scale R) (B, J, k, k)."""
+    Y: Array
+    """(I + m Vh1)^-1 (B, J, k, k)."""
+    scale: Floats
+    """Squared scale of the rows, lambda B_q^2 (B or 1, J, k)."""
+
+
+def one_stretch(inverse_dim: Floats, k: int) -> Floats:
+    """Return the covariance of the stretches of isotropic inputs, which move all classes together: (3.6)."""
+    return np.repeat(0.5 * inverse_dim, k * k).reshape(-1, k, k)
+
+
+def stretch_of_atoms(inverse_dim: Floats, scale: Floats, masses: Floats) -> Floats:
+    """Return the covariance of the stretches for lambda B_q^2 = scale (..., J, k) at atoms: (6.5) over s_q^2 s_q'^2."""
+    relative = scale / (masses @ scale)[..., None, :]
+    products = np.swapaxes(relative * masses[:, None], -1, -2) @ relative
+    return 0.5 * inverse_dim[:, None, None] * products
+
+
+def mean_penalty(bulk: Bulk, features: Features, response: Response, weights: Floats, size: FiniteSize) -> Floats:
+    """Return P (B, k, k): theta pays theta^T P theta, (3.1) or (6.3), and for the stretch (3.6) at weights (B, N)."""
+    k = response.R.shape[1]
+    if size.gram is None:
+        P = (size.inverse_dim[:, None] / response.R)[:, :, None] * np.eye(k)
+    else:
+        along = bulk.along_means(response)
+        P = np.einsum("j,bjqr->bqr", along.masses, _at_atoms(size.gram) * along.G)
+        P = P + (response.D * size.per_neuron(response))[:, :, None] * np.eye(k)
+    if size.stretch is not None and features.stretch is not None:
+        P = P + size.stretch * _gram_at_nodes(features.stretch, weights)
+    return np.asarray(0.5 * (P + np.swapaxes(P, 1, 2)))
+
+
+def root_of(matrix: Floats) -> Floats:
+    """Return roots with root^T root = matrix, for positive semi-definite matrices (B, k, k)."""
+    broken = ~np.isfinite(matrix).all(axis=(1, 2), keepdims=True)
+    values, vectors = np.linalg.eigh(np.where(broken, 0.0, matrix))
+    root: Floats = np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(vectors, 1, 2)
+    return np.where(broken, np.nan, root)
+
+
+class MeanPush(NamedTuple):
+    """What the means leave in the fluctuations: (3.3)-(3.5), or (6.4)."""
+
+    paid: Floats
+    """R_q^2 times the drive of e_q over beta (B, k), for `Tangents.push`."""
+    Q1: Floats
+    """Added to Q1 as it is (B, k, k)."""
+    Q2: Floats
+    """Added to Q2 as it is (B, k)."""
+
+
+def push_of_means(bulk: Bulk, response: Response, theta: Floats, size: FiniteSize) -> MeanPush:
+    """Return what the means push at given theta (B, k)."""
+    count, k = theta.shape
+    if size.gram is None:
+        return MeanPush(theta**2 * size.inverse_dim[:, None], np.zeros((count, k, k)), np.zeros((count, k)))
+    along = bulk.along_means(response)
+    TT = _at_atoms(size.gram) * (theta[:, None, :, None] * theta[:, None, None, :])
+    across = np.einsum("j,bjqr->bqr", along.masses, along.Y @ TT @ np.swapaxes(along.Y, 2, 3))
+    drive = np.einsum("j,bjq,bjqq->bq", along.masses, along.scale, along.G @ TT @ along.G)
+    return MeanPush(response.R**2 * drive, across, theta**2 * size.per_neuron(response))
+
+
+def stretched_variance(features: Features, theta: Floats, size: FiniteSize) -> Floats | float:
+    """Return what the stretch of the inputs adds to the variance of the output at the nodes (B, N): (3.6), (6.5)."""
+    if size.stretch is None or features.stretch is None:
+        return 0.0
+    moved = root_of(size.stretch) * theta[:, None, :]
+    return np.asarray(np.sum((moved @ features.stretch) ** 2, axis=1))
+
+
+def count_parameters(
+    first: FirstOrder, penalty: Floats, res: Floats, Q1: Floats, Q2: Floats, size: FiniteSize
+) -> tuple[Floats, Floats]:
+    """Return what k + k C fitted parameters add to RES and V at the nodes (B, N): (3.7), for isotropic rows.
+
+    `penalty` is that of theta, Q1 without the part of the means; the directions that the features treat on their own
+    are not counted twice, and unlearnt ones beyond them are like all others. Where no feature depends on kappa its
+    direction is like all others too: means over kappa stand for the values at the nodes.
+    """
+    equations, features, response = first.equations, first.equations.features, first.response
+    assert size.directions is not None and features.kappa is not None
+    k, X = len(features.pi), features.omega.shape[1]
+    weights, squared = first.node_weights, first.squared_weights
+    if features.even:
+        res = np.broadcast_to(np.sum(features.weights * res, axis=1, keepdims=True), res.shape)
+    functions = np.concatenate([features.mu0, features.T0], axis=1)
+    treated = np.arange(features.Jp.shape[1]) < size.directions[:, None] - features.kappa.shape[1]
+    Jp = features.Jp * treated[:, :, None]
+    pairs = np.swapaxes(Jp, 1, 2) @ Jp
+
+    def along_and_across(node_weights: Floats) -> Floats:
+        matrix = _gram_at_nodes(functions, node_weights)
+        across = features.moments(node_weights)[0]
+        matrix[:, k:, k:] += pairs * np.tile(across, (1, features.channels, features.channels))
+        return matrix
+
+    H, sigma = along_and_across(weights), along_and_across(squared * res)
+    H[:, :k, :k] += penalty
+    R, own = features.per_channel(response.R), np.arange(k, k + X)
+    H[:, own, own] += 1 / (features.omega * R)
+    sigma[:, own, own] += features.per_channel(equations.width[:, None] * Q2) / (features.omega * R**2)
+    scale = np.sqrt(np.concatenate([response.R, features.omega * R], axis=1))
+    unit = scale[:, :, None] * scale[:, None, :]
+    inverse = solve_each(H * unit, np.broadcast_to(np.eye(k + X), H.shape)) * unit
+    per_neuron = (size.inverse_dim / equations.width)[:, None, None]
+    twice = (size.directions * size.inverse_dim)[:, None, None]
+
+    def at_nodes(matrix: Floats, bulk: Floats) -> Floats:
+        folded = (pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
+        rest = folded.sum(axis=(1, 3)) - twice * bulk
+        added = _forms_at_nodes(functions, matrix) + features.quadratic(rest, np.zeros(rest.shape[:2]))
+        if features.even:
+            added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)
+        return np.asarray(added)
+
+    added_res = at_nodes(per_neuron * (inverse @ sigma @ inverse), Q1)
+    return added_res, at_nodes(per_neuron * inverse, response.S / equations.width[:, None, None])
+
+
+def _at_atoms(gram: Floats) -> Floats:
+    """Return a Gram matrix with the axis of the atoms, of which isotropic rows have one."""
+    return gram[:, None] if gram.ndim == 3 else gram
+
+
+def _gram_at_nodes(functions: Floats, weights: Floats) -> Floats:
+    """Return sum_n weights f f^T (B, F, F) of functions (1 or B, F, N); one point after the other where they share."""
+    if len(functions) < len(weights):
+        return np.stack([(functions[0] * row) @ functions[0].T for row in weights])
+    return np.asarray((functions * weights[:, None, :]) @ np.swapaxes(functions, 1, 2))
+
+
+def _forms_at_nodes(functions: Floats, matrices: Floats) -> Floats:
+    """Return f^T matrix f at the nodes (B, N) of functions (1 or B, F, N)."""
+    if len(functions) < len(matrices):
+        return np.stack([np.sum(functions[0] * (matrix @ functions[0]), axis=0) for matrix in matrices])
+    return np.asarray(np.sum(functions * (matrices @ functions), axis=1))
+
+
+def whole_sizes(points: Points) -> dict[str, Floats]:
+    """Return points with the ratios that n = round(alpha d) and p = round(beta d) really have at a finite dim."""
+    changed = dict(points)
+    dim = points["dim"]
+    finite = np.isfinite(dim)
+    for name in ("samples_per_dim", "width_per_dim"):
+        whole = np.maximum(1.0, np.rint(points[name] * np.where(finite, dim, 1.0)))
+        changed[name] = np.where(finite, whole / np.where(finite, dim, 1.0), points[name])
+    return changed
+
+
+def whole_classes(pi: Floats, neurons: Floats) -> Floats:
+    """Return p_q (B, k) of classes of fractions pi (k,) among p neurons (B,): rounded where their cumulated sum is.
+
+    An infinite p has infinite classes. Where rounding would leave a class without neurons, nothing is rounded.
+
+    >>> whole_classes(np.array([0.5, 0.25, 0.25]), np.array([31.0, 2.0]))
+    array([[16. ,  7. ,  8. ],
+           [ 1. ,  0.5,  0.5]])
+    """
+    finite = np.isfinite(neurons)
+    edges = np.rint(np.cumsum(np.append(0.0, pi)) * np.where(finite, neurons, 1.0)[:, None])
+    counts = np.diff(edges, axis=1)
+    rounded = finite & (counts > 0).all(axis=1)
+    return np.where(rounded[:, None], counts, pi * neurons[:, None])

@@ -58,15 +58,23 @@ class Equations(Stacked):
     a: Array  # (B,)
     b: Floats  # (B,)
     bulk: Bulk = field(default_factory=IsotropicBulk)
+    pi: Floats | None = None
+    """Fractions of the classes (B, k), where those of a point are not `Features.pi`: whole neurons at a finite d."""
 
     @classmethod
     def of_ridge(
-        cls, features: Features, ratio: Floats, width: Floats, ridge: Floats, bulk: Bulk | None = None
+        cls,
+        features: Features,
+        ratio: Floats,
+        width: Floats,
+        ridge: Floats,
+        bulk: Bulk | None = None,
+        pi: Floats | None = None,
     ) -> Equations:
         """Return the equations of the ridge fit in the normalisation that stays finite as ridge -> 0."""
         kernel_side = ratio < 1
         a, b = np.where(kernel_side, 1.0, ridge), np.where(kernel_side, ridge, 1.0)
-        return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk)
+        return cls(features, ratio, width, a, b, IsotropicBulk() if bulk is None else bulk, pi)
 
     @property
     def packing(self) -> Packing:
@@ -76,7 +84,7 @@ class Equations(Stacked):
     @cached_property
     def block_width(self) -> Floats:
         """beta_q = pi_q beta, (B, k)."""
-        return self.width[:, None] * self.features.pi
+        return self.width[:, None] * (self.features.pi if self.pi is None else self.pi)
 
     @property
     def packed(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from giantstep.readout.bulk import Response
 from giantstep.readout.common_rows import CommonRows, solve_rows
 from giantstep.readout.features import Features, packing
+from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.input_spread import InputSpread, SpreadOfSets
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
@@ -148,6 +149,22 @@ class InputBulk(CommonRows):
         """Return P, in which the silent directions are counted; nothing of the error is absorbed."""
         P = self.spread.covariance(response, self.quadratic(response))
         return P, np.zeros_like(P)
+
+    @property
+    def scale(self) -> Floats:
+        """Squared scale of the rows, lambda B_q^2 at the atoms (B or 1, J, k)."""
+        scale: Floats = np.einsum("...qq->...q", self.product)
+        return scale if scale.ndim == 3 else scale[None]
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Return Gt and Y of finite_size_steps (6.3), (6.4), without a division by B_q."""
+        (count, k), scale = response.R.shape, self.scale
+        m = scale * response.R[:, None, :]
+        Vh1 = np.broadcast_to(response.Vh1[:, None], (*m.shape, k))
+        right = np.concatenate([Vh1, np.broadcast_to(np.eye(k), Vh1.shape)], axis=3)
+        mixing = np.eye(k) + Vh1 * m[:, :, None, :]
+        solved = solve_each(mixing.reshape(-1, k, k), right.reshape(-1, k, 2 * k)).reshape(count, -1, k, 2 * k)
+        return AlongMeans(self.masses, solved[..., :k], np.swapaxes(solved[..., k:], 2, 3), scale)
 
 
 @dataclass

@@ -11,6 +11,7 @@ import numpy as np
 from giantstep.readout.bulk import Response
 from giantstep.readout.common_rows import CommonRows, solve_rows
 from giantstep.readout.features import packing
+from giantstep.readout.finite_size import AlongMeans
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
@@ -49,6 +50,11 @@ class IsotropicBulk(CommonRows):
         channels = omega.shape[1] // response.R.shape[1]
         P = (np.concatenate([response.R] * channels, axis=1) * omega)[:, :, None] * np.eye(omega.shape[1])
         return P, np.zeros_like(P)
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Return G and I - S Vh1 = S diag(1/R) of finite_size_steps (3.1), (3.3), at one atom."""
+        one = np.ones((1, 1, response.R.shape[1]))
+        return AlongMeans(np.ones(1), response.g[:, None], (response.S / response.R[:, None, :])[:, None], one)
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
 from giantstep.readout.spectrum import RealSolver, Spectrum
@@ -18,14 +19,14 @@ OUTLIER_ROOM = 8
 """Eigenvalues above the bulk that an answer has room for."""
 
 
-def find_outliers(spectrum: Spectrum, edge: float, dim: float) -> Array:
+def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
     """Return the eigenvalues above the edge, largest first (7.4); inf for those that grow with the dimension."""
     if not np.isfinite(edge):
         edge = spectrum.end()
     if not np.isfinite(edge):
         return np.empty(0)
     solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=-1)
-    spikes = _Spikes(spectrum, solver, dim)
+    spikes = _Spikes(spectrum, solver, size)
     just_above = edge * (1 + spectrum.equations.bulk.edge_margin)
     if solver(4 * edge) is None or solver(just_above) is None:
         return np.empty(0)
@@ -36,11 +37,11 @@ def find_outliers(spectrum: Spectrum, edge: float, dim: float) -> Array:
         while spikes(high)[rank] > 1:
             low, high = high, 2 * high
         outliers.append(brent_root(partial(spikes.excess, rank), low, high, xtol=1e-12 * high, rtol=1e-12))
-    growing = spikes.growing if np.isinf(dim) else 0
+    growing = spikes.growing if size.in_limit else 0
     return np.concatenate([np.full(growing, np.inf), np.sort(outliers)[::-1]])[:OUTLIER_ROOM]
 
 
-def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: float) -> Array:
+def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], size: FiniteSize) -> Array:
     """Return the eigenvalues in a gap of the bulk, largest first: where a factor of the determinant vanishes.
 
     A stretch of the gap in which the real equations are not solved is passed over.
@@ -51,7 +52,7 @@ def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: floa
     middle = GAP_POINTS // 2
     solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=None)
     solver.begin(spectrum.density(z[middle : middle + 1])[1])
-    spikes = _Spikes(spectrum, solver, dim)
+    spikes = _Spikes(spectrum, solver, size)
     factors = {index: spikes.factors(z[index]) for index in (*range(middle, GAP_POINTS), *range(middle - 1, -1, -1))}
     roots = []
     for left in range(GAP_POINTS - 1):
@@ -64,8 +65,8 @@ def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], dim: floa
 class _Spikes:
     """Eigenvalues of the spike matrix at real z above the edge; an outlier sits where one of them crosses 1."""
 
-    def __init__(self, spectrum: Spectrum, solver: RealSolver, dim: float) -> None:
-        self.spectrum, self.solver, self.dim = spectrum, solver, dim
+    def __init__(self, spectrum: Spectrum, solver: RealSolver, size: FiniteSize) -> None:
+        self.spectrum, self.solver, self.size = spectrum, solver, size
         features = spectrum.equations.features
         eigenvalues = np.linalg.eigvalsh((features.mu0[0] * features.weights[0]) @ features.mu0[0].T)
         self.growing = int(np.sum(eigenvalues > 1e-10 * max(1.0, eigenvalues[-1]))) if eigenvalues[-1] > 1e-14 else 0
@@ -101,12 +102,13 @@ class _Spikes:
     def _eigenvalues(self, first: FirstOrder | None) -> Array:
         """Return the eigenvalues of C^T r E[(B0 B0^T + sum_l B1_l B1_l^T)/(1+V)] C, largest first, or NaN.
 
-        B0 = (sqrt(d) mu0, T0) and B1_l = (0, Jp_l mu1); C C^T = |R| for the means, |P0| for the channels.
+        B0 = (sqrt(d) mu0, T0) and B1_l = (0, Jp_l mu1); C C^T = |R| for the means, |P0| for the channels. What the
+        penalty of the means is at a finite size beside 1/(d R) is added.
         """
         features = self.spectrum.equations.features
         k = len(features.pi)
         if first is None:
-            means = k if np.isfinite(self.dim) else 0
+            means = 0 if self.size.in_limit else k
             return np.full(means + features.T0.shape[1], np.nan)
         response, weights = first.response, first.node_weights[0]
         P, absorbed = first.equations.bulk.covariance(response, features.omega)
@@ -115,12 +117,12 @@ class _Spikes:
         functions = np.concatenate([features.mu0[0] * root, C.T @ features.T0[0]])
         matrix = (functions * weights) @ functions.T
         matrix[k:, k:] += C.T @ direction_error(first.equations, response)[0] @ C
-        if np.isfinite(self.dim):
-            scale = np.concatenate([np.full(k, np.sqrt(self.dim)), np.ones(len(C))])
+        if not self.size.in_limit:
+            dim = 1 / self.size.inverse_dim[0]
+            scale = np.concatenate([np.full(k, np.sqrt(dim)), np.ones(len(C))])
             matrix = matrix * scale[:, None] * scale
-            if features.stretch is not None:  # the means follow the stretch chi/sqrt(2 d) of the inputs
-                stretch = features.stretch[0] * root
-                matrix[:k, :k] += 0.5 * (stretch * weights) @ stretch.T
+            penalty = mean_penalty(first.equations.bulk, features, response, first.node_weights, self.size)[0]
+            matrix[:k, :k] += dim * root * penalty * root.T - np.diag(np.sign(response.R[0]))
             return np.linalg.eigvalsh(matrix)[::-1]
         means, cross, rest = matrix[:k, :k], matrix[:k, k:], matrix[k:, k:]
         eliminated = rest - cross.T @ np.linalg.pinv(means, rcond=1e-10, hermitian=True) @ cross

@@ -3,7 +3,9 @@
 With c0 = theta . mu0 + x . T0 and c1_l = mu1 . tau_l, tau_lq = sum_c Jp_lqc x_qc, the coefficients minimise
 (few_steps_readout (4.5); spiked_features (6.8) where the prior P0 of x is not diagonal)
 
-    sum_n w_n {(h - c0)^2 + sum_l (h1_l - c1_l)^2} + x^T P0^-1 x + sum_q theta_q^2/(d R_q),   w = r weights/(b + V).
+    sum_n w_n {(h - c0)^2 + sum_l (h1_l - c1_l)^2} + x^T P0^-1 x + theta^T P theta,   w = r weights/(b + V).
+
+P, of order 1/d, is that of `finite_size`.
 
 Along the unlearnt directions everything is a function of tau, whose part of the error is tau_l^T Vh1 tau_l -
 2 tau_l . psih_l: it is added to the prior, and the least squares that is left has rows for h only.
@@ -17,6 +19,7 @@ import numpy as np
 
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import MANY_NODES, Features
+from giantstep.readout.finite_size import FiniteSize, mean_penalty, root_of
 from giantstep.readout.first_order import Equations
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
@@ -33,16 +36,14 @@ class Signal:
     c1: Floats
     dual: Floats
     """P^-1 x for P of `Bulk.covariance` (B, X)."""
+    penalty: Floats
+    """P of theta (B, k, k)."""
 
 
 def solve_signal(
-    equations: Equations, response: Response, weights: Floats, wanted: Floats, psih: Floats, inverse_dim: Floats
+    equations: Equations, response: Response, weights: Floats, wanted: Floats, psih: Floats, size: FiniteSize
 ) -> Signal:
-    """Fit the means: `weights` and `wanted` (B, N) at the nodes, psih (B, L, k) along the unlearnt directions.
-
-    At a finite dimension the inputs are stretched by chi/sqrt(2 d), chi ~ N(0, 1), which every mean follows as
-    `Features.stretch`: a spurious regressor that the fit has to suppress.
-    """
+    """Fit the means: `weights` and `wanted` (B, N) at the nodes, psih (B, L, k) along the unlearnt directions."""
     features, R = equations.features, response.R
     count, k = R.shape
     P, absorbed = equations.bulk.covariance(response, features.omega)
@@ -50,26 +51,24 @@ def solve_signal(
     C = prior_factor(P, counted, R)
     source = (features.Jp * features.per_channel(psih)).sum(axis=1)
     scale = np.sqrt(R)[:, :, None]
-    means = np.repeat(np.sqrt(inverse_dim)[:, None], k, axis=1)
-    penalty = np.concatenate([means, np.ones(source.shape)], axis=1)
+    penalty = np.zeros((count, k, k))
+    root = penalty
+    if not size.in_limit:
+        penalty = mean_penalty(equations.bulk, features, response, weights, size)
+        root = root_of(scale * penalty * np.swapaxes(scale, 1, 2))
     sources = np.concatenate([np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ source[:, :, None])[:, :, 0]], axis=1)
-    stretched = features.stretch is not None and inverse_dim.any() and features.stretch.any()
-    if features.single and not stretched:
-        mixing = np.zeros((count, *(penalty.shape[1],) * 2))
+    if features.single:
+        mixing = np.zeros((count, *(sources.shape[1],) * 2))
         mixing[:, range(k), range(k)], mixing[:, k:, k:] = scale[:, :, 0], C
-        solution, c0 = _shared_least_squares(features, weights, wanted, mixing, penalty, sources)
+        solution, c0 = _shared_least_squares(features, weights, wanted, mixing, root, sources)
     else:
         functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
-        spurious = None
-        if stretched:
-            spurious = np.zeros_like(functions)
-            spurious[:, :k] = features.stretch * scale * np.sqrt(inverse_dim / 2)[:, None, None]
-        solution, c0 = least_squares(weights, wanted, functions, penalty, sources, spurious)
+        solution, c0 = least_squares(weights, wanted, functions, root, sources)
     x = (C @ solution[:, k:, None])[:, :, 0]
     tau = features.over_channels(features.Jp * x[:, None, :])
     dual = features.sums(weights * (wanted - c0), features.T0) + source
     dual = dual - (counted @ x[:, :, None])[:, :, 0]
-    return Signal(solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual)
+    return Signal(solution[:, :k] * scale[:, :, 0], x, tau, c0, tau @ features.mu1, dual, penalty)
 
 
 def direction_error(equations: Equations, response: Response) -> Array:
@@ -100,20 +99,18 @@ def _root(matrix: Array) -> Array:
 
 
 def least_squares(
-    weights: Floats, wanted: Floats, functions: Floats, penalty: Floats, source: Floats, spurious: Floats | None = None
+    weights: Floats, wanted: Floats, functions: Floats, penalty: Floats, source: Floats
 ) -> tuple[Floats, Floats]:
     """Minimise sum weights (wanted - x.functions)^2 + |penalty x - source|^2; return x and c = x.functions at nodes.
 
-    `spurious` functions, if any, add sum weights (x.spurious)^2. By SVD of the design matrix: the mean functions mu0_q
-    are often nearly collinear, so that the Gram matrix would lose half the digits, and c is read from the left singular
-    vectors instead of being summed. Functions that vanish at all nodes stay out of it.
+    `penalty` (B, k, k) acts on the first k, the means; the others have 1. By SVD of the design matrix: the mean
+    functions mu0_q are often nearly collinear, so that the Gram matrix would lose half the digits, and c is read from
+    the left singular vectors instead of being summed. Channels that vanish at all nodes stay out of it.
     """
-    seen = functions.any(axis=(0, 2)) | ~penalty.all(axis=0)
+    seen = functions.any(axis=(0, 2)) | (np.arange(functions.shape[1]) < penalty.shape[1])
     if not seen.all():
-        solution = np.where(penalty > 0, source / np.where(penalty > 0, penalty, 1.0), 0.0)
-        rest = None if spurious is None else spurious[:, seen]
-        inside = least_squares(weights, wanted, functions[:, seen], penalty[:, seen], source[:, seen], rest)
-        solution[:, seen], c = inside
+        solution = source.copy()
+        solution[:, seen], c = least_squares(weights, wanted, functions[:, seen], penalty, source[:, seen])
         return solution, c
     root = np.sqrt(weights)
     nodes = functions.shape[2]
@@ -125,8 +122,7 @@ def least_squares(
     if nodes > MANY_NODES:  # far more nodes than functions: only their span matters
         basis, rows = np.linalg.qr(rows)
         aim = (np.swapaxes(basis, 1, 2) @ aim[:, :, None])[:, :, 0]
-    unwanted = None if spurious is None else np.swapaxes(spurious * root[:, None, :], 1, 2)
-    solution, fitted = _penalised(rows, aim, penalty, source, unwanted)
+    solution, fitted = _penalised(rows, aim, penalty, source)
     solution[broken], fitted[broken] = np.nan, np.nan
     c = fitted if basis is None else (basis @ fitted[:, :, None])[:, :, 0]
     return solution, c / np.where(root > 0, root, 1.0)
@@ -154,18 +150,14 @@ def _shared_least_squares(
     return solution, solve_each(np.swapaxes(factor, 1, 2), fitted[:, :, None])[:, :, 0] @ basis
 
 
-def _penalised(
-    rows: Floats, aim: Floats, penalty: Floats, source: Floats, unwanted: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Minimise |rows x - aim|^2 + |penalty x - source|^2 + |unwanted x|^2 by SVD; return x and rows x."""
-    count, kept, columns = rows.shape
-    design = np.zeros((count, kept + columns + (0 if unwanted is None else unwanted.shape[1]), columns))
+def _penalised(rows: Floats, aim: Floats, penalty: Floats, source: Floats) -> tuple[Floats, Floats]:
+    """Minimise |rows x - aim|^2 + |penalty x - source|^2 by SVD; return x and rows x."""
+    (count, kept, columns), k = rows.shape, penalty.shape[1]
+    design = np.zeros((count, kept + columns, columns))
     design[:, :kept] = rows
-    design[:, kept + np.arange(columns), np.arange(columns)] = penalty
-    response = np.zeros(design.shape[:2])
-    response[:, :kept], response[:, kept : kept + columns] = aim, source
-    if unwanted is not None:
-        design[:, kept + columns :] = unwanted
+    design[:, kept + np.arange(k, columns), np.arange(k, columns)] = 1.0
+    design[:, kept : kept + k, :k] = penalty
+    response = np.concatenate([aim, source], axis=1)
     U, singular, Vt = np.linalg.svd(design, full_matrices=False)
     keep = singular > 1e-14 * singular[:, :1]
     coordinates = np.where(keep, (np.swapaxes(U, 1, 2) @ response[:, :, None])[:, :, 0], 0.0)

@@ -79,7 +79,8 @@ class Spectrum:
         """First moment of the bulk: r sum_q pi_q E[mu1_q^2 + mu2_q], for rows of norm 1."""
         features, row_norm = self.equations.features, self.equations.bulk.row_norm[0][:, None]
         power = np.sum(features.weights[0] * (row_norm * features.mu1[0] ** 2 + features.mu2[0]), axis=1)
-        return float(self.ratio * np.sum(features.pi * power))
+        fractions = features.pi if self.equations.pi is None else self.equations.pi[0]
+        return float(self.ratio * np.sum(fractions * power))
 
     def stieltjes(self, first: FirstOrder) -> Array:
         """Return m(z) = sum_q V2_q of solutions."""
@@ -175,7 +176,8 @@ class Spectrum:
     def _key(self) -> bytes:
         """Return what the bulk depends on."""
         features, bulk = self.equations.features, self.equations.bulk
-        arrays = [features.pi, features.weights, features.mu1, features.mu2, self.equations.ratio, self.equations.width]
+        sizes = [self.equations.block_width, self.equations.ratio, self.equations.width]
+        arrays = [*sizes, features.weights, features.mu1, features.mu2]
         own = [value for value in vars(bulk).values() if isinstance(value, np.ndarray)]
         text = b"".join(np.ascontiguousarray(array).tobytes() for array in [*arrays, *own])
         return type(bulk).__name__.encode() + hashlib.sha256(text).digest()

@@ -12,6 +12,7 @@ import numpy as np
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.family import Question
+from giantstep.partlists import declaration
 from giantstep.request import Request
 from giantstep.types import Booleans, Floats
 
@@ -123,7 +124,7 @@ class Refinement:
         halved = bent[:-1] | bent[1:]
         left, right = x[:-1][halved], x[1:][halved]
         middle = np.sqrt(left * right) if _is_geometric(x) else 0.5 * (left + right)
-        whole = self.name == "dim" or request.grid.scenario.numeric_fields()[self.name][1].annotation is int
+        whole = self.name == "dim" or declaration(request.grid.scenario, self.name).annotation is int
         middle = np.unique(np.round(middle) if whole else middle)
         new = middle[~np.isin(middle, x)][: max(self.most - len(old), 0)]
         return np.sort(np.concatenate([old, new])) if len(new) else None

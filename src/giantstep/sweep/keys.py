@@ -17,6 +17,7 @@ import numpy as np
 
 from giantstep.family import Engine
 from giantstep.jsondata import json_data, json_number
+from giantstep.partlists import keys_of
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario
 from giantstep.trials import experiment_settings
@@ -76,8 +77,8 @@ def ask_for(request: Request, settings: Mapping[str, Any], experiment: Experimen
 def name_points(ask: Ask, scenario: Scenario, points: Points) -> list[Point]:
     """Return every point with its name, from the content its scenario would have."""
     content = scenario.content()
-    varying = [
-        (name.split("."), value, info.annotation is int, points[name].tolist())
+    varying: list[tuple[list[Any], float, bool, list[float]]] = [
+        (keys_of(name), value, info.annotation is int, points[name].tolist())
         for name, (value, info) in scenario.numeric_fields().items()
         if np.any(points[name] != value)
     ]

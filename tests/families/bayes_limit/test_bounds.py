@@ -45,6 +45,14 @@ def few_steps(rng):
     )  # fmt: skip
 
 
+def network(rng):
+    steps = [gs.MaximalStep(float(rng.uniform(0.5, 2)), batch_per_dim=float(rng.uniform(2, 20))) for _ in range(2)]
+    return gs.Network(
+        target="sign(z)", flip=float(rng.uniform(0, 0.2)), activation="erf", steps=steps, width_per_dim=1.0,
+        samples_per_dim=float(rng.uniform(0.5, 6)), readout=gs.Logistic(float(10 ** rng.uniform(-1, 0.5))),
+    )  # fmt: skip
+
+
 def batch_reuse(rng):
     return gs.BatchReuse(
         target=str(rng.choice(LINES[:5])), activation="erf", noise=float(rng.uniform(0.05, 0.3)),
@@ -71,7 +79,7 @@ def mixture_glm(rng):
     )  # fmt: skip
 
 
-MAKERS = (one_step, classify, few_steps, batch_reuse, online_sgd, mixture_glm)
+MAKERS = (one_step, classify, few_steps, network, batch_reuse, online_sgd, mixture_glm)
 
 
 def distance(scenario, **settings):
@@ -111,6 +119,14 @@ def test_it_counts_fresh_batches_and_the_fit_once():
     assert gs.best_possible(stepped) == BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=5.0)
     several = gs.FewSteps(**fields, rate=1.0, steps=2, batch_per_dim=4.0)
     assert gs.best_possible(several).samples_per_dim == 10.0
+    own = {"target": "tanh(z)", "noise": 0.1, "width_per_dim": 1.0, "samples_per_dim": 2.0}
+    unlike = gs.Network(**own, steps=[gs.MaximalStep(1.0, 4.0), gs.MaximalStep(1.0, 7.0)])
+    assert gs.best_possible(unlike) == BayesLimit(target="tanh(z)", noise=0.1, samples_per_dim=13.0)
+    assert [teacher_of(unlike).total(made) for made in (0, 1, 2)] == [2.0, 6.0, 13.0]
+    classes = {"target": "sign(z1 + z2)", "noise": 0.0, "flip": 0.1, "readout": gs.Logistic(0.1), "steps": []}
+    assert gs.best_possible(unlike.replace(classes)) == BayesLimit(target="sign(z)", flip=0.1, samples_per_dim=2.0)
+    again = gs.Network(**own, steps=[gs.SmallStep(1.0, 2.0)], fit_sample="same")
+    assert gs.best_possible(again).samples_per_dim == 2.0
     reused = gs.BatchReuse(target="tanh(z)", noise=0.1, samples_per_dim=2.0, rate=0.1, steps=5)
     assert gs.best_possible(reused).samples_per_dim == 2.0
     assert gs.best_possible(reused.replace(data="fresh")).samples_per_dim == 10.0
@@ -168,7 +184,8 @@ def test_efficiency_of_least_squares_on_labels():
 def test_what_knows_the_target_is_refused():
     fields = {"target": "tanh(z)", "width_per_dim": 1.0, "samples_per_dim": 2.0, "ridge": 0.1}
     for scenario, words in (
-        (gs.OneStep(**fields, step=gs.PlantedSpike(strength=1.0)), "planted"),
+        (gs.OneStep(**fields, step=gs.PlantedSpike(strength=1.0)), "`step` .*planted"),
+        (gs.FewSteps(**fields, steps=0, planted=gs.PlantedShifts([[1.0], [-1.0]])), "`planted` .*planted"),
         (gs.OneStep(**fields, step=gs.MaximalStep(rate=1.0)), "infinitely many"),
         (
             gs.FewSteps(

@@ -1,6 +1,6 @@
 // A result as a figure: which view it is follows from the dimensions of the variables alone.
 
-import { isMainAxis, symbolOf } from "./schema.js";
+import { fieldNamed, isMainAxis, symbolOf } from "./schema.js";
 import { escaped, greek, pretty, short, words } from "./symbols.js";
 import { steady, widthsOf, wholeTicks } from "./axes.js";
 import { theoryLine } from "./finite.js";
@@ -269,20 +269,6 @@ export function fieldLabel(family, state, name) {
   }
   const symbol = symbolOf(family, state.notation, name, field.symbol);
   return state.notation === "ours" ? `${escaped(words(name))},  <i>${pretty(symbol)}</i>` : `<i>${pretty(symbol)}</i>  (${escaped(words(name))})`;
-}
-
-function fieldNamed(family, name) {
-  const walk = (fields) => {
-    for (const field of fields) {
-      if (field.name === name) return field;
-      for (const choice of field.choices ?? []) {
-        const inner = choice.fields && walk(choice.fields);
-        if (inner) return inner;
-      }
-    }
-    return null;
-  };
-  return walk(family.fields);
 }
 
 function labelAt(family, state, result, index, dims) {

@@ -2,6 +2,7 @@
 
 import { element } from "./elements.js";
 import { loadScript, opened } from "./opening.js";
+import { ofAllEntries } from "./schema.js";
 import { words } from "./symbols.js";
 
 const OPTIONS = {
@@ -49,7 +50,8 @@ function typeset(typesetter, { title, latex, cite }) {
 /** Tie the symbols inside `theory` to the controls inside `side`. */
 export function linkSymbols(theory, side) {
   const controlOf = (name) => {
-    const input = side.querySelector(`[data-drag="${CSS.escape(name)}"]`) ?? side.querySelector(`[id="f-${CSS.escape(name)}"]`) ?? side.querySelector(`[id="f-${CSS.escape(name.split(".")[0])}"]`);
+    const ids = [name, name.replace(".", ".0."), name.split(".")[0]]; // of a list without a place: its first entry
+    const input = [side.querySelector(`[data-drag="${CSS.escape(name)}"]`), ...ids.map((id) => side.querySelector(`[id="f-${CSS.escape(id)}"]`))].find(Boolean);
     return input?.closest(".drag, .field") ?? null;
   };
   const nameOf = (target) => {
@@ -60,7 +62,7 @@ export function linkSymbols(theory, side) {
     for (const old of document.querySelectorAll(".lit")) old.classList.remove("lit");
     if (!name) return;
     controlOf(name)?.classList.add("lit");
-    for (const symbol of theory.querySelectorAll(`[data-field="${CSS.escape(name)}"]`)) symbol.classList.add("lit");
+    for (const symbol of theory.querySelectorAll(`[data-field="${CSS.escape(ofAllEntries(name))}"]`)) symbol.classList.add("lit");
   };
   const go = (name) => {
     const box = controlOf(name);

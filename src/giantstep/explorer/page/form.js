@@ -4,8 +4,8 @@ import { BOUNDS } from "./bounds.js";
 import { element } from "./elements.js";
 import { parsed, wholeField } from "./fields.js";
 import { called } from "./layout.js";
-import { chosen, fieldGroups, gridFields, gridRange, isNumeric, isTable, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
-import { greek, pretty, short, words } from "./symbols.js";
+import { chosen, fieldGroups, gridFields, gridRange, isList, isNumeric, isTable, ofAllEntries, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
+import { greek, lastName, pretty, short, words } from "./symbols.js";
 
 const NAMES = ["relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign(z)", "softplus(z)"];
 
@@ -94,9 +94,9 @@ class Form {
     const id = `f-${field.name}`;
     const box = element("div", { class: depth ? "field inner" : "field" });
     const symbol = symbolOf(this.family, this.state.notation, field.name, field.symbol);
-    const label = element("label", { for: id }, words(field.name.split(".").pop()));
+    const label = element("label", { for: id }, words(lastName(field.name)));
     box.append(element("div", { class: "head" }, label, element("i", { html: pretty(symbol) })));
-    if (field.name in this.study.grid) {
+    if ([field.name, ofAllEntries(field.name)].some((name) => name in this.study.grid)) {
       box.append(element("p", { class: "help", id }, "varies: see Axes below"));
       return box;
     }
@@ -106,6 +106,7 @@ class Form {
 
   control(field, value, id) {
     const common = { id, "data-field": field.name, "aria-describedby": `${id}-help` };
+    if (isList(field)) return this.list(field, value ?? [], common);
     if (field.choices) return this.choice(field, value, common);
     if (field.values) {
       const list = element("select", { ...common, onchange: () => this.setField(field.name, field.values[list.selectedIndex], true) });
@@ -123,6 +124,15 @@ class Form {
       list.append(element("option", { selected: choice === now, title: choice.meaning }, String(choice.value ?? choice.kind ?? words(choice.name))));
     }
     return list;
+  }
+
+  /** How many entries a list of parts has; a new one is like the last, as it is when asked for. */
+  list(field, value, common) {
+    const now = () => valueAt(this.study.scenario, field.name) ?? value;
+    const set = (entries) => this.setField(field.name, entries, true);
+    const more = element("button", { ...common, type: "button", onclick: () => set([...now(), now().at(-1) ?? startOf(field.choices[0])]) }, "add one");
+    const fewer = element("button", { type: "button", disabled: !value.length, onclick: () => set(now().slice(0, -1)) }, "remove the last");
+    return element("div", { class: "row" }, element("output", { for: common.id }, String(value.length)), more, fewer);
   }
 
   number(field, value, common) {

@@ -6,8 +6,10 @@ export function openFields(family, scenario) {
   const walk = (fields, depth) => {
     for (const field of fields.filter((field) => matters(family, field, scenario))) {
       leaves.push({ field, depth });
-      const choice = chosen(field, valueAt(scenario, field.name));
+      const value = valueAt(scenario, field.name);
+      const choice = chosen(field, value);
       if (choice && choice.fields) walk(choice.fields, depth + 1);
+      if (isList(field)) walk((value ?? []).map((_, place) => entryOf(field, place)), depth + 1);
     }
   };
   walk(family.fields, 0);
@@ -32,9 +34,48 @@ export function fieldGroups(family) {
   return rest.length ? [...groups, { title: "Other fields", names: rest }] : groups;
 }
 
+/** Whether a field holds a list of parts. */
+export function isList(field) {
+  return field.type === "list of choices";
+}
+
+/** The field of one entry of a list of parts: its names and symbols say which. */
+function entryOf(field, place) {
+  const name = `${field.name}.${place}`;
+  const choices = field.choices.map((choice) => ({ ...choice, fields: choice.fields.map((inner) => atPlace(inner, field.name, place)) }));
+  return { name, symbol: "", meaning: "", type: "choice", choices };
+}
+
+function atPlace(inner, list, place) {
+  const left = inner.symbol.split(" = ")[0];
+  return { ...inner, name: inner.name.replace(`${list}.`, `${list}.${place}.`), symbol: /^[A-Za-z]\w*$/.test(left) ? `${left.replace(/(?<=[A-Za-z])(?=\d+$)/, "_")}_${place + 1}` : inner.symbol };
+}
+
+/** The name of a field in all entries of its list. */
+export function ofAllEntries(name) {
+  return name.replace(/\.\d+(?=\.)/, "");
+}
+
+/** A field by its dotted name, whatever is chosen now; null where the family has none. */
+export function fieldNamed(family, name) {
+  const walk = (fields) => {
+    for (const field of fields) {
+      if (field.name === name) return field;
+      const place = isList(field) && name.startsWith(`${field.name}.`) ? parseInt(name.slice(field.name.length + 1), 10) : NaN;
+      const choices = Number.isNaN(place) ? field.choices : entryOf(field, place).choices;
+      for (const choice of choices ?? []) {
+        const inner = choice.fields && walk(choice.fields);
+        if (inner) return inner;
+      }
+    }
+    return null;
+  };
+  return walk(family.fields);
+}
+
 /** Which choice of a part a value is. */
 export function chosen(field, value) {
-  if (!field.choices) return null;
+  if (!field.choices || isList(field)) return null;
   return field.choices.find((choice) =>
     "value" in choice ? choice.value === value : isTable(value) && (choice.kind === undefined || choice.kind === value.kind)) ?? null;
 }
@@ -45,15 +86,16 @@ export function isTable(value) {
 
 /** Read a dotted field of a scenario. */
 export function valueAt(scenario, name) {
-  return name.split(".").reduce((inner, part) => (isTable(inner) ? inner[part] : undefined), scenario);
+  return name.split(".").reduce((inner, part) => (isTable(inner) || Array.isArray(inner) ? inner[part] : undefined), scenario);
 }
 
 /** Return a scenario with a dotted field changed; undefined removes it. */
 export function withValue(scenario, name, value) {
   const [first, ...rest] = name.split(".");
-  const copy = { ...scenario };
+  const copy = Array.isArray(scenario) ? [...scenario] : { ...scenario };
+  const inner = isTable(copy[first]) || Array.isArray(copy[first]) ? copy[first] : {};
   if (!rest.length && value === undefined) delete copy[first];
-  else copy[first] = rest.length ? withValue(isTable(copy[first]) ? copy[first] : {}, rest.join("."), value) : value;
+  else copy[first] = rest.length ? withValue(inner, rest.join("."), value) : value;
   return copy;
 }
 
@@ -71,6 +113,7 @@ export function startOf(choice) {
 
 function sample(field) {
   if (field.values) return field.values[0];
+  if (isList(field)) return [];
   if (field.choices) return startOf(field.choices[0]);
   if (field.type.startsWith("list")) return [1];
   if (field.type.startsWith("array")) return [[1]];

@@ -1,7 +1,7 @@
 // What the page shows, as one object, and as a link that restores it.
 
 import { firstStudy, firstVariables, isTable, withAxes } from "./schema.js";
-import { short, words } from "./symbols.js";
+import { lastName, short, words } from "./symbols.js";
 
 const VERSION = 1;
 const TABLES = ["grid", "settings", "limit", "experiment"];
@@ -73,14 +73,20 @@ export function labelsOf(family, studies) {
   const telling = paths.filter((path) => distinct([path]) > 1).sort((a, b) => distinct([b]) - distinct([a]));
   let chosen = [];
   for (const path of telling) if (distinct([...chosen, path]) > distinct(chosen)) chosen = [...chosen, path];
-  const labels = rows.map((row) => chosen.filter((path) => row[path] !== undefined).map((path) => `${words(path.split(".").pop() === "kind" ? path.split(".").at(-2) : path.split(".").pop())} ${value(row[path])}`).join(", "));
+  const labels = rows.map((row) => chosen.filter((path) => row[path] !== undefined).map((path) => `${words(told(path))} ${value(row[path])}`).join(", "));
   return labels.map((label, i) => (labels.indexOf(label) === i && labels.lastIndexOf(label) === i ? label : `${label || "curve"} (${i + 1})`));
+}
+
+/** How a label calls a field: without the part it lies in, a kind by its part, an entry of a list with its place. */
+function told(path) {
+  const name = path.replace(/\.kind$/, "");
+  return name.match(/[^.]+\.\d+(\.[^.]+)?$/)?.[0] ?? lastName(name);
 }
 
 function leaves(table, prefix = "") {
   const flattened = {};
   for (const [name, inner] of Object.entries(table)) {
-    if (isTable(inner)) Object.assign(flattened, leaves(inner, `${prefix}${name}.`));
+    if (isTable(inner) || (Array.isArray(inner) && inner.some(isTable))) Object.assign(flattened, leaves(inner, `${prefix}${name}.`));
     else flattened[prefix + name] = inner;
   }
   return flattened;

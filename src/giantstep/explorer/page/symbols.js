@@ -20,7 +20,7 @@ export function greek(text) {
 export function pretty(symbol) {
   if (!symbol || symbol === "-") return "";
   let text = escaped(greek(symbol).replace(/->/g, "→").replace(/!=/g, "≠").replace(/(?<![A-Za-z])sum /g, "Σ ").replace(/(?<![A-Za-z])int /g, "∫ "));
-  text = text.replace(/_\{?([A-Za-z0-9α-ω*∞+'-]{1,6}?)\}?(?![A-Za-z0-9α-ω])/g, "<sub>$1</sub>");
+  text = text.replace(/_\{?([A-Za-z0-9α-ω*∞+'-]{1,6}?)\}?(?![A-Za-z0-9α-ω])/g, "<sub>$1</sub>").replaceAll("</sub><sub>", ",");
   text = text.replace(/\^(?:\(([^()]{1,8})\)|([A-Za-zα-ω]|-?\d+))/g, (_, group, one) => `<sup>${group ?? one}</sup>`);
   text = text.replace(/([α-ωA-Za-z])(\d)(?![\d<])/g, "$1<sub>$2</sub>");
   return text;
@@ -39,5 +39,10 @@ export function short(value, digits = 4) {
 
 /** "test_error" as words. */
 export function words(name) {
-  return String(name).replace(/[_.]/g, " ");
+  return String(name).replace(/_|\.(?!\d)/g, " ");
+}
+
+/** A dotted name without what it lies in; an entry of a list keeps the list: "steps.0". */
+export function lastName(name) {
+  return String(name).match(/[^.]+(\.\d+)?$/)[0];
 }

@@ -1,1 +1,0 @@
-"""Several giant steps on several directions, then a read-out."""

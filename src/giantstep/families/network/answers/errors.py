@@ -1,0 +1,177 @@
+"""Errors and order parameters of the fit after every step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.network.answers.fits import joined_bulks, joined_features, merge
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.describe import Description, describe
+from giantstep.families.network.finite_size import finite_size, in_initial_rows
+from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
+from giantstep.families.network.trajectory import Moment, reason_of
+from giantstep.family import LOOSE
+from giantstep.gaussian.conditional import condition
+from giantstep.readout.fits import RARE_INPUT, Asked, Fit
+from giantstep.types import Array, Floats, Integers
+
+_OF_ROWS = ("t", "psi", "Q1", "V1")
+
+
+def answer_errors(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
+    """Fill the errors of the points of a share at one time; features that need too many nodes are said."""
+    try:
+        descriptions = _descriptions(moment, settings)
+    except InputError as error:
+        table.note(share.index[np.isin(share.owner, moment.sets)], reason_of(error))
+        return
+    for together in merge(descriptions):
+        parts = [descriptions[number] for number in together]
+        sets = np.concatenate([moment.sets[fine.rows] for fine, _ in parts])
+        rows = np.flatnonzero(np.isin(share.owner, sets))
+        order = np.argsort(sets)
+        owner = order[np.searchsorted(sets[order], share.owner[rows])]
+        members = np.concatenate([fine.rows for fine, _ in parts])[owner]
+        numbers = take_points(table.points, share.index[rows])
+        size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
+        if not settings.get("stretch", True):
+            size = dataclasses.replace(size, stretch=None)
+        asked = Asked(
+            joined_features([fine.features for fine, _ in parts]),
+            joined_bulks([fine.bulks for fine, _ in parts]),
+            owner,
+            numbers,
+            settings.get("tolerance", SOLVED),
+            size,
+            moment.problem.pi[members] if np.ptp(moment.problem.pi, axis=0).any() else None,
+            None if parts[0][1] is None else joined_features([c.features for _, c in parts if c is not None]),
+            with_floors=bool(settings.get("floors", True)) and not table.network.readout.classes,
+        )
+        fit = table.network.readout.solve(asked)
+        along = np.concatenate([fine.along for fine, _ in parts])[owner]
+        _put(table, share.index[rows], time, moment, fit, members, along, parts[0][0])
+
+
+def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
+    """Return what the read-out sees on one rule, and on a second one where the error of the first is not known.
+
+    Along one direction rules are exact to 1e-12, and break where the target does, as far as its planes are known.
+    """
+    problem, layer = moment.problem, moment.layer
+    if settings.get("tolerance", SOLVED) > LOOSE:
+        return [(one, None) for one in describe(problem, layer, LOOSE_RULE)]
+    fine = list(describe(problem, layer, RULES[0], finer=LINE_RULE))
+    if all(one.learnt < 2 for one in fine) and (problem.target.all_planes or layer.batch is not None):
+        return [(one, None) for one in fine]
+    coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
+    return [(one, _with_power_of(one, other)) for one, other in zip(fine, coarse)]
+
+
+def _with_power_of(fine: Description, coarse: Description) -> Description:
+    """Return a coarse description with E y^2 of the fine one, whose error is no error of the features."""
+    power = [np.sum(seen.features.hh * seen.features.weights, axis=1, keepdims=True) for seen in (fine, coarse)]
+    features = dataclasses.replace(coarse.features, hh=coarse.features.hh + power[0] - power[1])
+    return dataclasses.replace(coarse, features=features)
+
+
+def _put(
+    table: Table,
+    index: Integers,
+    time: int,
+    moment: Moment,
+    fit: Fit,
+    members: Integers,
+    along: Floats,
+    seen: Description,
+) -> None:
+    """Fill all variables of points whose sets are `members` of the moment; `along` (B, 2, R) are their directions."""
+    network, solution, count = table.network, fit.solution, len(index)
+    values: dict[str, Array] = {
+        "test_error": solution.test,
+        "train_error": solution.train,
+        "objective": solution.objective,
+        "test_misclassified": solution.misclassified,
+        "norm": solution.norm,
+        "Q2": solution.Q2,
+        "theta": solution.theta,
+        "V2": fit.V2,
+        "identity": solution.identity,
+        "learned": np.full(count, float(seen.learnt)),
+        "all_data_error": fit.all_data,
+        "floor": fit.floor,
+        **_of_rows(moment, fit, members, along, seen),
+    }
+    for name, array in values.items():
+        table.put(name, index, time, by_block(array, network.blocks))
+    table.put("null_error", index, None, fit.null)
+    flagged = np.broadcast_to(moment.layer.flagged, len(moment.sets))[members]
+    table.note(index, np.where(fit.status == "", flagged, fit.status), fit.residual, fit.iterations)
+    if fit.rare.any():
+        table.warnings.append(
+            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {count} points "
+            "(tiny ridge, n < p): a finite network sees few of them, expect a gap at any reachable dimension."
+        )
+
+
+def _of_rows(moment: Moment, fit: Fit, members: Integers, along: Floats, seen: Description) -> dict[str, Array]:
+    """Return t, psi, Q1, V1: sums over the initial rows along kappa and across it, spiked_features section 4."""
+    problem, layer, solution = moment.problem, moment.layer, fit.solution
+    k, count = len(problem.zeta), len(members)
+    blank = {name: np.full((count, k, k) if name in ("Q1", "V1") else (count, k), np.nan) for name in _OF_ROWS}
+    if not problem.isotropic or problem.target.directions > 1 or not layer.rows_known:
+        return blank
+    if layer.batch is not None:
+        t, psi = solution.x[:, :k], solution.tau[:, 0]
+    else:
+        channels = solution.x.reshape(count, -1, k)[:, seen.lengths : seen.lengths + along.shape[2]]
+        t, psi = np.einsum("bac,bcq->abq", along, channels)
+    scale = np.ones((count, k))
+    if layer.bulk_rows:
+        scale = layer.B[members, :, 0]
+    square = scale[:, :, None] * scale[:, None, :]
+    Q1 = (solution.Q1 + psi[:, :, None] * psi[:, None, :]) * square
+    square_feedback = layer.feedback.shape[3] == k and layer.batch is None and not layer.stretched
+    if square_feedback and np.isfinite(problem.neurons).any():  # rows before the steps, not those of the bulk
+        means = layer.feedback[members, 0] / layer.B[members]
+        Q1 = Q1 + in_initial_rows(means, solution.theta, fit.kept, 1 / problem.neurons[members])
+    values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
+    hidden = np.broadcast_to(layer.correlated, len(layer))[members]
+    if hidden.any():
+        values = {name: np.where(hidden.reshape(-1, *(1,) * (v.ndim - 1)), np.nan, v) for name, v in values.items()}
+    if layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:]):  # the planted spike has turned
+        return {**blank, "V1": values["V1"]}
+    return values
+
+
+def by_block(values: Array, blocks: int) -> Array:
+    """Sum values over the nodes or sub-blocks of each block, in all their axes after the first.
+
+    A Gaussian law has nodes, not blocks of neurons, and their sum is shown.
+    """
+    for axis in range(1, values.ndim):
+        if values.shape[axis] != blocks:
+            shape = (*values.shape[:axis], blocks, -1, *values.shape[axis + 1 :])
+            values = values.reshape(shape).sum(axis=axis + 1)
+    return values
+
+
+def fill_constants(table: Table, share: Share) -> None:
+    """Fill what no step changes: the effective ranks, and the error of the best affine predictor."""
+    index, problem = share.index, share.problem
+    masses, eigenvalues = problem.inputs.masses, problem.inputs.eigenvalues
+    second, fourth = masses @ eigenvalues**2, masses @ eigenvalues**4
+    table.put("effective_rank", index, None, np.full(len(index), 1 / second))
+    table.put("effective_rank_4", index, None, np.full(len(index), second**2 / fourth))
+    if table.network.readout.classes:
+        table.put("affine_error", index, None, np.full(len(index), np.nan))
+        return
+    r = problem.target.directions
+    whole = condition(problem.target, np.zeros((r, 0)), np.eye(r), 1.0)
+    affine = float(whole.square[0] - whole.h[0] ** 2 - np.sum(whole.h1[0] ** 2))
+    table.put("affine_error", index, None, affine + table.points["noise"][index])

@@ -1,0 +1,176 @@
+"""What else is asked after every step: where the blocks are, errors along kappa, spectra and resolvents."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.network.answers.errors import by_block
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.describe import describe
+from giantstep.families.network.finite_size import finite_size
+from giantstep.families.network.layer import independent_spread, scale_of, views
+from giantstep.families.network.problem import Share, take_points
+from giantstep.families.network.tolerances import SOLVED, SPECTRUM_RULE
+from giantstep.families.network.trajectory import Moment, reason_of
+from giantstep.readout import Equations, FiniteSize, InputBulk, Spectrum, ridge_errors, solve_first_order
+from giantstep.readout.answers import UNBOUNDED, describe_resolvent, describe_spectrum, grows_linearly
+from giantstep.readout.condensed import condense
+from giantstep.readout.fits import Asked
+from giantstep.solve.finite import require_finite
+from giantstep.types import Floats, Integers
+
+
+def _of_sets(share: Share, moment: Moment, rows: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield every one of these sets of a moment with its points in the grid."""
+    for row in rows:
+        index = share.index[share.owner == moment.sets[row]]
+        if index.size:
+            yield int(row), index
+
+
+# -- where the blocks are --------------------------------------------------------------------------------------------
+
+
+def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
+    """Fill ``what="steps"``: means along the target directions, lengths, and the spread inside a block."""
+    problem, layer = moment.problem, moment.layer
+    s, U = scale_of(problem, layer), layer.U @ layer.frame.swapaxes(1, 2)
+    JU, Js, _ = independent_spread(problem, layer)
+    JU = layer.frame[:, None] @ JU
+    norm = np.sum(layer.U**2, axis=2) + s**2
+    values = {
+        "U": U,
+        "s": s,
+        "cosine": U / np.sqrt(norm)[..., None],
+        "row_norm": norm,
+        "spread": JU @ JU.swapaxes(2, 3),
+        "spread_s": np.sum(Js**2, axis=2),
+        "B": layer.B,
+    }
+    for view in views(problem, layer):
+        gamma = np.linalg.norm(layer.frame[view.rows[0]] @ view.basis.learnt, axis=1)
+        for row, index in _of_sets(share, moment, view.rows):
+            for name, value in values.items():
+                shown = (
+                    value[row] if len(problem.zeta) == table.network.blocks else np.full_like(value[row][:1], np.nan)
+                )
+                table.put(name, index, time, np.broadcast_to(shown, (len(index), *shown.shape)))
+            table.put("learned", index, time, np.full(len(index), float(view.basis.learnt.shape[1])))
+            table.put("gamma", index, time, np.broadcast_to(gamma, (len(index), len(gamma))))
+    atoms = problem.inputs.eigenvalues
+    table.put("eigenvalue", share.index, None, np.broadcast_to(atoms, (len(share.index), len(atoms))))
+
+
+# -- along kappa -----------------------------------------------------------------------------------------------------
+
+
+def answer_along(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
+    """Fill ``what="along"``: RES(kappa) and c(kappa) of spiked_features (4.3), averaged over kappa's other axes."""
+    from scipy.interpolate import make_interp_spline
+
+    positions = settings["kappa"]
+    for seen in describe(moment.problem, moment.layer, leading=True, finer=SPECTRUM_RULE):
+        kappa = np.asarray(seen.features.kappa)
+        rows = np.flatnonzero(np.isin(share.owner, moment.sets[seen.rows]))
+        index = share.index[rows]
+        if not kappa.shape[1]:  # nothing is learnt yet
+            for name in ("error_along", "mean_along"):
+                table.put(name, index, time, np.full((len(index), len(positions)), np.nan))
+            continue
+        owner = np.searchsorted(moment.sets[seen.rows], share.owner[rows])
+        numbers, members = take_points(table.points, index), seen.rows[owner]
+        size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
+        pi = moment.problem.pi[members]
+        asked = Asked(seen.features, seen.bulks, owner, numbers, SOLVED, size, pi)
+        first = solve_first_order(asked.ridge_equations(seen.features))
+        errors = ridge_errors(first, size, at_nodes=True)
+        axis, which = np.unique(kappa[0, 0], return_inverse=True)
+        weights = seen.features.weights[0]
+        mass = np.bincount(which, weights)
+        flagged = np.broadcast_to(moment.layer.flagged, len(moment.sets))[seen.rows][owner]
+        solved = np.isfinite(errors.along).all(axis=(1, 2)) & (first.residual <= settings.get("tolerance", SOLVED))
+        for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along[solved], 1, 0)):
+            means = np.stack([np.bincount(which, weights * row) / mass for row in values]) if len(values) else values
+            require_finite(name, means)
+            shown = np.full((len(index), len(positions)), np.nan)
+            if len(means):
+                shown[solved] = make_interp_spline(axis, means, k=5, axis=1)(positions)
+            table.put(name, index, time, shown)
+        status = np.where(solved, flagged, "the equations of the read-out were not solved")
+        table.note(index, status, first.residual, first.iterations)
+
+
+# -- spectra ---------------------------------------------------------------------------------------------------------
+
+
+def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, Spectrum, FiniteSize, Floats]]:
+    """Yield every point, its spectrum and size at this moment, and what turns initial into bulk rows in V1 (k,)."""
+    problem, layer = moment.problem, moment.layer
+    linear = grows_linearly(problem.activation)
+    for seen in describe(problem, layer, finer=SPECTRUM_RULE):
+        for row, index in _of_sets(share, moment, seen.rows):
+            numbers, own = take_points(table.points, index), int(np.flatnonzero(seen.rows == row)[0])
+            bounded = linear or not layer.U[row].any()
+            bounded &= layer.batch is None or _bounded_residuals(table)
+            size = finite_size(problem, layer, np.full(len(index), row), numbers["dim"])
+            asked = Asked(seen.features, seen.bulks, np.full(len(index), own), numbers, SOLVED, size)
+            bulk, ones = asked.bulk, np.ones(len(index))
+            if isinstance(bulk, InputBulk):  # a spectrum needs integrals over the atoms at hundreds of z
+                single = seen.bulks[own]
+                assert isinstance(single, InputBulk)
+                bulk, gram = condense(single, problem.inputs.eigenvalues, size.gram)
+                size = dataclasses.replace(size, gram=gram)
+            width = numbers["width_per_dim"]
+            ratio = numbers["samples_per_dim"] / width
+            pi = np.broadcast_to(problem.pi[row], (len(index), len(problem.zeta)))
+            equations = Equations(asked.labelled, ratio, width, ones, ones, bulk, pi)
+            scale = layer.B[row, :, 0] if layer.bulk_rows else np.ones(len(problem.zeta))
+            for position, point in enumerate(index):
+                alone = np.array([position])
+                yield int(point), Spectrum(equations.take(alone), bool(bounded)), size.take(alone), scale
+
+
+def _bounded_residuals(table: Table) -> bool:
+    """Tell whether the labels are bounded, so that the bulk after a finite batch has an upper edge."""
+    z = np.concatenate([-np.geomspace(1, 1e4, 200), np.geomspace(1, 1e4, 200)])
+    values = np.abs(table.network.label(z))
+    return bool(np.all(table.points["noise"] == 0) and np.max(values) <= 1.5 * np.max(values[np.abs(z) < 5]))
+
+
+def unit_of(spectrum: Spectrum, settings: Mapping[str, Any]) -> float:
+    """Return the unit of the eigenvalues, for those of Phi^T Phi/n or Phi^T Phi/p."""
+    return spectrum.ratio if settings.get("normalisation") == "n" else 1.0
+
+
+def answer_spectrum(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
+    """Fill ``what="spectrum"``: density, distribution, edges, gaps, atom and outliers."""
+    try:
+        for point, spectrum, size, _ in spectra(table, share, moment):
+            row = describe_spectrum(spectrum, settings["x"], size, unit_of(spectrum, settings))
+            for name, value in row.values.items():
+                table.put(name, np.array([point]), time, np.asarray(value)[None])
+            table.note(np.array([point]), row.status, row.residual, row.iterations)
+            if np.isinf(row.values["upper_edge"]):
+                table.warnings.append(UNBOUNDED)
+    except InputError as error:
+        table.note(share.index, reason_of(error))
+
+
+def answer_resolvent(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
+    """Fill ``what="resolvent"``: the deterministic equivalent of the resolvent at complex z."""
+    blocks = table.network.blocks
+    rows_known = moment.problem.isotropic and moment.problem.target.directions == 1
+    for point, spectrum, _, scale in spectra(table, share, moment):
+        row = describe_resolvent(spectrum, settings["z"])
+        V1, V2 = by_block(scale[:, None] * row.V1 * scale, blocks), by_block(row.V2, blocks)
+        traces = {"m": V2.sum(axis=1), "V2": V2, "V1": V1 if rows_known else np.full_like(V1, np.nan)}
+        index = np.array([point])
+        for name, trace in traces.items():
+            table.put(f"{name}_real", index, time, trace.real[None])
+            table.put(f"{name}_imag", index, time, trace.imag[None])
+        table.note(index, row.status, row.residual, row.iterations)

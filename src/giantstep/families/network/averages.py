@@ -1,0 +1,118 @@
+"""Averages of a gradient on the population: E[res f], E[res f z], E[res f z z^T] over the rule of a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.families.network.layer import Layer, Motion, View, scale_of, views
+from giantstep.families.network.problem import Problem
+from giantstep.gaussian import Function
+from giantstep.gaussian.tables import tabulated
+from giantstep.types import Floats
+
+
+class Residual:
+    """E[res f], E[res f zt] and E[res f zt zt^T] for functions f of kappa (M, k, N), in whitened coordinates."""
+
+    def __init__(self, view: View, kept: Floats, output: Floats) -> None:
+        self.given, self.output, self.kept = view.given, output, kept
+        self.turn = np.concatenate([view.basis.learnt, view.basis.rest], axis=1)
+        self.res = kept[:, None] * view.given.h - output
+
+    def mean(self, f: Floats) -> Floats:
+        """Return E[res f] (M, k)."""
+        return (f @ (self.given.weights * self.res)[:, :, None])[:, :, 0]
+
+    def linear(self, f: Floats) -> Floats:
+        """Return E[res f zt] (M, k, R)."""
+        weighted = self.given.weights * f
+        learnt = (weighted * self.res[:, None]) @ self.given.nodes
+        return np.concatenate([learnt, self.kept[:, None, None] * (weighted @ self.given.h1)], axis=2) @ self.turn.T
+
+    def quadratic(self, f: Floats, columns: Floats) -> Floats:
+        """Return E[res f zt zt^T] columns (M, k, R, C): E[res f] times them beside the directions that res sees."""
+        given, weighted = self.given, self.given.weights * f
+        m, L = given.nodes.shape[1], given.h1.shape[1]
+        matrix = np.empty((*f.shape[:2], m + L, m + L))
+        along = given.nodes.T
+        matrix[..., :m, :m] = ((weighted * self.res[:, None])[:, :, None, :] * along) @ given.nodes
+        matrix[..., :m, m:] = self.kept[:, None, None, None] * ((weighted[:, :, None, :] * along) @ given.h1)
+        matrix[..., m:, :m] = np.swapaxes(matrix[..., :m, m:], 2, 3)
+        bent = (weighted @ given.h2.reshape(len(given.h2), -1)).reshape(*f.shape[:2], L, L)
+        said = (weighted @ self.output[:, :, None])[..., None]
+        matrix[..., m:, m:] = self.kept[:, None, None, None] * bent - said * np.eye(L)
+        inside = self.turn.T @ columns
+        return self.mean(f)[..., None, None] * (columns - self.turn @ inside) + self.turn @ (matrix @ inside)
+
+    def power(self, noise: Floats) -> Floats:
+        """Return E[(y - f)^2 | kappa] (M, N)."""
+        cross = 2 * self.kept[:, None] * self.given.h * self.output
+        return self.given.square - cross + self.output**2 + noise[:, None]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The population gradient as the motion of a layer, and the noise of a batch of d samples beside it."""
+
+    motion: Motion
+    slopes: Floats  # (M, k, k): E[D_1q D_1c]
+    bends: Floats  # (M, k): E[D_0 D_2]
+    shared: Floats  # (M, k, k): covariance of the noise that all neurons of two blocks share
+    total: Floats  # (M, k): variance of all of the noise of a neuron
+
+
+def follow_gradient(
+    problem: Problem, layer: Layer, square_loss: bool, whitening: Floats, with_noise: bool = False
+) -> Gradient:
+    """Return the gradient of every set: structured_inputs (3.1)-(3.5), averages at the old U and s; F: (2.2), (6.1)."""
+    parts, order = [], []
+    for view in views(problem, layer):
+        parts.append(_gradient_of(problem, layer.take(view.rows), view, square_loss, whitening[view.rows], with_noise))
+        order.append(view.rows)
+    back = np.argsort(np.concatenate(order))
+    U, B, JU, JB, F, *others = (np.concatenate(column)[back] for column in zip(*parts))
+    return Gradient(Motion(U, B, JU, JB, F), *others)
+
+
+def _gradient_of(
+    problem: Problem, layer: Layer, view: View, square_loss: bool, whitening: Floats, with_noise: bool
+) -> tuple[Floats, ...]:
+    spread, zeta = layer.spread, problem.zeta[:, None]
+    s = scale_of(problem, layer)
+    A = layer.U @ view.basis.learnt @ view.given.nodes.T
+    D = tabulated(problem.activation, Function.smoothed, A, s)
+    share = problem.pi[view.rows] * problem.zeta if square_loss else np.zeros(s.shape)
+    said = (share[:, None] @ D[0])[:, 0]
+    residual = Residual(view, problem.kept[view.rows], said)
+    slope, pull = _slopes(problem, layer, whitening)
+    growth, bent = residual.mean(D[2]), residual.linear(D[3])  # E[res D_2] (M, k), E[res D_3 zt] (M, k, R)
+    bend = (bent[:, :, None, :] @ spread.JU)[:, :, 0] + (s * residual.mean(D[4]))[..., None] * spread.Js
+    U = zeta * pull[:, None] * residual.linear(D[1])
+    B = zeta * growth[..., None] * slope[:, None] * layer.B
+    turned = residual.quadratic(D[2], spread.JU) + s[..., None, None] * bent[..., None] * spread.Js[:, :, None, :]
+    JU = zeta[..., None] * pull[:, None, :, None] * turned
+    grown = growth[..., None, None] * spread.JB + layer.B[..., None] * bend[:, :, None, :]
+    JB = zeta[..., None] * slope[:, None, :, None] * grown
+    weighted = D[1] * view.given.weights
+    slopes = weighted @ np.swapaxes(D[1], 1, 2)
+    grown_means = growth[:, None, :, None] * layer.feedback - (slopes * share[:, None])[:, None] @ layer.feedback
+    F = zeta * slope[:, :, None, None] * grown_means
+    bends = (D[0] * D[2]) @ view.given.weights
+    shared, total = np.zeros_like(slopes), np.zeros(s.shape)
+    if with_noise:
+        derivative = Function(problem.activation.derivative, kinks=problem.activation.kinks)
+        power = view.given.weights * residual.power(problem.numbers["noise"][view.rows])
+        shared = (D[1] * power[:, None]) @ np.swapaxes(D[1], 1, 2)
+        total = (derivative.second_moment(A, s[..., None]) @ power[:, :, None])[..., 0]
+    return U, B, JU, JB, F, slopes, bends, shared, total
+
+
+def _slopes(problem: Problem, layer: Layer, whitening: Floats) -> tuple[Floats, Floats]:
+    """Return lambda F(lambda) = lambda^(1-c) at the atoms (M, K) and at the coordinates (M, R)."""
+    inputs, extra = problem.inputs, layer.U.shape[2] - len(problem.inputs.atoms)
+    power = 1 - whitening[:, None]
+    slope = np.where(inputs.eigenvalues > 0, np.maximum(inputs.eigenvalues, 1e-300) ** power, 0.0)
+    ones = np.ones((len(slope), extra))  # planted directions and the noise of batches, on isotropic inputs
+    return slope, np.concatenate([slope[:, inputs.atoms], ones], axis=1)

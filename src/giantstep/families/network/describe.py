@@ -1,0 +1,220 @@
+"""From a layer to what the read-out sees: its features given kappa, the labels beside them, the law of the rows.
+
+few_steps_readout (4.1), (4.2), structured_inputs (4.5), spiked_features (6.1): one description for every list of steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.families.network.layer import (
+    Layer,
+    View,
+    independent_spread,
+    scale_of,
+    views,
+    without_mean,
+)
+from giantstep.families.network.problem import Problem
+from giantstep.gaussian import Function
+from giantstep.gaussian.moments import Moments
+from giantstep.gaussian.tables import tabulated
+from giantstep.gaussian.target import Plane
+from giantstep.readout import PACKED_BLOCKS, Bulk, Features, InputBulk, IsotropicBulk
+from giantstep.readout.input_spread import InputSpread
+from giantstep.types import Floats, Integers
+
+CLASS_ENDS = (0.0, 0.06, -0.06, 0.25, -0.25)
+"""Where a class ends and breaks around it: a wrong sign may become likely within a hundredth there."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the read-out sees of some parameter sets: features (one set for each), the laws of their rows, directions.
+
+    `along` (S, 2, R) are kappa's first axis and the rest of the target, in the coordinates of the initial rows, zero
+    where there is none; `lengths` is the number of channels before those of the coordinates.
+    """
+
+    rows: Integers
+    features: Features
+    bulks: tuple[Bulk, ...]
+    """One bulk for all sets, or one for each."""
+    along: Floats
+    lengths: int
+
+    @property
+    def learnt(self) -> int:
+        """Number of learnt directions."""
+        assert self.features.kappa is not None
+        return self.features.kappa.shape[1]
+
+
+def describe(
+    problem: Problem, layer: Layer, fineness: float = 1.0, *, leading: bool = False, finer: float = 1.0
+) -> Iterator[Description]:
+    """Yield the descriptions of all parameter sets, on rules of this fineness that break where a class ends.
+
+    `leading` and `finer` are those of `views`.
+    """
+    few = len(problem.zeta) <= PACKED_BLOCKS  # many blocks are solved at the nodes, which must not be many then
+    normal = problem.network.class_direction
+    ends = CLASS_ENDS if few else CLASS_ENDS[:1]
+    breaks = [] if normal is None else [Plane(tuple(normal.tolist()), offset) for offset in ends]
+    for view in views(problem, layer, fineness, leading, finer if few else 1.0, breaks):
+        part = layer.take(view.rows)
+        features, along, lengths = _features(problem, part, view)
+        yield Description(view.rows, features, _bulks(problem, part, view), along, lengths)
+
+
+def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Floats, int]:
+    """Return the features of these sets and the target on the rule of their view.
+
+    On isotropic inputs mu1 is B_q D_1, so that the bulk rows are unit vectors, and the channels are the variables of
+    the spread. For inputs with a covariance, and after an exact batch, mu1 is D_1.
+    """
+    given, basis = view.given, view.basis
+    s, sets = scale_of(problem, layer), len(layer)
+    A = layer.U @ basis.learnt @ given.nodes.T
+    moments = _moments(problem, A, s, basis.learnt.shape[1])
+    slope = moments.slope / s[..., None]  # D_1
+    h1, lengths = given.h1.T, 0
+    if layer.batch is not None:
+        T0, omega, Jp, h1, unit = _batch_channels(layer, view, moments, slope)
+    elif problem.isotropic:
+        JU, Js, lengths = independent_spread(problem, layer)
+        unit = layer.B[..., 0]
+        rest = np.concatenate([basis.rest, basis.silent()], axis=1)
+        h1 = np.pad(h1, ((0, rest.shape[1] - len(h1)), (0, 0)))
+        T0, Jp = _channels(basis.learnt.T @ JU, rest.T @ JU, Js, view, moments, slope, unit)
+        omega = np.ones(T0.shape[:2])
+    else:  # unit vectors: one for each direction, the last one for y; `_bulks` knows what they cost
+        m, L, unit = basis.learnt.shape[1], basis.rest.shape[1], np.ones_like(s)
+        units = np.broadcast_to(np.eye(m + L + 1), (*s.shape, m + L + 1, m + L + 1))
+        T0, Jp = _channels(units[..., :m, :], units[..., m : m + L, :], units[..., -1, :], view, moments, slope, unit)
+        omega = np.ones(T0.shape[:2])
+    field, rho = _classes(problem, layer, view, len(h1))
+
+    def for_all(values: Floats) -> Floats:
+        return np.broadcast_to(values, (sets, *np.shape(values)))
+
+    features = Features(
+        pi=problem.pi[0],
+        weights=for_all(given.weights),
+        mu0=moments.mean,
+        mu1=unit[..., None] * slope,
+        mu2=moments.noise,
+        T0=T0,
+        omega=omega,
+        Jp=Jp,
+        h=for_all(given.h),
+        h1=for_all(h1),
+        hh=for_all(given.square),
+        field=None if field is None else for_all(field),
+        rho=None if rho is None else for_all(rho),
+        stretch=s[..., None] * moments.curvature if np.isfinite(problem.numbers["dim"]).any() else None,
+        kappa=for_all(given.nodes.T),
+    )
+    columns = np.concatenate([basis.learnt, basis.rest], axis=1)[:, :2]
+    along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
+    return features, along, lengths
+
+
+def _channels(
+    along: Floats, across: Floats, Js: Floats, view: View, moments: Moments, slope: Floats, unit: Floats
+) -> tuple[Floats, Floats]:
+    """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s."""
+    T0 = np.swapaxes(along, 2, 3) @ view.given.nodes.T * slope[:, :, None]  # (S, k, C, N)
+    T0 = T0 + Js[..., None] * moments.curvature[:, :, None]
+    Jp = across / unit[..., None, None]  # (S, k, L, C)
+    sets, k, C, N = T0.shape
+    return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)
+
+
+def _batch_channels(
+    layer: Layer, view: View, moments: Moments, slope: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return the channels t, psi, y of spiked_features (6.7), what they see of the labels, and the unit of mu1.
+
+    mu1 and the channels refer to rows that are not scaled: mub1, mub2 of (6.1).
+    """
+    norm = np.abs(layer.B[..., 0])
+    aligned = view.given.nodes[:, 0] * slope
+    T0 = np.concatenate([aligned, np.zeros_like(aligned), moments.curvature / (2 * norm[..., None])], axis=1)
+    ones = np.ones(norm.shape)
+    omega = np.concatenate([ones, ones, 0.5 * ones], axis=1)
+    Jp = np.concatenate([0 * ones, ones, 0 * ones], axis=1)[:, None, :]
+    h1 = view.given.h1.T if view.given.h1.shape[1] else np.zeros((1, len(view.given.weights)))
+    return T0, omega, Jp, h1, ones
+
+
+def _classes(problem: Problem, layer: Layer, view: View, unlearnt: int) -> tuple[Floats | None, Floats | None]:
+    """Return the field at the nodes and rho along the unlearnt directions, of which the label is the sign; or None."""
+    normal = problem.network.class_direction
+    if normal is None:
+        return None, None
+    direction = normal @ layer.frame[0]
+    rho = np.zeros(unlearnt)
+    rest = direction @ view.basis.rest
+    rho[: len(rest)] = np.where(np.abs(rest) < 1e-12, 0.0, rest)
+    return view.given.nodes @ (direction @ view.basis.learnt), rho
+
+
+def _moments(problem: Problem, A: Floats, s: Floats, learnt: int) -> Moments:
+    """Return the moments of the blocks at A (S, k, N), on a rule in so many learnt directions."""
+    columns = tabulated(problem.activation, _stacked_moments, A, s, A.shape[2] if learnt > 1 else 0.0)
+    return Moments(columns[0], columns[1], np.maximum(columns[2], 0.0), columns[3])
+
+
+def _stacked_moments(activation: Function, A: Floats, s: Floats) -> Floats:
+    return np.stack(activation.moments(A, s))
+
+
+def _bulks(problem: Problem, layer: Layer, view: View) -> tuple[Bulk, ...]:
+    """Return the laws of the bulk rows that belong to `_features`."""
+    if layer.batch is not None:
+        return (layer.batch,)
+    if problem.isotropic:
+        return (IsotropicBulk(),)
+    inputs = problem.inputs
+    B = layer.B.swapaxes(1, 2)
+    product = inputs.eigenvalues[:, None, None] * (B[..., :, None] * B[:, :, None])
+    JU, Js, lengths = independent_spread(problem, layer)
+    diagonal = np.sqrt(inputs.coordinate_eigenvalues) * layer.past[:, -1][..., inputs.atoms]
+    own = np.zeros_like(diagonal)
+    if layer.own is not None:  # every atom has a coordinate of the noise of the batch
+        diagonal = np.concatenate([diagonal, np.sqrt(inputs.eigenvalues) * layer.B], axis=2)
+        own = layer.own
+    columns = lengths + np.arange(diagonal.shape[2])
+    seen = np.concatenate(view.basis, axis=1)
+    bulks = []
+    for number in range(len(layer)):
+        spread = InputSpread(JU[number], Js[number], diagonal[number], columns, seen, own[number])
+        if np.isfinite(problem.quadratic_dim):
+            spread = _with_quadratic_noise(problem, layer.take(slice(number, number + 1)), spread)
+        bulks.append(InputBulk(product[number], inputs.masses, spread))
+    return tuple(bulks)
+
+
+def _with_quadratic_noise(problem: Problem, layer: Layer, spread: InputSpread) -> InputSpread:
+    """Return the spread with one more coordinate for each atom, its noise He_2, that enters through nu_q: (8.1)."""
+    inputs, (k, R, C) = problem.inputs, spread.JU.shape
+    K = len(inputs.masses)
+    scale = scale_of(problem, layer)[0, :, None]
+    size = inputs.eigenvalues * layer.B[0] ** 2 / scale / np.sqrt(problem.quadratic_dim)
+    JU = np.zeros((k, R + K, C))
+    JU[:, :R] = spread.JU
+    JU[:, R:, :K] = size[:, :, None] * without_mean(problem, np.eye(K))
+    return dataclasses.replace(
+        spread,
+        JU=JU,
+        diagonal=np.concatenate([spread.diagonal, size], axis=1),
+        columns=np.concatenate([spread.columns, np.arange(K)]),
+        seen=np.pad(spread.seen, ((0, K), (0, 0))),
+        own=np.pad(spread.own, ((0, 0), (0, K))),
+        quadratic=K,
+    )

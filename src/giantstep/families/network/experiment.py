@@ -1,0 +1,201 @@
+"""The experiment of a network: real data, real steps, and a real fit after every one of them.
+
+Inputs and rows are whitened (`whitened`): isotropic inputs have the target on the first r axes. All steps belong to one
+trajectory; the samples of the fit and of the test are the same after every step, so that what a step buys is measured
+with little noise. One trial passes once over the data of a fit; all sample sizes and ridges are answered on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.families.network import measure
+from giantstep.families.network.limit import count_outliers
+from giantstep.families.network.problem import take_points
+from giantstep.families.network.questions import TEST_SAMPLES
+from giantstep.families.network.scenario import Network
+from giantstep.families.network.trained import Trained
+from giantstep.inputs.parts import InputRows
+from giantstep.lab import Draws, chunk_rows
+from giantstep.lab.network import Network as RealNetwork
+from giantstep.lab.network import draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
+from giantstep.lab.row_draws import RowDraws
+from giantstep.lab.whitened import Whitened
+from giantstep.types import Array, DeviceArray, Floats, Integers, Points
+from giantstep.vocabulary import Vocabulary
+
+
+def trial(
+    network: Network, points: Points, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Answer all points of a group, which share everything but samples_per_dim and ridge, by one network.
+
+    Parameters
+    ----------
+    network : the scenario; its numbers are taken from `points`.
+    points : (B,) arrays by dotted field; they differ in ``samples_per_dim`` and ``readout.ridge`` only.
+    what : a question of the scenario.
+    dim : dimension d of the inputs.
+    draws : random arrays by named stream, on the device that computes.
+    settings : those of the question, and the times.
+
+    Returns
+    -------
+    Variable name -> (B, ...) array.
+    """
+    times = settings["time"]
+    if dim <= network.target.directions:
+        raise bad_field("dim", dim, f"above {network.target.directions}, the number of target directions")
+    counted: Integers = np.zeros((len(points["noise"]), len(times)), dtype=np.int64)
+    if what == "spectrum":
+        counted = count_outliers(network, points, dim, times)
+    inputs = whiten(network, points, dim)
+    if inputs.rows is not None:
+        draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
+        settings = {**settings, "test_samples": min(int(settings.get("test_samples") or 1), draws.left)}
+    path: list[dict[str, Array]] = []
+    for time, trained in enumerate(trained_networks(network, points, inputs, dim, draws, settings)):
+        if time in times:
+            again = dataclasses.replace(trained, draws=draws.anew())  # the same samples after every step
+            path.append(_measured(again, points, what, counted[:, len(path)], settings))
+    return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
+
+
+def _measured(
+    trained: Trained, points: Points, what: str, outliers: Integers, settings: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Measure what is asked of the network after a step."""
+    ridges = points["readout.ridge"]
+    if what == "errors":
+        rows = int(settings.get("test_samples") or TEST_SAMPLES)
+        return trained.network_of.readout.fit(trained, ridges, trained.flip, rows)
+    if what == "spectrum":
+        return measure.measure_spectrum(trained, outliers, settings)
+    return measure.MEASURES[what](trained, ridges, settings)
+
+
+def trained_networks(
+    network: Network, points: Points, inputs: Whitened, dim: int, draws: Draws, settings: Mapping[str, Any]
+) -> Iterator[Trained]:
+    """Yield the real network before the first step and after every one; `inputs` is where `whiten` has the target."""
+    xp, width = draws.xp, count_neurons(points, dim)
+    rows = draw_rows(width, dim, draws, sphere=network.rows == "sphere")
+    blocks, second_layer = draw_second_layer(network, width, draws)
+    if inputs.root is not None:
+        rows *= xp.asarray(inputs.root)
+    noise = float(points["noise"][0])
+    real = RealNetwork(network.activation, rows, lambda x: inputs.signal(x, xp), network.target, noise)
+    point = {**take_points(points, np.zeros(1, dtype=np.int64)), "dim": np.array([float(dim)])}
+    trained = Trained(
+        network=real,
+        network_of=network,
+        inputs=inputs,
+        blocks=blocks,
+        second_layer=second_layer,
+        samples=count_samples(points, dim),
+        draws=draws,
+        bulk=rows,
+        directions=_target_axes(inputs, dim, xp),
+        flip=float(points["flip"][0]),
+        streams=settings.get("stream", "batch{number}"),
+    )
+    yield trained
+    for number, step in enumerate(network.steps):
+        trained = step.train(trained, number, point)
+        yield trained
+
+
+def _target_axes(inputs: Whitened, dim: int, xp: Any) -> DeviceArray:
+    """Return w* and an axis across it (d, 2) where a planted spike is the first axis; None where w* is."""
+    if inputs.frame is None or inputs.root is not None or len(inputs.frame) > 1:
+        return None
+    (gamma, across), axes = inputs.frame[0], np.zeros((dim, 2))
+    axes[:2] = [[gamma, across], [across, -gamma]]
+    return xp.asarray(axes)
+
+
+def draw_second_layer(network: Network, width: int, draws: Draws) -> tuple[list[slice], DeviceArray]:
+    """Return the neurons of every block and the values zeta_i of all; a Gaussian law is one block."""
+    law = network.second_layer
+    if not isinstance(law, Vocabulary):
+        return [slice(0, width)], draws.normal("second_layer", width)
+    blocks = split_neurons(law.probabilities, width)
+    counts = [block.stop - block.start for block in blocks]
+    return blocks, draws.xp.asarray(np.repeat(law.values, counts))
+
+
+def whiten(network: Network, points: Points, dim: int) -> Whitened:
+    """Return where the target lies at a dimension; the first axis is a planted spike, where there is one."""
+    if network.inputs is None:
+        found = [points[place.field("alignment")][0] for place in network.places if place.field("alignment") in points]
+        return Whitened.isotropic(network.target.directions, float(found[0]) if found else 1.0)
+    law = network.input_law(dim)
+    if isinstance(network.inputs, InputRows):  # the target has signs that matter: every axis is a coordinate
+        frame, table = network.inputs.whitened_target(), network.inputs.table()
+        return Whitened(np.arange(len(law.eigenvalues)), frame, np.sqrt(law.eigenvalues), table.whitened())
+    spectrum = law.spectrum()
+    return Whitened.of_spectrum(spectrum.eigenvalues, law.counts(dim), spectrum.atoms, spectrum.frame)
+
+
+def _row_draws(
+    network: Network, rows: Floats, points: Points, dim: int, draws: Draws, settings: Mapping[str, Any]
+) -> RowDraws:
+    """Return draws of the rows of a table: a batch for every step, the samples of the fit, and the rest."""
+    sizes = {}
+    for place in network.places:
+        batch = network.steps[place.number].samples(place, points, dim)
+        if np.isinf(batch):
+            raise bad_field(place.field("batch_per_dim"), batch, "finite where inputs are rows of a table")
+        if batch:
+            sizes[str(settings.get("stream", "batch{number}")).format(number=place.number)] = int(batch)
+    return RowDraws(draws, rows, {**sizes, "train": int(count_samples(points, dim).max())})
+
+
+def count_neurons(points: Points, dim: int) -> int:
+    """Return the width p, which all points share."""
+    return max(1, round(float(points["width_per_dim"][0]) * dim))
+
+
+def count_samples(points: Points, dim: int) -> Integers:
+    """Return the sample size n of every point."""
+    return np.maximum(1, np.rint(points["samples_per_dim"] * dim)).astype(np.int64)
+
+
+def memory(network: Network, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
+    """Return the bytes one trial needs at its peak."""
+    p, samples = count_neurons(points, dim), count_samples(points, dim)
+    device, most = settings.get("device", "cpu"), int(samples.max())
+    chunk = chunk_rows(device)
+    table = 0 if network.inputs is None else getattr(getattr(network.inputs, "rows", None), "size", 0)
+    momentum = any(np.any(points.get(place.field("momentum"), np.zeros(1))) for place in network.places)
+    copies = 1 + 2 * bool(network.steps) + momentum
+    weights = 2 * table + copies * p * dim
+    building = [network.steps[place.number].memory(place, points, p, dim, chunk) for place in network.places]
+    fitting = _fitting_memory(network, points, what, p, dim, samples, chunk)
+    if device != "cpu":
+        fitting += 6 * min(p, most) ** 2 + 3 * chunk * p
+    return 8 * max(
+        weights + p * dim + max(building, default=0), weights + stream_memory(p, dim, samples, chunk) + fitting
+    )
+
+
+def _fitting_memory(
+    network: Network, points: Points, what: str, p: int, dim: int, samples: Integers, chunk: int
+) -> int:
+    """Return how many numbers the measurement needs beside the weights and the stream."""
+    if what == "weights":
+        return 3 * min(p, dim) ** 2
+    if what == "steps":
+        return p * dim
+    if what in ("resolvent", "spikes"):
+        return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
+    if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
+        return 2 * int(samples.max()) * p + 2 * p * p
+    if what in ("errors", "along"):
+        return ridge_memory(p, samples, points["readout.ridge"], chunk)
+    return gram_memory(p, samples)

@@ -1,0 +1,206 @@
+"""The preset of several equal steps: a wide network, giant steps on several directions, a ridge fit after each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.families.network.preset import Preset
+from giantstep.families.network.questions import questions_without
+from giantstep.families.network.readouts import Ridge
+from giantstep.families.network.scenario import THEORIES, Network, SecondLayer
+from giantstep.families.network.steps import MaximalStep
+from giantstep.families.network.steps import PlantedShifts as PlantedShifts
+from giantstep.family import Question
+from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
+from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, field
+from giantstep.types import Array, Points
+from giantstep.vocabulary import Vocabulary
+
+
+class FewSteps(Preset):
+    """A wide two-layer network takes T giant steps on large fresh batches; then its second layer is fitted by ridge.
+
+    Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(z1..zr) + sqrt(noise) N(0, 1) with z_j = <w*_j, x>.
+    Network f = sum_i a_i sigma(<w_i, x>)/sqrt(p), rows on the unit sphere, a_i = zeta_q/sqrt(p) during the steps, block
+    q. Step t: all rows move by rate_t zeta_q E[(y - f) sigma'(<w_i, x>) x]. The limit is d -> inf with p/d and n/d
+    fixed; `time` counts the steps made. It is a `Network` whose steps are alike.
+
+    >>> import giantstep as gs
+    >>> s = gs.FewSteps(target="z1 + z1*z2", noise=0.1, rate=2.0, steps=3, width_per_dim=1.5, samples_per_dim=2.0,
+    ...                 ridge=0.1)
+    >>> gs.predict(s).test_error.values.round(4)
+    array([2.0907, 1.0191, 0.6908, 0.6229])
+    """
+
+    family: ClassVar[str] = "few-steps"
+    title: ClassVar[str] = "Several giant steps on several directions, then a read-out"
+    update_rule: ClassVar[str] = (
+        "data      x ~ N(0, I_d),  y = g(W* x) + sqrt(noise) N(0,1),  W* has r orthonormal rows\n"
+        "          (inputs: x ~ N(0, Sigma), tr Sigma = d, W* Sigma W*^T = I)\n"
+        "network   f(x) = sum_i a_i sigma(<w_i,x>)/sqrt(p),  |w_i| = 1 and a_i = zeta_q/sqrt(p) at the start\n"
+        "step t    w_i <- w_i + rate_t zeta_q (1/n0) sum (y - f(x)) sigma'(<w_i,x>) x,  n0 = batch_per_dim d samples\n"
+        '          (loss_of_steps="correlation": y in place of y - f; precondition = c: Sigma^-c x in place of x)\n'
+        "planted   w_i <- s_q w_i + W*^T U_q instead of the steps\n"
+        "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples, after every step\n"
+        "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
+    )
+    questions: ClassVar[Mapping[str, Question]] = questions_without(
+        (
+            *("test_misclassified", "t", "psi", "Q1", "V1", "affine_error", "mean_eigenvalue"),
+            *("V1_real", "V1_imag", "V2_real", "V2_imag"),
+        ),
+        settings=("normalisation", "stretch"),
+        what=("weights", "spikes"),
+    )
+    theories: ClassVar[Mapping[str, str]] = {name: text for name, text in THEORIES.items() if name != "published"}
+    papers: ClassVar[tuple[str, ...]] = (
+        "giantstep2026steps",
+        "giantstep2026inputs",
+        "dandi2023giant",
+        "dandi2025random",
+        "cui2024asymptotics",
+    )
+    formula_version: ClassVar[int] = 2
+    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "loss": "its second layer is fitted by ridge regression only; a logistic or hinge fit is "
+        "Network(readout=gs.Logistic(0.1))",
+        "flip": "its labels are not classes; Network has them",
+        "step": "it takes `steps` maximal steps of size `rate`, on batches of `batch_per_dim`",
+    }
+
+    target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions")
+    activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
+    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
+    second_layer: SecondLayer = field(
+        "zeta, pi", "law of the second layer during the steps, times sqrt(p)", default=Vocabulary([1.0, -1.0])
+    )
+    rate: Number | Numbers = field(
+        "eta_t", "step size divided by the width: a number, or one for each step", default=1.0
+    )
+    steps: Integer = field("T", "number of steps", default=2, ge=0, le=20)
+    loss_of_steps: Literal["square", "correlation"] = field(
+        "l", "loss of the steps: (y - f)^2/2, or -y f, which leaves out what the network says already", default="square"
+    )
+    batch_per_dim: Number = field(
+        "alpha0 = n0/d", "fresh samples of every step per dimension", default=math.inf, gt=0, infinite=True
+    )
+    planted: PlantedShifts = field("U, s", "shifts planted by hand instead of the steps", default=PlantedShifts())
+    rows: Literal["sphere", "gaussian"] = field(
+        "w0", "first layer at the start: |w_i| = 1, or w_i ~ N(0, I/d)", default="sphere"
+    )
+    inputs: Inputs | None = field(
+        "Sigma, w*",
+        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
+        default=None,
+    )
+    precondition: Whitening = field(
+        "c", 'steps are multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
+    )
+    width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
+    samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
+    ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2", ge=0)
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        if not isinstance(self.rate, float) and len(self.rate) != self.steps:
+            raise bad_field("rate", list(self.rate), f"a number or a list of {self.steps}, one for each step")
+        super().check()
+
+    def check_points(self, points: Points) -> None:
+        """Check a whole grid."""
+        steps = points["steps"]
+        if self.has_shifts and np.any(steps != 0):
+            raise bad_field("steps", int(steps.max()), "0 where shifts are planted")
+        if not isinstance(self.rate, float) and np.any(steps != len(self.rate)):
+            raise bad_field("steps", int(steps.max()), f"{len(self.rate)}, as many as there are rates")
+        super().check_points(points)
+
+    def network(self, steps: int) -> Network:
+        """Return the network that is meant."""
+        return _network_of(self, steps)
+
+    def own_names(self, steps: int) -> Mapping[str, str]:
+        """Return fields of the network -> fields here."""
+        if self.has_shifts:
+            own = {f"steps.0.{name}": f"planted.{name}" for name in ("shifts", "bulk")}
+            return {"readout.ridge": "ridge", "steps.0": "planted", **own}
+        alike = {"rate": "rate", "batch_per_dim": "batch_per_dim", "precondition": "precondition"}
+        own = {f"steps.{t}.{name}": field for t in range(steps) for name, field in alike.items()}
+        own |= {f"steps.{t}": "batch_per_dim" for t in range(steps)}
+        if not isinstance(self.rate, float):
+            own = {name: field for name, field in own.items() if field != "rate"}
+        return {"readout.ridge": "ridge", "readout.kind": "ridge", **own}
+
+    def step_counts(self, points: Points) -> Array:
+        """Return the number of steps; planted shifts are one, shown as time 0."""
+        return np.where(self.has_shifts, 1, points["steps"]).astype(np.int64)
+
+    def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
+        """Ask for the times of so many steps; planted shifts stand in the place of time 0."""
+        first = {"first": steps} if self.has_shifts else {}
+        if "time" not in settings:
+            return {**settings, **first}
+        times = np.array([1]) if self.has_shifts else settings["time"][settings["time"] <= steps]
+        return {**settings, "time": times}
+
+    def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Choose what both engines share."""
+        prepared = super().prepare(points, what, settings)
+        return {**prepared, "time": np.zeros(1, dtype=np.int64)} if self.has_shifts else prepared
+
+    def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Any:
+        """Answer as the network does; planted shifts have the time 0."""
+        answer = super().limit(points, what, settings)
+        answer.coords["time"] = settings["time"]
+        return answer
+
+    def content(self) -> dict[str, Any]:
+        """Return the plain content; what is as it was before a field existed is left out."""
+        content = content_of_inputs(super().content())
+        content["planted"] = {name: value for name, value in content["planted"].items() if name != "kind"}
+        return content
+
+    @property
+    def has_shifts(self) -> bool:
+        """Whether shifts are planted instead of steps made."""
+        return np.size(self.planted.shifts) > 0
+
+    @classmethod
+    def example(cls) -> FewSteps:
+        """Return a small valid scenario."""
+        return cls(target="z1 + z1*z2", noise=0.1, rate=2.0, steps=2, width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+
+    @classmethod
+    def reference(cls) -> tuple[FewSteps, str, float]:
+        """Return few_steps_readout, section 14, setting A0: the network before its first step."""
+        return cls.example().replace(steps=0), "test_error", 2.09072848
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the lengths of the own dimensions."""
+        return self.network(int(self.steps) if not self.has_shifts else 1).block_count()
+
+
+@lru_cache(maxsize=32)  # small objects; an experiment asks for the network of one scenario at every trial
+def _network_of(scenario: FewSteps, steps: int) -> Network:
+    rates = np.broadcast_to(scenario.rate, steps).tolist() if not scenario.has_shifts else []
+    batch, loss, whitening = scenario.batch_per_dim, scenario.loss_of_steps, scenario.precondition
+    made = tuple(MaximalStep(rate, batch, loss, whitening) for rate in rates)
+    return Network(
+        target=scenario.target,
+        noise=scenario.noise,
+        inputs=scenario.inputs,
+        activation=scenario.activation,
+        width_per_dim=scenario.width_per_dim,
+        second_layer=scenario.second_layer,
+        rows=scenario.rows,
+        steps=(scenario.planted,) if scenario.has_shifts else made,
+        readout=Ridge(scenario.ridge),
+        samples_per_dim=scenario.samples_per_dim,
+    )

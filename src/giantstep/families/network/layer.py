@@ -1,0 +1,347 @@
+"""The first layer between two steps: where the blocks of neurons are, how a block spreads, what a batch left behind.
+
+few_steps_readout (3.1)-(3.5) and, for inputs with a covariance, structured_inputs (3.1)-(3.7), of which isotropic
+inputs are one atom. After t steps neuron i of block q has the row Sigma^1/2 w_i = Sigma^1/2 B_i(Sigma) b_i + U_i in
+whitened coordinates, with (U_i, B_i, s_i) = (U_q, B_q, s_q) + (JU_q, JB_q, Js_q) eps_i/sqrt(d) and s^2 = int lambda
+B^2 dmu. This O(1/sqrt d) spread shifts every feature by a term of the size of the bulk, so that the read-out needs it.
+
+All of it is followed for M parameter sets at once (other rates, batches, ...), which differ in numbers only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.network.block_means import whole_length
+from giantstep.families.network.problem import Problem
+from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
+from giantstep.gaussian.conditional import ConditionalTarget, condition
+from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
+from giantstep.gaussian.target import Plane
+from giantstep.readout import BatchBulk
+from giantstep.types import Floats, Integers, Strings
+
+TOO_MANY = f"more than {MOST_LEARNT} learnt directions"
+DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
+CANCELS = "the step cancels the initial weights of a block (bulk scale s = 0)"
+Channel = Literal["length", "axis", "batch", "own"]
+"""What a variable of the spread is: the fluctuation of w0^T Sigma B^2 w0 at one time; a coordinate of w0; a coordinate
+of the noise of a batch; a neuron's own part of that noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How the neurons of a block differ, to first order in the variables eps_c/sqrt(d), one column for each.
+
+    The columns "length" have the covariance structured_inputs (3.7); all others are independent standard normals.
+    """
+
+    JU: Floats  # (M, k, R, C)
+    JB: Floats  # (M, k, K, C)
+    Js: Floats  # (M, k, C)
+    columns: tuple[Channel, ...]  # (C,)
+
+    def of_kind(self, *kinds: Channel) -> Integers:
+        """Return the columns of these kinds."""
+        return np.flatnonzero([column in kinds for column in self.columns])
+
+    def extended(self, columns: Sequence[Channel], coordinates: int = 0) -> Spread:
+        """Return the spread with new columns, and new coordinates, of zeros."""
+        more = len(columns)
+        return Spread(
+            np.pad(self.JU, ((0, 0), (0, 0), (0, coordinates), (0, more))),
+            np.pad(self.JB, ((0, 0), (0, 0), (0, 0), (0, more))),
+            np.pad(self.Js, ((0, 0), (0, 0), (0, more))),
+            (*self.columns, *columns),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """k blocks of neurons after some steps, in R whitened coordinates, with K atoms, for M parameter sets.
+
+    Directions of batch noise are further coordinates on which the target does not depend: columns of zeros of `frame`.
+    """
+
+    U: Floats  # (M, k, R)
+    B: Floats  # (M, k, K)
+    spread: Spread
+    frame: Floats  # (M, r, R), the target's directions
+    past: Floats  # (M, T, k, K): B at the times of the columns "length"
+    feedback: Floats  # (M, K, k, C): F of finite_size_steps (2.2), what became of the mean rows of the blocks
+    length: Floats  # (M, k): length of the rows without the mean of their block, with its sign (isotropic inputs)
+    velocity: Motion | None = None
+    """What momentum carries on; None before the first step that has one."""
+    own: Floats | None = None  # (M, k, R): own noise of a batch of inputs with a covariance, a variable for each entry
+    batch: BatchBulk | None = None
+    """The anisotropic bulk that one finite batch leaves; U, B are then the spike and the length of the bulk rows."""
+    rows_known: bool = True
+    """Whether sums over single rows can be told (not where noise of a batch is described as a part of their law)."""
+    bulk_rows: bool = False
+    """Whether rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic)."""
+    stretched: bool = False
+    """Whether the means follow the fluctuation of |x|^2 at a finite dimension (step_size_regimes section 6)."""
+    correlated: Any = False  # (M,) or False: the spike depends on the rows, of which nothing can be said one by one
+    flagged: Any = ""  # (M,) or "": why a set cannot be trusted at a finite dimension
+    all_terms: bool = True
+    """Whether all terms of a finite size are known: exact steps on the population, isotropic inputs, a ridge fit."""
+    accuracy: tuple[tuple[str, str], ...] = ()
+    """What was approximated on the way, in words, and how far off that may be."""
+
+    def __len__(self) -> int:
+        return len(self.U)
+
+    def take(self, index: Any) -> Layer:
+        """Return the parameter sets in `index`."""
+        return _taken(self, index)
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """The change of a layer by a step of rate one: what momentum adds up."""
+
+    U: Floats
+    B: Floats
+    JU: Floats
+    JB: Floats
+    feedback: Floats
+
+    def padded_like(self, layer: Layer) -> Motion:
+        """Return the motion with the coordinates and columns that the layer has gained since, which did not move."""
+        R, C = (large - own for large, own in zip(layer.spread.JU.shape[2:], self.JU.shape[2:]))
+        return Motion(
+            np.pad(self.U, ((0, 0), (0, 0), (0, R))),
+            self.B,
+            np.pad(self.JU, ((0, 0), (0, 0), (0, R), (0, C))),
+            np.pad(self.JB, ((0, 0), (0, 0), (0, 0), (0, C))),
+            self.feedback,
+        )
+
+
+def _taken(value: Any, index: Any) -> Any:
+    """Take the parameter sets of every array inside a dataclass."""
+    if isinstance(value, np.ndarray):
+        return value[index]
+    if isinstance(value, BatchBulk):
+        return value.take(index)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{name: _taken(part, index) for name, part in parts.items()})
+    return value
+
+
+def scale_of(problem: Problem, layer: Layer) -> Floats:
+    """Return s_q = (int lambda B_q^2 dmu)^(1/2), (M, k)."""
+    return np.sqrt(problem.inputs.average(problem.inputs.eigenvalues * layer.B**2))
+
+
+def start(problem: Problem) -> Layer:
+    """Return the layer before the first step, structured_inputs (3.6)."""
+    inputs, k, frame = problem.inputs, len(problem.zeta), problem.frame
+    M, R, K = len(frame), frame.shape[2], len(inputs.eigenvalues)
+    JU = np.zeros((M, k, R, 1 + R))
+    JU[..., 1:] = np.diag(np.sqrt(problem.coordinate_eigenvalues))
+    Js = np.zeros((M, k, 1 + R))
+    Js[..., 0] = 0.5
+    spread = Spread(JU, np.zeros((M, k, K, 1 + R)), Js, ("length", *("axis",) * R))
+    B, feedback = np.ones((M, k, K)), np.broadcast_to(np.eye(k), (M, K, k, k))
+    return Layer(
+        np.zeros((M, k, R)),
+        B,
+        spread,
+        frame,
+        B[:, None],
+        feedback,
+        np.ones((M, k)),
+        all_terms=problem.isotropic and not problem.network.readout.classes,
+    )
+
+
+def planted(problem: Problem, gamma: Floats, strength: Floats, bulk: Floats) -> Layer:
+    """Return rows s_q w0_i + u_q v with <v, w*> = gamma (M,), u and s (M, k), on isotropic inputs and one direction."""
+    frame = np.stack([gamma, np.sqrt(np.maximum(0.0, 1 - gamma**2))], axis=1)[:, None]
+    problem = dataclasses.replace(problem, frame=frame)
+    return shifted(problem, start(problem), np.stack([strength, 0 * strength], axis=2), bulk)
+
+
+def shifted(problem: Problem, layer: Layer, shifts: Floats, bulk: Floats) -> Layer:
+    """Return the layer after w_i <- s_q w_i + U_q: shifts (M, k, R), bulk (M, k); few_steps_readout (3.5)."""
+    gain, spread = (bulk - 1)[..., None], layer.spread
+    wide, ones = gain[..., None], np.ones(len(layer))
+    feedback = (bulk - 1)[:, None, :, None] * layer.feedback
+    motion = Motion(gain * layer.U + shifts, gain * layer.B, wide * spread.JU, wide * spread.JB, feedback)
+    return moved(problem, layer, motion, ones, ones)
+
+
+def moved(problem: Problem, layer: Layer, motion: Motion, keep: Floats, rate: Floats) -> Layer:
+    """Return the layer after (U, B, ...) <- keep (U, B, ...) + rate motion, `keep` and `rate` (M,)."""
+
+    def advanced(values: Floats, change: Floats) -> Floats:
+        wide = (slice(None), *(None,) * (values.ndim - 1))
+        return keep[wide] * values + rate[wide] * change
+
+    inputs, spread = problem.inputs, layer.spread
+    B = advanced(layer.B, motion.B)
+    JU, JB = advanced(spread.JU, motion.JU), advanced(spread.JB, motion.JB)
+    s = np.sqrt(inputs.average(inputs.eigenvalues * B**2))
+    Js = np.einsum("j,mqj,mqjc->mqc", inputs.masses * inputs.eigenvalues, B, JB) / s[..., None]
+    after = Spread(JU, JB, Js, spread.columns).extended(("length",))
+    after.Js[..., -1] = 0.5 / s
+    return dataclasses.replace(
+        layer,
+        U=advanced(layer.U, motion.U),
+        B=B,
+        spread=after,
+        past=np.concatenate([layer.past, B[:, None]], axis=1),
+        feedback=advanced(layer.feedback, motion.feedback),
+        length=layer.length * (B / layer.B)[..., 0],
+    )
+
+
+def with_length(problem: Problem, layer: Layer, U: Floats, length: Floats) -> Layer:
+    """Return the layer with other U, and rows of this `length` beside the mean of their block: (2.6)."""
+    B = whole_length(length, layer.length, layer.feedback, problem.neurons)[..., None]
+    Js = np.sign(B) * layer.spread.JB[:, :, 0]
+    Js[..., -1] = 0.5 / np.abs(B[..., 0])
+    past = np.concatenate([layer.past[:, :-1], B[:, None]], axis=1)
+    return dataclasses.replace(
+        layer, U=U, B=B, spread=dataclasses.replace(layer.spread, Js=Js), past=past, length=length
+    )
+
+
+def without_mean(problem: Problem, rows: Floats) -> Floats:
+    """Return rows (..., K) of what the quadratic fluctuations of the atoms do; on the sphere their sum is fixed."""
+    length = np.sqrt(problem.inputs.masses)
+    return rows if problem.gaussian_rows else rows - (rows @ length)[..., None] * length
+
+
+def length_root(problem: Problem, layer: Layer) -> Floats:
+    """Return square roots (M, k, t, rank) of d Cov of the columns "length", structured_inputs (3.7)."""
+    inputs = problem.inputs
+    weighted = np.swapaxes(inputs.eigenvalues * layer.past**2, 1, 2)  # (M, k, t, K)
+    if np.isfinite(problem.quadratic_dim):
+        return without_mean(problem, weighted * np.sqrt(2 * inputs.masses))
+    cov = 2 * np.einsum("mqtj,mquj,j->mqtu", weighted, weighted, inputs.masses)
+    if not problem.gaussian_rows:
+        mean = inputs.average(weighted)
+        cov = cov - 2 * mean[..., :, None] * mean[..., None, :]
+    values, vectors = np.linalg.eigh(cov)
+    size = np.max(np.abs(weighted)) ** 2
+    kept = np.max(values, axis=(0, 1)) > RANK * size
+    return vectors[..., kept] * np.sqrt(np.maximum(values[..., None, kept], 0.0))
+
+
+def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, int]:
+    """Return JU (M, k, R, C) and Js (M, k, C) over independent standard normals, and how many of these are lengths.
+
+    The lengths come first, then the other columns in their order.
+    """
+    spread, root = layer.spread, length_root(problem, layer)
+    lengths, others = spread.of_kind("length"), spread.of_kind("axis", "batch", "own")
+    JU = np.concatenate([spread.JU[..., lengths] @ root, spread.JU[..., others]], axis=3)
+    Js = np.concatenate([(spread.Js[:, :, None, lengths] @ root)[:, :, 0], spread.Js[..., others]], axis=2)
+    return JU, Js, root.shape[3]
+
+
+class View(NamedTuple):
+    """Parameter sets that see the target alike: which, their directions, and the target given kappa on one rule."""
+
+    rows: Integers
+    basis: Directions
+    given: ConditionalTarget
+
+
+def views(
+    problem: Problem,
+    layer: Layer,
+    fineness: float = 1.0,
+    leading: bool = False,
+    finer: float = 1.0,
+    breaks: Sequence[Plane] = (),
+) -> Iterator[View]:
+    """Yield the parameter sets in groups with one rule for kappa that resolves their features.
+
+    Sets share a rule where nothing or one and the same direction is learnt; its fineness goes by halves of an octave,
+    so that a set has the same rule alone and among others. With `leading` the first axis of kappa is the direction
+    along which the blocks have moved most, or the one direction of the target where nothing is learnt. `finer`
+    makes the rule finer where one direction is learnt; `breaks` are planes of z at which the rule breaks, too,
+    where they lie in the learnt space.
+    """
+    steepness = np.max(np.linalg.norm(layer.U, axis=2) / scale_of(problem, layer), axis=1)
+    groups: dict[Any, list[int]] = {}
+    for number, key in enumerate(_keys(problem, layer, steepness)):
+        groups.setdefault(key, []).append(number)
+    for members in groups.values():
+        first, rows = members[0], np.array(members)
+        frame = layer.frame[first]
+        basis = split_directions(layer.U[first], frame, problem.target)
+        if layer.batch is not None and not basis.learnt.shape[1]:  # the axis of the spike is there without a spike
+            basis = split_directions(np.eye(1, layer.U.shape[2]), frame, problem.target)
+        if leading and not basis.learnt.shape[1] and len(frame) == 1:
+            basis = Directions(frame.T, frame.T[:, :0])
+        elif leading:
+            basis = basis.along_leading(np.sqrt(problem.pi[first])[:, None] * layer.U[first])
+        learnt, rest = frame @ basis.learnt, frame @ basis.rest
+        rest[np.abs(rest) < 1e-12] = 0.0
+        scale = 1 / max(float(steepness[first]), 1e-3)
+        if basis.learnt.shape[1] == 1:
+            scale = coarsened(scale)
+        wanted = fineness * (finer if basis.learnt.shape[1] == 1 else 1.0)
+        known = [plane for plane in breaks if np.linalg.norm(plane.normal @ rest) < 1e-9]  # across kappa nothing breaks
+        try:
+            given = condition(problem.target, learnt, rest, scale, wanted, known)
+        except InputError:  # too many nodes, as many along every direction
+            basis, given = _graded(problem, layer.take(rows[:1]), basis, wanted)
+        yield View(rows, basis, given)
+
+
+def _graded(problem: Problem, layer: Layer, basis: Directions, fineness: float) -> tuple[Directions, ConditionalTarget]:
+    """Return a rule that is as fine along each direction as the blocks are steep there; random points beyond that."""
+    basis = basis.along_leading(np.sqrt(problem.pi[0])[:, None] * layer.U[0])
+    learnt, rest = layer.frame[0] @ basis.learnt, layer.frame[0] @ basis.rest
+    steepness = np.max(np.abs(layer.U[0] @ basis.learnt) / scale_of(problem, layer)[0][:, None], axis=0)
+    scales = (1 / np.maximum(steepness, 1e-3)).tolist()
+    try:
+        return basis, condition(problem.target, learnt, rest, scales, fineness)
+    except InputError:
+        return basis, condition(problem.target, learnt, rest, scales, fineness, sampled=True)
+
+
+def coarsened(scale: float) -> float:
+    """Return the next smaller of few scales on which functions may vary; one for all that are wide."""
+    widest = 0.45  # the rules of `condition` are at their coarsest from here on
+    # steep features have fine structure in every panel, not in one of many: 0.8 leaves 1e-9 of them
+    return widest if scale >= widest else 0.8 * widest * 2.0 ** (np.floor(2 * np.log2(scale / widest)) / 2)
+
+
+def _keys(problem: Problem, layer: Layer, steepness: Floats) -> Iterator[Any]:
+    """Yield for every set what it must have in common with others to share a rule."""
+    _, values, spans = np.linalg.svd(layer.U, full_matrices=False)
+    learnt = values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None]
+    for number, kept in enumerate(learnt):
+        frame = layer.frame[number].tobytes()
+        if not kept.any():
+            yield frame
+        elif kept.sum() > 1 or layer.U.shape[2] > FEW_AXES:
+            yield number
+        else:
+            line = spans[number, 0] * np.sign(spans[number, 0, np.argmax(np.abs(spans[number, 0]))])
+            yield frame, coarsened(1 / max(float(steepness[number]), 1e-3)), np.round(line, 9).tobytes()
+
+
+def trouble(problem: Problem, layer: Layer) -> Strings:
+    """Return why each parameter set cannot be used further, or nothing."""
+    s = np.abs(layer.B[..., 0]) if layer.batch is not None else scale_of(problem, layer)
+    norm = np.sum(layer.U**2, axis=2) + s**2
+    values = np.linalg.svd(np.where(np.isfinite(layer.U), layer.U, 0.0), compute_uv=False)
+    learnt = np.sum(values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None], axis=1)
+    reasons = np.where(learnt > MOST_LEARNT, TOO_MANY, "").astype(object)
+    reasons[np.min(s, axis=1) < CANCELLED] = CANCELS
+    reasons[~np.all(norm < DIVERGED, axis=1)] = DIVERGES
+    return reasons

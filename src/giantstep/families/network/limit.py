@@ -1,0 +1,332 @@
+"""The limit of a network: the map of its steps, the features they leave, and the read-out after every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from giantstep.checks import every_time
+from giantstep.errors import InputError, bad_field, field_error
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.finite_size import means_warning, terms_of
+from giantstep.families.network.problem import Share, share_points, take_points
+from giantstep.families.network.refinements import (
+    FINITE_DIM,
+    check_finite_dim,
+    choose_refinements,
+    finite_batches,
+    rank_warnings,
+)
+from giantstep.families.network.scenario import Network, SmallStep
+from giantstep.families.network.trajectory import Moment, follow
+from giantstep.family import Answer
+from giantstep.padding import corner, largest_shape
+from giantstep.readout.finite_size import whole_sizes
+from giantstep.types import Floats, Integers, Points
+
+BOUND = 9.0
+"""Largest |kappa| that rules reach."""
+GAUSSIAN_LAYER = (
+    'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
+    "give dim= for a prediction at a finite size."
+)
+Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
+
+
+@np.errstate(all="ignore")  # a point that fails is flagged by its status
+def limit(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
+    """Answer `what` at every point and every ``settings["time"]``; ``points["dim"]`` is inf for the bare limit."""
+    bare = np.isinf(points["dim"])
+    if bare.any() and not bare.all():  # closed forms answer one of both
+        parts = [np.flatnonzero(bare), np.flatnonzero(~bare)]
+        return joined([(rows, limit(network, take_points(points, rows), what, settings)) for rows in parts])
+    points, theory = whole_sizes(points), settings.get("theory")
+    refuse_missing(network, points, what, theory)
+    closed = closed_form(network, what, points)
+    if closed is not None:
+        answer = _after_the_step(network, what, closed(network, points, settings), points, settings)
+        if what != "weights":  # their theory is exact, and sees a target without a linear part, too
+            answer.warnings += _warnings(network, points, theory)
+        return answer
+    table = Table(network, points, len(settings["time"]))
+    chosen = _theories(network, points, what, theory)
+    for name in dict.fromkeys(chosen.tolist()):
+        for share in share_points(network, points, np.flatnonzero(chosen == name), name):
+            _answer(table, share, what, name, settings)
+    table.warnings += _warnings(network, points, theory)
+    answer = table.answer()
+    answer.coords |= {name: settings[name] for name in ("time", "x", "z", "kappa") if settings.get(name) is not None}
+    answer.attrs["theory"] = _said(points, chosen, theory, bool(table.accuracy))
+    answer.approximations = table.accuracy
+    if table.finite_size:
+        answer.attrs["finite_size"] = "; ".join(table.finite_size)
+    return answer
+
+
+def joined(answers: Sequence[tuple[Integers, Answer]]) -> Answer:
+    """Return answers at parts of the points as one; entries that some have not (later times) are NaN."""
+    whole = Answer.blank(sum(len(rows) for rows, _ in answers))
+    for name in dict.fromkeys(name for _, answer in answers for name in answer.values):
+        arrays = [(rows, answer.values[name]) for rows, answer in answers if name in answer.values]
+        shape = largest_shape([array.shape[1:] for _, array in arrays])
+        whole.values[name] = np.full((len(whole.status), *shape), np.nan)
+        for rows, array in arrays:
+            whole.values[name][corner(rows, array.shape[1:])] = array
+    for rows, answer in answers:
+        whole.status[rows], whole.residual[rows] = answer.status, answer.residual
+        whole.iterations[rows] = answer.iterations
+        whole.warnings += [text for text in answer.warnings if text not in whole.warnings]
+        whole.attrs |= answer.attrs
+        whole.coords |= answer.coords
+        whole.approximations |= answer.approximations
+    return whole
+
+
+def _answer(table: Table, share: Share, what: str, theory: str, settings: Mapping[str, Any]) -> None:
+    """Follow the steps of one problem and fill what is asked at every time."""
+    fill, times, reasons = _fills(what), settings["time"].tolist(), dict[int, str]()
+    if what == "errors":
+        from giantstep.families.network.answers.errors import fill_constants
+
+        fill_constants(table, share)
+    moment = None
+    for moment in follow(share.problem, theory, reasons):
+        if moment.time in times:
+            fill(table, share, moment, times.index(moment.time), settings)
+    for number, reason in reasons.items():
+        table.note(share.index[share.owner == number], reason)
+    if moment is not None:
+        table.accuracy |= dict(moment.layer.accuracy)
+        table.warnings += _unlearnt(moment)
+        if np.isfinite(moment.problem.neurons).any():
+            table.finite_size[terms_of(moment.problem, moment.layer)] = None
+            table.warnings += means_warning(moment.problem, moment.layer)
+
+
+def _fills(what: str) -> Fill:
+    """Return what fills the table of a question; only its modules are loaded."""
+    if what == "errors":
+        from giantstep.families.network.answers.errors import answer_errors
+
+        return answer_errors
+    from giantstep.families.network.answers import others
+
+    known: dict[str, Fill] = {
+        "steps": others.answer_steps,
+        "along": others.answer_along,
+        "spectrum": others.answer_spectrum,
+        "resolvent": others.answer_resolvent,
+    }
+    return known[what]
+
+
+def _theories(network: Network, points: Points, what: str, theory: str | None) -> Any:
+    """Return the theory of every point: refinements where they are asked for, else that of the steps."""
+    if theory in FINITE_DIM:
+        check_finite_dim(network, points, what, str(theory))
+    if theory == "auto":
+        return choose_refinements(network, points, what)
+    return np.full(len(points["dim"]), theory or "exact", dtype=object)
+
+
+def _said(points: Points, chosen: Any, theory: str | None, approximated: bool) -> str:
+    """Say which theories answered."""
+    refined = np.isin(chosen, FINITE_DIM)
+    if theory in ("published", "isotropic") or refined.all():
+        return " and ".join(dict.fromkeys(chosen.tolist()))
+    finite = finite_batches(points) & ~refined
+    names = {"exact": (~finite & ~refined).any() or not approximated, "isotropic": finite.any() and approximated}
+    names |= {name: name in chosen for name in FINITE_DIM}
+    return " and ".join(name for name, said in names.items() if said)
+
+
+def refuse_missing(network: Network, points: Points, what: str, theory: str | None) -> None:
+    """Refuse a network for which a theory is missing, in one sentence that says which and what to do instead."""
+    for place in network.places:
+        lacking = network.steps[place.number].missing(place, points, theory)
+        if lacking:
+            raise missing_theory(f"steps.{place.number}", lacking)
+    if network.fit_sample == "same" and not network.steps[-1].shares_sample:
+        raise missing_theory("fit_sample", "a theory of a fit on the own sample of a maximal step")
+    if network.fit_sample == "same" and what != "errors":
+        raise missing_theory("fit_sample", f'a theory of what="{what}" of a fit on the own sample of a step')
+    if network.fit_sample == "same" and theory not in (None, "exact"):
+        raise bad_field("theory", theory, '"exact" where fit_sample="same"')
+    single = len(network.steps) == 1 and network.target.directions == 1 and network.inputs is None
+    if theory == "published" and not single:
+        raise bad_field("theory", theory, '"exact" unless one step is made on one direction of isotropic inputs')
+    weak = [step for step in network.steps if step.shares_sample]
+    if what in ("weights", "spikes") and not (weak and len(network.steps) == 1):
+        raise missing_theory("steps", f'a theory of what="{what}" other than after one SmallStep or GrowingStep')
+    if network.readout.classes and what == "along":
+        raise missing_theory("readout.kind", "the error of a classifier along the learnt direction")
+    if what == "along" and finite_batches(points).any() and (len(network.steps) > 1 or network.target.directions > 1):
+        raise missing_theory("steps", 'what="along" after a finite batch beside other steps or directions')
+    if what == "along" and network.target.planes and network.target.directions > 1:
+        raise bad_field("target", network.target.name, 'smooth where what="along" and it has several directions')
+
+
+def missing_theory(name: str, lacking: str) -> InputError:
+    """Return the refusal of the limit where a theory is missing: the experiment answers all the same."""
+    return field_error(
+        name,
+        f"Field `{{field}}` has no limit here: what is missing is {lacking}. `gs.simulate` trains the real network.",
+    )
+
+
+def closed_form(network: Network, what: str, points: Points) -> Any:
+    """Return the formula that answers a network of one step, if there is one."""
+    if len(network.steps) != 1:
+        return None
+    return network.steps[0].closed_form(network.places[0], what, points)
+
+
+def _after_the_step(network: Network, what: str, answer: Answer, points: Points, settings: Mapping[str, Any]) -> Answer:
+    """Return an answer of closed forms over the times asked for: before the step it is that of random features."""
+    times = settings["time"].tolist()
+    before = _before_the_step(network, what, points, settings).values if 0 in times else {}
+    alone = ("null_error", "affine_error", "effective_rank", "effective_rank_4")
+    for name, values in answer.values.items():
+        if name not in alone:
+            answer.values[name] = np.full((len(values), len(times), *values.shape[1:]), np.nan)
+            answer.values[name][:, times.index(1)] = values
+            if name in before:
+                answer.values[name][:, times.index(0)] = before[name]
+    if what == "errors":
+        answer.values |= dict.fromkeys(("effective_rank", "effective_rank_4"), np.ones(len(answer.status)))
+    answer.coords["time"] = settings["time"]
+    if np.isfinite(points["dim"]).any():
+        answer.attrs["finite_size"] = "whole numbers of samples and neurons, and a formula at a finite dimension"
+    return answer
+
+
+def _before_the_step(network: Network, what: str, points: Points, settings: Mapping[str, Any]) -> Answer:
+    """Answer the network without its step; its spikes are those of a step of size 0."""
+    plain = {name: values for name, values in points.items() if not name.startswith("steps.")}
+    if what == "errors":
+        untrained = network.replace(steps=(), fit_sample="fresh")
+        answer = limit(untrained, plain, what, {**settings, "time": np.zeros(1, dtype=np.int64), "theory": None})
+        answer.values = {name: values[:, 0] for name, values in answer.values.items() if values.ndim > 1}
+        return answer
+    still = network.replace(steps=[SmallStep(0.0, update="rank-one")])
+    own = {name: np.full(len(points["dim"]), value) for name, (value, _) in still.numeric_fields().items()}
+    inside = {**{name: values for name, values in own.items() if name.startswith("steps.")}, **plain}
+    return closed_form(still, what, inside)(still, inside, settings)
+
+
+def _warnings(network: Network, points: Points, theory: str | None) -> list[str]:
+    remarks = [text for place in network.places for text in network.steps[place.number].remarks(place, points, theory)]
+    if (
+        network.second_layer == "gaussian"
+        and any(step.strong for step in network.steps)
+        and np.isinf(points["dim"]).any()
+    ):
+        remarks.append(GAUSSIAN_LAYER)
+    return remarks + rank_warnings(network, points)
+
+
+def _unlearnt(moment: Moment) -> list[str]:
+    """Say which directions of the target the last step has not found."""
+    from giantstep.gaussian.directions import split_directions
+
+    problem, layer = moment.problem, moment.layer
+    if not moment.time or not any(step.learns for step in problem.network.steps) or problem.target.directions == 1:
+        return []
+    frame = layer.frame[0]
+    left = np.linalg.norm(frame @ split_directions(layer.U[0], frame, problem.target).rest, axis=1)
+    names = [f"z{j + 1}" for j in np.flatnonzero(left > 1 - 1e-9)]
+    if not names:
+        return []
+    return [
+        f"After {moment.time} steps {', '.join(names)} {'is' if len(names) == 1 else 'are'} not learnt: no "
+        "step sees a linear part along it, given what is learnt before (see giantstep.exponents)."
+    ]
+
+
+# -- what both engines share -----------------------------------------------------------------------------------------
+
+
+def prepare(network: Network, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Choose what both engines must share: the times, and where a spectrum or a mean along kappa is wanted.
+
+    The times begin with ``settings["first"]``, for who asks after some steps only.
+    """
+    times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
+    settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
+    if what in ("spectrum", "resolvent"):
+        from giantstep.readout.answers import check_x, check_z
+
+        if what == "resolvent":
+            return {**settings, "z": check_z(settings.get("z"))}
+        x = settings.get("x")
+        return {**settings, "x": _abscissae(network, points, settings) if x is None else check_x(x)}
+    if what == "along":
+        settings["kappa"] = check_kappa(settings.get("kappa"))
+    if what == "spikes":
+        from giantstep.families.network.closed.spikes import check_degrees
+
+        settings["degree"] = check_degrees(settings.get("degree"))
+    return settings
+
+
+def check_kappa(kappa: Any) -> Floats:
+    """Return the checked positions along kappa; between -3 and 3 if left open."""
+    if kappa is None:
+        return np.arange(-12, 13) / 4
+    positions = np.asarray(kappa, dtype=float)
+    if (
+        positions.ndim != 1
+        or len(positions) < 2
+        or np.any(np.diff(positions) <= 0)
+        or np.max(np.abs(positions)) > BOUND
+    ):
+        raise bad_field("kappa", kappa, f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}")
+    return positions
+
+
+def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) -> Iterator[tuple[int, int, Any, Any]]:
+    """Yield (time, point, spectrum, size) of the limit, times counted from the first one asked for."""
+    from giantstep.families.network.answers.others import spectra
+
+    points, times = whole_sizes(points), settings["time"].tolist()
+    chosen = _theories(network, points, "spectrum", settings.get("theory"))
+    table = Table(network, points, len(times))
+    for name in dict.fromkeys(chosen.tolist()):
+        for share in share_points(network, points, np.flatnonzero(chosen == name), name):
+            for moment in follow(share.problem, name, {}):
+                if moment.time in times:
+                    for point, spectrum, size, _ in spectra(table, share, moment):
+                        yield times.index(moment.time), point, spectrum, size
+
+
+@np.errstate(all="ignore")
+def _abscissae(network: Network, points: Points, settings: Mapping[str, Any]) -> Floats:
+    """Return cells that reach beyond the largest upper edge of the grid."""
+    from giantstep.families.network.answers.others import unit_of
+    from giantstep.readout.answers import choose_x
+
+    refuse_missing(network, points, "spectrum", settings.get("theory"))
+    spectra = _all_spectra(network, points, settings)
+    return choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in spectra)
+
+
+@np.errstate(all="ignore")
+def count_outliers(network: Network, points: Points, dim: int, times: Integers) -> Integers:
+    """Return how many eigenvalues lie above the bulk at every point and time (B, T), as the limit says.
+
+    A finite spectrum does not say by itself which of its largest eigenvalues those are; where the limit has no theory
+    none is left out.
+    """
+    from giantstep.readout import find_outliers
+
+    counts = np.zeros((len(points["noise"]), len(times)), dtype=np.int64)
+    points = {**points, "dim": np.full(len(counts), float(dim))}
+    try:
+        refuse_missing(network, points, "spectrum", None)
+        for time, point, spectrum, size in _all_spectra(network, points, {"time": times}):
+            counts[point, time] = len(find_outliers(spectrum, spectrum.upper_edge(), size))
+    except InputError:
+        pass
+    return counts

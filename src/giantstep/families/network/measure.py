@@ -1,0 +1,268 @@
+"""What an experiment measures of a real network after a step, a function for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from giantstep.families.network.closed.spikes import SPIKE_ROOM, check_degrees, spike_degrees
+from giantstep.families.network.trained import Trained
+from giantstep.lab import Rows, accumulate, ridge_path, to_numpy
+from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
+from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
+from giantstep.lab.network import block_sums
+from giantstep.readout import LOSSES, OUTLIER_ROOM
+from giantstep.risk.fitting import fit
+from giantstep.types import Array, DeviceArray, Floats, Integers
+
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+def measure_ridge(trained: Trained, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
+    """Fit b = a/sqrt(p) at every point: f(x) = sum_i b_i sigma(<w_i,x>), penalty ridge*p."""
+    p = trained.network.width
+    penalties = ridges * p
+    fitted, train = ridge_path(trained.training(), p, trained.samples, penalties, trained.draws.xp)
+    test, wrong = _test(trained, fitted, test_samples)
+    values = _order_parameters(trained, fitted)
+    objective = train + penalties * values["norm"] / trained.samples
+    return {"test_error": test, "train_error": train, "objective": objective, "test_misclassified": wrong, **values}
+
+
+def _test(trained: Trained, fitted: DeviceArray, rows: int) -> tuple[Floats, Floats]:
+    """Return E(y - f)^2 of the fits b (p, B) on fresh samples, label noise included, and how often sign f is wrong.
+
+    Without a direction whose sign the output is held against, that is NaN.
+    """
+    xp, network = trained.draws.xp, trained.network
+    squares, wrong = xp.zeros(fitted.shape[1]), xp.zeros(fitted.shape[1])
+    for features, signal, _ in network.samples("test", rows, trained.draws):
+        outputs = multiply(features, fitted, xp)
+        side = trained.class_of(signal)
+        if side is None:
+            wrong += np.nan
+        else:
+            wrong += xp.sum(xp.sign(outputs) != xp.sign(side)[:, None], axis=0)
+        outputs -= network.target(signal)[:, None]
+        squares += xp.sum(xp.square(outputs, out=outputs), axis=0)
+    return to_numpy(squares) / rows + network.noise, to_numpy(wrong) / rows
+
+
+def _order_parameters(trained: Trained, fitted: DeviceArray) -> dict[str, Array]:
+    """Return norm, theta, t, psi, Q1 and Q2 of the fits b = a/sqrt(p) (p, B); sums over rows where they are defined."""
+    Q2, theta, tau = block_sums(fitted, trained.blocks, trained.bulk, trained.draws.xp)
+    values = {"norm": Q2.sum(axis=-1), "theta": theta, "Q2": Q2}
+    network = trained.network_of
+    if network.target.directions > 1 or network.inputs is not None:
+        rows = np.full(theta.shape, np.nan)
+        return {**values, "t": rows, "psi": rows, "Q1": rows[:, :, None] * rows[:, None, :]}
+    along = tau @ trained.spike_axes
+    across = tau @ tau.swapaxes(1, 2) - along[:, :, :1] * along[:, None, :, 0]
+    return {**values, "t": along[:, :, 0], "psi": along[:, :, 1], "Q1": across}
+
+
+def measure_classes(trained: Trained, loss: str, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
+    """Fit b = a/sqrt(p) with a convex loss at every point, to optimality; penalty ridge*p/2 |b|^2."""
+    p, samples, draws = trained.network.width, trained.samples, trained.draws
+    xp = draws.xp
+    inputs, labels = _collect(trained)
+    labels[draws.uniform("flips", len(labels)) < flip] *= -1
+    penalties = ridges * p
+    fits = [fit(inputs[:size], labels[:size], loss, ridge=penalty) for size, penalty in zip(samples, penalties)]
+    fitted = xp.asarray(np.stack([solution.weights for solution in fits], axis=1))
+    values = _order_parameters(trained, fitted)
+    values["train_error"], values["objective"] = np.empty(len(fits)), np.empty(len(fits))
+    for point, (solution, size) in enumerate(zip(fits, samples)):
+        margins = to_numpy(labels[:size] * (inputs[:size] @ xp.asarray(solution.weights)))
+        losses = LOSSES[loss].value(margins)
+        values["train_error"][point] = np.mean(margins < 0)
+        values["objective"][point] = np.mean(losses) + 0.5 * penalties[point] * values["norm"][point] / size
+    wrong = _test(trained, fitted, test_samples)[1]
+    values["test_misclassified"] = wrong
+    values["test_error"] = (1 - 2 * flip) * wrong + flip
+    unsolved = np.array([not solution.solved for solution in fits])
+    for name, array in values.items():
+        values[name] = np.where(unsolved.reshape((-1,) + (1,) * (array.ndim - 1)), np.nan, array)
+    return values
+
+
+def _collect(trained: Trained) -> tuple[DeviceArray, DeviceArray]:
+    """Return all features (n, p) and labels (n,) of the fit, on their device."""
+    rows, xp = int(trained.samples.max()), trained.draws.xp
+    inputs, labels, start = xp.empty((rows, trained.network.width)), xp.empty(rows), 0
+    for features, chunk in trained.training():  # the features are views of a buffer: copied at once
+        stop = start + len(chunk)
+        inputs[start:stop], labels[start:stop] = features, chunk
+        start = stop
+    return inputs, labels
+
+
+# -- where the blocks are, and errors along kappa ----------------------------------------------------------------------
+
+
+def measure_steps(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Measure where the blocks are: means over their neurons, and d times the covariance inside them."""
+    inputs, weights = trained.inputs, to_numpy(trained.network.weights)
+    d = weights.shape[1]
+    rows = [weights[block] for block in trained.blocks]
+    overlaps = [inputs.signal(part, np) for part in rows]
+    U = np.stack([part.mean(axis=0) for part in overlaps])
+    moved = np.stack([inputs.along(part, np).mean(axis=0) for part in rows])
+    across = [np.linalg.norm(np.delete(part, inputs.axes, axis=1), axis=1) for part in rows]
+    norm = np.array([np.mean(np.sum(part**2, axis=1)) for part in rows])
+    r = U.shape[1]
+    values = {
+        "U": U,
+        "s": np.sqrt(norm - np.sum(moved**2, axis=1)),
+        "cosine": U / np.sqrt(norm)[:, None],
+        "row_norm": norm,
+        "spread": d * np.stack([np.cov(part, rowvar=False).reshape(r, r) for part in overlaps]),
+        "spread_s": d * np.array([part.var(ddof=1) for part in across]),
+    }
+    return {name: np.repeat(value[None], len(ridges), axis=0) for name, value in values.items()}
+
+
+def measure_along(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Sort fresh samples by the leading learnt direction into cells around the positions; average error and output."""
+    xp, network, kappa = trained.draws.xp, trained.network, np.asarray(settings["kappa"], dtype=float)
+    penalties = ridges * network.width
+    fitted, train = ridge_path(trained.training(), network.width, trained.samples, penalties, xp)
+    place, cells = _leading(trained), cell_edges(kappa)
+    counts = np.zeros(len(kappa))
+    squares, means = (np.zeros((len(train), len(kappa))) for _ in range(2))
+    for features, signal, inputs in network.samples("test", int(settings["test_samples"]), trained.draws):
+        outputs, labels = to_numpy(multiply(features, fitted, xp)), to_numpy(network.target(signal))
+        cell = np.searchsorted(cells, place(inputs)) - 1
+        inside = np.flatnonzero((cell >= 0) & (cell < len(kappa)))
+        counts += np.bincount(cell[inside], minlength=len(kappa))
+        for point, output in enumerate(outputs.T):
+            squares[point] += np.bincount(cell[inside], (labels - output)[inside] ** 2, len(kappa))
+            means[point] += np.bincount(cell[inside], output[inside], len(kappa))
+    with np.errstate(invalid="ignore"):  # an empty cell is not measured
+        return {"error_along": squares / counts + network.noise, "mean_along": means / counts}
+
+
+def _leading(trained: Trained) -> Callable[[DeviceArray], Floats]:
+    """Return what gives the place of inputs along the leading direction: the spike, or where the blocks moved most."""
+    inputs, xp = trained.inputs, trained.draws.xp
+    known = trained.directions is not None or inputs.frame is None
+    if known and inputs.root is None and trained.network_of.target.directions == 1:
+        axis = xp.asarray(trained.spike_axes[:, 0])
+        return lambda rows: to_numpy(rows @ axis)
+    sizes = [block.stop - block.start for block in trained.blocks]
+    rows = to_numpy(inputs.along(trained.network.weights, xp))
+    U = np.stack([np.sqrt(size) * rows[block].mean(axis=0) for size, block in zip(sizes, trained.blocks)])
+    leading: Floats = np.linalg.svd(U)[2][0]
+    leading = leading * np.sign(leading[np.argmax(np.abs(leading))])
+    return lambda rows: to_numpy(inputs.along(rows, xp)) @ leading
+
+
+# -- spectra and spikes ------------------------------------------------------------------------------------------------
+
+
+def measure_spectrum(trained: Trained, outliers: Integers, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Summarise the eigenvalues of Phi^T Phi/p (or /n), of which so many are `outliers` at every point."""
+    p, x = trained.network.width, np.asarray(settings["x"], dtype=float)
+    spectra = gram_eigenvalues(trained.training(), p, trained.samples, trained.draws.xp)
+    rows = []
+    for size, above in zip(trained.samples, outliers):
+        scale = p / size if settings.get("normalisation") == "n" else 1.0
+        rows.append(summarise_spectrum(scale * (spectra[int(size)] / p), p, int(above), x, OUTLIER_ROOM))
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def measure_resolvent(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Return m(z) and the block traces V1, V2 of the resolvent of Phi^T Phi/p."""
+    z, network = np.asarray(settings["z"], dtype=complex), trained.network_of
+    V1, V2 = resolvent_traces(trained.training(), trained.blocks, trained.bulk, trained.samples, z, trained.draws.xp)
+    known = network.target.directions == 1 and network.inputs is None
+    traces = {"m": V2.sum(axis=-1), "V2": V2, "V1": V1 if known else np.full_like(V1, np.nan)}
+    return {f"{name}_{half}": getattr(value, half) for name, value in traces.items() for half in ("real", "imag")}
+
+
+def measure_weights(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the largest and the smallest singular value of the weights and where their vectors point.
+
+    They are the same for all points; the vectors are those of the extreme singular values, inside the bulk or not.
+    """
+    xp, weights, second_layer = trained.draws.xp, trained.network.weights, trained.second_layer
+    p, d = weights.shape
+    if p <= d:
+        gram = outer_gram(weights, xp)
+    else:
+        gram = xp.zeros((d, d), order="F")
+        add_gram(gram, weights, xp)
+    values = {}
+    for end, sign in (("top", 1.0), ("bottom", -1.0)):
+        powers, vectors = leading_eigenvectors(sign * gram, 1, xp)
+        left, right = (vectors[:, 0], vectors[:, 0] @ weights) if p <= d else (weights @ vectors[:, 0], vectors[:, 0])
+        prefix = "" if end == "top" else "bottom_"
+        values[f"{end}_singular_value"] = max(0.0, sign * float(powers[0])) ** 0.5
+        squared_left = (left @ second_layer) ** 2 / ((left @ left) * (second_layer @ second_layer))
+        values[f"{prefix}left_alignment"] = float(squared_left)
+        overlaps = to_numpy(trained.inputs.signal(right[None], xp))[0]
+        values[f"{prefix}right_alignment"] = float(overlaps @ overlaps / float(right @ right))
+    return {name: np.full(len(trained.samples), value) for name, value in values.items()}
+
+
+def measure_spikes(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the largest singular values of F/sqrt(n) on the fit sample, and their left vectors' overlaps.
+
+    Degrees are those of the functions h_j(kappa), kappa the place along the leading direction (beta of the gradient).
+    """
+    degrees = check_degrees(settings.get("degree"))
+    xp, p, samples = trained.draws.xp, trained.network.width, trained.samples
+    count, beside = len(samples), len(degrees) + 1
+    values = np.full((count, SPIKE_ROOM), np.nan)
+    overlaps = np.full((count, SPIKE_ROOM, beside), np.nan)
+    blocks = _features_and_functions(trained, degrees)
+    for stage in accumulate(blocks, p + beside, samples.tolist(), xp, keep_rows=False):
+        assert not isinstance(stage, Rows)
+        points, shown = samples == stage.size, min(SPIKE_ROOM, p, stage.size)
+        powers, vectors = leading_eigenvectors(stage.matrix[:p, :p], shown, xp)
+        projected = to_numpy(stage.matrix[p:, :p] @ vectors)
+        powers, lengths = to_numpy(powers), to_numpy(stage.matrix.diagonal()[p:])
+        values[points, :shown] = np.sqrt(powers / stage.size)
+        overlaps[points, :shown] = (projected**2 / (powers * lengths[:, None])).T
+    alignment, norm_alignment = overlaps[:, :, :-1], overlaps[:, :, -1]
+    return {
+        "singular_values": values,
+        "alignment": alignment,
+        "norm_alignment": norm_alignment,
+        "spike_degree": spike_degrees(alignment, norm_alignment, degrees),
+    }
+
+
+def _features_and_functions(trained: Trained, degrees: Integers) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+    """Yield [F, h_j(kappa), chi] (m, p + J + 1), whose Gram matrix holds all that is wanted, and no labels."""
+    xp, (p, d), rows = trained.draws.xp, trained.network.weights.shape, int(trained.samples.max())
+    buffer = xp.empty((min(trained.draws.chunk, rows), p + len(degrees) + 1))
+    nothing, place = xp.zeros(len(buffer)), _leading(trained)
+    for features, _, inputs in trained.network.samples("train", rows, trained.draws):
+        block = buffer[: len(features)]
+        block[:, :p] = features
+        functions = _hermite_polynomials(xp.asarray(place(inputs)), degrees, xp)
+        functions.append((xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5)
+        block[:, p:] = xp.stack(functions, axis=1)
+        yield block, nothing[: len(block)]
+
+
+def _hermite_polynomials(x: DeviceArray, degrees: Integers, xp: ModuleType) -> list[DeviceArray]:
+    """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
+    table = [xp.ones_like(x), x]
+    for j in range(1, int(max(degrees))):
+        table.append((x * table[j] - np.sqrt(j) * table[j - 1]) / np.sqrt(j + 1))
+    return [table[j] for j in degrees]
+
+
+MEASURES = {
+    "steps": measure_steps,
+    "along": measure_along,
+    "resolvent": measure_resolvent,
+    "weights": measure_weights,
+    "spikes": measure_spikes,
+}
+"""Question -> what measures it, of those that need no more than the network, the ridges and the settings."""

@@ -1,0 +1,192 @@
+"""From the points of a grid to distinct problems: what steps and read-out of M parameter sets share.
+
+Points whose inputs and blocks are the same make one `Problem`; those of them that differ only in the read-out (samples,
+ridge, label noise after large batches) share a parameter set, whose steps are followed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from giantstep.families.network.scenario import Network
+from giantstep.gaussian import Function
+from giantstep.gaussian.target import Target
+from giantstep.inputs.law import InputLaw, InputSpectrum
+from giantstep.readout.finite_size import whole_classes
+from giantstep.types import Floats, Integers, Points
+from giantstep.vocabulary import Vocabulary
+
+GAUSSIAN_NODES = {1: 80, 2: 32}
+"""Gauss-Hermite nodes of a Gaussian second layer, for one target direction and for more; 32 and 20 are not negligible.
+Twenty are 0.3% off after two steps on two directions, and take 10 s where 32 take 25."""
+WHOLE_GAUSSIAN_NODES = 60
+"""Nodes where sums over the layer are all that is needed: moments of degree 14 and more are exact."""
+NEGLIGIBLE = 1e-8
+"""Weight of a node of the Gaussian second layer, relative to one, that is left out."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The network of M parameter sets, without its read-out."""
+
+    network: Network
+    zeta: Floats  # (k,)
+    pi: Floats  # (M, k): fractions of the blocks, of whole neurons at a finite dimension
+    inputs: InputSpectrum
+    frame: Floats  # (M, r, R): the target's directions in the coordinates before the first step
+    numbers: Points  # the numeric fields of every set (M,)
+    quadratic_dim: float = np.inf
+    """Dimension at which every atom has a fluctuation of its own in place of the lengths: structured_inputs (8.1)."""
+
+    @property
+    def activation(self) -> Function:
+        """The activation of the hidden layer."""
+        return self.network.activation
+
+    @property
+    def target(self) -> Target:
+        """The target."""
+        return self.network.target
+
+    @property
+    def gaussian_rows(self) -> bool:
+        """Whether rows are Gaussian vectors instead of unit vectors."""
+        return self.network.rows == "gaussian"
+
+    @cached_property
+    def neurons(self) -> Floats:
+        """Number of neurons of every block (M, k), infinite in the limit."""
+        return self.pi * (self.numbers["width_per_dim"] * self.numbers["dim"])[:, None]
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether the inputs have one eigenvalue."""
+        return len(self.inputs.masses) == 1
+
+    @property
+    def coordinate_eigenvalues(self) -> Floats:
+        """Eigenvalue of every coordinate (R,)."""
+        return np.ones(self.frame.shape[2]) if self.isotropic else self.inputs.coordinate_eigenvalues
+
+    @cached_property
+    def kept(self) -> Floats:
+        """E[y|x] over the target, 1 - 2 flip (M,)."""
+        return 1 - 2 * self.numbers["flip"]
+
+    def of_step(self, number: int, name: str) -> Floats:
+        """Return a field of step `number`, (M,)."""
+        return self.numbers[f"steps.{number}.{name}"]
+
+    def strengths(self, number: int) -> Floats:
+        """Return rate zeta_q of a step (M, k)."""
+        return self.of_step(number, "rate")[:, None] * self.zeta
+
+
+@dataclass(frozen=True)
+class Share:
+    """Points that make one problem: where they are in the grid, and which parameter set each has."""
+
+    index: Integers
+    owner: Integers
+    problem: Problem
+
+
+def second_layer_law(network: Network, whole: bool = False) -> tuple[Floats, Floats]:
+    """Return the values zeta_q and probabilities pi_q; a Gaussian law becomes its Gauss-Hermite nodes.
+
+    Those that matter for a read-out, or the `whole` of a coarser rule.
+    """
+    law = network.second_layer
+    if isinstance(law, Vocabulary):
+        return np.array(law.values), np.array(law.probabilities)
+    few = GAUSSIAN_NODES[min(network.target.directions, 2)]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(WHOLE_GAUSSIAN_NODES if whole else few)
+    weights = weights / weights.sum()
+    if whole:
+        return nodes, weights
+    keep = weights > NEGLIGIBLE
+    return nodes[keep], weights[keep] / weights[keep].sum()
+
+
+def block_fractions(network: Network, points: Points) -> Floats:
+    """Return pi_q of every point (B, k); at a finite dimension those of whole neurons, where the values are a list."""
+    pi = second_layer_law(network)[1]
+    neurons = points["width_per_dim"] * points["dim"]
+    finite = np.isfinite(neurons)[:, None]
+    if network.second_layer == "gaussian" or not finite.any():
+        return np.broadcast_to(pi, (len(neurons), len(pi)))
+    return np.where(finite, whole_classes(pi, neurons) / np.where(finite, neurons[:, None], 1.0), pi)
+
+
+def take_points(points: Points, index: Integers) -> dict[str, Floats]:
+    """Return the numbers of the points in `index`."""
+    return {name: values[index] for name, values in points.items()}
+
+
+def share_points(network: Network, points: Points, index: Integers, theory: str = "exact") -> Iterator[Share]:
+    """Yield the points of `index` by problem, with the distinct parameter sets of each."""
+    inside = take_points(points, index)
+    columns = [_finite_batches(inside)]
+    if network.inputs is not None:
+        names = ["dim", *(name for name in inside if name.startswith("inputs."))]
+        columns.append(np.stack([inside[name] for name in names], axis=1))
+    _, leaders, which = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+    for number in range(len(leaders)):
+        rows = np.flatnonzero(which.reshape(-1) == number)
+        yield _share(network, take_points(inside, rows), index[rows], theory)
+
+
+def _finite_batches(points: Points) -> Floats:
+    """Return which points are finite, and which of their steps are made on a finite batch and move (B, 1 + T)."""
+    batches = {
+        name.removesuffix("batch_per_dim"): values for name, values in points.items() if name[-13:] == "batch_per_dim"
+    }
+    rows = [np.isfinite(batch) & (points[f"{step}rate"] != 0) for step, batch in batches.items()]
+    return np.stack([np.isfinite(points["dim"]), *rows], axis=1).astype(float)
+
+
+def _share(network: Network, points: Points, index: Integers, theory: str) -> Share:
+    names = sorted(name for name in points if name.startswith("steps."))
+    batches = [points[name] for name in names if name.endswith(".batch_per_dim")]
+    names += ["flip", *(["noise"] if any(np.isfinite(batch).any() for batch in batches) else [])]
+    names += ["dim", "width_per_dim"] if np.isfinite(points["dim"]).any() else []
+    rows = np.stack([points[name] for name in names], axis=1)
+    _, first, owner = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    numbers = take_points(points, first)
+    inputs = input_spectrum(network, points, 0)
+    frame = np.broadcast_to(inputs.frame, (len(first), *inputs.frame.shape))
+    for number, step in enumerate(network.steps):
+        frame = step.turned(network, frame, numbers, number)
+    quadratic = float(points["dim"][0]) if theory == "quadratic" else np.inf
+    zeta, pi = second_layer_law(network)[0], block_fractions(network, numbers)
+    return Share(index, owner.reshape(-1), Problem(network, zeta, pi, inputs, frame, numbers, quadratic))
+
+
+def input_law(network: Network, points: Points, index: int) -> InputLaw:
+    """Return the law of the inputs at one point, whose numbers may vary; at a finite dimension that of a network."""
+    return inputs_at(network, points, index).input_law(float(points["dim"][index]))
+
+
+def inputs_at(network: Network, points: Points, index: int) -> Network:
+    """Return the network with the inputs of one point."""
+    own = network.numeric_fields()
+    given = {name: float(values[index]) for name, values in points.items() if name.startswith("inputs.")}
+    changed: Mapping[str, Any] = {
+        name: int(value) if own[name][1].annotation is int else value
+        for name, value in given.items()
+        if value != own[name][0]
+    }
+    return network.replace(changed) if changed else network
+
+
+def input_spectrum(network: Network, points: Points, index: int) -> InputSpectrum:
+    """Return the atoms of the inputs at one point."""
+    if network.inputs is None:
+        return InputSpectrum.isotropic(network.target.directions)
+    law = input_law(network, points, index)
+    return InputSpectrum.isotropic(network.target.directions) if law.isotropic else law.binned().spectrum()

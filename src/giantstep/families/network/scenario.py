@@ -1,0 +1,335 @@
+"""The scenario of a two-layer network: data, first layer, steps, read-out; the parts combine freely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Discriminator, Tag
+
+from giantstep.errors import InputError, bad_field
+from giantstep.families.network.notation import NETWORK_PAPERS
+from giantstep.families.network.questions import QUESTIONS
+from giantstep.families.network.readouts import AnyReadOut, interpolates
+from giantstep.families.network.readouts import Hinge as Hinge
+from giantstep.families.network.readouts import Logistic as Logistic
+from giantstep.families.network.readouts import Ridge as Ridge
+from giantstep.families.network.steps import AnyStep, Place
+from giantstep.families.network.steps import GrowingStep as GrowingStep
+from giantstep.families.network.steps import MaximalStep as MaximalStep
+from giantstep.families.network.steps import NoStep as NoStep
+from giantstep.families.network.steps import PlantedShifts as PlantedShifts
+from giantstep.families.network.steps import PlantedSpike as PlantedSpike
+from giantstep.families.network.steps import SmallStep as SmallStep
+from giantstep.family import Baseline, Question
+from giantstep.gaussian import Function
+from giantstep.inputs.law import InputLaw
+from giantstep.inputs.parts import Inputs
+from giantstep.paper_symbols import Paper, notation_of
+from giantstep.partlists import PartList
+from giantstep.scenario import Expression, MultiIndex, Number, Scenario, field
+from giantstep.types import Array, Floats, Points
+from giantstep.vocabulary import Vocabulary as Vocabulary
+
+
+def _second_layer_tag(value: Any) -> str:
+    return "gaussian" if isinstance(value, str) else "vocabulary"
+
+
+def _second_layer(value: Any) -> Any:
+    if isinstance(value, str) and value != "gaussian" or not isinstance(value, str | Vocabulary | Mapping):
+        raise ValueError(
+            'gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, -1] } (a plain list would be a finite '
+            "network, not a law)"
+        )
+    return value
+
+
+SecondLayer = Annotated[
+    Annotated[Vocabulary, Tag("vocabulary")] | Annotated[Literal["gaussian"], Tag("gaussian")],
+    Discriminator(_second_layer_tag),
+    BeforeValidator(_second_layer),
+]
+
+THEORIES = {
+    "exact": "the exact limit of the network",
+    "isotropic": "the noise of a finite batch as isotropic noise of every row: an approximation",
+    "published": "the published map of one step onto spiked random features with an isotropic bulk",
+    "auto": "at a finite dim, inputs of low effective ranks: split or quadratic, whichever matters; else exact",
+    "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
+    "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
+}
+
+
+def null_baseline(scenario: Scenario, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+    """Return the error of predicting zero, of guessing where labels are classes, where it is among the values."""
+    words = "guessing" if scenario.has_classes() else "predicting zero"
+    return {"test_error": Baseline(words, values["null_error"])} if "null_error" in values else {}
+
+
+class Network(Scenario):
+    """A two-layer network: any inputs, any list of steps of its first layer, then a fit of its second.
+
+    Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(z1..zr) + sqrt(noise) N(0, 1) with z_a =
+    <w*_a, x>; or classes, the sign of one direction, flipped with probability `flip`. Network f = sum_i a_i
+    sigma(<w_i, x>)/sqrt(p), rows on the unit sphere at the start, a_i = zeta_q/sqrt(p) during the steps, block q. After
+    every step the second layer is fitted on n samples; `time` counts the steps made. The limit is d -> inf with p/d and
+    n/d fixed.
+
+    >>> import giantstep as gs
+    >>> net = gs.Network(target="z1 + z1*z2", noise=0.1, activation="relu", width_per_dim=1.5,
+    ...                  second_layer=gs.Vocabulary([1, -1]), steps=[gs.MaximalStep(2.0), gs.MaximalStep(1.0)],
+    ...                  readout=gs.Ridge(0.1), samples_per_dim=2.0)
+    >>> gs.predict(net).test_error.values.round(4)
+    array([2.0907, 1.0191, 0.7946])
+
+    The papers of one step have their own symbols, which `from_paper` takes:
+
+    >>> s = gs.Network.from_paper("cui2024asymptotics", sigma="tanh", sigma_star="sin(z)", alpha=1.5, lambda_=0.1,
+    ...                           eta_tilde=3.0, alpha0=20.0)
+    cui2024asymptotics:
+      sigma       =  tanh    activation of the hidden layer
+      sigma_star  =  sin(z)  target
+      alpha       =  1.5     n/d
+      lambda      =  0.1     penalty in sum (y - f)^2 + lambda |a|^2
+      eta_tilde   =  3       step size over the width
+      alpha0      =  20      samples of the first batch over d
+    giantstep:
+      activation             =  tanh    = sigma
+      readout.ridge          =  0.1     = lambda
+      target                 =  sin(z)  = sigma_star
+      samples_per_dim        =  1.5     = alpha
+      width_per_dim          =  1       = beta
+      steps.0.rate           =  3       = eta_tilde
+      steps.0.batch_per_dim  =  20      = alpha0
+    """
+
+    family: ClassVar[str] = "network"
+    title: ClassVar[str] = "Two-layer network: data, first layer, steps, read-out"
+    update_rule: ClassVar[str] = (
+        "data      x ~ N(0, I_d),  y = g(W* x) + sqrt(noise) N(0,1),  W* has r orthonormal rows\n"
+        "          (inputs: x ~ N(0, Sigma), tr Sigma = d, W* Sigma W*^T = I)\n"
+        "network   f(x) = sum_i a_i sigma(<w_i,x>)/sqrt(p),  |w_i| = 1 and a_i = zeta_q/sqrt(p) at the start\n"
+        "maximal   v_i <- momentum v_i + zeta_q (1/n0) sum (y - f(x)) sigma'(<w_i,x>) x,  n0 = batch_per_dim d\n"
+        "          w_i <- (1 - weight_decay) w_i + rate v_i\n"
+        '          (loss="correlation": y in place of y - f; precondition = c: Sigma^-c x in place of x)\n'
+        "small     the gradient times rate/sqrt(p), growing: rate n0^exponent/sqrt(p)\n"
+        "planted   w_i <- s_q w_i + u_q v,  |v| = 1,  <v,w*> = alignment;  shifts: w_i <- s_q w_i + W*^T U_q\n"
+        "ridge     a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
+        "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, flipped with probability flip\n"
+        "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
+    )
+    questions: ClassVar[Mapping[str, Question]] = QUESTIONS
+    theories: ClassVar[Mapping[str, str]] = THEORIES
+    papers: ClassVar[tuple[str, ...]] = (
+        "giantstep2026steps",
+        "giantstep2026inputs",
+        "giantstep2026batch",
+        "dandi2023giant",
+        "dandi2025random",
+        "cui2024asymptotics",
+        "moniri2024theory",
+        "ba2022high",
+        "mei2022generalization",
+    )
+    paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
+    notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
+    formula_version: ClassVar[int] = 2
+    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "ridge": "the read-out has it, readout=gs.Ridge(0.1)",
+        "loss": "the read-out has it, readout=gs.Logistic(0.1) or gs.Hinge(0.1); a step has a loss of its own",
+        "rate": "every step has its own, steps=[gs.MaximalStep(rate=2.0)], steps.0.rate",
+        "step": "it takes a list, steps=[gs.MaximalStep(rate=2.0)]",
+        "batch_per_dim": "every step has its own, steps=[gs.MaximalStep(2.0, batch_per_dim=4.0)]",
+        "precondition": "every step has its own, steps=[gs.MaximalStep(2.0, precondition=1.0)]",
+        "planted": "it is a step, steps=[gs.PlantedShifts(...)]",
+    }
+
+    target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions", default="tanh(z)")
+    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
+    flip: Number = field("eps", "probability that a class is flipped (logistic and hinge)", default=0.0, ge=0, lt=0.5)
+    inputs: Inputs | None = field(
+        "Sigma, w*",
+        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
+        default=None,
+    )
+    activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
+    width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
+    second_layer: SecondLayer = field(
+        "zeta, pi", "law of the second layer during the steps, times sqrt(p)", default=Vocabulary([1.0, -1.0])
+    )
+    rows: Literal["sphere", "gaussian"] = field(
+        "w0", "first layer at the start: |w_i| = 1, or w_i ~ N(0, I/d)", default="sphere"
+    )
+    steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.MaximalStep(2.0)]")] = field(
+        "steps", "what happens to the first layer, step by step", default=()
+    )
+    readout: AnyReadOut = field("l, lambda", "loss and penalty of the second layer's fit", default=Ridge(0.1))
+    samples_per_dim: Number = field("alpha = n/d", "samples of the fit per dimension", gt=0)
+    fit_sample: Literal["fresh", "same"] = field(
+        "(X, y)", "samples of the fit: fresh ones, or the same as the last step's (n0 = n)", default="fresh"
+    )
+
+    def check(self) -> None:
+        """Check that the parts fit together."""
+        if not self.target.square_integrable:
+            raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")
+        if self.readout.classes and self.sign_direction is None:
+            raise bad_field(
+                "target",
+                self.target.name,
+                f'"sign(z)" where readout.kind="{self.readout.kind}": the labels are classes',
+            )
+        for place in self.places:
+            self.steps[place.number].check_place(place)
+        drawn = self.steps and "batch_per_dim" in type(self.steps[-1]).model_fields
+        if self.fit_sample == "same" and not drawn:
+            raise bad_field("fit_sample", "same", '"fresh" unless the last step is a gradient step with a sample')
+        if self.inputs is not None:
+            try:
+                self.inputs.check_directions(self.target.directions)
+            except InputError as error:
+                raise error.inside("inputs") from None
+        self.check_points(self.point())
+
+    def check_points(self, points: Points) -> None:
+        """Refuse what no experiment could answer either."""
+        ridge, samples, width = (points[name] for name in ("readout.ridge", "samples_per_dim", "width_per_dim"))
+        if np.any(interpolates(ridge, samples, width)):
+            allowed = "above 0 where samples_per_dim = width_per_dim (the ridgeless error diverges there)"
+            raise bad_field("readout.ridge", 0.0, allowed)
+        flipped = points["flip"] > 0
+        if not self.readout.classes and flipped.any():
+            allowed = '0 where readout.kind="ridge" (scale the target and add the noise 4 flip (1 - flip) instead)'
+            raise bad_field("flip", float(points["flip"][flipped][0]), allowed)
+        if self.readout.classes and np.any(points["noise"] != 0):
+            wrong = float(points["noise"][points["noise"] != 0][0])
+            raise bad_field(
+                "noise", wrong, f'0 where readout.kind="{self.readout.kind}": classes are flipped with `flip`'
+            )
+        for place in self.places:
+            bulk = points.get(place.field("bulk"))
+            if bulk is not None and np.any(bulk == 0):
+                raise bad_field(place.field("bulk"), 0.0, "different from 0")
+            powers = points.get(place.field("precondition"), np.zeros(1))
+            if self.inputs is not None and np.any(powers > 0) and self.input_law().eigenvalues.min() == 0:
+                raise bad_field(
+                    place.field("precondition"), float(powers.max()), "0 where an eigenvalue of inputs is 0"
+                )
+        if self.fit_sample == "same":
+            self._check_same_sample(points)
+
+    def _check_same_sample(self, points: Points) -> None:
+        place, samples = self.places[-1], points["samples_per_dim"]
+        batch = points[place.field("batch_per_dim")]
+        other = np.flatnonzero(batch != samples)
+        if other.size:
+            allowed = f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
+            raise bad_field(place.field("batch_per_dim"), float(batch[other[0]]), allowed)
+
+    # -- what the engines ask ------------------------------------------------------------------------------------
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every step in its place."""
+        return tuple(Place(self, number) for number in range(len(self.steps)))
+
+    @cached_property
+    def label(self) -> Function:
+        """The target as a function of its one variable."""
+        return self.target.of_one_variable()
+
+    @cached_property
+    def sign_direction(self) -> Floats | None:
+        """The unit vector (r,) whose sign the target is; None where it is no such sign."""
+        return self.target.sign_direction()
+
+    @property
+    def class_direction(self) -> Floats | None:
+        """The unit vector (r,) whose sign an output is held against: of the labels, or of the one direction."""
+        only = np.ones(1) if self.target.directions == 1 else None
+        return only if self.sign_direction is None else self.sign_direction
+
+    @property
+    def blocks(self) -> int:
+        """Number of values in the vocabulary (1 for a Gaussian second layer, whose blocks are nodes, not classes)."""
+        return len(self.second_layer.values) if isinstance(self.second_layer, Vocabulary) else 1
+
+    def mean_of_layer(self) -> float:
+        """Return E zeta of the second layer."""
+        law = self.second_layer
+        return float(np.dot(law.values, law.probabilities)) if isinstance(law, Vocabulary) else 0.0
+
+    def second_moment_of_layer(self) -> float:
+        """Return E zeta^2 of the second layer."""
+        law = self.second_layer
+        return float(np.dot(np.square(law.values), law.probabilities)) if isinstance(law, Vocabulary) else 1.0
+
+    def input_law(self, dim: float = math.inf) -> InputLaw:
+        """Return the law of the inputs at a dimension (inf: the limit)."""
+        r = self.target.directions
+        if self.inputs is None:
+            return InputLaw.of_shares(np.ones(1), np.ones(1), np.ones((r, 1)))
+        return self.inputs.law(dim, r)
+
+    @cached_property
+    def isotropic(self) -> bool:
+        """Whether the inputs have one eigenvalue at every point of a grid, whatever they are called."""
+        varies = any(name.startswith("inputs.") for name in self.numeric_fields())
+        return self.inputs is None or not varies and self.input_law().isotropic
+
+    def own_dim(self) -> int | None:
+        """Return the dimension of a given covariance."""
+        return None if self.inputs is None else self.inputs.own_dim
+
+    def has_classes(self) -> bool:
+        """Tell whether a logistic or hinge fit takes the labels as classes."""
+        return self.readout.classes
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero, of guessing where labels are classes."""
+        return null_baseline(self, values)
+
+    @classmethod
+    def example(cls) -> Network:
+        """Return a small valid scenario."""
+        return cls(
+            target="z1 + z1*z2",
+            noise=0.1,
+            width_per_dim=1.5,
+            steps=(MaximalStep(2.0), MaximalStep(1.0)),
+            readout=Ridge(0.1),
+            samples_per_dim=2.0,
+        )
+
+    @classmethod
+    def example_for(cls, what: str) -> Network:
+        """Return a small valid scenario for a question: spikes have one of a small step."""
+        if what not in ("weights", "spikes"):
+            return cls.example()
+        step = SmallStep(4, batch_per_dim=4, update="rank-one")
+        return cls.example().replace(target="tanh(z)", activation="relu(z) - 1/sqrt(2*pi)", steps=[step])
+
+    @classmethod
+    def composition(cls) -> Mapping[str, str]:
+        """Return what the limit makes of every pair of options after one maximal step and after two."""
+        from giantstep.families.network.composition import all_pairs
+
+        return {
+            f"{one.first}, {one.second}": f"{one.verdict} after one step, {two.verdict} after two"
+            for one, two in zip(all_pairs(1), all_pairs(2))
+        }
+
+    @classmethod
+    def reference(cls) -> tuple[Network, str, float]:
+        """Return few_steps_readout, section 14, setting A0: the network before its first step."""
+        return cls.example().replace(steps=()), "test_error", 2.09072848
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the lengths of the own dimensions."""
+        blocks, directions = self.blocks, self.target.directions
+        return {"block": blocks, "block_2": blocks, "direction": directions, "direction_2": directions}

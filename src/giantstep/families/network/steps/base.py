@@ -1,0 +1,98 @@
+"""What every step is: a map from one state of the first layer to the next, in the limit and in a real network.
+
+A step knows nothing of read-outs, and no answer asks for its kind. Methods import the engines when they are called, so
+that a scenario is made without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from giantstep.scenario import Part
+from giantstep.types import DeviceArray, Floats, Points
+
+if TYPE_CHECKING:
+    from giantstep.families.network.closed import ClosedForm
+    from giantstep.families.network.layer import Layer
+    from giantstep.families.network.problem import Problem
+    from giantstep.families.network.scenario import Network
+    from giantstep.families.network.trained import Trained
+
+
+@dataclass(frozen=True)
+class Place:
+    """A step in its network: which it is, and how many there are."""
+
+    network: Network
+    number: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is the only step."""
+        return len(self.network.steps) == 1
+
+    def field(self, name: str) -> str:
+        """Return the dotted name of a field of the step."""
+        return f"steps.{self.number}.{name}"
+
+
+class Step(Part):
+    """What happens to the first layer between its start, or the step before, and the next read-out."""
+
+    learns: ClassVar[bool] = True
+    """Whether it follows the samples, so that it needs the derivative of the activation."""
+    strong: ClassVar[bool] = True
+    """Whether it moves rows by as much as they are long, so that every function of kappa can be fitted."""
+    shares_sample: ClassVar[bool] = False
+    """Whether a theory of a fit on the sample of the step is known."""
+
+    def check(self) -> None:
+        """Check what its fields cannot say alone."""
+
+    def check_place(self, place: Place) -> None:
+        """Refuse a network that this step makes no sense in, whoever answers; raise `bad_field`."""
+
+    # -- the limit -------------------------------------------------------------------------------------------------
+
+    def missing(self, place: Place, points: Points, theory: str | None) -> str:
+        """Say which theory is missing for the limit of this step in its place, or nothing."""
+        return ""
+
+    def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
+        """Return warnings on the limit of this step: approximations that are made, targets that it cannot see."""
+        return []
+
+    def turned(self, network: Network, frame: Floats, numbers: Points, number: int) -> Floats:
+        """Return the target's directions (M, r, R) in coordinates that hold what this step plants."""
+        return frame
+
+    def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
+        """Return the layer after the step, for all parameter sets at once."""
+        raise NotImplementedError
+
+    def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
+        """Return the formula that answers a question of a network with this single step, where it has one."""
+        return None
+
+    # -- the experiment --------------------------------------------------------------------------------------------
+
+    def train(self, trained: Trained, number: int, point: Points) -> Trained:
+        """Return the real network after the step; `point` holds arrays of one entry."""
+        raise NotImplementedError
+
+    def memory(self, place: Place, point: Points, width: int, dim: int, chunk: int) -> int:
+        """Return how many numbers the step needs beside the weights before and after it."""
+        return 0
+
+    def samples(self, place: Place, point: Points, dim: int) -> float:
+        """Return how many samples the step draws; inf for the whole population."""
+        return 0
+
+
+def by_neuron(values: Floats, trained: Trained) -> DeviceArray:
+    """Return values of blocks (k,) for every neuron (p,)."""
+    counts = [block.stop - block.start for block in trained.blocks]
+    return trained.draws.xp.asarray(np.repeat(np.broadcast_to(values, len(counts)), counts))

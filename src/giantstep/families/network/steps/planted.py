@@ -1,0 +1,165 @@
+"""Shifts planted by hand in place of a gradient: the spiked random-features model, along one or several directions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from giantstep.arrays import ArrayField, FrozenArray
+from giantstep.errors import bad_field
+from giantstep.families.network.steps.base import Place, Step, by_neuron
+from giantstep.scenario import Number, Numbers, field
+from giantstep.types import Floats, Points
+
+if TYPE_CHECKING:
+    from giantstep.families.network.layer import Layer
+    from giantstep.families.network.problem import Problem
+    from giantstep.families.network.scenario import Network
+    from giantstep.families.network.trained import Trained
+
+MOST_PLANTED = 3
+"""Rank of planted shifts: product rules over so many directions."""
+
+
+class PlantedSpike(Step):
+    """The spiked random-features model: w_i <- s_q w_i + u_q v, with |v| = 1 and <v, w*> = gamma, planted by hand.
+
+    A single number as `strength` multiplies the values of the vocabulary; a list gives u_q block by block. `bulk` is
+    s_q, one number for all blocks or a list. With several target directions w* is the first of them.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    ...                second_layer=gs.Vocabulary([1, -1]), step=PlantedSpike(strength=1.0, alignment=0.5))
+    >>> gs.predict(s, step__alignment=[0.0, 0.5, 1.0]).test_error.values.round(3)
+    array([0.257, 0.202, 0.041])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, strength: float | Sequence[float] = ..., bulk: float | Sequence[float] = ..., alignment: float = ...
+        ) -> None: ...
+
+    learns: ClassVar[bool] = False
+
+    kind: Literal["planted"] = "planted"
+    strength: Number | Numbers = field(
+        "u_q", "size of the spike in each block (a number multiplies the vocabulary)", default=1.0
+    )
+    bulk: Number | Numbers = field("s_q", "scale of the initial weights in each block", default=1.0)
+    alignment: Number = field("gamma", "cosine between the spike and the target direction", default=1.0, ge=-1, le=1)
+
+    def check_place(self, place: Place) -> None:
+        """Refuse lists that do not have one number for each block, and blocks without initial weights."""
+        network = place.network
+        if network.second_layer == "gaussian" and not isinstance(self.strength, float):
+            raise bad_field(place.field("strength"), list(self.strength), 'one number where second_layer="gaussian"')
+        for name, value in (("strength", self.strength), ("bulk", self.bulk)):
+            if not isinstance(value, float) and len(value) != network.blocks:
+                allowed = f"one number or a list of {network.blocks}, one per block"
+                raise bad_field(place.field(name), list(value), allowed)
+        if np.any(np.atleast_1d(self.bulk) == 0):
+            raise bad_field(place.field("bulk"), self.bulk, "different from 0")
+
+    def missing(self, place: Place, points: Points, theory: str | None) -> str:
+        """Refuse a spike off the target where inputs have a covariance: its own place in it is not said."""
+        tilted = np.any(np.abs(points[place.field("alignment")]) != 1)
+        if tilted and place.network.inputs is not None:
+            return "a place of the spike in the eigenspaces of the inputs, where its alignment is not 1"
+        return ""
+
+    def turned(self, network: Network, frame: Floats, numbers: Points, number: int) -> Floats:
+        """Return the frame with the spike as first axis and one more axis, where w* has what the spike has not."""
+        gamma = numbers[f"steps.{number}.alignment"]
+        if frame.shape[2] > network.target.directions or np.all(gamma == 1):
+            return frame
+        frame = np.pad(frame, ((0, 0), (0, 0), (0, 1)))
+        frame[:, 0, 0], frame[:, 0, -1] = gamma, np.sqrt(np.maximum(0.0, 1 - gamma**2))
+        return frame
+
+    def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
+        """Plant the spike along the first axis, or along the target where they are the same."""
+        from giantstep.families.network.layer import shifted
+
+        numbers, name, ones = problem.numbers, f"steps.{number}.", np.ones((len(layer), len(problem.zeta)))
+        given = name + "strength" in numbers
+        strength = numbers[name + "strength"][:, None] * problem.zeta if given else np.array(self.strength) * ones
+        bulk = numbers[name + "bulk"][:, None] * ones if name + "bulk" in numbers else np.array(self.bulk) * ones
+        axis = np.zeros((len(layer), 1, layer.U.shape[2]))
+        if problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]:
+            axis[:, 0, 0] = 1.0
+        else:
+            axis[:] = layer.frame[:, :1]
+        return shifted(problem, layer, strength[..., None] * axis, bulk)
+
+    def train(self, trained: Trained, number: int, point: Points) -> Trained:
+        """Plant the spike v, where w* = gamma v + sqrt(1 - gamma^2) v_perp (spiked_features section 8)."""
+        strength = by_neuron(_value(point, f"steps.{number}.strength", self.strength), trained)
+        bulk = by_neuron(_value(point, f"steps.{number}.bulk", self.bulk), trained)
+        sizes = strength * trained.second_layer if isinstance(self.strength, float) else strength
+        weights = trained.network.weights * bulk[:, None]
+        trained.add_spike(weights, sizes, float(point[f"steps.{number}.alignment"][0]))
+        after = trained.with_weights(weights)
+        return after if number else dataclasses.replace(after, directions=trained.draws.xp.eye(trained.dim, 2))
+
+
+def _value(point: Points, name: str, value: float | tuple[float, ...]) -> Floats:
+    return np.array(float(point[name][0]) if isinstance(value, float) else value)
+
+
+class PlantedShifts(Step):
+    """Rows w_i <- s_q w_i + U_q planted by hand: U_q (k, r) along the target directions, s_q (k,).
+
+    >>> import giantstep as gs
+    >>> s = gs.FewSteps(target="z1 + z1*z2", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, noise=0.1,
+    ...                 steps=0, planted=PlantedShifts([[1.5, 0.5], [-1.5, 0.5]]))
+    >>> gs.predict(s).test_error.sizes["time"]
+    1
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, shifts: ArrayLike = ..., bulk: float | Sequence[float] = ...) -> None: ...
+
+    learns: ClassVar[bool] = False
+
+    kind: Literal["shifts"] = "shifts"
+    shifts: ArrayField = field(
+        "U_q", "shift of each block along the target directions (blocks, directions)", default=FrozenArray([])
+    )
+    bulk: Numbers = field("s_q", "scale of the initial weights in each block; 1 if left out", default=())
+
+    def check_place(self, place: Place) -> None:
+        """Refuse shifts of other shapes than blocks and directions."""
+        network = place.network
+        k, r = network.blocks, network.target.directions
+        shifts = np.asarray(self.shifts)
+        if network.second_layer == "gaussian":
+            raise bad_field("second_layer", "gaussian", "a Vocabulary, whose blocks can be shifted one by one")
+        if shifts.shape != (k, r):
+            raise bad_field(place.field("shifts"), shifts.tolist(), f"{k} rows (blocks) of {r} numbers (directions)")
+        if self.bulk and len(self.bulk) != k:
+            raise bad_field(place.field("bulk"), list(self.bulk), f"a list of {k} numbers, one for each block")
+        if np.linalg.matrix_rank(shifts) > MOST_PLANTED:
+            raise bad_field(place.field("shifts"), shifts.tolist(), f"of rank {MOST_PLANTED} at most")
+        if any(abs(scale) < 1e-6 for scale in self.bulk):
+            raise bad_field(place.field("bulk"), list(self.bulk), "different from 0")
+
+    def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
+        """Shift every block along the target directions, in whitened coordinates."""
+        from giantstep.families.network.layer import shifted
+
+        bulk = np.broadcast_to(np.array(self.bulk or 1.0), (len(layer), len(problem.zeta)))
+        return shifted(problem, layer, np.asarray(self.shifts) @ layer.frame, bulk)
+
+    def train(self, trained: Trained, number: int, point: Points) -> Trained:
+        """Shift the rows of every block."""
+        xp = trained.draws.xp
+        weights = trained.network.weights * by_neuron(np.array(self.bulk or 1.0), trained)[:, None]
+        for block, shift in zip(trained.blocks, np.asarray(self.shifts)):
+            trained.inputs.add_along(weights[block], xp.asarray(shift), xp)
+        return trained.with_weights(weights)

@@ -1,0 +1,290 @@
+"""Small and growing steps: a spike of the weights on the bulk of random features.
+
+w_i = w0_i + (eta/sqrt(p)) zeta_i (c1 beta + a remainder), beta = X0^T r/n0 with the residuals r of the gradient. The
+closed forms of the limit, and the features at a finite dimension, depend on eta, E r^2 and |beta| only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from giantstep.errors import InputError, bad_field
+from giantstep.families.network.steps.base import Place
+from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
+from giantstep.scenario import Integer, Number, field
+from giantstep.types import DeviceArray, Floats, Integers, Points
+
+if TYPE_CHECKING:
+    from giantstep.families.network.closed import ClosedForm
+    from giantstep.families.network.layer import Layer
+    from giantstep.families.network.problem import Problem
+    from giantstep.families.network.scenario import Network
+    from giantstep.families.network.trained import Trained
+
+SHORT_SPIKE = "with initial_output = 1 so small a step leaves a spike shorter than its aligned part; leave dim out"
+REMAINDER = ("what the rank-one part of the gradient leaves out is described as isotropic", "it overshoots")
+
+
+class WeakStep(GradientStep):
+    """A step below the maximal size: SmallStep or GrowingStep."""
+
+    strong: ClassVar[bool] = False
+    shares_sample: ClassVar[bool] = True
+
+    if TYPE_CHECKING:
+        update: str
+        initial_output: int
+
+    def spike_degrees(self, points: Points) -> Integers:
+        """Return how many degrees of spikes diverge with the dimension at each point."""
+        raise NotImplementedError
+
+    # -- the limit -------------------------------------------------------------------------------------------------
+
+    def missing(self, place: Place, points: Points, theory: str | None) -> str:
+        """Refuse networks in which no theory of a step of this size is known."""
+        network = place.network
+        c0, c1 = network.activation.hermite(1)
+        if not place.alone:
+            return "a theory of a SmallStep or a GrowingStep among other steps"
+        if network.inputs is not None:
+            return "a theory of a SmallStep or a GrowingStep where inputs have a covariance"
+        if network.target.directions > 1:
+            return "a theory of a SmallStep or a GrowingStep on several target directions"
+        if network.readout.kind != "ridge":
+            return "a theory of a logistic or hinge fit after a SmallStep or a GrowingStep"
+        if abs(c1) < 1e-10:
+            return f"a theory of a step of this size where E sigma'(z) = 0, as for {network.activation.name}"
+        if np.any(points[place.field("initial_output")] == 1):
+            if network.fit_sample == "same":
+                return 'a theory of initial_output=1 where fit_sample="same"'
+            if abs(c0) > 1e-10:
+                return f"a theory of initial_output=1 where the activation is not centred (E sigma(z) = {c0:.4g} here)"
+            if abs(power := network.second_moment_of_layer()) != 1 and abs(power - 1) > 1e-9:
+                return f"a theory of initial_output=1 where E zeta^2 is not 1 (it is {power:.4g} here)"
+        finite = np.isfinite(points["dim"]) & np.isfinite(points[place.field("batch_per_dim")])
+        if theory == "exact" and self.update == "exact" and finite.any() and network.fit_sample == "fresh":
+            return 'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)'
+        return ""
+
+    def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
+        """Warn of a target whose direction the gradient does not see, and of the isotropic remainder."""
+        remarks = []
+        finite = np.isfinite(points["dim"]) & np.isfinite(points[place.field("batch_per_dim")])
+        if self.update == "exact" and theory != "isotropic" and finite.any() and place.network.fit_sample == "fresh":
+            remarks.append(
+                f'The whole gradient ({place.field("update")}="exact") is described at a finite dim by an isotropic '
+                f'remainder, an approximation that overshoots; {place.field("update")}="rank-one" is the experiment '
+                "that the theory describes exactly."
+            )
+        if abs(place.network.label.hermite(1)[1]) < 1e-10:
+            remarks.append(
+                "The target has no linear part (E z g(z) = 0): a small or growing step does not see its direction, and "
+                "nothing is learnt beyond random features."
+            )
+        return remarks
+
+    def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
+        """Return the layer at a finite dimension: step_size_regimes section 9."""
+        from giantstep.families.network.layer import planted
+
+        network, points = problem.network, problem.numbers
+        c1, g1 = network.activation.hermite(1)[1], network.label.hermite(1)[1]
+        eta = self.size(points, number)
+        per_root_width = problem.zeta / np.sqrt(points["width_per_dim"] * points["dim"])[:, None]
+        e = eta[:, None] * per_root_width
+        # eta b, at least its aligned part: shorter spikes are flagged
+        power = spike_power(network, points, eta)
+        length = np.sqrt(np.maximum(power, (eta * g1) ** 2))
+        gamma = np.where(length > 0, np.clip(eta * g1 / np.where(length > 0, length, 1.0), -1, 1), 1.0)
+        s, isotropic = np.ones_like(e), self.update == "exact" or theory == "isotropic"
+        if isotropic:  # what the rank-one part leaves out, as an isotropic remainder
+            fluctuation = residual_power(network, points) / points[f"steps.{number}.batch_per_dim"]
+            s = np.sqrt(1 + e**2 * fluctuation[:, None] * slope_variance(network.activation))
+        after = planted(problem, gamma, c1 * length[:, None] * per_root_width, s)
+        short = power < (eta * g1) ** 2 * (1 - 1e-12)
+        return dataclasses.replace(
+            after,
+            stretched=True,
+            bulk_rows=True,
+            correlated=points[f"steps.{number}.initial_output"] == 1,
+            flagged=np.where(short, SHORT_SPIKE, ""),
+            accuracy=(REMAINDER,) if isotropic else (),
+        )
+
+    def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
+        """Return the formula of a fit on the gradient's own sample, of the spikes, or of the errors without a dim."""
+        from giantstep.families.network.closed.same_sample import same_sample_errors
+        from giantstep.families.network.closed.spikes import answer_spikes
+        from giantstep.families.network.closed.staircase import closed_form_errors
+        from giantstep.families.network.closed.weights import answer_weights
+
+        if place.network.fit_sample == "same":
+            return partial(same_sample_errors, self)
+        if what == "errors":
+            return partial(closed_form_errors, self) if np.isinf(points["dim"]).all() else None
+        self.check_dimension(points, what)
+        return {"weights": partial(answer_weights, self), "spikes": partial(answer_spikes, self)}.get(what)
+
+    def check_dimension(self, points: Points, what: str) -> None:
+        """Refuse errors along a direction that is not there without a dimension."""
+        if what == "along" and np.any(np.isinf(points["dim"])):
+            raise bad_field("dim", None, 'given for what="along" of a small or growing step')
+
+    # -- the experiment --------------------------------------------------------------------------------------------
+
+    def train(self, trained: Trained, number: int, point: Points) -> Trained:
+        """Follow the gradient, or its rank-one part c1 zeta_i beta."""
+        xp, rows = trained.draws.xp, trained.network.weights
+        size = trained.second_layer * (self.size(point, number)[0] / math.sqrt(len(rows)))
+        gradient, beta = self._gradient(trained, number, point)
+        c1 = float(trained.network.activation.hermite(1)[1])
+        if self.update == "rank-one":
+            gradient = xp.broadcast_to(c1 * beta, rows.shape)
+        weights = rows + size[:, None] * gradient
+        after = trained.with_weights(weights)
+        if trained.inputs.frame is not None:
+            return after
+        bulk = weights - (c1 * size)[:, None] * beta
+        return dataclasses.replace(after, bulk=bulk, directions=spike_directions(beta, xp))
+
+    def _gradient(self, trained: Trained, number: int, point: Points) -> tuple[DeviceArray, DeviceArray]:
+        """Return the gradient (p, d) over zeta_i/sqrt(p), and beta."""
+        activation, p = trained.network.activation, trained.network.width
+        fed_back = float(point[f"steps.{number}.initial_output"][0]) == 1
+        # the gradient divides by p
+        output = trained.second_layer * math.sqrt(p) if fed_back else 0 * trained.second_layer
+        network = trained.network_of
+        offset = 0.0 if fed_back else float(activation.hermite(0)[0] * network.mean_of_layer())
+        batch = float(point[f"steps.{number}.batch_per_dim"][0]) * trained.dim
+        gradient, beta = trained.gradient(True, batch, trained.stream(number), output=output, offset=offset)
+        if beta is None:  # the population: E (y - f) x
+            beta = -float(activation.hermite(1)[1]) * (output @ trained.network.weights) / p
+            trained.inputs.add_along(
+                beta[None], trained.draws.xp.asarray(trained.linear_part())[None], trained.draws.xp
+            )
+        return gradient, beta
+
+
+class SmallStep(WeakStep):
+    """One gradient step of size eta_raw = rate * sqrt(p): a finite spike, nothing non-linear is learnt.
+
+    w_i = w0_i + (rate/sqrt(p)) zeta_i (1/n0) sum_mu r_mu sigma'(<w0_i, x_mu>) x_mu. The residual r is y - m with
+    ``initial_output=0`` (the output starts at the constant m) and y - sum_j zeta_j sigma(<w_j, x>)/sqrt(p) with 1.
+    ``update="rank-one"`` keeps the part c1 zeta_i X0^T r/n0 of the gradient only.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="z", width_per_dim=2.0, samples_per_dim=4.0,
+    ...                ridge=0.2, second_layer="gaussian", step=SmallStep(rate=1.0, batch_per_dim=4.0))
+    >>> bool(gs.predict(s).test_error < gs.predict(s, step__rate=0.0).test_error)
+    True
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, rate: float, batch_per_dim: float = ..., update: str = ..., initial_output: int = ...
+        ) -> None: ...
+
+    kind: Literal["small"] = "small"
+    rate: Number = field("eta", "step size over the root of the width: eta_raw = rate * sqrt(p)")
+    batch_per_dim: Number = field(
+        "n0/d", "samples of the gradient per dimension", default=math.inf, gt=0, infinite=True
+    )
+    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
+    initial_output: Integer = field(
+        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
+    )
+
+    def size(self, points: Points, number: int = 0) -> Floats:
+        """Return eta = rate."""
+        return points[f"steps.{number}.rate"]
+
+    def spike_degrees(self, points: Points) -> Integers:
+        """Return 0: no spike of the features diverges."""
+        return np.zeros(len(points["dim"]), dtype=np.int64)
+
+
+class GrowingStep(WeakStep):
+    """One gradient step of size eta_raw = rate * n0^exponent * sqrt(p): polynomial spikes appear one after the other.
+
+    As `SmallStep`, with rate * n0^exponent in place of rate. Degree k of the learnt direction is fitted once the
+    exponent passes (k-1)/(2k).
+
+    >>> import giantstep as gs
+    >>> step = GrowingStep(rate=1.0, exponent=0.3, batch_per_dim=4.0, update="rank-one")
+    >>> s = gs.OneStep(activation="relu(z) - 1/sqrt(2*pi)", target="h1(z) + h2(z)/sqrt(2)", width_per_dim=2.0,
+    ...                samples_per_dim=4.0, ridge=0.2, second_layer="gaussian", step=step)
+    >>> gs.predict(s, step__exponent=[0.1, 0.3, 0.38]).test_error.values.round(3)  # the plateaus of the stairs
+    array([1.34 , 0.976, 0.94 ])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, rate: float, exponent: float, batch_per_dim: float, update: str = ..., initial_output: int = ...
+        ) -> None: ...
+
+    kind: Literal["growing"] = "growing"
+    rate: Number = field("eta/n0^alpha", "step size: eta_raw = rate * n0^exponent * sqrt(p)")
+    exponent: Number = field("alpha", "growth of the step with the batch", ge=0, lt=0.5)
+    batch_per_dim: Number = field("n0/d", "samples of the gradient per dimension", gt=0)
+    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
+    initial_output: Integer = field(
+        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
+    )
+
+    def check_dimension(self, points: Points, what: str) -> None:
+        """Refuse questions about the spikes where no dimension is given."""
+        super().check_dimension(points, what)
+        if what in ("weights", "spikes") and np.any(np.isinf(points["dim"])):
+            raise InputError(
+                f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.'
+            )
+
+    def size(self, points: Points, number: int = 0) -> Floats:
+        """Return eta = rate n0^exponent."""
+        samples = points[f"steps.{number}.batch_per_dim"] * points["dim"]
+        return points[f"steps.{number}.rate"] * samples ** points[f"steps.{number}.exponent"]
+
+    def spike_degrees(self, points: Points) -> Integers:
+        """Return l with (l-1)/(2l) < exponent < l/(2l+2): step_size_regimes section 7."""
+        exponent = points["steps.0.exponent"]
+        stairs = 1 / (1 - 2 * exponent)
+        boundary = np.abs(stairs - np.round(stairs)) < 1e-9
+        if boundary.any():
+            allowed = "off the boundaries (l-1)/(2l) of the regimes (0 is a SmallStep), unless dim is given"
+            raise bad_field("steps.0.exponent", exponent[boundary][0], allowed)
+        return np.floor(stairs).astype(np.int64)
+
+
+def residual_power(network: Network, points: Points) -> Floats:
+    """Return E r^2 of the residuals r of the gradient: step_size_regimes (2a)."""
+    power = network.label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
+    c0 = network.activation.hermite(0)[0]
+    m = c0 * network.mean_of_layer()
+    constant = power - 2 * network.label.hermite(0)[0] * m + m**2
+    variance = network.activation.second_moment(np.zeros(1), np.ones(1))[0]
+    return np.where(points["steps.0.initial_output"] == 1, power + variance, constant)
+
+
+def spike_power(network: Network, points: Points, eta: Floats) -> Floats:
+    """Return eta^2 b^2, b the length of beta as the equations see it: step_size_regimes (2a).
+
+    With initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length, which may
+    be shorter than its aligned part, or even negative: b^2 = g1^2 + E r^2 d/n0 + c1^2 - 2/eta.
+    """
+    c1, g1 = network.activation.hermite(1)[1], network.label.hermite(1)[1]
+    f0 = points["steps.0.initial_output"]
+    plain = g1**2 + residual_power(network, points) / points["steps.0.batch_per_dim"]
+    return eta**2 * (plain + f0 * c1**2) - 2 * f0 * eta
+
+
+def spike_length(network: Network, points: Points, eta: Floats) -> Floats:
+    """Return b^2 itself, for eta different from 0."""
+    return spike_power(network, points, eta) / eta**2

@@ -1,0 +1,139 @@
+"""A real network between two steps: its weights, its samples, and the gradient that a step follows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from giantstep.families.network.scenario import Network
+from giantstep.gaussian.conditional import condition
+from giantstep.lab import Draws, to_numpy
+from giantstep.lab.network import Network as RealNetwork
+from giantstep.lab.network import batch_gradient
+from giantstep.lab.population_gradient import hermite_tensor, interpolated_hermite, population_gradient
+from giantstep.lab.whitened import Whitened
+from giantstep.types import DeviceArray, Floats, Integers
+
+_tensor_of = lru_cache(maxsize=8)(hermite_tensor)  # expansions of targets, which every trial asks for
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The network after some steps, and the samples of its fit.
+
+    Attributes
+    ----------
+    network : weights (p, d) and labels, in whitened coordinates.
+    network_of : the scenario.
+    inputs : where the target lies.
+    blocks : neurons of every value of the second layer.
+    second_layer : (p,) values zeta_i during the steps.
+    samples : (B,) sample sizes of the fit.
+    flip : probability that a class is flipped.
+    streams : names of the random streams of the batches, with ``{number}`` in it.
+    bulk : (p, d) rows of the bulk: w0_i, or w_i - u_q v after a step on a finite batch.
+    directions : (d, 2) the spike v and v_perp as columns; None where they are the first two axes.
+    """
+
+    network: RealNetwork
+    network_of: Network
+    inputs: Whitened
+    blocks: list[slice]
+    second_layer: DeviceArray
+    samples: Integers
+    draws: Draws
+    bulk: DeviceArray
+    flip: float = 0.0
+    streams: str = "batch{number}"
+    directions: DeviceArray = None
+    velocity: DeviceArray = None
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the inputs."""
+        return int(self.network.weights.shape[1])
+
+    def with_weights(self, weights: DeviceArray) -> Trained:
+        """Return the network with other weights; where these point is not known yet."""
+        network = dataclasses.replace(self.network, weights=weights)
+        return dataclasses.replace(self, network=network, directions=None)
+
+    def stream(self, number: int) -> str:
+        """Return the name of the random stream of a step's batch."""
+        return self.streams.format(number=number)
+
+    def training(self) -> Iterator[tuple[DeviceArray, DeviceArray]]:
+        """Yield (features, labels) of the samples of the fit, as many as the largest size; classes are not flipped."""
+        rows, stream, draws = int(self.samples.max()), "train", self.draws
+        if self.network_of.fit_sample == "same":  # drawn once more from the start of their streams
+            draws, stream = self.draws.anew(), self.stream(len(self.network_of.steps) - 1)
+        return self.network.labelled(stream, rows, draws)
+
+    @cached_property
+    def spike_axes(self) -> Floats:
+        """The spike v and v_perp as columns (d, 2)."""
+        xp = self.draws.xp
+        return to_numpy(xp.eye(self.dim, 2) if self.directions is None else self.directions)
+
+    def class_of(self, signal: DeviceArray) -> DeviceArray | None:
+        """Return the signed distance (m,) to where the class changes; None where labels are not held against a sign."""
+        normal = self.network_of.class_direction
+        return None if normal is None else signal @ self.draws.xp.asarray(normal)
+
+    def gradient(
+        self, square: bool, batch: float, stream: str, *, output: DeviceArray = None, offset: float = 0.0
+    ) -> tuple[DeviceArray, DeviceArray | None]:
+        """Return E (y - f) sigma'(<w_i,x>) x (p, d) on the population or on a batch, and X^T (y - f)/n0 of the batch.
+
+        f = offset + sum_j output_j sigma(<w_j,x>)/p; without `output` it is that of the second layer, or 0 for the
+        correlation loss.
+        """
+        xp, network = self.draws.xp, self.network
+        if output is None:
+            output = self.second_layer if square else 0.0 * self.second_layer
+        if math.isfinite(batch):
+            real = self._flipped(stream) if self.flip else network
+            return batch_gradient(real, output, max(1, round(batch)), self.draws, offset=offset, stream=stream)
+        expansion = (_tensor_of(self.network_of.target), self.inputs)
+        kept = 1 - 2 * self.flip
+        gradient = population_gradient(network.activation, expansion, network.weights, output, xp, kept)
+        if offset:
+            tau = to_numpy(xp.linalg.norm(network.weights, axis=1))
+            bend = math.sqrt(2) * interpolated_hermite(network.activation, tau, 2)[:, 2] / tau**2
+            gradient -= xp.asarray(offset * bend)[:, None] * network.weights
+        return gradient, None
+
+    def _flipped(self, stream: str) -> RealNetwork:
+        """Return the network whose classes are flipped, for one pass over a batch."""
+        target, draws = self.network.target, self.draws
+
+        def flipped(signal: DeviceArray) -> DeviceArray:
+            labels = target(signal)
+            turned = draws.uniform(stream + "_flips", len(labels)) < self.flip
+            return draws.xp.where(turned, -labels, labels)
+
+        return dataclasses.replace(self.network, target=flipped)
+
+    def linear_part(self) -> Floats:
+        """Return E[z g(z)] of the target (r,)."""
+        r = self.network_of.target.directions
+        return condition(self.network_of.target, np.zeros((r, 0)), np.eye(r), 1.0).h1[0]
+
+    def add_spike(self, weights: DeviceArray, sizes: DeviceArray, alignment: float) -> None:
+        """Add sizes_i v to the rows, v the first axis, which has this alignment with the first target direction."""
+        xp = self.draws.xp
+        if self.inputs.root is None:  # the frame was turned so that the spike is an axis
+            weights[:, 0] += sizes
+            return
+        v = np.zeros((1, self.dim))
+        along = np.eye(1, self.network_of.target.directions)
+        self.inputs.add_along(v, along * alignment, np)
+        across = np.delete(np.arange(self.dim), self.inputs.axes)
+        if across.size:
+            v[0, across[0]] = math.sqrt(max(1 - alignment**2, 0.0))
+        weights += sizes[:, None] * xp.asarray(v)

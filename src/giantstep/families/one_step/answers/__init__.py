@@ -1,1 +1,0 @@
-"""The limit's answers to the questions that the read-out of features answers."""

@@ -1,1 +1,0 @@
-"""What an experiment measures of a real network, one module for each kind of question."""

@@ -1,0 +1,70 @@
+"""Inputs of the experiment in whitened coordinates: zt = Sigma^-1/2 x, rows Sigma^1/2 w, and where the target lies.
+
+In these coordinates the inputs of a network are N(0, I) whatever Sigma is; the covariance enters through the rows at
+the start and through the factor Sigma F(Sigma) of a step only (structured_inputs, sections 1 and 11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from giantstep.types import DeviceArray, Floats, Indices, Integers
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """The eigenbasis of the inputs at a finite dimension, with w* on the first axes of every eigenspace.
+
+    Isotropic inputs have no `root`, and the target directions are the first axes unless a spike lies there.
+    """
+
+    axes: Indices  # (R,), the axis of each coordinate of the target
+    frame: Floats | None = None  # V (r, R)
+    root: Floats | None = None  # sqrt(lambda) (d,)
+    rows: Floats | None = None  # whitened rows of a table (N, d), in place of N(0, I)
+
+    @classmethod
+    def isotropic(cls, directions: int, alignment: float = 1.0) -> Whitened:
+        """Return isotropic inputs; the first axis has this alignment with the first target direction."""
+        if alignment == 1:
+            return cls(np.arange(directions))
+        frame = np.eye(directions, directions + 1)
+        frame[0, 0], frame[0, -1] = alignment, np.sqrt(max(1 - alignment**2, 0.0))
+        return cls(np.arange(directions + 1), frame)
+
+    @classmethod
+    def of_spectrum(cls, eigenvalues: Floats, counts: Integers, atoms: Indices, frame: Floats) -> Whitened:
+        """Return inputs of these eigenvalues with their multiplicities; coordinate c of the target lies in atoms[c]."""
+        place = np.array([np.sum(atoms[:c] == atom) for c, atom in enumerate(atoms)], dtype=np.intp)
+        first = np.append(0, np.cumsum(counts))[atoms]
+        return cls(first + place, frame, np.repeat(np.sqrt(eigenvalues), counts))
+
+    def pull(self, whitening: float) -> Floats:
+        """Return what multiplies a step: lambda F(lambda) = lambda^(1-c), (d,)."""
+        assert self.root is not None
+        eigenvalues = self.root**2
+        return np.where(eigenvalues > 0, np.maximum(eigenvalues, 1e-300) ** (1 - whitening), 0.0)
+
+    @property
+    def coordinates(self) -> int:
+        """R, the coordinates of the target's invariant space."""
+        return len(self.axes)
+
+    def along(self, rows: DeviceArray, xp: Any) -> DeviceArray:
+        """Return the coordinates of rows or inputs (m, d) in the target's invariant space (m, R)."""
+        return rows[:, : self.coordinates] if self.frame is None else rows[:, xp.asarray(self.axes)]
+
+    def signal(self, rows: DeviceArray, xp: Any) -> DeviceArray:
+        """Return (z_1..z_r) of whitened inputs, or the overlaps of whitened rows with the targets (m, r)."""
+        along = self.along(rows, xp)
+        return along if self.frame is None else along @ xp.asarray(self.frame.T)
+
+    def add_along(self, rows: DeviceArray, overlaps: DeviceArray, xp: Any) -> None:
+        """Add vectors sum_a overlaps_a V_a to rows (m, d)."""
+        if self.frame is None:
+            rows[:, : self.coordinates] += overlaps
+        else:
+            rows[:, xp.asarray(self.axes)] += overlaps @ xp.asarray(self.frame)

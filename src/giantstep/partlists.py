@@ -1,0 +1,179 @@
+"""Fields that hold a list of parts, and names with a place in it: ``steps.0.rate``, or ``steps.rate`` for all entries.
+
+>>> from giantstep.partlists import with_place
+>>> with_place("eta", 1), with_place("alpha0 = n0/d", 2)
+('eta_1', 'alpha_0_2')
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from giantstep.errors import InputError, field_error, nearest
+
+_ONE_SYMBOL = re.compile(r"[A-Za-z]\w*")
+_LAST_DIGITS = re.compile(r"(?<=[A-Za-z])(?=\d+$)")
+_PLACE = re.compile(r"0|[1-9][0-9]*")
+"""One way only to write a place, so that a field has one name."""
+
+
+@dataclass(frozen=True)
+class PartList:
+    """Declares a field that holds a list of parts, which may be empty.
+
+    It stands in the annotation: ``steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.NoStep()]")]``, where
+    ``AnyStep`` is a union of parts told apart by their `kind`.
+
+    Attributes
+    ----------
+    plural : what the entries are called.
+    example : a list of them, as Python writes it.
+    """
+
+    plural: str
+    example: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._as_tuple, handler(source))
+
+    def _as_tuple(self, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"a list of {self.plural}, e.g. {self.example}")
+        return tuple(value)
+
+    def check_place(self, field: str, entries: Sequence[Any], place: str) -> None:
+        """Refuse a place that the list has not."""
+        if int(place) >= len(entries):
+            names = [f"{field}.{index}" for index in range(len(entries))]
+            few = f"there is only {names[0]}" if names else f"`{field}` is an empty list"
+            said = f"there are {len(names)} {self.plural} ({', '.join(names)})" if len(names) > 1 else few
+            raise field_error(f"{field}.{place}", f"There is no `{{field}}`: {said}.")
+
+
+def part_list(info: FieldInfo | None) -> PartList | None:
+    """Return how a field declares its list of parts; None where it holds something else."""
+    metadata = () if info is None else info.metadata
+    return next((declared for declared in metadata if isinstance(declared, PartList)), None)
+
+
+def value_annotation(info: FieldInfo) -> Any:
+    """Return the annotation of what a field holds, of one entry where that is a list of parts."""
+    return info.annotation if part_list(info) is None else get_args(info.annotation)[0]
+
+
+def holds_parts(value: Any) -> bool:
+    """Tell whether a value is a list of parts, or of tables of parts; not an empty one."""
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, BaseModel | Mapping) for v in value)
+
+
+def keys_of(name: str) -> list[str | int]:
+    """Return a dotted name as the keys of nested data.
+
+    >>> keys_of("steps.0.rate")
+    ['steps', 0, 'rate']
+    """
+    return [int(word) if _PLACE.fullmatch(word) else word for word in name.split(".")]
+
+
+def value_at(model: BaseModel, name: str) -> Any:
+    """Return what a dotted field holds; the model itself where the name is empty."""
+    value: Any = model
+    for key in keys_of(name) if name else ():
+        value = value[key] if isinstance(key, int) else getattr(value, key)
+    return value
+
+
+def names_meant(model: BaseModel, name: str, parts: Sequence[type[BaseModel] | None] | None = None) -> list[str]:
+    """Return the fields that a dotted name means: the one, or of a list without a place those of all entries.
+
+    `parts` are the classes of the entries where the list is to be another one than that of `model`.
+    """
+    field, dot, inner = name.partition(".")
+    first = keys_of(inner)[0]
+    if not dot or isinstance(first, int) or part_list(type(model).model_fields.get(field)) is None:
+        return [name]
+    classes = [type(entry) for entry in getattr(model, field)] if parts is None else parts
+    return [f"{field}.{place}.{inner}" for place, part in enumerate(classes) if part and first in part.model_fields]
+
+
+def given_as(model: BaseModel, name: str, single: Iterable[str], varying: Iterable[str]) -> str | None:
+    """Return the name under which a field that varies is given, too: among those of one value, or that vary.
+
+    One value for all entries of a list leaves open what varies in one of them.
+    """
+    own, others = set(names_meant(model, name)), list(varying)
+    for other in (*others, *single):
+        theirs = set(names_meant(model, other))
+        if own & theirs and (other in others or len(theirs) <= len(own)):
+            return other
+    return None
+
+
+def is_list_name(model: BaseModel, name: str) -> bool:
+    """Tell whether a name is an entry of a list, or a field of all entries that have it; raise where none has."""
+    field, dot, inner = name.partition(".")
+    declared = part_list(type(model).model_fields.get(field))
+    if declared is None or not dot:
+        return False
+    entries, first = getattr(model, field), keys_of(inner)[0]
+    if isinstance(first, int):
+        declared.check_place(field, entries, inner.partition(".")[0])
+        return "." not in inner
+    if not names_meant(model, name):
+        raise no_entry_has(field, inner, [type(entry) for entry in entries])
+    return True
+
+
+def no_entry_has(field: str, inner: str, parts: Sequence[type[BaseModel] | None]) -> InputError:
+    """Return the error for a field that no entry of a list has."""
+    name = f"{field}.{inner}"
+    if not parts:
+        return field_error(name, f"There is no field `{{field}}`: `{field}` is an empty list.")
+    has = list(dict.fromkeys(own for part in parts if part for own in part.model_fields if own != "kind"))
+    guess = nearest(inner, has).replace("`", f"`{field}.", 1)
+    said = f"they have {', '.join(has)}" if has else "they have no fields"
+    return field_error(name, f"There is no field `{{field}}`{guess} in any entry of `{field}`; {said}.")
+
+
+def declaration(model: BaseModel, name: str) -> FieldInfo:
+    """Return the declaration of a dotted field; the symbol of one in a list has its place, counted from 1."""
+    parent, _, last = names_meant(model, name)[0].rpartition(".")
+    part: type[BaseModel] = type(value_at(model, parent))
+    return declaration_at(part, last, next((key + 1 for key in keys_of(name) if isinstance(key, int)), 0))
+
+
+@functools.cache
+def declaration_at(part: type[BaseModel], field: str, place: int) -> FieldInfo:
+    """Return the declaration of a field of the part at a place of a list, counted from 1; 0 is no list."""
+    info = copy.copy(part.model_fields[field])
+    if place and isinstance(info.json_schema_extra, dict) and "symbol" in info.json_schema_extra:
+        symbol = with_place(str(info.json_schema_extra["symbol"]), place)
+        info.json_schema_extra = {**info.json_schema_extra, "symbol": symbol}
+    return info
+
+
+def with_place(symbol: str, place: int) -> str:
+    """Return the symbol of a field at a place of a list; what is no one symbol stays as it is."""
+    left = symbol.partition(" = ")[0]
+    return f"{_LAST_DIGITS.sub('_', left)}_{place}" if _ONE_SYMBOL.fullmatch(left) else symbol
+
+
+def tables_at(content: Any, keys: Sequence[str | int]) -> Iterator[dict[str, Any]]:
+    """Yield the tables that keys lead to in nested data; of a list without a place those of all entries."""
+    if isinstance(content, list):
+        one = [key for key in keys[:1] if isinstance(key, int)]
+        for entry in [content[place] for place in one if place < len(content)] if one else content:
+            yield from tables_at(entry, keys[len(one) :])
+    elif isinstance(content, dict) and keys:
+        yield from tables_at(content.get(str(keys[0])), keys[1:])
+    elif isinstance(content, dict):
+        yield content

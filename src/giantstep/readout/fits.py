@@ -1,0 +1,287 @@
+"""The fit of the second layer at many points, given what the read-out sees: errors, order parameters, self-tests."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from giantstep.family import LOOSE
+from giantstep.readout import (
+    GOOD_ENOUGH,
+    PACKED_BLOCKS,
+    BatchBulk,
+    Bulk,
+    Classifier,
+    Equations,
+    Errors,
+    Features,
+    FiniteSize,
+    FirstOrder,
+    InputBulk,
+    Response,
+    classify,
+    ridge_errors,
+    solve_first_order,
+)
+from giantstep.readout.features import MANY_NODES
+from giantstep.readout.first_order import variance_function
+from giantstep.readout.floors import floors
+from giantstep.readout.input_bulk import QuadraticNoise
+from giantstep.types import Array, Booleans, Floats, Integers, Points, Strings
+
+TRIED_NODES = 4000
+"""Nodes up to which a point that fails is tried at the nodes: steep features along one direction have so many."""
+IDENTITY = 1e-6
+"""Violation of the identity that checks a solution above which digits are lost."""
+QUADRATURE = 1e-3
+"""Change of the test error with a coarser rule above which a point is flagged."""
+ROUNDING = 1e-9
+"""Relative size of what is left of a sum after cancellation."""
+RARE_INPUT = 3.5
+"""|kappa| from which inputs are rare in a finite network."""
+SEPARATED = "the means of the features separate the classes, so that the fit grows without bound; give dim"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Points whose features have one shape: features and laws of S parameter sets, and which set each point has."""
+
+    features: Features
+    bulks: tuple[Bulk, ...]
+    owner: Integers  # (B,)
+    points: Points
+    tolerance: float
+    size: FiniteSize
+    pi: Floats | None = None
+    """Fractions of the blocks of every point, where they are not those of the features."""
+    coarse: Features | None = None
+    """The same features on a coarser rule, by which the error of the rule is measured."""
+    with_floors: bool = False
+
+    @property
+    def labelled(self) -> Features:
+        """The features of every point, with its label noise; one set for all where they share it."""
+        return self._labelled(self.features)
+
+    def _labelled(self, features: Features) -> Features:
+        noise, taken = self.points["noise"], features.take(self.owner)
+        if len(taken.weights) == 1 and np.ptp(noise) == 0:
+            return dataclasses.replace(taken, hh=taken.hh + noise[0])
+        if len(taken.weights) == 1:  # one set, several label noises
+            stacks = {name: np.broadcast_to(a, (len(noise), *a.shape[1:])) for name, a in taken._stacks().items()}
+            taken = dataclasses.replace(taken, **stacks)
+        return dataclasses.replace(taken, hh=taken.hh + noise[:, None])
+
+    @property
+    def bulk(self) -> Bulk:
+        """The law of the rows of every asked."""
+        first = self.bulks[0]
+        if isinstance(first, InputBulk):
+            return InputBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, InputBulk)], self.owner)
+        if isinstance(first, BatchBulk):
+            return first.take(self.owner)
+        return first
+
+    def ridge_equations(self, features: Features) -> Equations:
+        """Return the first-order equations of the ridge fit."""
+        width, ridge = self.points["width_per_dim"], self.points["readout.ridge"]
+        ratio = self.points["samples_per_dim"] / width
+        equations = Equations.of_ridge(self._labelled(features), ratio, width, ridge, self.bulk, self.pi)
+        return with_quadratic_noise(equations)
+
+    def take(self, index: Integers) -> Asked:
+        """Return the points in `index`."""
+        numbers = {name: values[index] for name, values in self.points.items()}
+        pi = None if self.pi is None else self.pi[index]
+        return dataclasses.replace(self, owner=self.owner[index], points=numbers, size=self.size.take(index), pi=pi)
+
+
+@dataclass
+class Fit:
+    """What is known of a fit at B points; V1 and V2 are in the units of the answer."""
+
+    solution: Errors | Classifier
+    V1: Floats
+    V2: Floats
+    kept: Floats
+    """S diag(1/R) of the bulk (B, k, k), what the fit keeps along the means of the blocks."""
+    null: Floats
+    status: Strings
+    residual: Floats
+    iterations: Integers
+    all_data: Floats
+    floor: Floats
+    rare: Booleans
+
+    def put(self, index: Integers, part: Fit) -> None:
+        """Overwrite the points in `index`."""
+        for entry in dataclasses.fields(self):
+            own, new = getattr(self, entry.name), getattr(part, entry.name)
+            if isinstance(own, np.ndarray):
+                own[index] = new
+            else:
+                for name in own.__dataclass_fields__:
+                    getattr(own, name)[index] = getattr(new, name)
+
+
+def with_quadratic_noise(equations: Equations) -> Equations:
+    """Return equations whose bulk knows the noise of its quadratic channels, where it has any."""
+    bulk, features = equations.bulk, equations.features
+    if not isinstance(bulk, InputBulk) or not bulk.spread.quadratic:
+        return equations
+    curvature = features.T0[:, -len(features.pi) :]  # what y_q multiplies
+    noise = QuadraticNoise(features, curvature, equations.ratio, equations.b)
+    return dataclasses.replace(equations, bulk=dataclasses.replace(bulk, noise=noise))
+
+
+# -- ridge -----------------------------------------------------------------------------------------------------------
+
+
+def solve_ridge(asked: Asked) -> Fit:
+    """Return the ridge fit; a point that fails in packed coordinates is tried at the nodes themselves.
+
+    Packed coordinates lose digits where blocks are nearly dependent (a linear activation); the nodes do not.
+    """
+    few = len(asked.features.pi) <= PACKED_BLOCKS
+    packed_only, nodes = asked.bulks[0].packed_only, asked.features.weights.shape[1]
+    fit = _solve_ridge(asked, packed=few or packed_only or nodes > MANY_NODES)
+    again = np.flatnonzero(fit.status != "")
+    if again.size and few and not packed_only and nodes <= TRIED_NODES:
+        fit.put(again, _solve_ridge(asked.take(again), packed=False))
+    return fit
+
+
+def _solve_ridge(asked: Asked, packed: bool) -> Fit:
+    equations = asked.ridge_equations(asked.features)
+    size, count = asked.size, len(asked.owner)
+    is_loose, begun, near = asked.tolerance > LOOSE, None, None
+    if asked.coarse is not None and not is_loose:
+        near = solve_first_order(asked.ridge_equations(asked.coarse), packed=packed)
+        begun = _begun(equations, near.response)
+    first = solve_first_order(equations, begun, packed=packed, goal=1e-9 if is_loose else 1e-13)
+    errors = ridge_errors(first, size, packed=packed)
+    errors.test = np.maximum(errors.test, asked.points["noise"])  # a perfect fit, up to rounding
+    status, residual = _ridge_status(asked, first, errors), first.residual
+    if near is not None:
+        moved = _quadrature_errors(near, errors.test, size, asked.owner)
+        said = np.array([f"the quadrature is accurate only to {error:.1e}" for error in moved])
+        status, residual = np.where((moved > QUADRATURE) & (status == ""), said, status), np.fmax(residual, moved)
+    all_data, floor = (
+        floors(equations, asked.owner, asked.points["noise"]) if asked.with_floors else (np.full(count, np.nan),) * 2
+    )
+    scale = equations.width * equations.b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        V1, V2 = first.response.S / scale[:, None, None], first.response.R / scale[:, None]
+    rare = _rare_inputs_matter(first, errors, size) & (status == "")
+    null = np.array(errors.null)
+    kept = first.response.S / first.response.R[:, None, :]
+    return Fit(
+        errors, V1, V2, kept, null, status, np.array(residual), first.iterations, all_data, np.array(floor), rare
+    )
+
+
+def _begun(equations: Equations, response: Response) -> FirstOrder:
+    """Return what an iteration starts from that knows the response on another rule."""
+    count = len(equations.ratio)
+    return FirstOrder(
+        equations, variance_function(equations, response), response, np.zeros(count), np.zeros(count, dtype=np.int64)
+    )
+
+
+def _quadrature_errors(coarse: FirstOrder, test: Floats, size: FiniteSize, owner: Integers) -> Floats:
+    """Return how much the test error moves with the coarser rule, for every set at its point of the smallest ridge."""
+    ridge = coarse.equations.a * coarse.equations.b
+    moved = np.zeros(len(owner))
+    for own in np.unique(owner):
+        rows = np.flatnonzero(owner == own)
+        least = rows[[np.argmin(ridge[rows])]]
+        moved[rows] = np.abs(ridge_errors(coarse.take(least), size.take(least)).test / test[least] - 1)
+    return moved
+
+
+def _ridge_status(asked: Asked, first: FirstOrder, errors: Errors) -> Strings:
+    """Return why each point is not to be trusted; empty where it is."""
+    below_noise = errors.test < asked.points["noise"] - ROUNDING * errors.null
+    # after a perfect fit there is only rounding in Q2
+    negative = np.min(errors.Q2, axis=1) < -ROUNDING * np.max(errors.Q2, axis=1)
+    negative &= errors.test > ROUNDING * errors.null
+    reasons = np.full(len(errors.test), "", dtype=object)
+    for row in range(len(reasons)):
+        if not np.isfinite(errors.test[row]):
+            reasons[row] = "the solution is not finite"
+        elif first.residual[row] > asked.tolerance:
+            steps = first.iterations[row]
+            reasons[row] = f"residual {first.residual[row]:.1e} above the tolerance after {steps} steps"
+        elif errors.identity[row] > IDENTITY:
+            reasons[row] = f"digits lost: the loss identity is violated by {errors.identity[row]:.1e}"
+        elif below_noise[row]:
+            reasons[row] = "digits lost: the test error is below the label noise"
+        elif negative[row]:
+            reasons[row] = "digits lost: the norm of a block is negative"
+    return reasons
+
+
+def _rare_inputs_matter(first: FirstOrder, errors: Errors, size: FiniteSize) -> Booleans:
+    """Tell where dropping the rare |kappa| > 3.5 changes the test error by over 1%: spiked_features section 12."""
+    equations = first.equations
+    kappa = equations.features.kappa
+    matter = np.zeros(len(errors.test), dtype=bool)
+    suspects = np.flatnonzero((equations.ratio < 1) & (equations.b < 1e-2))
+    if kappa is None or kappa.shape[1] != 1 or not suspects.size:
+        return matter
+    few, test = equations.take(suspects), errors.test[suspects]
+    assert few.features.kappa is not None
+    weights = np.where(np.abs(few.features.kappa[:, 0]) < RARE_INPUT, few.features.weights, 0.0)
+    few = dataclasses.replace(few, features=dataclasses.replace(few.features, weights=weights))
+    without = solve_first_order(few, first.take(suspects), goal=ROUNDING)
+    change = np.abs(ridge_errors(without, size.take(suspects)).test - test)
+    matter[suspects] = change > 0.01 * test + ROUNDING * errors.null[suspects]
+    return matter
+
+
+# -- classes ---------------------------------------------------------------------------------------------------------
+
+
+def solve_classes(asked: Asked, loss: str) -> Fit:
+    """Return the fit of classes with a convex loss."""
+    numbers, ones = asked.points, np.ones(len(asked.owner))
+    width, flip = numbers["width_per_dim"], numbers["flip"]
+    features, ratio = asked.labelled, numbers["samples_per_dim"] / width
+    equations = Equations(features, ratio, width, numbers["readout.ridge"], ones, asked.bulk, asked.pi)
+    classifier = classify(equations, loss, flip, asked.size)
+    assert features.rho is not None and features.kappa is not None
+    separable = np.broadcast_to(np.all(features.rho == 0, axis=1), ones.shape) & (flip == 0)
+    separable &= features.kappa.shape[1] > 0
+    status = _class_status(classifier, max(asked.tolerance, GOOD_ENOUGH), separable)
+    nothing = np.full(len(ones), np.nan)
+    return Fit(
+        classifier,
+        classifier.V1,
+        classifier.V2,
+        classifier.V1 / classifier.V2[:, None, :],
+        0.5 * ones,
+        status,
+        classifier.residual,
+        classifier.iterations,
+        nothing,
+        nothing.copy(),
+        np.zeros(len(ones), dtype=bool),
+    )
+
+
+def _class_status(classifier: Classifier, tolerance: float, separable: Array) -> Strings:
+    reasons = np.full(len(classifier.test), "", dtype=object)
+    for row in range(len(reasons)):
+        unsolved = classifier.residual[row] > tolerance
+        if unsolved and separable[row]:
+            reasons[row] = SEPARATED
+        elif not np.isfinite(classifier.test[row]):
+            reasons[row] = "the solution is not finite"
+        elif unsolved:
+            sweeps = classifier.iterations[row]
+            reasons[row] = f"residual {classifier.residual[row]:.1e} above the tolerance after {sweeps} sweeps"
+        elif classifier.identity[row] > IDENTITY:
+            reasons[row] = f"digits lost: the stationarity of the fit is violated by {classifier.identity[row]:.1e}"
+    return reasons
