@@ -68,7 +68,7 @@ SETTINGS = {
 @pytest.mark.parametrize(
     "name", [*list(SETTINGS)[:3], *(pytest.param(n, marks=pytest.mark.slow) for n in list(SETTINGS)[3:])]
 )
-@pytest.mark.filterwarnings("ignore:After 2 steps z2 is not learnt")
+@pytest.mark.filterwarnings("ignore:After 2 steps z2 is not learnt", "ignore:The inputs have the effective ranks")
 def test_networks_agree(name):
     """60 trials at d = 120 see 5% of the test error; without momentum or decay the limit is off by 6 to 20%."""
     fields = {"target": "tanh(z1)", "noise": 0.05, "width_per_dim": 1.2, "samples_per_dim": 2.0, **SETTINGS[name]}

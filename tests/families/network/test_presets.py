@@ -131,6 +131,25 @@ def test_a_planted_spike_is_a_planted_shift():
     agree({"OneStep": one_step(**fields).replace(step=tilted), "Network": network(along, **idle)}, names)
 
 
+def test_order_parameters_of_a_spike_that_vanishes():
+    """The spike's axis stays the first one: t, psi, Q1 and V1 of strength 0 are the limit of small strengths."""
+    fields = {"activation": "tanh", "target": "sin(z)", "second_layer": ONE}
+    scenario = one_step(**fields).replace(step=gs.PlantedSpike(1.0, alignment=0.3))
+    found = gs.predict(scenario, step__strength=[0.0, 1e-6])
+    for name in ("t", "psi", "Q1", "V1"):
+        np.testing.assert_allclose(found[name][0], found[name][1], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_a_floor_has_the_noise_of_its_point():
+    """Points of one grid share their steps, and not their label noise."""
+    few = few_steps(activation="relu", target="z1 + z1*z2", second_layer=SIGNS)
+    grid = gs.predict(few, noise=[0.1, 0.3], width_per_dim=[1.0, 1.2])
+    for noise in (0.1, 0.3):
+        alone = gs.predict(few.replace(noise=noise), width_per_dim=[1.0, 1.2])
+        for name in ("floor", "all_data_error"):
+            np.testing.assert_allclose(grid[name].sel(noise=noise), alone[name], rtol=1e-12, err_msg=name)
+
+
 def test_correlation_loss():
     fields = {"activation": "relu", "target": "tanh(z)", "second_layer": UNEVEN}
     step = gs.MaximalStep(1.5, loss="correlation")

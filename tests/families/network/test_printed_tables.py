@@ -45,6 +45,7 @@ def test_resolvents_after_two_steps(scenario, expected):
     np.testing.assert_allclose(seen.m_real + 1j * seen.m_imag, list(expected.values()), atol=1e-7)
 
 
+@pytest.mark.usefixtures("independent_means")
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "edge", "spikes"), [(A2, 3.3654059, (924, 719)), (D2, 5.4739186, (906.9, 72.45))])
 def test_spectra_after_two_steps(scenario, edge, spikes):
