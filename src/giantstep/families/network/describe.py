@@ -120,7 +120,8 @@ def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Flo
         kappa=for_all(given.nodes.T),
     )
     columns = np.concatenate([basis.learnt, basis.rest], axis=1)[:, :2]
-    if not basis.learnt.shape[1] and layer.U.shape[2] > problem.target.directions:  # a planted spike of strength 0
+    moved, planted = layer.past.shape[1] > 1, layer.U.shape[2] > problem.target.directions
+    if moved and planted and not basis.learnt.shape[1]:  # a planted spike of strength 0
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
     return features, along, lengths
