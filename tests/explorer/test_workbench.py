@@ -58,6 +58,7 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     page.page.click("#redo")
     page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
     # a curve is kept, named, and put under the sliders again; a short link restores all of it
+    page.settle()
     page.page.click("#pin")
     page.page.click("#pinned .name")
     page.page.fill("#pinned input", "seven tenths")

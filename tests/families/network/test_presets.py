@@ -132,12 +132,12 @@ def test_a_planted_spike_is_a_planted_shift():
 
 
 def test_order_parameters_of_a_spike_that_vanishes():
-    """The spike's axis stays the first one: t, psi, Q1 and V1 of strength 0 are the limit of small strengths."""
+    """The spike's axis stays the first one: t, psi, Q1 and V1 of strength 0 are those of small ones at a finite dim."""
     fields = {"activation": "tanh", "target": "sin(z)", "second_layer": ONE}
     scenario = one_step(**fields).replace(step=gs.PlantedSpike(1.0, alignment=0.3))
-    found = gs.predict(scenario, step__strength=[0.0, 1e-6])
+    found = gs.predict(scenario, step__strength=[0.0, 1e-5], dim=200)
     for name in ("t", "psi", "Q1", "V1"):
-        np.testing.assert_allclose(found[name][0], found[name][1], rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(found[name][0], found[name][1], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 def test_a_floor_has_the_noise_of_its_point():

@@ -61,7 +61,7 @@ def reason_of(error: InputError) -> str:
     """Return why a point is not answered: what was refused on its way."""
     text = str(error).rstrip(".")
     fewer = "; smaller rates, fewer `atoms` of the inputs or a preconditioner need fewer, gs.simulate none"
-    return text[:1].lower() + text[1:] + (fewer if "nodes" in text else "")
+    return text[:1].lower() + text[1:] + (fewer if "would need" in text else "")
 
 
 def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:
