@@ -172,6 +172,10 @@ def fill_constants(table: Table, share: Share) -> None:
         table.put("affine_error", index, None, np.full(len(index), np.nan))
         return
     r = problem.target.directions
-    whole = condition(problem.target, np.zeros((r, 0)), np.eye(r), 1.0)
+    try:
+        whole = condition(problem.target, np.zeros((r, 0)), np.eye(r), 1.0)
+    except InputError as error:  # a target of so many directions has no first average either
+        table.note(index, reason_of(error))
+        return
     affine = float(whole.square[0] - whole.h[0] ** 2 - np.sum(whole.h1[0] ** 2))
     table.put("affine_error", index, None, affine + table.points["noise"][index])
