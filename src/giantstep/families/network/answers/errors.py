@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.fits import joined_bulks, joined_features, merge
 from giantstep.families.network.answers.table import Table
+from giantstep.families.network.answers.together import joined_bulks, joined_features, merge
 from giantstep.families.network.describe import Description, describe
 from giantstep.families.network.finite_size import finite_size, in_initial_rows
 from giantstep.families.network.problem import Share, take_points
