@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -23,10 +21,9 @@ def load_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], An
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{_guess(name, homes)}")
-        with uncollected():
-            if homes[name] == package:  # a package that is public as it is
-                return importlib.import_module(f"{package}.{name}")
-            value = getattr(importlib.import_module(homes[name]), name)
+        if homes[name] == package:  # a package that is public as it is
+            return importlib.import_module(f"{package}.{name}")
+        value = getattr(importlib.import_module(homes[name]), name)
         vars(sys.modules[package])[name] = value
         return value
 
@@ -37,24 +34,6 @@ def _guess(name: str, homes: Mapping[str, str]) -> str:
     from giantstep.errors import nearest
 
     return "" if name.startswith("_") else nearest(name, list(homes))
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Pause the garbage collector while modules are loaded: what they make stays, and it would walk over all of it.
-
-    Afterwards all there is counts as old, else it would be walked over at once. Whoever froze objects keeps them so.
-    """
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
 
 
 def callable_module(name: str, function: Callable[..., Any]) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep._names import uncollected
 from giantstep.checks import check_number
 from giantstep.deadline import TimeUp, deadline
 from giantstep.dimensions import dimension_named
@@ -154,8 +153,7 @@ def collect_answers(
     answers: Sequence[tuple[Indices, Answer]], request: Request, settings: Mapping[str, Any]
 ) -> tuple[xarray.Dataset, Problems]:
     """Lay answers at points of the grid out as one table."""
-    with uncollected():
-        from giantstep.result import Table, merge_facts, provenance
+    from giantstep.result import Table, merge_facts, provenance
 
     grid, question = request.grid, request.question
     table = Table(grid, question, "limit")

@@ -25,7 +25,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from giantstep._names import uncollected
 from giantstep.class_help import FieldHelp, plain_signature
 from giantstep.dimensions import declare
 from giantstep.display import model_html, model_text
@@ -423,8 +422,7 @@ class Scenario(Checked):
 
     @classmethod
     def _engine(cls, name: str) -> Any:
-        with uncollected():
-            return importlib.import_module(cls.__module__.rpartition(".")[0] + "." + name)
+        return importlib.import_module(cls.__module__.rpartition(".")[0] + "." + name)
 
     # -- fields -----------------------------------------------------------------------------------
 

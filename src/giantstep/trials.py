@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giantstep._names import uncollected
 from giantstep.dimensions import dimension_named
 from giantstep.errors import InputError
 from giantstep.family import Variable
@@ -224,8 +223,7 @@ def collect_outcomes(
     experiment: Experiment,
 ) -> tuple[xarray.Dataset, Problems]:
     """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``."""
-    with uncollected():
-        from giantstep.result import Table, provenance
+    from giantstep.result import Table, provenance
 
     grid = request.grid
     table = Table(grid, request.question, "experiment")

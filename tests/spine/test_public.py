@@ -58,32 +58,3 @@ def test_nothing_is_shown_unless_somebody_watches(capsys):
     with Progress(None, 2, "trials") as progress:
         progress.advance()
     assert capsys.readouterr() == ("", "")
-
-
-def test_loading_leaves_the_garbage_collector_as_it_was_and_nothing_for_it_to_walk_over():
-    """What was made in between counts as old: no collection follows at once. In a process of its own."""
-    code = """
-import gc
-from giantstep._names import uncollected
-runs = []
-gc.callbacks.append(lambda phase, info: runs.append(phase))
-with uncollected():
-    assert not gc.isenabled()
-    runs.clear()
-    kept = [[number] for number in range(10_000)]
-print(gc.isenabled(), runs, gc.get_freeze_count(), gc.is_tracked(kept[0]))
-try:
-    with uncollected():
-        1 / 0
-except ZeroDivisionError:
-    print(gc.isenabled())
-gc.freeze()
-with uncollected():
-    pass
-print(gc.get_freeze_count() > 10_000)
-gc.disable()
-with uncollected():
-    pass
-print(gc.isenabled())
-"""
-    assert run(code).split("\n") == ["True [] 0 True", "True", "True", "False"]
