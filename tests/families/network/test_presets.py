@@ -354,3 +354,40 @@ def test_experiments_of_planted_and_classified_networks():
     whole = trial(network(spike, readout=gs.Logistic(0.3), **fields))
     for name in ("test_error", "train_error", "objective", "norm"):
         np.testing.assert_allclose(one[name], whole[name], rtol=1e-9, err_msg=name)
+
+
+def test_the_preconditioner_of_the_step_and_of_the_scenario_are_one():
+    """Given with the step, in a grid over either, or half with each: the step's own was once ignored without a word."""
+    blocks = gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
+    plain = gs.OneStep(width_per_dim=1.2, samples_per_dim=1.7, ridge=0.1, inputs=blocks, step=gs.MaximalStep(2.0))
+    whole = gs.predict(plain, precondition=[0.0, 1.0]).test_error.values
+    assert whole[1] < 0.5 * whole[0]
+    np.testing.assert_allclose(gs.predict(plain, step__precondition=[0.0, 1.0]).test_error, whole, rtol=1e-12)
+    half = plain.replace(step__precondition=0.5, precondition=0.5)
+    np.testing.assert_allclose(gs.predict(half).test_error, whole[1], rtol=1e-12)
+
+
+def test_the_published_map_knows_flips_and_the_loss_of_its_step():
+    """Flips shorten the spike: the printed number is that of the map before the families were one, 0.0978708."""
+    fields = {
+        "width_per_dim": 1.5,
+        "samples_per_dim": 2.0,
+        "ridge": 0.1,
+        "second_layer": gs.Vocabulary([1, -1], [0.9, 0.1]),
+    }
+    classes = gs.OneStep(target="sign(z)", loss="logistic", flip=0.05, step=gs.MaximalStep(1.5), **fields)
+    assert float(gs.predict(classes, theory="isotropic").test_error) == pytest.approx(0.09787080, abs=2e-8)
+    steps = [gs.MaximalStep(1.5, loss=loss) for loss in ("square", "correlation")]
+    square, correlation = (
+        float(gs.predict(gs.OneStep(step=step, **fields), theory="isotropic").test_error) for step in steps
+    )
+    assert abs(square / correlation - 1) > 0.01
+    with pytest.raises(gs.InputError, match="the published map of a step with weight decay"):
+        gs.predict(gs.OneStep(step=gs.MaximalStep(1.5, weight_decay=0.1), **fields), theory="isotropic")
+
+
+def test_planted_spikes_lie_along_one_direction():
+    """Another alignment would be another direction, which was once taken for the first without a word."""
+    spikes = [gs.PlantedSpike(0.5, 1.0, 0.9), gs.PlantedSpike(0.5, 1.0, 0.2)]
+    with pytest.raises(gs.InputError, match=r"`steps.1.alignment` must be that of steps.0.alignment"):
+        gs.Network(target="tanh(z)", width_per_dim=1.2, samples_per_dim=1.7, steps=spikes)

@@ -153,6 +153,13 @@ class OneStep(Preset):
         own = {f"steps.0.{name}": f"step.{name}" for name in type(self.step).model_fields}
         return {**_SAME, **own, "steps.0.precondition": "precondition"}
 
+    def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
+        """Return the points in the fields of the network; the preconditioners of scenario and step multiply."""
+        inside = super().translated(points, rows, steps)
+        if "step.precondition" in points:
+            inside["steps.0.precondition"] = points["precondition"][rows] + points["step.precondition"][rows]
+        return inside
+
     def step_counts(self, points: Points) -> Array:
         """Return 1, or 0 without a step."""
         return np.full(len(points["ridge"]), int(self.step.kind != "none"))
@@ -265,8 +272,8 @@ class OneStep(Preset):
 @lru_cache(maxsize=32)  # small objects; an experiment asks for the network of one scenario at every trial
 def _network_of(scenario: OneStep) -> Network:
     step = scenario.step
-    if scenario.precondition and step.kind == "maximal":
-        step = step.model_copy(update={"precondition": scenario.precondition})
+    if scenario.precondition and step.kind == "maximal":  # Sigma^-a Sigma^-b
+        step = step.model_copy(update={"precondition": scenario.precondition + step.precondition})
     return Network(
         target=as_target(scenario.target),
         noise=scenario.noise,

@@ -52,7 +52,7 @@ class Preset(Scenario):
         """Check a whole grid as the network does."""
         for steps, rows in self._by_steps(points):
             with self.in_own_words(steps):
-                self.network(steps).check_points(self._translated(points, rows, steps))
+                self.network(steps).check_points(self.translated(points, rows, steps))
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer as the network does; later times of points with fewer steps are NaN."""
@@ -61,7 +61,7 @@ class Preset(Scenario):
         answers = []
         for steps, rows in self._by_steps(points):
             with self.in_own_words(steps):
-                inside, own = self._translated(points, rows, steps), self.own_settings(settings, steps)
+                inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
                 answers.append((rows, self.network(steps).limit(inside, what, own)))
         whole = answers[0][1] if len(answers) == 1 else joined(answers)
         whole.values = self.shown(what, whole.values)
@@ -72,20 +72,20 @@ class Preset(Scenario):
         steps, rows = max(self._by_steps(points), key=lambda part: part[0])
         with self.in_own_words(steps):
             own = self.own_settings(settings, steps)
-            return self.network(steps).prepare(self._translated(points, rows, steps), what, own)
+            return self.network(steps).prepare(self.translated(points, rows, steps), what, own)
 
     def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
         """Train the network."""
         ((steps, rows),) = self._by_steps(points)
         with self.in_own_words(steps):
-            inside, own = self._translated(points, rows, steps), self.own_settings(settings, steps)
+            inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
             return self.shown(what, self.network(steps).trial(inside, what, dim, draws, own))
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak."""
         steps, rows = max(self._by_steps(points), key=lambda part: part[0])
         own = self.own_settings(settings, steps)
-        return self.network(steps).memory(self._translated(points, rows, steps), what, dim, own)
+        return self.network(steps).memory(self.translated(points, rows, steps), what, dim, own)
 
     def own_dim(self) -> int | None:
         """Return the dimension of a given covariance."""
@@ -100,7 +100,7 @@ class Preset(Scenario):
         counts = self.step_counts(points)
         return [(int(steps), np.flatnonzero(counts == steps)) for steps in np.unique(counts)]
 
-    def _translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
+    def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points of `rows` in the fields of the network."""
         network = self.network(steps)
         names = self.own_names(steps)

@@ -220,6 +220,11 @@ class Network(Scenario):
                 raise bad_field(
                     place.field("precondition"), float(powers.max()), "0 where an eigenvalue of inputs is 0"
                 )
+        spikes = [place.field("alignment") for place in self.places if place.field("alignment") in points]
+        for name in spikes[1:]:
+            other = points[name][points[name] != points[spikes[0]]]
+            if other.size:
+                raise bad_field(name, float(other[0]), f"that of {spikes[0]}: all planted spikes lie along one direction")
         if self.fit_sample == "same":
             self._check_same_sample(points)
 

@@ -87,6 +87,8 @@ class MaximalStep(GradientStep):
         earlier = [points.get(f"steps.{number}.batch_per_dim", np.full(1, np.inf)) for number in range(place.number)]
         if np.any(points[place.field("momentum")] != 0) and any(np.isfinite(batch).any() for batch in earlier):
             return "a theory of momentum that carries the noise of an earlier finite batch on"
+        if theory == "published" and np.any(points[place.field("weight_decay")] != 0):
+            return "the published map of a step with weight decay"
         batch = points[place.field("batch_per_dim")]
         finite = np.isfinite(batch) & (points[place.field("rate")] != 0)
         if not finite.any():
@@ -126,12 +128,12 @@ class MaximalStep(GradientStep):
 
         finite = np.isfinite(problem.of_step(number, "batch_per_dim")) & (problem.of_step(number, "rate") != 0)
         if theory == "published":
-            return _published(problem, number)
+            return _published(problem, number, self.loss)
         place = Place(problem.network, number)
         linear = problem.activation.polynomial is not None and len(problem.activation.polynomial) <= 2
         if finite.all() and theory != "isotropic" and not outside_exact_batch(place, problem.numbers):
             if linear:  # its bulk stays isotropic: the published map is exact
-                return dataclasses.replace(_published(problem, number), accuracy=())
+                return dataclasses.replace(_published(problem, number, self.loss), accuracy=())
             return _after_batch(problem, layer, number, self.loss)
         whitening = problem.of_step(number, "precondition")
         gradient = follow_gradient(problem, layer, self.loss == "square", whitening, bool(finite.any()))
@@ -239,7 +241,7 @@ def _after_batch(problem: Problem, layer: Layer, number: int, loss: str) -> Laye
     return dataclasses.replace(fresh, U=U, B=np.sqrt(batch.row_norm)[..., None], batch=batch)
 
 
-def _published(problem: Problem, number: int) -> Layer:
+def _published(problem: Problem, number: int, loss: str) -> Layer:
     """Return the published map onto an isotropic bulk without channels of its own: spiked_features section 5.1."""
     from giantstep.families.network.layer import planted
 
@@ -247,13 +249,14 @@ def _published(problem: Problem, number: int) -> Layer:
     c0, c1, c2 = problem.activation.hermite(2) * normal
     target = problem.network.target.of_one_variable()
     g0, g1 = target.hermite(1)
-    e, m = problem.strengths(number), c0 * (problem.pi @ problem.zeta)
+    g1 = g1 * problem.kept  # of turned classes; their g_0 is zero
+    share = problem.pi * problem.zeta if loss == "square" else np.zeros_like(problem.pi)
+    e, m = problem.strengths(number), c0 * share.sum(axis=1)
     power = target.second_moment(np.zeros(1), np.ones(1))[0] + problem.numbers["noise"] - 2 * g0 * m + m**2
     fluctuation = power / problem.of_step(number, "batch_per_dim")  # E(y - m)^2 d/n0
     G = np.sqrt(g1**2 + fluctuation)
     gamma = np.divide(g1 * np.ones_like(G), G, out=np.ones_like(G), where=G > 0)
     s = 1 + e * (g0 - m)[:, None] * c2
-    share = problem.pi * problem.zeta
     means = turn_means(np.broadcast_to(np.eye(e.shape[1]), (len(e), 1, *e.shape[1:] * 2)), s[:, None], np.ones(1), e,
                        np.full((len(e), *e.shape[1:] * 2), c1**2), share)  # fmt: skip
     spread = e**2 * fluctuation[:, None] * slope_variance(problem.activation)
