@@ -224,7 +224,8 @@ class Network(Scenario):
         for name in spikes[1:]:
             other = points[name][points[name] != points[spikes[0]]]
             if other.size:
-                raise bad_field(name, float(other[0]), f"that of {spikes[0]}: all planted spikes lie along one direction")
+                allowed = f"that of {spikes[0]}: all planted spikes lie along one direction"
+                raise bad_field(name, float(other[0]), allowed)
         if self.fit_sample == "same":
             self._check_same_sample(points)
 
