@@ -350,7 +350,7 @@ class Study:
 
     def sweep(self, *, source: str = "experiment", **overrides: Any) -> xarray.Dataset:
         """Answer with one engine and keep the results in a store; keywords as in `giantstep.sweep`."""
-        from giantstep.sweep import sweep
+        from giantstep.sweeps.verb import sweep
 
         overrides["source"] = source
         if source == "limit":

@@ -11,7 +11,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.cli import main
-from giantstep.families import families
+from giantstep.families import family_names
 
 ONE = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.1}
 FEW = {"target": "z1 + z1*z2", **ONE}
@@ -486,7 +486,7 @@ trials = 3
 
 def complete(sentence):
     """Put in the families there are: other tests may have brought some."""
-    return sentence.replace("FAMILIES", ", ".join(families()))
+    return sentence.replace("FAMILIES", ", ".join(family_names()))
 
 
 def test_there_are_at_least_sixty():

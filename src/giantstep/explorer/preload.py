@@ -5,15 +5,15 @@ import importlib
 
 import xarray
 
-from giantstep.families import families, family_class
+from giantstep.families import family_class, family_names
 
 _MODULES = (
-    "giantstep.agreement",
+    "giantstep.agreements",
     "giantstep.explorer.presets",
     "giantstep.explorer.script",
     "giantstep.explorer.tasks",
     "giantstep.files",
-    "giantstep.forecast",
+    "giantstep.forecasts",
     "giantstep.lab",
     "giantstep.result",
     "scipy.linalg",
@@ -23,7 +23,7 @@ _MODULES = (
 
 for _module in _MODULES:
     importlib.import_module(_module)
-for _name in families():
+for _name in family_names():
     with contextlib.suppress(Exception):  # what cannot be loaded is reported by the task `families`
         for _engine in ("limit", "experiment"):
             family_class(_name)._engine(_engine)
