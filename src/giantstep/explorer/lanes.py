@@ -88,8 +88,7 @@ class Lane:
 
     def warm(self) -> None:
         """Begin to make all workers; what fails is logged, and tried again when a task needs it."""
-        for _ in range(self.size):
-            self._start_worker()
+        self._replenish(self.size)
 
     async def events(
         self,
@@ -168,10 +167,10 @@ class Lane:
                 raise Refused(503, {"error": sentence}) from None
             raise
 
-    def _replenish(self) -> None:
-        """Start as many workers as tasks wait for and the lane may have."""
+    def _replenish(self, wanted: int = 0) -> None:
+        """Start as many workers as tasks wait for, or as are wanted, within the size of the lane."""
         room = self.size - len(self._busy) - len(self._free) - self._starting
-        for _ in range(min(room, len(self._waiting) - self._starting)):
+        for _ in range(min(room, max(wanted, len(self._waiting) - self._starting))):
             self._start_worker()
 
     def _start_worker(self) -> None:
@@ -228,7 +227,7 @@ class Lane:
         if self._closed:
             worker.kill()
         elif not worker.alive:
-            self._replenish()
+            self._replenish(1)
         elif (waiter := self._next_waiting()) is None:
             self._free.append(worker)
         else:
