@@ -218,12 +218,18 @@ class Reading:
         numeric = [dim for dim in grid if self.coordinate(dim) is not None]
         longest = max(numeric, key=lambda dim: self.data.sizes[dim], default=None)
         times = roles.get("trajectory")
-        if times is not None and (longest is None or self.data.sizes[times] > min(FEW, self.data.sizes[longest])):
+        if times is not None and (longest is None or not self._is_short(times, longest, dims)):
             return times
         if longest is not None:
             return self.coordinate(longest)
         rest = grid or long_dimensions(dims) or list(dims)
         return max(rest, key=lambda dim: self.data.sizes[dim]) if rest else None
+
+    def _is_short(self, times: str, field: str, dims: Sequence[str]) -> bool:
+        """Tell whether a curve over a field for each of few times shows more than trajectories."""
+        sizes = self.data.sizes
+        curves = int(np.prod([sizes[dim] for dim in dims if dim != field], dtype=int))
+        return sizes[times] <= min(FEW, sizes[field]) and curves <= CROWD
 
     def coordinate(self, dim: str) -> str | None:
         """Return the coordinate with the numbers along a dimension, or None where there are only names."""
