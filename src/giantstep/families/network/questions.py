@@ -125,7 +125,7 @@ _SPIKES = (
 )
 
 TEST_SAMPLES = 10_000
-QUESTIONS: Mapping[str, Question] = {
+_ASKED = {
     "errors": Question(
         "test and training error of the read-out after every step, order parameters and floors",
         _ERRORS,
@@ -181,6 +181,10 @@ QUESTIONS: Mapping[str, Question] = {
         settings={"degree": Setting(None, "degrees of the alignments (0 to 4 if left out)")},
         plot=("singular_values",),
     ),
+}
+_TIME = Dimension("time", "trajectory", "steps made")
+QUESTIONS: Mapping[str, Question] = {
+    name: replace(question, dimensions=(*question.dimensions, _TIME)) for name, question in _ASKED.items()
 }
 
 
