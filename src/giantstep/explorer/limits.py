@@ -99,7 +99,7 @@ class Limits:
         begun = asyncio.get_running_loop().time()
         coarse = thin_study(study, COARSE[len(study.get("grid", {})) > 1])
         few, points = grid_points(coarse), grid_points(study)
-        arguments = {"tables": coarse, "variables": variables, "coarse": True}
+        arguments: dict[str, Any] = {"tables": coarse, "variables": variables, "coarse": True}
         text = await wish.held(self._compute(arguments, begun, quick=True))
         seconds, simplified = _HEAD.match(text).groups()  # type: ignore[union-attr]  # the worker writes it first
         if few == points and simplified == "false":
