@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 import pydantic
 
+from giantstep.families.network import fields
 from giantstep.scenario import Number, Part, field
 from giantstep.types import Array, Floats
 
@@ -47,7 +48,7 @@ class Ridge(ReadOut):
         def __init__(self, ridge: float = ...) -> None: ...
 
     kind: Literal["ridge"] = "ridge"
-    ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
+    ridge: Number = fields.ridge()
 
     def solve(self, asked: Asked) -> Fit:
         """Return the ridge fit."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from giantstep.families.network import fields
 from giantstep.families.network.block_means import own_action, self_overlap, turn_means
 from giantstep.families.network.steps.base import Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
@@ -60,17 +60,9 @@ class MaximalStep(GradientStep):
 
     kind: Literal["maximal"] = "maximal"
     rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")
-    batch_per_dim: Number = field(
-        "alpha0 = n0/d", "fresh samples of the step per dimension", default=math.inf, gt=0, infinite=True
-    )
-    loss: Literal["square", "correlation"] = field(
-        "l",
-        "loss of the step: (y - f)^2/2, or -y f, which leaves out what the network says already",
-        default="square",
-    )
-    precondition: Whitening = field(
-        "c", 'the step is multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
-    )
+    batch_per_dim: Number = fields.batch_per_dim()
+    loss: fields.StepLoss = fields.step_loss()
+    precondition: Whitening = fields.precondition()
     weight_decay: Number = field("w", "part of the rows that the step takes away", default=0.0, ge=0, lt=1)
     momentum: Number = field("mu", "part of the last step's velocity that is kept", default=0.0, ge=0, lt=1)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families.network import fields
 from giantstep.families.network.steps.base import Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.scenario import Integer, Number, field
@@ -193,13 +194,9 @@ class SmallStep(WeakStep):
 
     kind: Literal["small"] = "small"
     rate: Number = field("eta", "step size over the root of the width: eta_raw = rate * sqrt(p)")
-    batch_per_dim: Number = field(
-        "n0/d", "samples of the gradient per dimension", default=math.inf, gt=0, infinite=True
-    )
-    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
-    initial_output: Integer = field(
-        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
-    )
+    batch_per_dim: Number = fields.batch_per_dim()
+    update: fields.Update = fields.update()
+    initial_output: Integer = fields.initial_output()
 
     def size(self, points: Points, number: int = 0) -> Floats:
         """Return eta = rate."""
@@ -233,11 +230,9 @@ class GrowingStep(WeakStep):
     kind: Literal["growing"] = "growing"
     rate: Number = field("eta/n0^alpha", "step size: eta_raw = rate * n0^exponent * sqrt(p)")
     exponent: Number = field("alpha", "growth of the step with the batch", ge=0, lt=0.5)
-    batch_per_dim: Number = field("n0/d", "samples of the gradient per dimension", gt=0)
-    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
-    initial_output: Integer = field(
-        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
-    )
+    batch_per_dim: Number = fields.batch_per_dim(default=..., infinite=False)
+    update: fields.Update = fields.update()
+    initial_output: Integer = fields.initial_output()
 
     def check_dimension(self, points: Points, what: str) -> None:
         """Refuse questions about the spikes where no dimension is given."""
