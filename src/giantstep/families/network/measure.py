@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from giantstep.families.network.closed.spikes import SPIKE_ROOM, check_degrees, spike_degrees
 from giantstep.families.network.trained import Trained
+from giantstep.gaussian import hermite_values
 from giantstep.lab import Rows, accumulate, ridge_path, to_numpy
 from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
 from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
@@ -244,18 +244,9 @@ def _features_and_functions(trained: Trained, degrees: Integers) -> Iterator[tup
     for features, _, inputs in trained.network.samples("train", rows, trained.draws):
         block = buffer[: len(features)]
         block[:, :p] = features
-        functions = _hermite_polynomials(xp.asarray(place(inputs)), degrees, xp)
-        functions.append((xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5)
-        block[:, p:] = xp.stack(functions, axis=1)
+        block[:, p:-1] = xp.asarray(hermite_values(place(inputs), int(degrees.max()))[degrees].T)
+        block[:, -1] = (xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5
         yield block, nothing[: len(block)]
-
-
-def _hermite_polynomials(x: DeviceArray, degrees: Integers, xp: ModuleType) -> list[DeviceArray]:
-    """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
-    table = [xp.ones_like(x), x]
-    for j in range(1, int(max(degrees))):
-        table.append((x * table[j] - np.sqrt(j) * table[j - 1]) / np.sqrt(j + 1))
-    return [table[j] for j in degrees]
 
 
 MEASURES = {

@@ -14,7 +14,8 @@ from giantstep.families.network import fields
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
 from giantstep.families.network.readouts import AnyReadOut, Ridge, interpolates
-from giantstep.families.network.steps import AnyStep, MaximalStep, Place, SmallStep
+from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
+from giantstep.families.network.steps.base import Place
 from giantstep.family import Baseline, Question
 from giantstep.gaussian import Function
 from giantstep.inputs.law import InputLaw
