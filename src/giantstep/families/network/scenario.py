@@ -82,10 +82,10 @@ class Network(OfNetwork):
       alpha0      =  20      samples of the first batch over d
     giantstep:
       activation             =  tanh    = sigma
-      readout.ridge          =  0.1     = lambda
       target                 =  sin(z)  = sigma_star
       samples_per_dim        =  1.5     = alpha
       width_per_dim          =  1       = beta
+      readout.ridge          =  0.1     = lambda
       steps.0.rate           =  3       = eta_tilde
       steps.0.batch_per_dim  =  20      = alpha0
     """
