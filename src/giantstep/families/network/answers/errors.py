@@ -29,16 +29,14 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
     try:
         descriptions = _descriptions(moment, settings)
     except InputError as error:
-        table.note(share.index[np.isin(share.owner, moment.sets)], reason_of(error))
+        table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
     for together in merge(descriptions):
         parts = [descriptions[number] for number in together]
         sets = np.concatenate([moment.sets[fine.rows] for fine, _ in parts])
-        rows = np.flatnonzero(np.isin(share.owner, sets))
-        order = np.argsort(sets)
-        owner = order[np.searchsorted(sets[order], share.owner[rows])]
+        index, owner = share.points_of(sets)
         members = np.concatenate([fine.rows for fine, _ in parts])[owner]
-        numbers = take_points(table.points, share.index[rows])
+        numbers = take_points(table.points, index)
         size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
         if not settings.get("stretch", True):
             size = dataclasses.replace(size, stretch=None)
@@ -55,7 +53,7 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         )
         fit = table.network.readout.solve(asked)
         along = np.concatenate([fine.along for fine, _ in parts])[owner]
-        _put(table, share.index[rows], time, moment, fit, members, along, parts[0][0])
+        _put(table, index, time, moment, fit, members, along, parts[0][0])
 
 
 def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
@@ -95,13 +93,9 @@ def _put(
     values: dict[str, Array] = {
         "test_error": solution.test,
         "train_error": solution.train,
-        "objective": solution.objective,
         "test_misclassified": solution.misclassified,
-        "norm": solution.norm,
-        "Q2": solution.Q2,
-        "theta": solution.theta,
+        **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
         "V2": fit.V2,
-        "identity": solution.identity,
         "learned": np.full(count, float(seen.learnt)),
         "all_data_error": fit.all_data,
         "floor": fit.floor,
