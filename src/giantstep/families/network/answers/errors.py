@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.answers.table import Table
-from giantstep.families.network.answers.together import joined_bulks, joined_features, merge
 from giantstep.families.network.describe import Description, describe
 from giantstep.families.network.finite_size import finite_size, in_initial_rows
 from giantstep.families.network.problem import Share, take_points
@@ -18,6 +17,8 @@ from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, 
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE
 from giantstep.gaussian.conditional import condition
+from giantstep.readout import BatchBulk, Bulk, Features, InputBulk
+from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Floats, Integers
 
@@ -31,7 +32,7 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
     except InputError as error:
         table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
-    for together in merge(descriptions):
+    for together in _together(descriptions):
         parts = [descriptions[number] for number in together]
         sets = np.concatenate([moment.sets[fine.rows] for fine, _ in parts])
         index, owner = share.points_of(sets)
@@ -41,14 +42,14 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
         if not settings.get("stretch", True):
             size = dataclasses.replace(size, stretch=None)
         asked = Asked(
-            joined_features([fine.features for fine, _ in parts]),
-            joined_bulks([fine.bulks for fine, _ in parts]),
+            Features.join([fine.features for fine, _ in parts]),
+            _joined_bulks([fine.bulks for fine, _ in parts]),
             owner,
             numbers,
             settings.get("tolerance", SOLVED),
             size,
             moment.problem.pi[members] if np.ptp(moment.problem.pi, axis=0).any() else None,
-            None if parts[0][1] is None else joined_features([c.features for _, c in parts if c is not None]),
+            None if parts[0][1] is None else Features.join([c.features for _, c in parts if c is not None]),
             with_floors=bool(settings.get("floors", True)) and not table.network.readout.classes,
         )
         fit = table.network.readout.solve(asked)
@@ -69,6 +70,27 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
         return [(one, None) for one in fine]
     coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
     return [(one, _with_power_of(one, other)) for one, other in zip(fine, coarse)]
+
+
+def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
+    """Return which descriptions can be solved together: those of one shape, where nodes are few."""
+    groups: dict[object, list[int]] = {}
+    for number, (fine, coarse) in enumerate(descriptions):
+        f, bulk = fine.features, fine.bulks[0]
+        alone = f.weights.shape[1] > MANY_NODES or (isinstance(bulk, InputBulk) and bool(bulk.spread.quadratic))
+        law = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
+        nodes = None if coarse is None else coarse.features.weights.shape[1]
+        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, law)
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
+
+
+def _joined_bulks(parts: Sequence[tuple[Bulk, ...]]) -> tuple[Bulk, ...]:
+    """Return the laws of the sets of several descriptions of one shape."""
+    if isinstance(parts[0][0], InputBulk):
+        return tuple(bulk for part in parts for bulk in part)
+    batches = [bulk for part in parts for bulk in part if isinstance(bulk, BatchBulk)]
+    return (BatchBulk.join(batches),) if batches else parts[0]
 
 
 def _with_power_of(fine: Description, coarse: Description) -> Description:
