@@ -126,8 +126,9 @@ def _put(
     for name, array in values.items():
         table.put(name, index, time, by_block(array, network.blocks))
     table.put("null_error", index, None, fit.null)
-    flagged = np.broadcast_to(moment.layer.flagged, len(moment.sets))[members]
-    table.note(index, np.where(fit.status == "", flagged, fit.status), fit.residual, fit.iterations)
+    table.note(
+        index, np.where(fit.status == "", moment.layer.flagged[members], fit.status), fit.residual, fit.iterations
+    )
     if fit.rare.any():
         table.warnings.append(
             f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {count} points "
@@ -157,7 +158,7 @@ def _of_rows(moment: Moment, fit: Fit, members: Integers, along: Floats, seen: D
         means = layer.feedback[members, 0] / layer.B[members]
         Q1 = Q1 + in_initial_rows(means, solution.theta, fit.kept, 1 / problem.neurons[members])
     values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
-    hidden = np.broadcast_to(layer.correlated, len(layer))[members]
+    hidden = layer.correlated[members]
     if hidden.any():
         values = {name: np.where(hidden.reshape(-1, *(1,) * (v.ndim - 1)), np.nan, v) for name, v in values.items()}
     if layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:]):  # the planted spike has turned

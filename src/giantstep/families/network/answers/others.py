@@ -80,7 +80,6 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
         axis, which = np.unique(kappa[0, 0], return_inverse=True)
         weights = seen.features.weights[0]
         mass = np.bincount(which, weights)
-        flagged = np.broadcast_to(moment.layer.flagged, len(moment.sets))[members]
         solved = np.isfinite(errors.along).all(axis=(1, 2)) & (first.residual <= settings.get("tolerance", SOLVED))
         for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along[solved], 1, 0)):
             means = np.stack([np.bincount(which, weights * row) / mass for row in values]) if len(values) else values
@@ -89,7 +88,7 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
             if len(means):
                 shown[solved] = make_interp_spline(axis, means, k=5, axis=1)(positions)
             table.put(name, index, time, shown)
-        status = np.where(solved, flagged, "the equations of the read-out were not solved")
+        status = np.where(solved, moment.layer.flagged[members], "the equations of the read-out were not solved")
         table.note(index, status, first.residual, first.iterations)
 
 
