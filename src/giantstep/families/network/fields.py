@@ -17,7 +17,7 @@ _LOSS = "loss of the steps: (y - f)^2/2, or -y f, which leaves out what the netw
 _FIT = "samples of the fit: fresh ones, or the same as the last step's (n0 = n)"
 _PENALTY = "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit"
 _LAW = "law of the second layer during the steps, times sqrt(p)"
-_SIZE = {"default": math.inf, "gt": 0, "infinite": True}
+_SIZE: dict[str, Any] = {"default": math.inf, "gt": 0, "infinite": True}
 
 target = partial(field, "g(z1..zr)", "target, a function of up to six directions")
 noise = partial(field, "delta", "variance of the label noise", default=0.0, ge=0)
