@@ -49,8 +49,11 @@ class Stacked:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate chunks of points."""
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._stacks()})
+        """Concatenate chunks of points, whose shared fields are the same."""
+        if len(parts) == 1:
+            return parts[0]
+        stacks = {name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._stacks()}
+        return dataclasses.replace(parts[0], **stacks)
 
 
 def _take(value: Any, index: Any) -> Any:
