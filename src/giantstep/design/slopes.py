@@ -33,10 +33,10 @@ def slopes(
     """Return the local exponents d log(error - floor)/d log n of a learning curve, with their errors.
 
     The limit is asked again beside every point, at factors from 10% down to 0.3%. The differences are extrapolated, and
-    how the extrapolations differ is the error. At a finite dimension numbers of samples are whole; theory and experiment
-    have the slope between the neighbours of each point there. The error of an experiment comes from the trials where
-    they were kept (leaving one out after the other). Else it comes from the standard errors of the neighbours as if they
-    were independent, which is too large where points share their draws.
+    how the extrapolations differ is the error. At a finite dimension numbers of samples are whole, so that theory and
+    experiment have the slope between the neighbours of each point. The error of an experiment comes from the
+    trials where they were kept (leaving one out after the other). Else it comes from the standard errors of the neighbours as if
+    they were independent, which is too large where points share their draws.
 
     Parameters
     ----------
