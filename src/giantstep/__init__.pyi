@@ -5,6 +5,7 @@ from .bounds import efficiency as efficiency
 from .design.crossings import solve_for as solve_for
 from .design.optimise import optimize as optimize
 from .design.sensitivity import sensitivity as sensitivity
+from .design.slopes import slopes as slopes
 from .design.trials import trials_needed as trials_needed
 from .diagram import phase_diagram as phase_diagram
 from .errors import ConvergenceError as ConvergenceError

@@ -263,7 +263,7 @@ IN_PYTHON = {
     ),
     "a list of scenarios": (
         lambda: gs.predict([STEP, STEP]),
-        "The first argument must be a scenario, not a list; answer one after the other.",
+        "The first argument must be a scenario, not a list; name them, as in {'a': ..., 'b': ...}.",
     ),
     "an experiment without dimension": (
         lambda: gs.simulate(STEP),
