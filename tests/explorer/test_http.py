@@ -180,7 +180,7 @@ def test_a_slow_limit_comes_coarse_first_and_then_fine(server: Server) -> None:
     tables = study(**SLOW)
     tables["grid"] = {"samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 60}}
     coarse, fine = lines(server.limit(tables, variables=["test_error"]))
-    assert (coarse["stage"], coarse["points"], coarse["of"], coarse["last"]) == ("coarse", 13, 60, False)
+    assert (coarse["stage"], coarse["points"], coarse["of"], coarse["last"]) == ("coarse", 25, 60, False)
     assert (fine["stage"], fine["points"], fine["last"]) == ("fine", 60, True)
     loose = from_content(tables["scenario"]).questions["errors"].coarse_tolerance
     assert coarse["result"]["test_error"][0] == pytest.approx(fine["result"]["test_error"][0], rel=loose or 1e-9)
