@@ -2,6 +2,7 @@
 
 ===========================  =========================================================================================
 ``GET  /``                   the page; its scripts and styles, those of Plotly and KaTeX among them
+``GET  /opened``             the page on the file that the server was started with
 ``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
@@ -26,7 +27,7 @@ from typing import Any, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from giantstep.errors import InputError, bad_field
@@ -61,8 +62,8 @@ _STARTING = 120.0
 class Explorer:
     """A server: its workers, what it has found out, and its routes."""
 
-    def __init__(self, port: int, bounds: Bounds | None = None) -> None:
-        self.bounds = bounds or Bounds()
+    def __init__(self, port: int, bounds: Bounds | None = None, link: str = "") -> None:
+        self.bounds, self.link = bounds or Bounds(), link
         self.page = page_files(self.bounds)
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
@@ -76,6 +77,7 @@ class Explorer:
         routes = [
             Route("/", self.file),
             Route("/page/{name:path}", self.file),
+            Route("/opened", self.opened),
             Route("/api/families", self.entries),
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
@@ -116,6 +118,10 @@ class Explorer:
             raise Refused(404, {"error": "There is no such page."})
         kept = {"Cache-Control": "max-age=86400"} if name.endswith((".min.js", ".woff2")) else {}
         return Response(self.page[name], media_type=MEDIA_TYPES[suffix(name)], headers=kept)
+
+    async def opened(self, request: Request) -> Response:
+        """Lead to the page as the file shows it that the server was started with."""
+        return RedirectResponse(f"/#{self.link}" if self.link else "/")
 
     # -- what there is -------------------------------------------------------------------------------------------
 
