@@ -7,6 +7,7 @@
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
 ``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` or ``pdf`` of what is shown
+``POST /api/refusals``       which of some studies have no limit, and why
 ``POST /api/optimum``        the best point of the ranges that a study shows
 ``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
 ``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
@@ -52,6 +53,8 @@ from giantstep.workers import usable_cores
 EXPORTS = ("toml", "csv", "python", "pdf")
 MOST_STUDIES = 8
 """Studies laid over each other."""
+MOST_OFFERS = 64
+"""Studies that are asked for refusals at once: every kind of every step, every question."""
 _log = logging.getLogger("giantstep")
 _Result = TypeVar("_Result")
 _FORECAST = "/api/forecast"
@@ -82,6 +85,7 @@ class Explorer:
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
             Route("/api/export/{kind}", self.export, methods=["POST"]),
+            Route("/api/refusals", self.refusals, methods=["POST"]),
             Route("/api/optimum", self.design, methods=["POST"]),
             Route("/api/sensitivities", self.design, methods=["POST"]),
             Route(_FORECAST, self.forecast, methods=["POST"]),
@@ -189,11 +193,9 @@ class Explorer:
         if kind not in EXPORTS:
             raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
         data = parse_body(await request.body(), self.bounds)
-        studies, view = data.get("studies"), data.get("view", {})
-        if not isinstance(studies, list) or not 0 < len(studies) <= MOST_STUDIES:
-            raise InputError(f"`studies` must be a list of 1 to {MOST_STUDIES} studies.")
-        if not all(isinstance(table, dict) for table in (*studies, view)):
-            raise InputError("`view` and every one of `studies` must be a table.")
+        studies, view = _studies(data, MOST_STUDIES), data.get("view", {})
+        if not isinstance(view, dict):
+            raise InputError("`view` must be a table.")
         labels, dots, log = view.get("labels"), view.get("dots"), view.get("log", "")
         if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
             labels = [f"curve {number + 1}" for number in range(len(studies))]
@@ -211,6 +213,13 @@ class Explorer:
         if kind == "pdf":
             return Response(base64.b64decode(text), media_type="application/pdf")
         return Response(text, media_type="text/plain")
+
+    async def refusals(self, request: Request) -> Response:
+        """Answer which studies have no limit, and why: what the page cannot offer."""
+        data = parse_body(await request.body(), self.bounds)
+        studies = [self._study({"study": study}) for study in _studies(data, MOST_OFFERS)]
+        answer = self.quick.answer("refusals", {"studies": studies}, self.bounds.limit_seconds)
+        return Response(await _unless_gone(request, answer), media_type="application/json")
 
     async def design(self, request: Request) -> Response:
         """Answer where a variable is best, or what it depends on."""
@@ -291,6 +300,15 @@ def _client(request: Request, data: dict[str, Any]) -> str:
     if not isinstance(client, str) or len(client) > 64:
         raise bad_field("client", client, "a text of at most 64 characters")
     return client or (request.client.host if request.client else "")
+
+
+def _studies(data: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    studies = data.get("studies")
+    if not isinstance(studies, list) or not 0 < len(studies) <= most:
+        raise InputError(f"`studies` must be a list of 1 to {most} studies.")
+    if not all(isinstance(study, dict) for study in studies):
+        raise InputError("Every one of `studies` must be a table.")
+    return studies
 
 
 def _variables(data: dict[str, Any]) -> list[str] | None:
