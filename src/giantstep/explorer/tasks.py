@@ -216,6 +216,30 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     emit("sensitivities", json.dumps(json_data({**shown, **columns}), allow_nan=False))
 
 
+def refusals(emit: Emit, studies: Sequence[Mapping[str, Any]]) -> None:
+    """Say of every study whether it has a limit: one event with None, or the sentence that refuses it, for each.
+
+    ``experiment`` tells whether the scenario is right and only a theory is missing: then the experiment answers.
+    """
+    import numpy as np
+
+    from giantstep.request import question_name
+
+    told: list[dict[str, Any] | None] = []
+    for tables in studies:
+        is_right = False
+        try:
+            study = read_study(tables)
+            points = {**study.scenario.point(), "dim": np.array([np.inf])}
+            study.scenario.check_points(points)
+            is_right = True
+            study.scenario.refuse_missing(points, question_name(study.scenario, study.what), study.limit.get("theory"))
+            told.append(None)
+        except InputError as error:
+            told.append({**refusal(error), "experiment": is_right})
+    emit("refusals", json.dumps({"refusals": told}))
+
+
 def _asked(study: Study) -> dict[str, Any]:
     """Return the question of a study with the settings of its limit."""
     general = ("theory", "dim", "tolerance", "seed", *study.question.settings)
@@ -281,6 +305,7 @@ TASKS: dict[str, Callable[..., None]] = {
     "forecast": forecast,
     "optimum": optimum,
     "sensitivities": sensitivities,
+    "refusals": refusals,
     "families": families,
     "presets": presets,
 }
