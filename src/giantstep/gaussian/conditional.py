@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, NEGLIGIBLE, even_rule, hermite_rule, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
@@ -152,6 +153,7 @@ def _chunks(nodes: int, inner: int) -> Iterator[slice]:
         )
     size = max(1, _CHUNK // inner)
     for start in range(0, nodes, size):
+        check_time()
         yield slice(start, start + size)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.checks import every_time
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
@@ -138,6 +139,7 @@ def _iterate(
     inverse_alpha = 1 / point["batch_per_dim"] if point["batch_exponent"] == 1 else 0.0
     state, rows, steps = overlap_map.start(network), [], int(point["steps"])
     for time in range(steps + 1):
+        check_time()
         if not np.max(state.q) < DIVERGED:
             break
         space = overlap_map.shared_space(network, state)
