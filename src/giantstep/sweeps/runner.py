@@ -1,10 +1,13 @@
-"""Fills the store with what is missing: takes what is there, runs the rest, keeps it as soon as it exists."""
+"""Fills the store with what is missing: takes what is there, runs the rest, keeps it as soon as it exists.
+
+Several sweeps may fill one store at once. Each goes through its tasks in an order of its own and looks into the store
+before each; where two compute the same result all the same, the first one stored stays.
+"""
 
 from __future__ import annotations
 
 import logging
-import math
-import time
+import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +17,6 @@ import numpy as np
 
 from giantstep.progress import ProgressOption
 from giantstep.sweeps.backends import Backend, Finished
-from giantstep.sweeps.claims import Claims
 from giantstep.sweeps.keys import Ask, Point
 from giantstep.sweeps.progress import SweepProgress
 from giantstep.sweeps.store import Name, Row, Store
@@ -24,10 +26,6 @@ from giantstep.types import Indices
 _log = logging.getLogger("giantstep")
 
 Results = dict[Name, Row]
-_LOOK = 0.5
-"""Seconds between two looks at what other sweeps of the same store compute."""
-_SAY_AGAIN = 60.0
-"""Seconds after which it is said again that they are waited for."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Runner:
     ----------
     store : where results are kept.
     backend : starts the backend; called only where something is missing.
-    retry : compute failures again.
+    retry : compute failures of earlier sweeps again.
     progress : as `giantstep.sweeps.progress.SweepProgress` takes it.
     """
 
@@ -77,19 +75,13 @@ class Runner:
         self._backend: Backend | None = None
         self._computed: set[Name] = set()
         self._failed: dict[Name, bool] = {}
-        self._failed_before: dict[Name, float] = {}
-        self.claims: Claims | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            if self._backend is not None:
-                self._backend.close()
-        finally:
-            if self.claims is not None:
-                self.claims.close()
+        if self._backend is not None:
+            self._backend.close()
 
     def summary(self) -> str:
         """Say how many results were computed, taken from the store, and failed."""
@@ -99,7 +91,7 @@ class Runner:
 
     def fill(self, ask: Ask, jobs: Sequence[Job]) -> Results:
         """Return every result of the jobs, computing those that are not in the store."""
-        results = self.read(jobs)
+        results = self._read(jobs)
         wanted = {name for job in jobs for name in job.names()}
         missing = len(wanted - results.keys())
         points = len({digest for digest, _ in wanted})
@@ -110,33 +102,27 @@ class Runner:
         self._failed.update({name: bool(results[name].reason) for name in wanted})
         return results
 
-    def read(self, jobs: Iterable[Job]) -> Results:
-        """Return what the store has of the points of these jobs."""
+    def _read(self, jobs: Iterable[Job]) -> Results:
+        """Return what the store has of the points of these jobs, without failures that are computed again."""
         points = {point.digest: point for job in jobs for point in job.points}
         results, damaged = self.store.get(list(points.values()))
         if damaged:
             _log.warning("%d results in %s are damaged and are computed again", len(damaged), self.store.name)
             self.store.remove_results((point.digest, trial) for point, trial in damaged)
-        return {name: row for name, row in results.items() if not self._is_tried_again(name, row)}
+        tried = self._computed if self.retry else results.keys()
+        return {name: row for name, row in results.items() if not row.reason or name in tried}
 
-    def _is_tried_again(self, name: Name, row: Row) -> bool:
-        """Tell whether a result is a failure to be computed again: one of the time before, whoever has tried since."""
-        if not self.retry or not row.reason or name in self._computed:
-            return False
-        return row.seconds == self._failed_before.setdefault(name, row.seconds)
+    def read_missing(self, job: Job, names: Iterable[Name]) -> Results:
+        """Return which of these results of a job another sweep has stored meanwhile."""
+        found = self._read([job]) if self.store.has_any(names) else {}
+        return {name: found[name] for name in names if name in found}
 
     def _run(self, ask: Ask, pending: _Pending) -> None:
         try:
-            if self.claims is None and self.store.path is not None:
-                self.claims = Claims(self.store.path)
             if self._backend is None:
                 self._backend = self._open_backend()
-            while True:
-                for finished in self._backend.run(pending.next_task):
-                    self._keep(ask, finished, pending)
-                if not pending.held:
-                    return
-                pending.wait()
+            for finished in self._backend.run(pending.next_task):
+                self._keep(ask, finished, pending)
         except KeyboardInterrupt:
             raise Interrupted(self._farewell(pending.bar)) from None
 
@@ -163,23 +149,13 @@ class Runner:
 
 
 class _Pending:
-    """What is still to be done, handed out as tasks, and what is there already.
-
-    Other sweeps may fill the same store: what they have claimed is left to them and taken from the store when it is
-    there, unless they die.
-
-    Attributes
-    ----------
-    queue : jobs that nobody is known to work on; tasks to be done again.
-    held : jobs another sweep has claimed.
-    """
+    """What is still to be done, handed out as tasks, and what is there already."""
 
     def __init__(self, jobs: Sequence[Job], results: Results, runner: Runner, bar: SweepProgress) -> None:
-        self.queue: deque[Job | Task] = deque(jobs)
-        self.held: list[Job] = []
+        shuffled = jobs if runner.store.path is None else random.sample(jobs, len(jobs))
+        self.queue: deque[Job | Task] = deque(shuffled)
         self._results, self._runner, self.bar = results, runner, bar
         self._taken: set[Name] = set()
-        self._looked = self._said = -math.inf
 
     def add(self, new: Results) -> None:
         """Keep results, and say so."""
@@ -187,49 +163,20 @@ class _Pending:
         self.bar.advance(len(new), sum(bool(row.reason) for row in new.values()))
 
     def next_task(self) -> Task | None:
-        """Return the next task; None where none is left to this sweep just now."""
-        if self.held and not self.queue and time.monotonic() - self._looked > _LOOK:
-            self._look_again()
+        """Return the next task; None where none is left just now."""
         while self.queue:
             job = self.queue.popleft()
             if isinstance(job, Task):
                 return job
-            missing = self._claim(job)
+            missing = self._missing(job)
+            if missing and (stored := self._runner.read_missing(job, missing)):
+                self.add(stored)
+                missing = self._missing(job)
             if missing:
                 self._taken.update(missing)
                 return job.task(sorted(missing.values()))
         return None
 
-    def _claim(self, job: Job) -> dict[Name, int]:
-        """Return the results of a job that this sweep now has to compute, with the row of each."""
-        missing = self._missing(job)
-        claims = self._runner.claims
-        if not missing or claims is None:
-            return missing
-        if not claims.claim(missing):
-            self.held.append(job)
-            return {}
-        if self._runner.store.has_any(missing):  # another sweep may have been at work until now
-            stored = self._runner.read([job])
-            there = {name: stored[name] for name in missing if name in stored}
-            self.add(there)
-            claims.release(there)
-        return self._missing(job)
-
     def _missing(self, job: Job) -> dict[Name, int]:
         known = (self._results, self._taken)
         return {name: row for name, row in job.names().items() if not any(name in names for names in known)}
-
-    def _look_again(self) -> None:
-        self._looked = time.monotonic()
-        self.queue.extend(self.held)
-        self.held.clear()
-
-    def wait(self) -> None:
-        """Wait a moment for what other sweeps compute, and say so now and then."""
-        now = time.monotonic()
-        if now - self._said > _SAY_AGAIN:
-            self._said = now
-            count = sum(len(self._missing(job)) for job in self.held)
-            _log.info("%d results are being computed by another sweep of %s", count, self._runner.store.name)
-        time.sleep(_LOOK)
