@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +66,10 @@ class Draw:
     device: str
     bytes_needed: float
 
+    def at(self, rows: Any) -> Draw:
+        """Return the draw at some of its points."""
+        return replace(self, points={name: values[rows] for name, values in self.points.items()})
+
     def run(self, device: str | None = None) -> Outcome:
         """Draw and measure, on another device of the same kind where one is named; points that are equal once."""
         numbers = np.stack(list(self.points.values()), axis=1)
@@ -107,14 +111,11 @@ class Group:
         content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
-    def draw(
-        self, trial: int, what: str, settings: Mapping[str, Any], experiment: Experiment, rows: Any = slice(None)
-    ) -> Draw:
-        """Return one trial of the points (of some of them: `rows`)."""
-        points = {name: values[rows] for name, values in self.points.items()}
+    def draw(self, trial: int, what: str, settings: Mapping[str, Any], experiment: Experiment) -> Draw:
+        """Return one trial of the points."""
         return Draw(
             self.scenario,
-            points,
+            self.points,
             what,
             self.dim,
             settings,
