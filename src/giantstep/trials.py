@@ -270,13 +270,12 @@ def _not_numbers(
         if name in variables and variables[name].compared and not variables[name].partial:
             missing = np.isnan(np.asarray(value, dtype=np.float64))
             bad = missing.reshape(count, -1).any(axis=1)
-            reason = variables[name].missing or f"{name} is not a number"
-            reasons[bad & (reasons == "")] = f"trial {trial}: {reason}"
+            new = bad & (reasons == "")
+            reasons[new] = f"trial {trial}: {variables[name].missing or f'{name} is not a number'}"
             if [dimension_named(dim).role for dim in variables[name].dims[:1]] == ["trajectory"]:  # say from when on
                 first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
-                for point in np.flatnonzero(bad):
-                    if reasons[point].endswith(f"{name} is not a number"):
-                        reasons[point] += f" from step {first[point]} on"
+                for point in np.flatnonzero(new) if not variables[name].missing else ():
+                    reasons[point] += f" from step {first[point]} on"
     return reasons
 
 

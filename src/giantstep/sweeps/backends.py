@@ -113,9 +113,13 @@ class OnExecutor:
                     yield done
 
     def _submit(self, task: Task) -> Future[Done | NotLoaded]:
-        work: tuple[Any, ...] = (attempt, task) if self._here else (self._work, pickle_task(task, self._dumps))
+        message = None if self._here else pickle_task(task, self._dumps)
+        future: Future[Done | NotLoaded]
         try:
-            future: Future[Done | NotLoaded] = self._executor.submit(*work, self._orders)
+            if message is None:  # nothing has to travel
+                future = self._executor.submit(attempt, task, self._orders)
+            else:
+                future = self._executor.submit(self._work, message, self._orders)
         except RuntimeError as error:  # it is closed, or broken
             raise lost_workers_error(error) from None
         self._waiting[future] = task
