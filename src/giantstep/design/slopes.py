@@ -35,8 +35,8 @@ def slopes(
     The limit is asked again beside every point, at factors from 10% down to 0.3%. The differences are extrapolated, and
     how the extrapolations differ is the error. At a finite dimension numbers of samples are whole, so that theory and
     experiment have the slope between the neighbours of each point. The error of an experiment comes from the
-    trials where they were kept (leaving one out after the other). Else it comes from the standard errors of the neighbours as if
-    they were independent, which is too large where points share their draws.
+    trials where they were kept (leaving one out after the other). Else it comes from the standard errors of the
+    neighbours as if they were independent, which is too large where points share their draws.
 
     Parameters
     ----------
@@ -95,12 +95,16 @@ def _own(slope: xarray.DataArray) -> list[str]:
     return [str(dim) for dim in slope.dims if dim == "time"]
 
 
+def _log(values: xarray.DataArray) -> xarray.DataArray:
+    return values.copy(data=np.log(values.values))
+
+
 def _logarithm(values: xarray.Dataset, of: str, floor: Floor) -> xarray.DataArray:
     """Return log(error - floor); NaN where the error is not above it."""
     if isinstance(floor, str) and floor not in values:
         raise bad_field("floor", floor, "a number, a DataArray or a variable of the result")
     above = values[of] - (values[floor] if isinstance(floor, str) else floor)
-    return np.log(above.where(above > 0))
+    return _log(above.where(above > 0))
 
 
 # -- the limit ---------------------------------------------------------------------------------------------------------
@@ -166,18 +170,20 @@ def _chords(result: xarray.Dataset, names: Sequence[str], of: str, floor: Floor)
     (dim,) = dims
     if result.sizes[dim] < 2:
         raise InputError(f"Slopes at a finite dimension need two values of {names[0]} at least.")
-    place = np.log(result[names[0]])
+    place = _log(result[names[0]])
     if "trial" in result[of].dims:
         count = result.sizes["trial"]
         without = [result.drop_isel(trial=[trial]).mean("trial") for trial in range(count)]
-        spread = xarray.concat([_between(_logarithm(part, of, floor), place, dim) for part in without], "trial")
+        left: Any = [_between(_logarithm(part, of, floor), place, dim) for part in without]
+        spread: xarray.DataArray = xarray.concat(left, "trial")
         slope = _between(_logarithm(result.mean("trial"), of, floor), place, dim)
         return _table(slope, spread.std("trial") * np.sqrt(count - 1), of, names)
     log = _logarithm(result, of, floor)
     relative = result.get(f"{of}_stderr", xarray.zeros_like(log)) / np.exp(log)
     above, below = _neighbours(relative, dim)
     far, near = _neighbours(place, dim)
-    return _table(_between(log, place, dim), np.hypot(above, below) / abs(far - near), of, names)
+    error: xarray.DataArray = (above**2 + below**2) ** 0.5 / abs(far - near)
+    return _table(_between(log, place, dim), error, of, names)
 
 
 def _between(values: xarray.DataArray, place: xarray.DataArray, dim: Any) -> xarray.DataArray:

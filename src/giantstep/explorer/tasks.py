@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from giantstep.errors import GiantstepError, GiantstepWarning, InputError
+from giantstep.errors import Code, GiantstepError, GiantstepWarning, InputError
 from giantstep.explorer.packed import unpacked
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
         return study.predict(progress=False, **settings)
     except InputError as problem:
         dim = study.experiment.get("dim")
-        if dim is None or "dim" in study.limit or not str(problem).startswith("Field `dim` must be given"):
+        if dim is None or "dim" in study.limit or problem.code is not Code.NEEDS_DIMENSION:
             raise
     warnings.warn(f"The limit is drawn at the dimension of the experiment, d = {dim}.", GiantstepWarning, stacklevel=2)
     return study.predict(progress=False, dim=dim, **settings)

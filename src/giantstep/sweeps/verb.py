@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from giantstep.checks import check_flags
 from giantstep.errors import InputError, bad_field
-from giantstep.problems import Problems, warn
+from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.sweeps.adaptive import Sampling, TrialGoal
+from giantstep.sweeps.adaptive import Sampling
 from giantstep.sweeps.answers import fill_experiment, fill_limit
 from giantstep.sweeps.options import BackendOptions, EngineOption, gpu_workers
 from giantstep.sweeps.runner import Runner
@@ -59,46 +59,6 @@ class Inputs:
             return {key: values if key in given else value for key, value in table.items()}
 
         return replace(self, grid=change(self.grid or {}), fields=change(self.fields), settings=change(self.settings))
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """The settings of a sweep."""
-
-    source: str
-    inputs: Inputs
-    experiment: Experiment
-    sampling: Sampling
-    options: BackendOptions
-    retry: bool
-    strict: bool
-
-    def run(self, store: str | Path | None, progress: ProgressOption) -> tuple[xarray.Dataset, Problems]:
-        """Check everything, then return the table over the whole grid, refined, and what went wrong."""
-        if self.source not in ("experiment", "limit"):
-            raise bad_field("source", self.source, '"experiment" or "limit"')
-        check_flags(strict=self.strict, retry=self.retry)
-        request = self.inputs.request()
-        goal = self.sampling.trial_goal(request.question, self.experiment.trials)
-        refinement = self.sampling.refinement(self.inputs.varying())
-        if self.source == "limit" and self.sampling.until is not None:
-            raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
-        with Store(store) as results, Runner(results, self.options.open, self.retry, progress) as runner:
-            result, problems = self._fill(request, runner, goal)
-            inputs = self.inputs
-            while refinement is not None and (values := refinement.values(result, request)) is not None:
-                inputs = inputs.with_values(refinement.name, values)
-                request = inputs.request()
-                result, problems = self._fill(request, runner, goal)
-            _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
-        problems.refuse(self.strict)
-        return result, problems
-
-    def _fill(self, request: Request, runner: Runner, goal: TrialGoal) -> tuple[xarray.Dataset, Problems]:
-        if self.source == "limit":
-            return fill_limit(request, runner)
-        at_once = self.options.trials_here(self.experiment.device)
-        return fill_experiment(request, runner, self.experiment, goal, at_once)
 
 
 _OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads", "until", "most_trials", "refine", "most_points")
@@ -155,6 +115,9 @@ def sweep(
     >>> gs.sweep(s, dim=30, trials=2, samples_per_dim=[0.5, 2.0], progress=False).trials_done.values.tolist()
     [2, 2]
     """
+    if source not in ("experiment", "limit"):
+        raise bad_field("source", source, '"experiment" or "limit"')
+    check_flags(strict=strict, retry=retry)
     limit = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
     inputs = Inputs(scenario, grid, fields, {"what": what, "dim": dim, **limit})
     experiment = Experiment(trials, seed, device, keep_trials, paired)
@@ -162,6 +125,23 @@ def sweep(
     if engine is None and scheduler is None and workers is None and source == "experiment":
         workers = gpu_workers(device)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
-    result, problems = Sweep(source, inputs, experiment, sampling, options, retry, strict).run(store, progress)
+    request = inputs.request()
+    goal = sampling.trial_goal(request.question, trials)
+    refinement = sampling.refinement(inputs.varying())
+    if source == "limit" and until is not None:
+        raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
+    with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
+        while True:
+            if source == "limit":
+                result, problems = fill_limit(request, runner)
+            else:
+                result, problems = fill_experiment(request, runner, experiment, goal, options.trials_here(device))
+            values = None if refinement is None else refinement.values(result, request)
+            if refinement is None or values is None:
+                break
+            inputs = inputs.with_values(refinement.name, values)
+            request = inputs.request()
+        _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
+    problems.refuse(strict)
     warn(problems)
     return result

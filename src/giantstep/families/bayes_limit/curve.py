@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import expit
 
+from giantstep.deadline import check_time
 from giantstep.solve.finite import brent_root, require_finite
 from giantstep.solve.spline import Spline, spline_through
 from giantstep.types import Floats, Indices
@@ -235,6 +236,7 @@ class Curve:
         if level[0] > wanted and self.weak < alpha:
             low = ends[0] - 2.0
             while self.at(low)[0] >= wanted and low > -_DEEPEST:
+                check_time()
                 low -= 4.0
             roots.append(self._bracketed(wanted, low, ends[0]) if self.at(low)[0] < wanted else low)
         for index, (low, high) in enumerate(zip(ends, ends[1:])):
@@ -245,6 +247,7 @@ class Curve:
         low, farthest = ends[-1], self.channel.farthest
         beyond = level[-1] < wanted and alpha < self.full
         while beyond and self.at(low)[0] < wanted and low < farthest:
+            check_time()
             high = min(low + 1.5, farthest)
             if self.at(high)[0] >= wanted:
                 roots.append(self._bracketed(wanted, low, high))
@@ -384,6 +387,7 @@ class Curve:
             return math.nan
         alpha = 0.5 * (low + high)
         for _ in range(60):  # Newton's method: phi is stationary in q; halving where it leaves the bracket
+            check_time()
             gain, slope = self._gain(alpha)
             low, high = (alpha, high) if gain < 0 else (low, alpha)
             moved = alpha - gain / slope if slope > 0 else math.nan
@@ -396,6 +400,7 @@ class Curve:
     def _far_gain(self) -> float:
         alpha = 2 * max(turn.alpha for turn in self.turns)
         while self._gain(alpha)[0] < 0 and alpha < 1e6:
+            check_time()
             alpha *= 2
         return alpha
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.labels import interval_probabilities, label_panels
 from giantstep.families.bayes_limit.line import REACH, Line
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
@@ -155,6 +156,7 @@ class Exact:
             columns = np.flatnonzero(seen[rows].any(axis=0))
             size = max(1, _BLOCK // (len(xi) * max(len(columns), 1)))
             for start in range(0, len(rows), size):
+                check_time()
                 part = rows[start : start + size]
                 pieces = _integrate(nodes, part, columns, ratio, rate, seen, (xi, density), q)
                 information, psi = information + pieces[0], psi + pieces[1]

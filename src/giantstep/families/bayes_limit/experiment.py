@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.gamp import (
     LOST,
@@ -208,6 +209,7 @@ def _settle(instance: _Instance, state: Estimate, most: int) -> tuple[Estimate, 
     """Sweep until nothing moves, the directions are known, or the run is lost."""
     sweeps, moved = 0, np.inf
     while sweeps < most:
+        check_time()
         new, sweeps = sweep(instance.samples, state), sweeps + 1
         moved, state = change(new, state), new
         if moved < SETTLED or is_recovered(state) or not mismatch(state) < 10 * LOST:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.matrix import FixedPoint, SeveralDirections, entries_of, matrix_of, moved_inside
 from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness
 from giantstep.families.bayes_limit.problem import Thresholds
@@ -140,6 +141,7 @@ def _complete_from(problem: SeveralDirections, alpha: float) -> float:
     """Return an n/d at which full knowledge keeps nearly everything."""
     r = problem.reading.rank
     while alpha < _LARGEST:
+        check_time()
         M, _ = problem.settle(_FULL * np.eye(r), alpha, np.eye(r), np.eye(0))
         if np.linalg.eigvalsh(M)[0] > _KNOWN:
             break
@@ -174,6 +176,7 @@ class _Arc:
         point = guess + self.tangent * (s - float(self.tangent @ (guess - self.start)))
         old = self._gap(point, s, fineness)
         for _ in range(12):
+            check_time()
             move = -self.inverse @ old
             move *= min(1.0, 0.1 / max(float(np.abs(move).max()), 1e-300))
             point = point + move
@@ -239,6 +242,7 @@ def _equal_entropy(problem: SeveralDirections, scan: Scan, first: int, last: int
     place = (first + last) // 2
     alpha, M = float(scan.alpha[place]), (scan.low[place], scan.high[place])
     for _ in range(12):
+        check_time()
         low, high = (_refined(problem, M[side], alpha, side == 1) for side in (0, 1))
         M = (low.M, high.M)
         change = -(high.phi - low.phi) / (high.psi - low.psi)

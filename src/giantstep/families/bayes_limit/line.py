@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.quadrature import trapezoid_rule
@@ -125,6 +126,7 @@ class Line:
         turns = np.flatnonzero(sign[known[1:]] != sign[known[:-1]])
         left, right, first = z[known[turns]], z[known[turns + 1]], sign[known[turns]]
         for _ in range(60):
+            check_time()
             middle = 0.5 * (left + right)
             same = np.sign(self.slope(middle)) == first
             left, right = np.where(same, middle, left), np.where(same, right, middle)
@@ -160,6 +162,7 @@ class Line:
         wanted, rising = y[row], (last > first)[piece]
         left, right = low[piece], high[piece]
         for _ in range(rounds):
+            check_time()
             middle = 0.5 * (left + right)
             up = (self(middle) < wanted) == rising
             left, right = np.where(up, middle, left), np.where(up, right, middle)

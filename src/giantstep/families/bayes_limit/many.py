@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.blocks import split_rows
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.curve import Curve
 from giantstep.families.bayes_limit.noisy import even_nodes, y_step
@@ -111,6 +112,7 @@ class AxisChannel:
         g, columns = g[order] / s, columns[order]
         summed = np.empty((columns.shape[1], len(y)))
         for start in range(0, len(y), _Y_BLOCK):  # the sorted values that a block of y sees are neighbours
+            check_time()
             block = y[start : start + _Y_BLOCK] / s
             low, high = np.searchsorted(g, [block[0] - _SEEN, block[-1] + _SEEN])
             summed[:, start : start + _Y_BLOCK] = columns[low:high].T @ normal_density(block - g[low:high, None])

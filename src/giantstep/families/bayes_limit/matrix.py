@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.curve import Curve
 from giantstep.families.bayes_limit.many import stage_thresholds
 from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness, PairChannel, PairNoisy
@@ -99,6 +100,7 @@ class SeveralDirections:
         coarse = self.map_at(alpha, project, COARSE)
         inverse, stable = np.eye(0), False
         for _ in range(_ROUNDS):
+            check_time()
             M = _iterate(coarse, M)
             if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
                 nearby, _ = _broyden(coarse, M, known.inverse, rows, 3)
@@ -120,6 +122,7 @@ class SeveralDirections:
         coarse = self.map_at(alpha, rows.T @ rows, COARSE)
         start, trusted = coarse(M), bool(len(inverse))
         for _ in range(_CAUTIOUS_ROUNDS):
+            check_time()
             near = _nearby(coarse, start, inverse, rows) if trusted else None
             if near is not None:
                 return near, inverse
@@ -192,6 +195,7 @@ def _iterate(step: Callable[[Floats], Floats], M: Floats) -> Floats:
     """Iterate until a sweep moves little; where sweeps alternate, two are averaged."""
     last, falling, previous = math.inf, 0, np.zeros_like(M)
     for _ in range(_SWEEPS):
+        check_time()
         new = step(M)
         moved = float(np.abs(new - M).max())
         falling = falling + 1 if moved < last else 0
@@ -242,6 +246,7 @@ def _broyden(
     project, residual = rows.T @ rows, math.inf
     old_gap, old_move = np.zeros(len(inverse)), np.zeros(len(inverse))
     for _ in range(most):
+        check_time()
         gap = entries_of(step(M) - M, rows)
         residual = float(np.abs(gap).max())
         if old_move.any():
@@ -283,6 +288,7 @@ def _sweep(step: Callable[[Floats], Floats], M: Floats, count: int) -> Floats:
     """Return M after so many sweeps; where sweeps alternate, two are averaged."""
     previous = np.zeros_like(M)
     for _ in range(count):
+        check_time()
         new = step(M)
         change = new - M
         M, previous = (0.5 * (new + M) if float((previous * change).sum()) < 0 else new), change

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.grading import graded_panels, limit_growth
 from giantstep.families.bayes_limit.line import REACH, Line
 from giantstep.gaussian.quadrature import normal_density
@@ -268,6 +269,7 @@ class Noisy:
         omega, density, owner = omega[order], density[order], owner[order]
         totals, start = np.zeros((2, len(q))), 0
         while start < len(omega):
+            check_time()
             far = int(np.searchsorted(omega, omega[start] + _OMEGA_BLOCK * root.min()))
             part = slice(start, min(max(start + _LEAST_BLOCK, far), start + _MOST_ROWS))
             s, shares = root[owner[part]], density[part]
@@ -286,6 +288,7 @@ class Noisy:
         """Yield the likelihood block by block in y."""
         margin = _SEEN * np.sqrt(self.noise)
         for start in range(0, len(nodes), _Y_BLOCK):
+            check_time()
             y = nodes[start : start + _Y_BLOCK]
             near: Indices = np.flatnonzero((g > y[0] - margin) & (g < y[-1] + margin))
             if len(near):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.line import REACH, Interval, Line
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.reading import Reading
@@ -185,6 +186,7 @@ class NoisyRows:
         size = max(1, _CHUNK // len(g))
         parts, curvature = [], np.zeros_like(V)
         for start in range(0, len(y), size):
+            check_time()
             part = slice(start, start + size)
             log_likelihood = (y[part, None] - g) ** 2 * (-0.5 / self.noise)
             values, more = grid.sums(log_likelihood, omega[part], V)
@@ -234,6 +236,7 @@ class LabelGrid:
         size = max(1, _CHUNK // self.log_law.shape[1])
         parts, curvature = [], np.zeros_like(V)
         for start in range(0, len(kind), size):
+            check_time()
             part = slice(start, start + size)
             values, more = self.grid.sums(self.log_law[kind[part]], omega[part], V)
             parts.append(values)
@@ -259,6 +262,7 @@ class ProductRows:
         g, curvature = xp.empty(omega.shape), np.zeros_like(V)
         size = max(1, _CHUNK // len(z1))
         for start in range(0, len(y), size):
+            check_time()
             part = slice(start, start + size)
             z2 = y[part, None] / z1
             a, b = z1 - omega[part, :1], z2 - omega[part, 1:]

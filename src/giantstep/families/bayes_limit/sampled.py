@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.gaussian import semidefinite_factor
 from giantstep.gaussian.quadrature import legendre_rule
@@ -165,6 +166,7 @@ class SampledChannel:
         """Return the fixed point reached from M inside the span of the orthonormal `rows`, and whether it settled."""
         project, previous = rows.T @ rows, np.zeros_like(M)
         for _ in range(_SWEEPS):
+            check_time()
             new = project @ self.step(M, alpha) @ project
             change = new - M
             if np.abs(change).max() < _SETTLED:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import expit
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.curve import ABSENT
 from giantstep.families.bayes_limit.pairs import Slab
 from giantstep.gaussian.quadrature import normal_density
@@ -92,6 +93,7 @@ def _leading(growth: Floats) -> tuple[float, Floats]:
     rate = float(np.linalg.eigvalsh(0.5 * (growth + growth.T))[-1])
     M = np.eye(r)
     for _ in range(400):  # the shift keeps an eigenvalue -rate from alternating
+        check_time()
         M = (growth @ M.ravel()).reshape(r, r) + rate * M
         M /= max(np.trace(M), 1e-300)
     sizes, vectors = np.linalg.eigh(M)
