@@ -75,7 +75,8 @@ def test_what_is_zoomed_stays_so_until_a_double_click(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "log", "ends"), [([0.02, 0.98], False, [0, 1]), ([5.0, 5.0], False, [4.5, 5.5]), ([1e-3, 1.0], True, None)]
+    ("values", "log", "ends"),
+    [([0.02, 0.98], False, [0, 1]), ([5.0, 5.0], False, [4.5, 5.5]), ([1e-3, 1.0], True, None)],
 )
 def test_ranges_have_round_ends_and_magnify_no_rounding_errors(page: Page, values: Any, log: bool, ends: Any) -> None:
     script = "async ([low, high, log]) => (await import('/page/axes.js')).rangeOver(low, high, log)"
