@@ -58,7 +58,7 @@ def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
         path = paths.pop()
         response = server.client.get(path)
         assert response.status_code == 200, path
-        if path.startswith("/page/") and "/plotly/" not in path:  # what Plotly asks is watched in the browser
+        if path.startswith("/page/") and "/uplot/" not in path:  # what uPlot asks is watched in the browser
             new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)}
             new |= set(re.findall(r'(?:src=|href=|asked\()"(/page/[^"]+)"', response.text))
             new |= {f"/page/{name}" for name in re.findall(r'(?:new URL|loadScript)\("([^"]+)"', response.text)}

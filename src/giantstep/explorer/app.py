@@ -1,7 +1,7 @@
 """The HTTP interface of the explorer: a page, its data, and nothing else.
 
 ===========================  =========================================================================================
-``GET  /``                   the page; its scripts and styles, those of Plotly and KaTeX among them
+``GET  /``                   the page; its scripts and styles, those of uPlot and KaTeX among them
 ``GET  /opened``             the page on the file that the server was started with
 ``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
