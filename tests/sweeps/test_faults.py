@@ -225,7 +225,7 @@ def check_full(store, diary, make_room):
 def test_a_full_disk(tmp_path, diary):
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here; the page limit is tested instead")
     try:
@@ -357,9 +357,6 @@ def test_a_read_only_store_is_not_called_damaged(tmp_path, monkeypatch):
             assert "its folder or the file is read-only" in said_of(use)
         subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
         assert not verify(store).read_only
-        (folder / "runs.db-wal").write_bytes(b"results that are not in the file yet")
-        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-        assert "Copy both files to a folder that can be written" in said_of(lambda: verify(store))
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 

@@ -13,7 +13,6 @@ from typing import Any
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import family_class, family_names
 from giantstep.sweeps.blobs import Damaged
-from giantstep.sweeps.disk import is_read_only
 from giantstep.sweeps.keys import Ask, Point
 from giantstep.sweeps.store import (
     AT_ONCE,
@@ -23,6 +22,7 @@ from giantstep.sweeps.store import (
     Store,
     check_version,
     check_writable,
+    is_read_only,
     read_results,
     row_of,
     say_errors,
@@ -86,12 +86,6 @@ def _connect(path: str | Path) -> sqlite3.Connection:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no store {str(path)!r}.")
-    log = file.with_name(file.name + "-wal")
-    if is_read_only(file) and log.is_file() and log.stat().st_size:
-        raise InputError(
-            f"The store {str(path)!r} cannot be read where it is: the file system is read-only, and some results are "
-            f"still in {log.name!r}. Copy both files to a folder that can be written."
-        )
     mode = "immutable=1" if is_read_only(file) else "mode=ro"
     return sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
 

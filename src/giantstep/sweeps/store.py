@@ -7,6 +7,7 @@ is there is never replaced; a failure is, where it is tried again.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.jsondata import LONGEST, json_data
-from giantstep.sweeps import disk
 from giantstep.sweeps.blobs import Damaged, checksum, decode_arrays, encode_arrays
 from giantstep.sweeps.keys import Ask, Point
 from giantstep.types import Array
@@ -111,8 +111,8 @@ class Store:
             problem = self._scalar("PRAGMA quick_check(1)")
             if problem != "ok":
                 raise sqlite3.DatabaseError(str(problem).splitlines()[-1])
-        journal = "WAL" if self.path is None else disk.journal_mode(self.path)
-        for setting in (f"journal_mode = {journal}", "synchronous = FULL", "foreign_keys = ON"):
+        # unlike the write-ahead log, this journal needs file locks only: it is safe on a disk that machines share
+        for setting in ("journal_mode = TRUNCATE", "synchronous = FULL", "foreign_keys = ON"):
             self._connection.execute(f"PRAGMA {setting}")
         with self._transaction():
             if not self._scalar(count):
@@ -120,7 +120,7 @@ class Store:
                     self._connection.execute(statement)
 
     def close(self) -> None:
-        """Close the file, its write-ahead log taken in where nobody else has it open."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Store:
@@ -211,7 +211,6 @@ class Store:
         """Give the space of what was taken out back to the disk."""
         with say_errors(self.name):
             self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -305,8 +304,14 @@ def check_writable(path: Path) -> None:
         raise InputError(f"There is no folder {str(folder)!r} for the store {path.name!r}.")
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder, not a store.")
-    if disk.is_read_only(path):
+    if is_read_only(path):
         raise InputError(f"The store {str(path)!r} cannot be written to; its folder or the file is read-only.")
+
+
+def is_read_only(path: Path) -> bool:
+    """Tell whether a file cannot be written, or none beside it."""
+    closed = path.exists() and not os.access(path, os.W_OK)
+    return closed or not os.access(path.absolute().parent, os.W_OK | os.X_OK)
 
 
 def read_results(
