@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,47 +18,11 @@ from giantstep.sweeps.answers import fill_experiment, fill_limit
 from giantstep.sweeps.options import BackendOptions, EngineOption, gpu_workers
 from giantstep.sweeps.runner import Runner
 from giantstep.sweeps.store import Store
-from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
 
 _log = logging.getLogger("giantstep")
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a sweep was asked; it is asked again with more values of a field that is refined.
-
-    Attributes
-    ----------
-    grid, fields : as the verb takes them.
-    settings : the keywords of `Request`.
-    """
-
-    scenario: Scenario
-    grid: Any
-    fields: Mapping[str, Any]
-    settings: Mapping[str, Any]
-
-    def request(self) -> Request:
-        """Return what is asked, checked."""
-        return Request(self.scenario, self.grid, self.fields, **self.settings, also=_OWN_KEYWORDS)
-
-    def varying(self) -> dict[str, Any]:
-        """Return the values of every field, wherever they were given."""
-        own_dim = {} if self.settings["dim"] is None else {"dim": self.settings["dim"]}
-        return {**dotted_names(self.grid or {}), **dotted_names(self.fields), **own_dim}
-
-    def with_values(self, name: str, values: Floats) -> Inputs:
-        """Return the same with other values of a field."""
-
-        def change(table: Mapping[str, Any]) -> dict[str, Any]:
-            given = {key for key, value in table.items() if key.replace("__", ".") == name and value is not None}
-            return {key: values if key in given else value for key, value in table.items()}
-
-        return replace(self, grid=change(self.grid or {}), fields=change(self.fields), settings=change(self.settings))
-
 
 _OWN_KEYWORDS = ("store", "source", "engine", "workers", "threads", "until", "most_trials", "refine", "most_points")
 
@@ -118,16 +81,16 @@ def sweep(
     if source not in ("experiment", "limit"):
         raise bad_field("source", source, '"experiment" or "limit"')
     check_flags(strict=strict, retry=retry)
-    limit = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
-    inputs = Inputs(scenario, grid, fields, {"what": what, "dim": dim, **limit})
+    limit: dict[str, Any] = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
+    request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=_OWN_KEYWORDS)
+    given = {**dotted_names(grid or {}), **dotted_names(fields), **({} if dim is None else {"dim": dim})}
     experiment = Experiment(trials, seed, device, keep_trials, paired)
     sampling = Sampling(until, most_trials, refine, most_points)
     if engine is None and scheduler is None and workers is None and source == "experiment":
         workers = gpu_workers(device)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
-    request = inputs.request()
     goal = sampling.trial_goal(request.question, trials)
-    refinement = sampling.refinement(inputs.varying())
+    refinement = sampling.refinement(given)
     if source == "limit" and until is not None:
         raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
     with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
@@ -139,8 +102,8 @@ def sweep(
             values = None if refinement is None else refinement.values(result, request)
             if refinement is None or values is None:
                 break
-            inputs = inputs.with_values(refinement.name, values)
-            request = inputs.request()
+            given[refinement.name] = values
+            request = Request(scenario, None, given, what=what, dim=None, **limit)
         _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
     problems.refuse(strict)
     warn(problems)
