@@ -357,6 +357,9 @@ def test_a_read_only_store_is_not_called_damaged(tmp_path, monkeypatch):
             assert "its folder or the file is read-only" in said_of(use)
         subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
         assert not verify(store).read_only
+        (folder / "runs.db-journal").write_bytes(b"what a killed sweep had begun")
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        assert "to a folder that can be written" in said_of(lambda: verify(store))
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 

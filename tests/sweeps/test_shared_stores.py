@@ -4,6 +4,8 @@ import json
 import random
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -64,6 +66,22 @@ def test_a_store_needs_file_locks_only(store):
         with sqlite3.connect(store) as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         connection.close()
+
+
+def test_a_store_whose_sweep_was_killed_while_it_wrote_can_be_looked_into(store):
+    """Catches a reader that may not take back what had been begun: SQLite then refuses to read at all."""
+    gs.sweep(Faulty(), store=store, dim=10, trials=3)
+    script = """import os, sqlite3, sys
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("PRAGMA journal_mode = TRUNCATE")
+c.execute("PRAGMA cache_size = 1")
+c.execute("BEGIN IMMEDIATE")
+c.execute("DELETE FROM results")
+c.executemany("INSERT INTO facts (digest, coords, notes) VALUES (randomblob(16), zeroblob(5000), ?)", [("",)] * 200)
+os._exit(1)"""
+    subprocess.run([sys.executable, "-c", script, str(store)])
+    assert store.with_name(store.name + "-journal").stat().st_size
+    assert len(stored(store)) == 3 and verify(store).sound
 
 
 def computed(lines):

@@ -82,12 +82,21 @@ def open_store(path: str | Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: str | Path) -> sqlite3.Connection:
-    """Connect to a file that is only read; where not even a lock can be written, as one that nobody changes."""
+    """Connect to a file that is only read; SQLite itself first takes back what a killed sweep had begun to write."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no store {str(path)!r}.")
-    mode = "immutable=1" if is_read_only(file) else "mode=ro"
-    return sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+    closed = is_read_only(file)
+    begun = [log for log in (Path(f"{file}-journal"), Path(f"{file}-wal")) if log.is_file() and log.stat().st_size]
+    if closed and begun:
+        raise InputError(
+            f"The store {str(path)!r} cannot be read where it is: the file system is read-only, and a sweep was killed "
+            f"while it wrote. Copy it and {begun[0].name!r} to a folder that can be written."
+        )
+    mode = "immutable=1" if closed else "mode=rw"
+    connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
