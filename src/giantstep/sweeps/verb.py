@@ -13,7 +13,7 @@ from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Experiment, Request
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.sweeps.adaptive import Sampling
+from giantstep.sweeps.adaptive import refinement, trial_goal
 from giantstep.sweeps.answers import fill_experiment, fill_limit
 from giantstep.sweeps.options import BackendOptions, EngineOption, gpu_workers
 from giantstep.sweeps.runner import Runner
@@ -68,7 +68,9 @@ def sweep(
     source, retry : ``"experiment"`` or ``"limit"``; compute failures of earlier runs again.
     engine, workers, scheduler, threads, memory, time_limit : where tasks run, as in
         `giantstep.sweeps.options.BackendOptions`.
-    until, most_trials, refine, most_points : more trials and points: `giantstep.sweeps.adaptive.Sampling`.
+    until, most_trials : variable -> standard error: points above it get more trials, 20 times as many at most.
+    refine, most_points : one field of the grid -> tolerance: it gets more values, up to so many, where the curve
+        departs from a straight line by more than that part of its range.
     scenario, grid, what, theory, dim, **fields and the others : as in `simulate` and `predict`.
 
     Examples
@@ -85,12 +87,11 @@ def sweep(
     request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=_OWN_KEYWORDS)
     given = {**dotted_names(grid or {}), **dotted_names(fields), **({} if dim is None else {"dim": dim})}
     experiment = Experiment(trials, seed, device, keep_trials, paired)
-    sampling = Sampling(until, most_trials, refine, most_points)
     if engine is None and scheduler is None and workers is None and source == "experiment":
         workers = gpu_workers(device)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)
-    goal = sampling.trial_goal(request.question, trials)
-    refinement = sampling.refinement(given)
+    goal = trial_goal(request.question, trials, until, most_trials)
+    refined = refinement(given, refine, most_points)
     if source == "limit" and until is not None:
         raise InputError('`until` adds trials, which only an experiment has (source="experiment").')
     with Store(store) as results, Runner(results, options.open, retry, progress) as runner:
@@ -99,10 +100,10 @@ def sweep(
                 result, problems = fill_limit(request, runner)
             else:
                 result, problems = fill_experiment(request, runner, experiment, goal, options.trials_here(device))
-            values = None if refinement is None else refinement.values(result, request)
-            if refinement is None or values is None:
+            values = None if refined is None else refined.values(result, request)
+            if refined is None or values is None:
                 break
-            given[refinement.name] = values
+            given[refined.name] = values
             request = Request(scenario, None, given, what=what, dim=None, **limit)
         _log.info("sweep of %s, %s: %s", request.grid.scenario.family, request.what, runner.summary())
     problems.refuse(strict)
