@@ -82,11 +82,12 @@ def predict(
     >>> gs.predict(s, what="spectrum").density.dims
     ('x',)
     """
-    if not (theory is None or isinstance(theory, str)):
+    if isinstance(theory, list | tuple) and theory:
         asked = {"what": what, "dim": dim, "tolerance": tolerance, "strict": strict, "seed": seed, "progress": progress}
         answers = [predict(scenario, grid, theory=name, cpu_limit=cpu_limit, **asked, **fields) for name in theory]
         return stack(answers, theory, "theory")
-    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
+    one: Any = theory  # what is no name is refused
+    request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     check_flags(strict=strict)
     result, problems = solve_limit(request, None, progress, cpu_limit=checked_cpu_limit(cpu_limit))
     problems.refuse(strict)
