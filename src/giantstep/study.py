@@ -207,13 +207,14 @@ def compare(
     from giantstep.trials import check_group_memory, group_points, run_trials
 
     check_flags(finite_size=finite_size, strict=strict)
-    if not (theory is None or isinstance(theory, str)):  # one experiment serves all of them
+    if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
         drawn |= {"strict": strict, "progress": progress, **fields}
         measured = simulate(scenario, grid, **drawn) if stored is None else stored
         own: dict[str, Any] = {"tolerance": tolerance, "finite_size": finite_size, "stored": measured}
         return stack([compare(scenario, grid, theory=name, **own, **drawn) for name in theory], theory, "theory")
-    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
+    one: Any = theory
+    request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = Experiment(trials, seed, device, False, paired)
     groups = group_points(request.grid) if stored is None else []
