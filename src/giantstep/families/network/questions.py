@@ -123,6 +123,22 @@ _SPIKES = (
     _both("spike_degree", "time spike", "argmax_j", _NAMES, **_SHOWN, **_SPIKE),
     _limit("bulk_edge", "time", "s_+", "upper edge of the bulk of singular values of F/sqrt(n)"),
 )
+_REGRESSION = {"absent": "it is derived for the square loss", "partial": True}
+_VARIANCE = (
+    _both(
+        "bias", "time", "E(Ef - g)^2", "squared error of the mean of many networks that share nothing", **_REGRESSION
+    ),
+    _both("from_layer", "time", "W", "variance due to the first layer alone", **_REGRESSION),
+    _both("from_samples", "time", "X", "variance due to the inputs of the fit alone", **_REGRESSION),
+    _both("from_noise", "time", "E", "variance due to the label noise of the samples", **_REGRESSION),
+    _both("from_layer_samples", "time", "WX", "variance of first layer and inputs together", **_REGRESSION),
+    _both("from_layer_noise", "time", "WE", "variance of first layer and label noise together", **_REGRESSION),
+    _both("test_error", "time", "E(y - f)^2 or P(y f<0)", _TEST),
+    _both("disagreement", "time shared", "E(f_a - f_b)^2", "of two networks alike that share the layer, the samples"),
+    _both("ensemble_error", "time shared members", "E(y - mean f)^2", "test error of the mean of so many networks"),
+)
+SHARED = ("layer", "samples", "nothing")
+"""What two networks have in common: the trained first layer, the samples of the fit with their labels, or nothing."""
 
 TEST_SAMPLES = 10_000
 QUESTIONS: Mapping[str, Question] = {
@@ -180,6 +196,16 @@ QUESTIONS: Mapping[str, Question] = {
         _SPIKES,
         settings={"degree": Setting(None, "degrees of the alignments (0 to 4 if left out)")},
         plot=("singular_values",),
+    ),
+    "variance": Question(
+        "bias of the read-out after every step, where its variance comes from, averages of several networks",
+        _VARIANCE,
+        settings={
+            "members": Setting(None, "networks that are averaged (1, 2, 4 and inf if left out)"),
+            "test_samples": Setting(TEST_SAMPLES, "fresh samples of the test error", engines=_EXPERIMENT),
+        },
+        plot=("bias", "from_layer", "from_samples"),
+        labels={"shared": SHARED},
     ),
 }
 
