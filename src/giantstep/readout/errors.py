@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.readout.finite_size import FiniteSize, count_parameters, push_of_means, stretched_variance
+from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import FirstOrder, packed_coupling
+from giantstep.readout.fitted_means import count_parameters
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified
 from giantstep.solve import solve_each

@@ -1,6 +1,6 @@
 """Two ridge read-outs of one target: how their outputs overlap, and which parts the variance of one has.
 
-beyond_the_error section 2. Given z the outputs of two networks have the covariance Q_ab = mu1^T Q1_ab mu1 + mu2 . Q2_ab.
+beyond_the_error section 2. Given z the outputs of two networks have the covariance Q_ab = mu1^T Q1_ab mu1 + mu2 Q2_ab.
 Networks with the same first layer share the noise of all their common samples, (2.3), (2.4): that is the linear system
 of the errors, with other sources. Networks with layers of their own share only what is linear in the input, (2.5).
 """
@@ -15,8 +15,9 @@ import numpy as np
 
 from giantstep.readout.errors import fit_means, fluctuations, mean_residual
 from giantstep.readout.features import Features
-from giantstep.readout.finite_size import FiniteSize, count_parameters, push_of_means
+from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import FirstOrder, packed_coupling
+from giantstep.readout.fitted_means import count_parameters, ridge_drive, ridge_means
 from giantstep.readout.signal import Signal
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
@@ -66,17 +67,28 @@ class Parts(Stacked):
 
 
 def ridge_parts(first: FirstOrder, noise: Floats, size: FiniteSize) -> Parts:
-    """Return the overlaps of networks alike in everything, at points whose label noise has the variance `noise` (B,)."""
+    """Return the overlaps of networks that are alike, at points whose label noise has the variance `noise` (B,)."""
     equations = first.equations
     chunks = equations.split_points(np.arange(len(first.V)), equations.chunk(equations.packed))
-    return join_parts([_chunk_parts(first.take(chunk), noise[chunk], size.take(chunk)) for chunk in chunks])
+    return Parts.join([_chunk_parts(first.take(chunk), noise[chunk], size.take(chunk)) for chunk in chunks])
 
 
-def join_parts(parts: list[Parts]) -> Parts:
-    """Concatenate chunks of points."""
-    names = [entry.name for entry in dataclasses.fields(Parts) if entry.name != "bias"]
-    overlaps = {name: Overlap.join([getattr(part, name) for part in parts]) for name in names}
-    return Parts(**overlaps, bias=np.concatenate([part.bias for part in parts]))
+def spread_of_means(first: FirstOrder, size: FiniteSize) -> tuple[Floats, Floats] | None:
+    """Return the covariance of the fitted coefficients (B, F, F) and what Q1 has of it, too (B, k, k); None: no term.
+
+    beyond_the_error (2.12), (2.14) for one network.
+    """
+    if size.directions is None or size.in_limit:
+        return None
+    equations, covariances, counted = first.equations, [], []
+    for chunk in equations.split_points(np.arange(len(first.V)), equations.chunk(equations.packed)):
+        part, own = first.take(chunk), size.take(chunk)
+        signal = fit_means(part, own)
+        res, Q1, Q2, of_means = fluctuations(part, signal, own, part.equations.packed)
+        means = ridge_means(part, signal.penalty, own)
+        covariances.append(means.covariance(ridge_drive(part, res), Q2))
+        counted.append(means.counted_twice(Q1 - of_means))
+    return np.concatenate(covariances), np.concatenate(counted)
 
 
 def _chunk_parts(first: FirstOrder, noise: Floats, size: FiniteSize) -> Parts:

@@ -50,7 +50,11 @@ class Stacked:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Concatenate chunks of points."""
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._stacks()})
+        return cls(**{name: _join([getattr(part, name) for part in parts]) for name in parts[0]._stacks()})
+
+
+def _join(values: Sequence[Any]) -> Any:
+    return np.concatenate(values) if isinstance(values[0], np.ndarray) else type(values[0]).join(values)
 
 
 def _take(value: Any, index: Any) -> Any:

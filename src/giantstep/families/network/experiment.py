@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network import measure
+from giantstep.families.network import measure, measure_beyond
 from giantstep.families.network.limit import count_outliers
 from giantstep.families.network.measure_pairs import measure_variance, second_draws, trained_pairs
 from giantstep.families.network.problem import take_points
@@ -84,7 +84,7 @@ def _measured(
         return trained.network_of.readout.fit(trained, ridges, trained.flip, rows)
     if what == "spectrum":
         return measure.measure_spectrum(trained, outliers, settings)
-    return measure.MEASURES[what](trained, ridges, settings)
+    return {**measure.MEASURES, **measure_beyond.MEASURES}[what](trained, ridges, settings)
 
 
 def trained_networks(
@@ -204,6 +204,8 @@ def _fitting_memory(
         return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
     if what == "variance":  # a second network, and the outputs of eight fits
         return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + 2 * int(samples.max()) * p + 2 * p * p
+    if what == "sensitivity":
+        return 3 * chunk * p + 2 * chunk * dim + 2 * int(samples.max()) * p + 2 * p * p
     if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p
     if what in ("errors", "along"):

@@ -33,7 +33,7 @@ GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
-SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared")
+SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps")
 """Settings along which variables run."""
 Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
 
@@ -118,6 +118,10 @@ def _fills(what: str) -> Fill:
         from giantstep.families.network.answers.variance import answer_variance
 
         return answer_variance
+    if what == "sensitivity":
+        from giantstep.families.network.answers.sensitivity import answer_sensitivity
+
+        return answer_sensitivity
     from giantstep.families.network.answers import others
 
     known: dict[str, Fill] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def measure_variance(pair: tuple[Trained, Trained], ridges: Floats, settings: Ma
     classes = pair[0].network_of.readout.classes
     noises = (0, 1) if pair[0].network.noise > 0 and not classes else (0,)
     copies = list(itertools.product((0, 1), (0, 1), noises))
-    fits = {copy: _fitted(pair, copy, ridges) for copy in copies}
+    fits = {copy: fitted_copy(pair, copy, ridges) for copy in copies}
     rows = int(settings.get("test_samples") or TEST_SAMPLES)
     if classes:
         return _classes(pair, fits, rows, settings)
@@ -60,7 +60,7 @@ def measure_variance(pair: tuple[Trained, Trained], ridges: Floats, settings: Ma
     return _parts(gram, copies, pair[0].network.noise, settings)
 
 
-def _fitted(pair: tuple[Trained, Trained], copy: Copies, ridges: Floats) -> DeviceArray:
+def fitted_copy(pair: Sequence[Trained], copy: Copies, ridges: Floats) -> DeviceArray:
     """Return the fits b = a/sqrt(p) (p, B) of one copy, at every sample size and ridge; NaN where one failed."""
     layer, sample, noise = copy
     trained = pair[layer]

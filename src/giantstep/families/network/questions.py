@@ -40,6 +40,9 @@ _TEST = (
     "with classes the misclassified fraction of fresh samples"
 )
 _TRAIN = "mean squared error on the n samples of the fit; with classes the misclassified fraction of these samples"
+_ATTACKED = (
+    "test error where every input moves by eps against the fit, to first order in eps: no bound where features bend"
+)
 _OUTLIERS = "eigenvalues above the bulk, largest first (inf: grows with the dimension), in the limit then those in gaps"
 _VALUES = "largest singular values of F/sqrt(n), F the features of the fit; in the limit the outliers (inf: it grows)"
 _DEGREES = "squared cosine of the left vector and h_j = He_j/sqrt(j!) of the learnt feature <x, beta>/|beta|"
@@ -137,6 +140,12 @@ _VARIANCE = (
     _both("disagreement", "time shared", "E(f_a - f_b)^2", "of two networks alike that share the layer, the samples"),
     _both("ensemble_error", "time shared members", "E(y - mean f)^2", "test error of the mean of so many networks"),
 )
+_SENSITIVITY = (
+    _both("gradient_norm2", "time", "E|grad f|^2", "mean squared length of the gradient of the output in the input"),
+    _both("gradient_learnt", "time", "E|P grad f|^2", "its part along the directions of the target"),
+    _both("gradient_rest", "time", "E|(1 - P) grad f|^2", "its part across them"),
+    _both("attacked_error", "time eps", "E(|y - f| + eps |grad f|)^2 or P", _ATTACKED),
+)
 SHARED = ("layer", "samples", "nothing")
 """What two networks have in common: the trained first layer, the samples of the fit with their labels, or nothing."""
 
@@ -206,6 +215,15 @@ QUESTIONS: Mapping[str, Question] = {
         },
         plot=("bias", "from_layer", "from_samples"),
         labels={"shared": SHARED},
+    ),
+    "sensitivity": Question(
+        "gradient of the fitted network after every step, and its error where inputs are perturbed",
+        _SENSITIVITY,
+        settings={
+            "eps": Setting(None, "lengths of the perturbation (0, 0.1, 0.25 and 0.5 if left out)"),
+            "test_samples": Setting(4000, "fresh samples of the gradient", engines=_EXPERIMENT),
+        },
+        plot=("gradient_norm2", "gradient_rest"),
     ),
 }
 

@@ -43,5 +43,5 @@ def half_disagreements(parts: Parts) -> Floats:
 
 
 def averaged(test: Floats, apart: Floats, settings: Mapping[str, Any]) -> Floats:
-    """Return the test error of the mean of networks whose pairs are `apart` (B, 3), for all members (B, 3, K): (2.8)."""
+    """Return the error of the mean of networks whose pairs are `apart` (B, 3), for all members (B, 3, K): (2.8)."""
     return test[:, None, None] - (1 - 1 / np.asarray(settings["members"])) * apart[:, :, None]
