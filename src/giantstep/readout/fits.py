@@ -116,6 +116,8 @@ class Fit:
     rare: Booleans
     first: FirstOrder | None = None
     """The first-order solution behind a ridge fit."""
+    equations: Equations | None = None
+    """What a fit of classes solved."""
 
     def put(self, index: Integers, part: Fit) -> None:
         """Overwrite the points in `index`."""
@@ -272,6 +274,7 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
         nothing,
         nothing.copy(),
         np.zeros(len(ones), dtype=bool),
+        equations=equations,
     )
 
 

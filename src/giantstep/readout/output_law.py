@@ -7,6 +7,7 @@ R coordinates of the input that any row or the target depends on, N inputs.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -58,6 +59,13 @@ class OutputLaw:
     fitted: Fitted
     z: Floats
     bulk: float = 1.0
+
+    def of(self, fitted: Fitted) -> OutputLaw:
+        """Return the law of another fit of the same layer at the same inputs."""
+        law = dataclasses.replace(self, fitted=fitted)
+        known = ("A", "scale", "D", "mu1", "mu2", "functions", "function_gradients", "slope_power", "value_slope")
+        law.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        return law
 
     @cached_property
     def A(self) -> Floats:

@@ -126,6 +126,8 @@ _SPIKES = (
     _both("spike_degree", "time spike", "argmax_j", _NAMES, **_SHOWN, **_SPIKE),
     _limit("bulk_edge", "time", "s_+", "upper edge of the bulk of singular values of F/sqrt(n)"),
 )
+_PARTLY = {"absent": "no rule resolves the sign of so many classifiers along several directions", "partial": True}
+_AVERAGE = "test error of the mean of so many networks; with classes of the sign of their mean"
 _REGRESSION = {"absent": "it is derived for the square loss", "partial": True}
 _VARIANCE = (
     _both(
@@ -138,7 +140,7 @@ _VARIANCE = (
     _both("from_layer_noise", "time", "WE", "variance of first layer and label noise together", **_REGRESSION),
     _both("test_error", "time", "E(y - f)^2 or P(y f<0)", _TEST),
     _both("disagreement", "time shared", "E(f_a - f_b)^2", "of two networks alike that share the layer, the samples"),
-    _both("ensemble_error", "time shared members", "E(y - mean f)^2", "test error of the mean of so many networks"),
+    _both("ensemble_error", "time shared members", "E(y - mean f)^2", _AVERAGE, **_PARTLY),
 )
 _SENSITIVITY = (
     _both("gradient_norm2", "time", "E|grad f|^2", "mean squared length of the gradient of the output in the input"),

@@ -121,7 +121,8 @@ def resolved(
         wanted = max(wanted, LEAST_SCALE.get(R, 0.0))
     if wanted >= scale:
         return inputs, law
-    return make(coarsened(wanted) if R == 1 else wanted)
+    # by octaves, so that fits of one layer share their rules
+    return make(coarsened(wanted) if R == 1 else scale * 2.0 ** np.floor(np.log2(wanted / scale)))
 
 
 def sign_length(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.errors import groups, note_fit
+from giantstep.families.network.answers.errors import Group, groups, note_fit
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.layer import Layer, independent_spread, scale_of
 from giantstep.families.network.problem import Problem, Share
@@ -33,15 +33,24 @@ class FittedPoint:
     row: int
     fit: Fit
     number: int
+    place: int
+    """Among the points of the grid; `number` is the one among those of the fit."""
     blocks: Blocks
     fitted: Fitted
     noise: float
     flip: float
+    made: dict[tuple[TestLaw, float], tuple[TestInputs, OutputLaw]] = field(default_factory=dict)
+    """Rules that were made already, for this fit or for another of the same layer."""
 
     def at(self, law: TestLaw, scale: float) -> tuple[TestInputs, OutputLaw]:
         """Return inputs of a law on a rule of this scale, and the law of the output there."""
-        inputs = inputs_of(self.problem.target, self.layer.frame[self.row], law, scale)
-        return inputs, OutputLaw(self.blocks, self.fitted, inputs.z, law.bulk)
+        if (law, scale) not in self.made:
+            inputs = inputs_of(self.problem.target, self.layer.frame[self.row], law, scale)
+            output = OutputLaw(self.blocks, self.fitted, inputs.z, law.bulk)
+            _ = output.mu1, output.mu2  # known to all fits of the layer
+            self.made[law, scale] = inputs, output
+        inputs, output = self.made[law, scale]
+        return inputs, output.of(self.fitted)
 
     def scale(self, law: TestLaw) -> float:
         """Return the scale on which the features vary at inputs of a law."""
@@ -59,6 +68,10 @@ class FittedPoint:
         """Return a rule that resolves the sign of y - f, too."""
         return resolved(lambda scale: self.at(law, scale), self.scale(law), self._slope_of_label, noise)
 
+    def positive(self, inputs: TestInputs) -> Floats:
+        """Return P(y = 1|z) of classes (N,)."""
+        return 0.5 * (1 + (1 - 2 * self.flip) * inputs.label)
+
     def _slope_of_label(self, inputs: TestInputs) -> Floats:
         """Return dg/dz (N, R) at inputs of the law of the fit."""
         frame = self.layer.frame[self.row]
@@ -70,23 +83,34 @@ class FittedPoint:
         return np.where(jumps, 0.0, gradient) @ frame
 
 
-def fitted_points(
-    table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]
-) -> Iterator[tuple[int, FittedPoint]]:
-    """Yield every solved point of a share at one time, with its place in the grid; the others are noted."""
-    problem, layer = moment.problem, moment.layer
-    s, (JU, Js, _) = scale_of(problem, layer), independent_spread(problem, layer)
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """The fits of points that were solved together after a step."""
+
+    moment: Moment
+    group: Group
+    fit: Fit
+
+    def points(self) -> Iterator[FittedPoint]:
+        """Yield every solved point."""
+        problem, layer, asked = self.moment.problem, self.moment.layer, self.group.asked
+        s, (JU, Js, _) = scale_of(problem, layer), independent_spread(problem, layer)
+        spread = None if self.fit.first is None else spread_of_means(self.fit.first, asked.size)
+        for number, (point, row) in enumerate(zip(self.group.index.tolist(), self.group.members.tolist())):
+            if self.fit.status[number]:
+                continue
+            blocks = Blocks(problem.activation, layer.U[row], s[row], layer.B[row, :, 0], JU[row], Js[row])
+            noise, flip = (float(asked.points[name][number]) for name in ("noise", "flip"))
+            fitted = _fitted(self.fit, number, spread)
+            yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip)
+
+
+def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Fits]:
+    """Yield the fits of a share at one time; what could not be solved is noted."""
     for group in groups(table, share, moment, {**settings, "floors": False}):
         fit = table.network.readout.solve(group.asked)
         note_fit(table, group.index, moment, fit, group.members)
-        spread = None if fit.first is None else spread_of_means(fit.first, group.asked.size)
-        for number, (point, row) in enumerate(zip(group.index.tolist(), group.members.tolist())):
-            if fit.status[number]:
-                continue
-            blocks = Blocks(problem.activation, layer.U[row], s[row], layer.B[row, :, 0], JU[row], Js[row])
-            fitted = _fitted(fit, number, spread)
-            noise, flip = (float(group.asked.points[name][number]) for name in ("noise", "flip"))
-            yield point, FittedPoint(problem, layer, row, fit, number, blocks, fitted, noise, flip)
+        yield Fits(moment, group, fit)
 
 
 def _fitted(fit: Fit, number: int, spread: tuple[Floats, Floats] | None) -> Fitted:

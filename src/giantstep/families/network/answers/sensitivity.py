@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.laws import FittedPoint, fitted_points, note_refused, put_point
+from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
 from giantstep.families.network.test_inputs import TestLaw
@@ -19,11 +19,12 @@ from giantstep.types import Floats
 
 def answer_sensitivity(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="sensitivity"``: beyond_the_error (5.5)-(5.7)."""
-    for point, fitted in fitted_points(table, share, moment, settings):
-        try:
-            put_point(table, point, time, _measured(table, fitted, settings["eps"]))
-        except InputError as error:
-            note_refused(table, point, error)
+    for fits in solved_groups(table, share, moment, settings):
+        for point in fits.points():
+            try:
+                put_point(table, point.place, time, _measured(table, point, settings["eps"]))
+            except InputError as error:
+                note_refused(table, point.place, error)
 
 
 def _measured(table: Table, point: FittedPoint, eps: Floats) -> dict[str, Any]:
@@ -32,8 +33,7 @@ def _measured(table: Table, point: FittedPoint, eps: Floats) -> dict[str, Any]:
     gradient = GradientLaw(output)
     along, across = (float(inputs.weights @ values) for values in (gradient.along, gradient.across))
     if classes:
-        positive = 0.5 * (1 + (1 - 2 * point.flip) * inputs.label)
-        attacked = attacked_classes(gradient, positive, inputs.weights, eps)
+        attacked = attacked_classes(gradient, point.positive(inputs), inputs.weights, eps)
     else:
         test = float(point.fit.solution.test[point.number])
         cross = error_times_gradient(gradient, inputs.label, point.noise, inputs.weights) if np.any(eps > 0) else 0.0
