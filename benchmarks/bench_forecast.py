@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.forecast.fitting import fit_ridges
+from giantstep.forecasts.fitting import fit_ridges
 from giantstep.types import Array, Floats
 
 

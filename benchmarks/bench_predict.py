@@ -70,9 +70,9 @@ def run(*arguments: str, cache: str) -> str:
 
 
 def main(wanted: list[str]) -> None:
-    from giantstep.families import families, family_class
+    from giantstep.families import family_class, family_names
 
-    questions = [(family, what) for family in wanted or families() for what in family_class(family).questions]
+    questions = [(family, what) for family in wanted or family_names() for what in family_class(family).questions]
     with tempfile.TemporaryDirectory() as cache:
         run("-c", NEEDED, cache=cache)
         loading = statistics.median(float(run("-c", NEEDED, cache=cache)) for _ in range(2 * RUNS))

@@ -26,8 +26,8 @@ import numpy as np
 import giantstep as gs
 from giantstep.family import Question, Variable
 from giantstep.scenario import Number, Scenario, field
-from giantstep.sweep.keys import Ask, Point
-from giantstep.sweep.store import Row, Store
+from giantstep.sweeps.keys import Ask, Point
+from giantstep.sweeps.store import Row, Store
 
 
 class Nothing(Scenario):

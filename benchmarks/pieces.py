@@ -216,7 +216,7 @@ def chosen(pieces: Sequence[Piece], records: Records, cores: int, budget: float 
 def run(pieces: Sequence[Piece], cores: int, budget: float | None = None) -> list[str]:
     """Do pieces in processes, in their order where cores are free; return those that failed or were not finished."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["giantstep.papers.runner", "giantstep.sweep", "matplotlib.pyplot"])
+    context.set_forkserver_preload(["giantstep.papers.runner", "giantstep.sweeps", "matplotlib.pyplot"])
     end = math.inf if budget is None else time.monotonic() + 60 * budget
     waiting, unfinished, failed = list(pieces), {piece.name for piece in pieces}, []
     running: list[tuple[Piece, Any]] = []

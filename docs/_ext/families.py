@@ -15,7 +15,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from docutils import nodes
@@ -296,12 +295,10 @@ class PublicNames(Directive):
         lines: list[str] = []
         for name in self.arguments[0].split():
             thing = getattr(giantstep, name)
-            kind, where = "autofunction", f"giantstep.{name}"
+            kind = "autofunction"
             if isinstance(thing, type):
                 kind = "autoexception" if issubclass(thing, BaseException) else "autoclass"
-            elif isinstance(thing, ModuleType):  # a function that shares its name with the module it lives in
-                where = f"{giantstep._HOME[name]}.{name}"
-            lines += [f".. {kind}:: {where}", ""]
+            lines += [f".. {kind}:: giantstep.{name}", ""]
         container = nodes.container()
         self.state.nested_parse(StringList(lines, "public-names"), self.content_offset, container)
         return list(container.children)

@@ -10,17 +10,25 @@ True
 
 from __future__ import annotations
 
-from giantstep._names import load_when_used, names_in_stub
+from typing import Any
+
+import lazy_loader
 
 __version__ = "0.2.0"
 
 inf = float("inf")
 
-_HOME = names_in_stub(__file__)
+_load, _, _names = lazy_loader.attach_stub(__name__, __file__)
 
-__all__ = ["inf", *_HOME]
+__all__ = ["inf", *_names]
 
-__getattr__ = load_when_used(__name__, _HOME)
+
+def __getattr__(name: str) -> Any:
+    if name in _names or name.startswith("_"):
+        return _load(name)
+    from giantstep.errors import nearest
+
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, _names)}")
 
 
 def __dir__() -> list[str]:

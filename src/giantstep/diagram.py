@@ -76,9 +76,9 @@ def phase_diagram(
 
 
 def _those_with_one() -> str:
-    from giantstep.families import families, family_class
+    from giantstep.families import family_class, family_names
 
-    classes = [family_class(name) for name in families()]
+    classes = [family_class(name) for name in family_names()]
     names = [cls.__name__ for cls in classes if cls.example().diagram() is not None]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 

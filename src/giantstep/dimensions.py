@@ -44,7 +44,7 @@ _KNOWN = {
     for dimension in (
         Dimension("source", "layer"),
         Dimension("trial", "layer", first=0),
-        Dimension("time", "trajectory", "time (updates made)"),
+        Dimension("time", "trajectory", "updates made"),
         Dimension("x", "spectrum", "eigenvalue", "x"),
         Dimension("z", "curve", "complex number", "z"),
         Dimension("block", "entries"),

@@ -230,6 +230,14 @@ class Grid:
             found |= {int(i): scenario_at(batch.scenario, batch.points, place) for place, i in enumerate(batch.index)}
         return [found[place] for place in range(self.size)]
 
+    def block_count(self) -> dict[str, int]:
+        """Return the lengths of own dimensions that the fields fix (``block``); the largest where scenarios differ."""
+        counts: dict[str, int] = {}
+        for batch in self.batches():
+            for dim, count in batch.scenario.block_count().items():
+                counts[dim] = max(count, counts.get(dim, 0))
+        return counts
+
     def varying(self) -> dict[str, dict[str, Any] | None]:
         """Return the fields that vary as plain data: None for numbers, what each label stands for where they are names.
 

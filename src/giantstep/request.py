@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from giantstep.checks import check_flags, check_number, check_setting, check_whole
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.family import RESERVED, Engine, Question
-from giantstep.grid import Grid
 from giantstep.scenario import Scenario, check_field_name, dotted_names
+from giantstep.several import Scenarios, by_name, grid_over
 
 LIMIT_SETTINGS = ("theory", "dim", "tolerance", "finite_size", "strict", "seed")
 """Settings of the limit: the table ``[limit]`` of a file."""
@@ -32,14 +32,14 @@ _TAKEN_BY = {
 
 
 class Request:
-    """A checked question: the scenario over its grid, `what`, and the settings of the question.
+    """A checked question: the scenario (or several by name) over its grid, `what`, and the settings of the question.
 
     `also` are further keywords of the verb, for the suggestions of a refusal.
     """
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: Scenarios,
         grid: Mapping[str, Any] | None,
         keywords: Mapping[str, Any],
         *,
@@ -50,21 +50,21 @@ class Request:
         seed: int = 0,
         also: Sequence[str] = (),
     ) -> None:
-        check_scenario(scenario)
+        first = next(iter(by_name(scenario).values()))
         if not (grid is None or isinstance(grid, Mapping)):
             raise InputError(f"The grid must be a mapping of fields to values, not a {type(grid).__name__}.")
-        self.what = question_name(scenario, what)
-        self.question = scenario.questions[self.what]
-        fields, self.given = _split(scenario, self.question, {**(grid or {})}, keywords, also)
+        self.what = question_name(first, what)
+        self.question = first.questions[self.what]
+        fields, self.given = _split(first, self.question, {**(grid or {})}, keywords, also)
         self.settings = {name: setting.default for name, setting in self.question.settings.items()}
         for name, value in self.given.items():
             self.given[name] = self.settings[name] = check_setting(name, self.question.settings[name], value)
-        if dim is None and "dim" not in type(scenario).model_fields:
+        if dim is None and "dim" not in type(first).model_fields:
             dim = fields.pop("dim", None)
-        self.grid = Grid(scenario, fields, dim=dim)
+        self.grid = grid_over(scenario, fields, dim=dim)
         own = [dim for variable in self.question.variables for dim in variable.dims]
         self.grid.check_names([*RESERVED, *own, *(variable.name for variable in self.question.variables)])
-        self.theory = check_theory(scenario, theory)
+        self.theory = check_theory(first, theory)
         self.tolerance = check_number(
             "tolerance", tolerance, "a number above 0 and below 1", lambda value: 0 < value < 1
         )
@@ -116,17 +116,6 @@ class Experiment:
     def shown(self) -> dict[str, Any]:
         """Return the settings for the provenance."""
         return {"trials": self.trials, "seed": self.seed, "device": self.device, "paired": self.paired}
-
-
-def check_scenario(scenario: Any) -> None:
-    """Refuse a first argument that is no scenario."""
-    if isinstance(scenario, Scenario):
-        return
-    if isinstance(scenario, type) and issubclass(scenario, Scenario):
-        made = f"make one of it, {scenario.__name__}(...)"
-        raise InputError(f"The first argument must be a scenario, not the class {scenario.__name__}: {made}.")
-    several = "; answer one after the other" if isinstance(scenario, list | tuple) else ""
-    raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}{several}.")
 
 
 def question_name(scenario: Scenario, what: str | None) -> str:

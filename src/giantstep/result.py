@@ -22,6 +22,7 @@ from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.partlists import keys_of, tables_at
+from giantstep.several import NAME, Scenarios, by_name, grid_over
 from giantstep.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Table:
 
     def put_nothing(self, settings: Mapping[str, Any], trials: int | None = None) -> None:
         """Say "not computed" of every variable, where no point gave numbers; `trials` are kept."""
-        counts = self.grid.scenario.block_count()
+        counts = self.grid.block_count()
         everywhere = np.arange(self.grid.size)
         for variable in self.question.variables:
             if self.engine in variable.engines:
@@ -152,7 +153,7 @@ class Table:
         self, scenario: Scenario, lengths: Mapping[str, int], settings: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the coordinates of own dimensions: the engine's, those asked for, or a count from 1."""
-        counts = scenario.block_count()
+        counts = self.grid.block_count()
         coords: dict[str, Any] = {}
         for dim, length in lengths.items():
             values = self.coords.get(dim, settings.get(dim))
@@ -225,6 +226,8 @@ def about_field(scenario: Scenario, name: str) -> dict[str, str]:
         extra = info.json_schema_extra
         symbol = str(extra.get("symbol", "")) if isinstance(extra, dict) else ""
         return {"long_name": info.description or "", "symbol": symbol}
+    if name == NAME:
+        return {"long_name": "scenario"}
     return {"long_name": "input dimension", "symbol": "d"} if name == "dim" else {}
 
 
@@ -260,25 +263,36 @@ def grid_of(result: xarray.Dataset) -> Grid:
     """
     scenario, fields = fields_of(result)
     settings = json.loads(str(result.attrs.get("settings", "{}")))
-    known = "dim" in fields or "dim" in type(scenario).model_fields
-    return Grid(scenario, fields, dim=None if known else settings.get("dim"))
+    known = "dim" in fields or any("dim" in type(one).model_fields for one in by_name(scenario).values())
+    return grid_over(scenario, fields, dim=None if known else settings.get("dim"))
 
 
-def fields_of(result: xarray.Dataset) -> tuple[Scenario, dict[str, Any]]:
-    """Return what a `Grid` is made of: the scenario of a result, and the fields that its coordinates change."""
+def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
+    """Return what a grid is made of: the scenario of a result (or several), and the fields its coordinates change."""
     from giantstep.scenario import from_content, numbers_meant
 
     attrs = getattr(result, "attrs", {})
     if "scenario" not in attrs:
         raise InputError("The first argument must be a result of predict, simulate or compare.")
-    content = json.loads(str(attrs["scenario"]))
     varying = json.loads(str(attrs["grid"])) if "grid" in attrs else _fields_among(result)
+    named = varying.pop(NAME, None)
+    contents = {"": json.loads(str(attrs["scenario"]))} if named is None else _contents_left(result, named)
     fields = {name: _column_values(result, name, labels) for name, labels in varying.items()}
-    for name, value in fields.items():
-        _fill_callable(content, name, value)
-    scenario = from_content(content)
-    whole = [n for n in fields if any(info.annotation is int for _, info in numbers_meant(scenario, n).values())]
-    return scenario, {name: int(v) if name in whole and isinstance(v, float) else v for name, v in fields.items()}
+    for content in contents.values():
+        for name, value in fields.items():
+            _fill_callable(content, name, value)
+    scenarios = {name: from_content(content) for name, content in contents.items()}
+    first = next(iter(scenarios.values()))
+    whole = [n for n in fields if any(info.annotation is int for _, info in numbers_meant(first, n).values())]
+    fields = {name: int(v) if name in whole and isinstance(v, float) else v for name, v in fields.items()}
+    return (first if named is None or not result[NAME].ndim else scenarios), fields
+
+
+def _contents_left(result: xarray.Dataset, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the contents of the scenarios that are left in a result of several."""
+    if NAME not in result:
+        raise InputError("The result does not say any more which `scenario` its numbers have; keep the coordinate.")
+    return {str(name): named[str(name)] for name in np.atleast_1d(result[NAME].values)}
 
 
 def _fields_among(result: xarray.Dataset) -> dict[str, None]:

@@ -29,7 +29,7 @@ from giantstep.class_help import FieldHelp, plain_signature
 from giantstep.dimensions import declare
 from giantstep.display import model_html, model_text
 from giantstep.errors import InputError, bad_field, field_error, nearest
-from giantstep.families import families, family_class, register
+from giantstep.families import family_class, family_names, register
 from giantstep.family import Answer, Baseline, PhaseDiagram, Question
 from giantstep.gaussian import Function, Target, as_function, as_target
 from giantstep.jsondata import json_number
@@ -471,7 +471,7 @@ def from_content(content: Mapping[str, Any]) -> Scenario:
     fields = dict(content)
     family = fields.pop("family", None)
     if family is None:
-        raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(families())}.")
+        raise InputError(f"Field `family` is missing in the scenario; it must be one of {', '.join(family_names())}.")
     for name, value in fields.items():
         if isinstance(value, Mapping) and "callable" in value:
             raise InputError(f"Field `{name}` was a Python callable ({value['callable']!r}); it lives in Python only.")

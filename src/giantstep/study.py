@@ -22,6 +22,7 @@ from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
 from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Experiment, Request, question_name
 from giantstep.scenario import Scenario, dotted_names
+from giantstep.several import Scenarios, stack
 from giantstep.studyfile import check_keys, read_study, study_text
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ _PREDICT_SETTINGS = tuple(name for name in LIMIT_SETTINGS if name != "finite_siz
 
 
 def predict(
-    scenario: Scenario,
+    scenario: Scenarios,
     grid: Mapping[str, Any] | None = None,
     /,
     *,
     what: str | None = None,
-    theory: str | None = None,
+    theory: str | Sequence[str] | None = None,
     dim: Any = None,
     tolerance: float = 1e-10,
     strict: bool = False,
@@ -52,10 +53,11 @@ def predict(
 
     Parameters
     ----------
-    scenario : what is studied.
+    scenario : what is studied; several by name, ``{"no step": s0, "one step": s1}``, have the dimension ``scenario``.
     grid : dotted field -> value or list of values; the same as keywords.
     what : the question asked; the scenario's first one if left out.
-    theory : a name in ``scenario.theories``; the family chooses if left out, and the result says which.
+    theory : a name in ``scenario.theories``; the family chooses if left out, and the result says which. A list of names
+        makes the dimension ``theory``.
     dim : adds the leading finite-size correction at that dimension, where it is known; may be a list.
     tolerance : relative residual the equations are solved to; above 1e-6 some families take coarser rules, too.
     strict : raise `ConvergenceError` where a point is not solved, rather than warn.
@@ -80,6 +82,10 @@ def predict(
     >>> gs.predict(s, what="spectrum").density.dims
     ('x',)
     """
+    if not (theory is None or isinstance(theory, str)):
+        asked = {"what": what, "dim": dim, "tolerance": tolerance, "strict": strict, "seed": seed, "progress": progress}
+        answers = [predict(scenario, grid, theory=name, cpu_limit=cpu_limit, **asked, **fields) for name in theory]
+        return stack(answers, theory, "theory")
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     check_flags(strict=strict)
     result, problems = solve_limit(request, None, progress, cpu_limit=checked_cpu_limit(cpu_limit))
@@ -89,7 +95,7 @@ def predict(
 
 
 def simulate(
-    scenario: Scenario,
+    scenario: Scenarios,
     grid: Mapping[str, Any] | None = None,
     /,
     *,
@@ -148,12 +154,12 @@ def simulate(
 
 
 def compare(
-    scenario: Scenario,
+    scenario: Scenarios,
     grid: Mapping[str, Any] | None = None,
     /,
     *,
     what: str | None = None,
-    theory: str | None = None,
+    theory: str | Sequence[str] | None = None,
     dim: Any = None,
     tolerance: float = 1e-10,
     trials: int = 5,
@@ -200,6 +206,12 @@ def compare(
     from giantstep.trials import check_group_memory, group_points, run_trials
 
     check_flags(finite_size=finite_size, strict=strict)
+    if not (theory is None or isinstance(theory, str)):  # one experiment serves all of them
+        drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
+        drawn |= {"strict": strict, "progress": progress, **fields}
+        measured = simulate(scenario, grid, **drawn) if stored is None else stored
+        own: dict[str, Any] = {"tolerance": tolerance, "finite_size": finite_size, "stored": measured}
+        return stack([compare(scenario, grid, theory=name, **own, **drawn) for name in theory], theory, "theory")
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = Experiment(trials, seed, device, False, paired)
@@ -350,7 +362,7 @@ class Study:
 
     def sweep(self, *, source: str = "experiment", **overrides: Any) -> xarray.Dataset:
         """Answer with one engine and keep the results in a store; keywords as in `giantstep.sweep`."""
-        from giantstep.sweep import sweep
+        from giantstep.sweeps.verb import sweep
 
         overrides["source"] = source
         if source == "limit":

@@ -1,4 +1,4 @@
-"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; the numbers are `agreement.py`'s.
+"""Verdicts on a comparison of limit and experiment: agrees, disagrees, cannot tell; the numbers are `agreements.py`'s.
 
 `docs/verdicts.md` explains them. For a result of `compare`:
 

@@ -21,6 +21,8 @@ Tell = Callable[[Any], object]
 """Takes a message: the worker's to its parent, or the listening thread's to whoever started the worker."""
 
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_one_at_a_time = threading.Lock()
+"""Held while a process starts: threads that start some share one environment."""
 
 
 def usable_cores() -> int:
@@ -56,9 +58,18 @@ class Plan:
     def process(self, target: Callable[..., object], *arguments: Any) -> multiprocessing.process.BaseProcess:
         """Return a new process that runs a function."""
         forks = bool(self.preload) and "forkserver" in multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
-        if forks:
-            context.set_forkserver_preload(list(self.preload))
+        if not forks:
+            return self._started("spawn", target, arguments)
+        multiprocessing.set_forkserver_preload(list(self.preload))
+        try:
+            return self._started("forkserver", target, arguments)
+        except (FileNotFoundError, ConnectionError):  # its socket, a file for temporary things, was cleaned away
+            return self._started("spawn", target, arguments)
+
+    def _started(
+        self, method: str, target: Callable[..., object], arguments: tuple[Any, ...]
+    ) -> multiprocessing.process.BaseProcess:
+        context: Any = multiprocessing.get_context(method)
         process: multiprocessing.process.BaseProcess = context.Process(target=target, args=arguments, daemon=True)
         with _environment(self.threads):
             process.start()
@@ -68,14 +79,15 @@ class Plan:
 @contextlib.contextmanager
 def _environment(threads: int | None) -> Iterator[None]:
     """Let what is started inside see so many BLAS threads: libraries read the environment when they are loaded."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update({} if threads is None else dict.fromkeys(_THREADS, str(threads)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            os.environ.update({} if value is None else {name: value})
+    with _one_at_a_time:
+        before = {name: os.environ.get(name) for name in _THREADS}
+        os.environ.update({} if threads is None else dict.fromkeys(_THREADS, str(threads)))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                os.environ.update({} if value is None else {name: value})
 
 
 class Worker:
@@ -89,8 +101,13 @@ class Worker:
 
     def __init__(self, plan: Plan, tell: Tell) -> None:
         self._connection, other = multiprocessing.Pipe()
-        self.process = plan.process(_serve, other, plan)
-        other.close()
+        try:
+            self.process = plan.process(_serve, other, plan)
+        except BaseException:
+            self._connection.close()
+            raise
+        finally:
+            other.close()
         threading.Thread(target=self._listen, args=(tell,), daemon=True).start()
 
     def _listen(self, tell: Tell) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 import giantstep as gs
 from giantstep import papers
-from giantstep.agreement import Agreement, Row
+from giantstep.agreements import Agreement, Row
 from giantstep.cli.values import many, single
-from giantstep.families import families, family_class
+from giantstep.families import family_class, family_names
 from giantstep.papers.report import Check, Comparison, Report
 from giantstep.study import Study
 
 
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", family_names())
 def test_new_reads_back_as_the_example(run, family: str) -> None:
     result = run("new", family)
     study = Study.from_toml(result.stdout)
@@ -29,7 +29,7 @@ def test_new_reads_back_as_the_example(run, family: str) -> None:
     assert study.scenario.content() == described["example"]
 
 
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", family_names())
 def test_new_says_every_field_with_its_meaning(run, family: str) -> None:
     text = run("new", family).stdout
 
@@ -64,7 +64,7 @@ def test_what_new_comments_out_reads_too(run) -> None:
         assert f'kind = "{study.scenario.step.kind}"' in chosen[1]
 
 
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", family_names())
 def test_describe_names_everything(run, family: str) -> None:
     cls = family_class(family)
     text = run("describe", family).stdout

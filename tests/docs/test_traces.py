@@ -21,14 +21,6 @@ def test_every_family_is_among_them():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_row_names_what_shows_it(page):
-    lines = verified(page).splitlines()
-    rows = [line for line in lines if line.startswith(("| ", "- ")) and "| shown by |" not in line]
-    assert len(rows) >= 4
-    assert [line for line in rows if not NAME.search(line.rpartition(" | ")[2] if line[0] == "|" else line)] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_names_exist(page):
     for file, test in NAME.findall(verified(page)):
         assert list(ROOT.glob(file)), file

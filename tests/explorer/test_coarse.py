@@ -1,4 +1,4 @@
-"""A coarse answer is cheap to ask for and close to the fine one; its numbers of points follow what it costs."""
+"""A coarse answer is cheap to ask for and close to the fine one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from giantstep.explorer.limits import Costs
 from giantstep.explorer.tasks import limit
 from giantstep.families import SHIPPED, family_class
 
@@ -44,12 +43,3 @@ def test_a_tolerance_that_is_asked_for_is_kept() -> None:
     family, what = LOOSENED[0]
     told = answer(family, what, coarse=True, tolerance=1e-9)
     assert told["simplified"] is False
-
-
-def test_what_takes_too_long_is_asked_for_with_fewer_points() -> None:
-    costs = Costs()
-    assert costs.affordable("a", 0.02) is None
-    costs.remember("a", 13, 0.01)
-    assert costs.affordable("a", 0.02) is None  # quick enough
-    costs.remember("a", 13, 0.04)
-    assert costs.affordable("a", 0.02) == 6

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.explorer.bounds import shape_of, with_arrays
+from giantstep.explorer.bounds import with_arrays
 from giantstep.explorer.guard import HEADERS
-from giantstep.explorer.limits import Costs
 from giantstep.explorer.tasks import read_study
 from giantstep.families import SHIPPED
 from giantstep.scenario import from_content
@@ -187,12 +186,6 @@ def test_a_slow_limit_comes_coarse_first_and_then_fine(server: Server) -> None:
     assert coarse["result"]["test_error"][0] == pytest.approx(fine["result"]["test_error"][0], rel=loose or 1e-9)
 
 
-def test_a_known_quick_limit_comes_at_once(server: Server) -> None:
-    for points in (13, 20):
-        server.explorer.limits._costs.remember(shape_of(study()), points, 0.0005 * points)
-    assert [answer["stage"] for answer in lines(server.limit(study(ridge=0.4)))] == ["fine"]
-
-
 def test_a_simplified_answer_comes_before_the_whole_one(server: Server) -> None:
     scenario = {"family": "batch-reuse", "samples_per_dim": 2.0, "rate": 0.3, "activation": "tanh", "steps": 2}
     coarse, fine = lines(server.limit({"scenario": scenario, "what": "trajectory"}, variables=["M"]))
@@ -200,17 +193,6 @@ def test_a_simplified_answer_comes_before_the_whole_one(server: Server) -> None:
     assert np.array(coarse["result"]["M"]) == pytest.approx(np.array(fine["result"]["M"]), abs=0.02)
     expected = gs.predict(from_content(scenario), what="trajectory")
     assert fine["result"]["M"] == expected["M"].values.tolist()
-
-
-def test_costs_are_a_constant_and_so_much_for_a_point() -> None:
-    costs = Costs()
-    assert costs.expected("a", 10) is costs.affordable("a", 1.0) is None
-    costs.remember("a", 10, 0.2)
-    assert (costs.expected("a", 5), costs.expected("a", 40)) == (0.2, pytest.approx(0.8))
-    costs.remember("a", 100, 0.65)
-    assert costs.expected("a", 40) == pytest.approx(0.35) and costs.affordable("a", 0.301) == 30
-    costs.remember("a", 10, 0.1)  # the newest of the same number of points
-    assert costs.expected("a", 10) == pytest.approx(0.1)
 
 
 def test_a_newer_request_drops_the_older_one(server: Server) -> None:

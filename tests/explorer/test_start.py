@@ -19,7 +19,8 @@ import xarray
 import giantstep as gs
 from giantstep.errors import InputError
 from giantstep.explorer import presets, server
-from giantstep.explorer.lanes import Lane, Refused, load_everything
+from giantstep.explorer.bounds import Refused
+from giantstep.explorer.lanes import Lane
 from giantstep.families import SHIPPED, family_class
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 
@@ -142,16 +143,23 @@ def test_the_notation_of_papers_speaks_of_things_that_are_there(family: str) -> 
         assert placeless <= names | fields(about["fields"])
 
 
+async def warmed(lane: Lane) -> Any:
+    """Return the worker of a lane of one, once it is there."""
+    lane.warm()
+    async with asyncio.timeout(60):
+        while not lane._free:
+            await asyncio.sleep(0.01)
+    return lane._free[0]
+
+
 # -- workers -------------------------------------------------------------------------------------------------------
 
 
 def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
     async def drive() -> None:
-        await asyncio.to_thread(load_everything)
         lane = Lane(1, memory=6 * 2**30, queue=1)
-        lane.start(1)
         try:
-            (first,) = lane._free
+            first = await warmed(lane)
             slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "variables": None}
             with pytest.raises(Refused, match="took longer than 0.3 s") as stopped:
                 await lane.answer("experiment", slow, 0.3)
@@ -171,13 +179,11 @@ def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
 
 def test_a_worker_that_dies_names_its_task_and_is_replaced() -> None:
     async def drive() -> None:
-        await asyncio.to_thread(load_everything)
         lane = Lane(1, memory=6 * 2**30, queue=1)
-        lane.start(1)
         limit = {"tables": study(), "variables": ["test_error"]}
         slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "variables": None}
         try:
-            (idle,) = lane._free
+            idle = await warmed(lane)
             idle.process.kill()
             while idle.alive:
                 await asyncio.sleep(0.01)
@@ -224,9 +230,7 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="there is no /proc to read the bound from")
 def test_the_memory_of_a_worker_is_bounded() -> None:
     async def drive() -> str:
-        await asyncio.to_thread(load_everything)
         lane = Lane(1, memory=6 * 2**30)
-        lane.start(1)
         try:
             await lane.answer("limit", {"tables": study(), "variables": ["test_error"]}, 30.0)
             (worker,) = lane._free

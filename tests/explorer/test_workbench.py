@@ -82,6 +82,17 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
 
 
+def test_a_change_right_after_another_family_was_chosen_is_undone_alone(page: Page) -> None:
+    page.open()
+    page.page.select_option("#family", "few-steps")
+    page.page.wait_for_selector("#f-steps")
+    before = page.page.input_value("#f-ridge")
+    page.enter("#f-ridge", "0.7")
+    page.page.click("#undo")
+    page.until(lambda: page.page.input_value("#f-ridge") == before)
+    assert page.page.input_value("#family") == "few-steps"
+
+
 def test_the_theory_at_the_dimension_of_the_experiment_is_drawn_where_it_differs(page: Page) -> None:
     page.page.goto(f"{page.server.address}/page/forecast.html")
     script = "async (given) => (await import('/page/finite.js')).theoryLine(given)"

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import giantstep as gs
-from giantstep.families import families, family_class
+from giantstep.families import family_class, family_names
 from giantstep.grid import Grid
 from giantstep.result import grid_of
 from giantstep.scenario import allowed_types, walk_fields
 
 from .toy import Toy
 
-FAMILIES = [name for name in families() if family_class(name).__module__.startswith("giantstep.families.")]
+FAMILIES = [name for name in family_names() if family_class(name).__module__.startswith("giantstep.families.")]
 DIM, TRIALS = 12, 2
 CLOSE = {"rtol": 1e-7, "atol": 1e-9}
 SEARCHED = {"rtol": 1e-4, "atol": 1e-6}  # fields at an optimum or a crossing; the observable there is far better known

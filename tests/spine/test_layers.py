@@ -8,7 +8,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.comparison import called, judged_side, judged_source
-from giantstep.families import families, family_class
+from giantstep.families import family_class, family_names
 
 from .toy import Toy
 
@@ -81,7 +81,7 @@ def test_a_part_of_a_comparison_is_a_comparison(tmp_path, suffix):
 
 LIMITED = [
     (name, what)
-    for name in families()
+    for name in family_names()
     for what, question in family_class(name).questions.items()
     if any("limit" in variable.engines for variable in question.variables)
 ]

@@ -32,7 +32,7 @@ def test_a_family_of_the_folder_is_found_when_asked_for(folder, monkeypatch):
     (folder / "own_pca.py").write_text(FAMILY.format(name="OwnPCA", family="own-pca"))
     (folder / "boom.py").write_text("raise SystemExit('run although nobody asked')")
     (folder / "giantstep.toml").write_text('[families]\nown-pca = "own_pca.py"\nboom = "boom.py"\n')
-    assert {"own-pca", "boom"} <= set(gs.families())
+    assert {"own-pca", "boom"} <= set(gs.family_names())
     assert "own_pca" not in sys.modules
     assert family_class("own-pca").__name__ == "OwnPCA"
     monkeypatch.delitem(sys.modules, "own_pca")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import giantstep as gs
 import giantstep.families._skeleton.scenario
 from giantstep.dimensions import is_declared
-from giantstep.families import families, family_class
+from giantstep.families import family_class, family_names
 from giantstep.family import RESERVED
 from giantstep.references import BIBTEX
 from giantstep.scenario import check_numbers, from_content, walk_fields
@@ -23,7 +23,7 @@ from . import toy
 
 assert giantstep.families._skeleton.scenario and toy  # importing a family registers it
 
-FAMILIES = families()
+FAMILIES = family_names()
 QUESTIONS = [(family, what) for family in FAMILIES for what in family_class(family).questions]
 DIM = 40
 

@@ -31,12 +31,15 @@ def test_every_family_of_the_package_is_public():
         assert getattr(gs, family_class(name).__name__) is family_class(name)
 
 
-def test_functions_named_like_their_module_stay_callable():
+def test_loading_a_module_hides_no_function():
+    """Catches a public function with the name of a module of the package, which takes its place when it is loaded."""
     code = (
-        "import giantstep as gs, giantstep.agreement, giantstep.families.network.one_step as one_step;"
-        "print(callable(gs.agreement), 'one-step' in gs.families(), one_step.OneStep is gs.OneStep)"
+        "import sys, types, giantstep as gs;"
+        "[getattr(gs, name) for name in gs.__all__];"
+        "print([name for name in gs.__all__ if isinstance(getattr(gs, name), types.ModuleType)],"
+        "type(gs) is types.ModuleType, {type(m) for n, m in sys.modules.items() if n.startswith('giantstep')})"
     )
-    assert run(code) == "True True True"
+    assert run(code) == "['estimators'] True {<class 'module'>}"
 
 
 def test_the_version_is_the_one_of_the_project():

@@ -11,7 +11,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.cli import main
-from giantstep.families import families
+from giantstep.families import family_names
 
 ONE = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.1}
 FEW = {"target": "z1 + z1*z2", **ONE}
@@ -183,7 +183,7 @@ IN_PYTHON = {
     ),
     "a symbol for a field": (
         lambda: gs.OneStep(width_per_dim=1.5, alpha=2.0, ridge=0.1),
-        f"There is no field `alpha` in OneStep (did you mean `samples_per_dim`: samples of the ridge "
+        f"There is no field `alpha` in OneStep (did you mean `samples_per_dim`: samples of the "
         f"fit per dimension?); {ONE_HAS}",
     ),
     "a penalty by another name": (
@@ -206,7 +206,7 @@ IN_PYTHON = {
     ),
     "a missing field": (
         lambda: gs.OneStep(width_per_dim=1.5, ridge=0.1),
-        "Field `samples_per_dim` is missing: samples of the ridge fit per dimension.",
+        "Field `samples_per_dim` is missing: samples of the fit per dimension.",
     ),
     "a variable x": (
         lambda: gs.OneStep(**ONE, activation="max(x, 0)"),
@@ -486,7 +486,7 @@ trials = 3
 
 def complete(sentence):
     """Put in the families there are: other tests may have brought some."""
-    return sentence.replace("FAMILIES", ", ".join(families()))
+    return sentence.replace("FAMILIES", ", ".join(family_names()))
 
 
 def test_there_are_at_least_sixty():

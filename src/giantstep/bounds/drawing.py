@@ -17,6 +17,7 @@ from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
 from giantstep.grid import Grid
 from giantstep.progress import ProgressOption
 from giantstep.result import fields_of
+from giantstep.several import by_name
 from giantstep.types import Array, Floats
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ class Bounds:
 
 def _finer(part: xarray.Dataset, x: str, x_dim: str | None) -> tuple[Grid, xarray.DataArray] | None:
     """Return a curve at more points of a field than it has, without its values; None where `x` is no such field."""
-    scenario, fields = fields_of(part)
+    scenarios, fields = fields_of(part)
+    (scenario,) = by_name(scenarios).values()  # a curve belongs to one of them
     number = scenario.numeric_fields().get(x)
     beside = [name for name, c in part.coords.items() if name != x and x_dim in c.dims]
     if x != x_dim or x not in fields or number is None or number[1].annotation is int or beside:

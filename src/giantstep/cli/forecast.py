@@ -15,7 +15,7 @@ from giantstep.errors import InputError
 
 if TYPE_CHECKING:
     from giantstep.datafile import LabelledTable
-    from giantstep.forecast.table import Forecast
+    from giantstep.forecasts.table import Forecast
 
 SHOWN = ("error", "mse")
 
@@ -59,7 +59,7 @@ def forecast(
     raw inputs taken as Gaussian mixtures, with other losses and exact limits.
     """
     from giantstep.cli.outputs import check_outputs
-    from giantstep.forecast import forecast as ask
+    from giantstep.forecasts.verb import forecast as ask
 
     check_outputs(output)
     table, grouping = _read(data, label, groups, drop or [])
@@ -116,7 +116,7 @@ def _print_curve(result: Forecast) -> None:
     import numpy as np
 
     from giantstep.cli.tables import print_rows
-    from giantstep.forecast.table import known
+    from giantstep.forecasts.table import known
 
     attrs = result.attrs
     names = [name for name in SHOWN if name in result]

@@ -12,7 +12,7 @@ import typer
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
-    from giantstep.sweep.inspect import Entry
+    from giantstep.sweeps.inspect import Entry
 
 app = typer.Typer(name="store", help="Look into a store that `giantstep sweep` wrote.", rich_markup_mode=None)
 
@@ -24,7 +24,7 @@ Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this fi
 @app.command("ls")
 def ls(store: Database, json: Json = False, out: Out = None) -> None:
     """List what was asked, with the points, results and failures of each."""
-    from giantstep.sweep.inspect import overview
+    from giantstep.sweeps.inspect import overview
 
     asked = overview(store)
     if json:
@@ -48,7 +48,7 @@ def show(
     out: Out = None,
 ) -> None:
     """Show points with their scenario, their trials, and why some failed."""
-    from giantstep.sweep.inspect import entries
+    from giantstep.sweeps.inspect import entries
 
     shown = [entry for entry in entries(store, key) if not failures or entry.failures]
     if key and not shown:
@@ -62,8 +62,8 @@ def show(
 @app.command("export")
 def export(store: Database, out: Out = None) -> None:
     """Write a table with one row per point: .csv, .nc or .parquet."""
-    from giantstep.sweep.export import FORMATS
-    from giantstep.sweep.export import export as write_table
+    from giantstep.sweeps.export import FORMATS
+    from giantstep.sweeps.export import export as write_table
 
     if out is None:
         raise InputError(f"Say where to with --out FILE ({', '.join(FORMATS)}).")
@@ -74,7 +74,7 @@ def export(store: Database, out: Out = None) -> None:
 @app.command("gc")
 def gc(store: Database, json: Json = False) -> None:
     """Take out damaged results and those of formulas that have changed, and free their space."""
-    from giantstep.sweep.inspect import collect_garbage
+    from giantstep.sweeps.inspect import collect_garbage
 
     removed = collect_garbage(store)
     counts = f"{removed['damaged']} damaged and {removed['outdated']} outdated results"
@@ -84,7 +84,7 @@ def gc(store: Database, json: Json = False) -> None:
 @app.command("verify")
 def verify(store: Database, json: Json = False, out: Out = None) -> None:
     """Read everything and check it; with --out, save what can be read into a new store. Status 1: damaged."""
-    from giantstep.sweep.inspect import verify as check_store
+    from giantstep.sweeps.inspect import verify as check_store
 
     health = check_store(store, out)
     if json:

@@ -67,7 +67,7 @@ def sweep(
 ) -> None:
     """Answer a study over a large grid; what the store has is not computed again."""
     from giantstep.study import Study
-    from giantstep.sweep.runner import Interrupted
+    from giantstep.sweeps.runner import Interrupted
 
     check_outputs(output)
     verb = "predict" if run.source == "limit" else "simulate"
@@ -93,7 +93,7 @@ def _engine(run: Run) -> Any:
         return run.engine
     if run.engine not in (None, "slurm"):
         raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
-    from giantstep.sweep.slurm import Slurm
+    from giantstep.sweeps.slurm import Slurm
 
     return Slurm(**described)
 

@@ -16,7 +16,7 @@ from giantstep.cli.outputs import check_outputs, write_outputs
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.agreement import Agreement
+    from giantstep.agreements import Agreement
 
 Study = Annotated[Path | None, StudyFile]
 
@@ -52,7 +52,7 @@ def compare(
     check_outputs(output)
     edited = edit_study(open_study(study, table), "compare", changes, theory, experiment)
     asked = [name.strip() for names in check.variables or () for name in names.split(",")] or None
-    from giantstep.agreement import agreement, check_variables  # not before the study was found good
+    from giantstep.agreements import agreement, check_variables  # not before the study was found good
 
     check_variables(asked, edited.question)
     result = edited.compare()

@@ -12,10 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from giantstep.errors import GiantstepWarning, InputError
-from giantstep.forecast.fitting import fit_ridges, leave_one_out
-from giantstep.forecast.settings import RIDGES
-from giantstep.forecast.table import Forecast, SamplesNeeded
-from giantstep.forecast.verb import forecast
+from giantstep.forecasts.fitting import fit_ridges, leave_one_out
+from giantstep.forecasts.settings import RIDGES
+from giantstep.forecasts.table import Forecast, SamplesNeeded
+from giantstep.forecasts.verb import forecast
 from giantstep.types import Array, Floats
 
 

@@ -19,8 +19,9 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,11 +30,18 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from giantstep.errors import InputError, bad_field
-from giantstep.explorer.bounds import Bounds, check_experiment, check_study, parse_body, whole_number, with_arrays
-from giantstep.explorer.experiments import Experiments
-from giantstep.explorer.feeds import Feed
+from giantstep.explorer.bounds import (
+    Bounds,
+    Refused,
+    check_experiment,
+    check_study,
+    parse_body,
+    whole_number,
+    with_arrays,
+)
+from giantstep.explorer.experiments import Experiments, Feed
 from giantstep.explorer.guard import Guard
-from giantstep.explorer.lanes import Lane, Refused, load_everything
+from giantstep.explorer.lanes import Lane
 from giantstep.explorer.limits import Limits
 from giantstep.explorer.packed import Packed
 from giantstep.explorer.pagefiles import MEDIA_TYPES, page_files, suffix
@@ -43,6 +51,8 @@ from giantstep.workers import usable_cores
 EXPORTS = ("toml", "csv", "python", "pdf")
 MOST_STUDIES = 8
 """Studies laid over each other."""
+_log = logging.getLogger("giantstep")
+_Result = TypeVar("_Result")
 _FORECAST = "/api/forecast"
 _STARTING = 120.0
 """Seconds to describe families and to find presets."""
@@ -57,6 +67,12 @@ class Explorer:
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
         self._arrays: dict[str, Packed] = {}
+        cores, memory = usable_cores(), self.bounds.memory
+        self.quick = Lane(max(2, min(cores, 4)), memory=memory, newest_first=True)
+        self.slow = Lane(2, memory=memory, niceness=3)
+        self.lab = Lane(max(1, cores // 2), memory=memory, niceness=10, queue=16)
+        self.limits = Limits(self.quick, self.slow, self.bounds)
+        self.experiments = Experiments(self.lab)
         routes = [
             Route("/", self.file),
             Route("/page/{name:path}", self.file),
@@ -79,28 +95,16 @@ class Explorer:
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Start the lanes, and end them with the server."""
-        cores, memory = usable_cores(), self.bounds.memory
-        quick = Lane(max(2, min(cores, 4)), memory=memory)
-        slow = Lane(2, memory=memory, niceness=3)
-        lab = Lane(max(1, cores // 2), memory=memory, niceness=10, queue=16)
-        self.limits = Limits(quick, slow, self.bounds)
-        self.experiments, self.slow = Experiments(lab), slow
-
-        async def start() -> None:
-            await asyncio.to_thread(load_everything)
-            for lane, count in ((slow, slow.size), (quick, quick.size), (lab, 0)):
-                lane.start(count)
-            self._list("families")
-
-        starting = asyncio.ensure_future(start())
+        self.slow.warm()
+        self.quick.warm()
+        self._list("families")
         try:
             yield
         finally:
-            tasks = [starting, *self._filling.values()]
-            for task in tasks:
+            for task in self._filling.values():
                 task.cancel()
-            await asyncio.gather(*tasks, *self.experiments.close(), return_exceptions=True)
-            for lane in (quick, slow, lab):
+            await asyncio.gather(*self._filling.values(), *self.experiments.close(), return_exceptions=True)
+            for lane in (self.quick, self.slow, self.lab):
                 await lane.close()
 
     # -- the page ------------------------------------------------------------------------------------------------
@@ -131,15 +135,19 @@ class Explorer:
                     if kind == "arrays":
                         self._arrays.update((name, Packed(**told)) for name, told in json.loads(text).items())
                     else:
-                        await entries.tell(kind, text, key=len(entries.last))
+                        entries.tell(kind, text, key=len(entries.last))
         except Refused as problem:
-            await entries.tell("failed", json.dumps({"stage": "failed", **problem.message}))
-        await entries.end()
+            entries.tell("failed", json.dumps({"stage": "failed", **problem.message}))
+        except Exception:
+            _log.exception("The list of %s could not be made.", what)
+            entries.tell("failed", json.dumps({"stage": "failed", "error": f"The list of {what} could not be made."}))
+        finally:
+            entries.end()
 
     async def entries(self, request: Request) -> Response:
         """Return the families or the presets, as lines of JSON."""
         entries = self._list(request.url.path.removeprefix("/api/"))
-        lines = (f"{text}\n" async for _, text in entries.listen())
+        lines = ("".join(f"{text}\n" for _, text in news) async for news in entries.listen())
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
     def _study(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -154,8 +162,9 @@ class Explorer:
         data = parse_body(await request.body(), self.bounds)
         study, variables = self._study(data), _variables(data)
         curve = f"{_client(request, data)} {whole_number(data, 'curve', 0, 0, MOST_STUDIES)}"
-        answers = self.limits.answers(study, variables, curve)
-        first = await anext(answers)
+        wish = whole_number(data, "wish", 0, 0, 2**53) if "wish" in data else None
+        answers = self.limits.answers(study, variables, curve, wish)
+        first = await _unless_gone(request, anext(answers))
 
         async def lines() -> AsyncIterator[str]:
             async with contextlib.aclosing(answers):
@@ -191,7 +200,8 @@ class Explorer:
             "log": log,
             "dots": None if dots is None else self._study({"study": {**studies[0], "grid": dots}}),
         }
-        text = json.loads(await self.slow.answer("export", arguments, self.bounds.limit_seconds))["text"]
+        answer = self.slow.answer("export", arguments, self.bounds.limit_seconds)
+        text = json.loads(await _unless_gone(request, answer))["text"]
         if kind == "pdf":
             return Response(base64.b64decode(text), media_type="application/pdf")
         return Response(text, media_type="text/plain")
@@ -205,16 +215,15 @@ class Explorer:
             raise bad_field("variable", arguments["variable"], "the name of a variable")
         if task == "optimum":
             arguments["largest"] = data.get("largest") is True
-        return Response(
-            await self.slow.answer(task, arguments, self.bounds.limit_seconds), media_type="application/json"
-        )
+        answer = self.slow.answer(task, arguments, self.bounds.limit_seconds)
+        return Response(await _unless_gone(request, answer), media_type="application/json")
 
     async def forecast(self, request: Request) -> Response:
         """Answer a table of features and labels with its learning curve."""
         asked = {name: request.query_params.get(name, "")[: self.bounds.text] for name in ("file", "label", "task")}
         arguments = {"content": await request.body(), **asked}
-        text = await self.slow.answer("forecast", arguments, self.bounds.forecast_seconds)
-        return Response(text, media_type="application/json")
+        answer = self.slow.answer("forecast", arguments, self.bounds.forecast_seconds)
+        return Response(await _unless_gone(request, answer), media_type="application/json")
 
     # -- experiments ---------------------------------------------------------------------------------------------
 
@@ -235,9 +244,8 @@ class Explorer:
 
         async def stream() -> AsyncIterator[str]:
             async with contextlib.aclosing(experiment.listen()) as events:
-                async for kind, text in events:
-                    if kind != "file":  # it is asked for by itself
-                        yield f"event: {kind}\ndata: {text}\n\n"
+                async for news in events:  # what is a file is asked for by itself
+                    yield "".join(f"event: {kind}\ndata: {text}\n\n" for kind, text in news if kind != "file")
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -247,8 +255,28 @@ class Explorer:
 
     async def stop_experiment(self, request: Request) -> Response:
         """Kill an experiment."""
-        self.experiments.stop(self.experiments.find(request.path_params["name"]))
+        self.experiments.find(request.path_params["name"]).stop("cancelled")
         return JSONResponse({})
+
+
+async def _gone(request: Request) -> None:
+    """Wait until a client that has said everything is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _unless_gone(request: Request, answer: Awaitable[_Result]) -> _Result:
+    """Return an answer; where the client leaves before it is there, end the work."""
+    working, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.wait([working, leaving])
 
 
 def _client(request: Request, data: dict[str, Any]) -> str:

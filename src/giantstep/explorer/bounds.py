@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from giantstep.errors import InputError, bad_field
-from giantstep.explorer.packed import Packed
 
 TABLES = ("scenario", "grid", "settings", "limit", "experiment")
+
+
+class Refused(Exception):
+    """A request that was refused: its HTTP status, and what the page is told."""
+
+    def __init__(self, status: int, message: Mapping[str, Any]) -> None:
+        super().__init__(message.get("error", ""))
+        self.status, self.message = status, dict(message)
 
 
 @dataclass(frozen=True)
@@ -192,23 +199,3 @@ def _thin(value: Any, most: int) -> Any:
         places = [0] if most == 1 else [round(i * (len(value) - 1) / (most - 1)) for i in range(most)]
         return [value[place] for place in places]
     return value
-
-
-def shape_of(study: Mapping[str, Any]) -> str:
-    """Return what the cost of a point depends on: the study without its finite numbers and its grid's values.
-
-    >>> shape_of({"scenario": {"ridge": 0.1, "far": "inf"}}) == shape_of({"scenario": {"ridge": 2, "far": "inf"}})
-    True
-    """
-
-    def bare(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: bare(inner) for name, inner in value.items()}
-        if isinstance(value, Packed):
-            return list(value.shape)
-        if isinstance(value, list):
-            return [bare(inner) for inner in value] if len(value) <= 16 else [len(value)]
-        return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-    parts = [bare(study.get(name)) for name in ("scenario", "what", "settings", "limit")]
-    return json.dumps([*parts, sorted(study.get("grid", {}))], sort_keys=True)

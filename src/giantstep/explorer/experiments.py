@@ -6,16 +6,66 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Hashable, Mapping
 from typing import Any
 
-from giantstep.explorer.feeds import Feed
-from giantstep.explorer.lanes import Lane, Refused
+from giantstep.explorer.bounds import Refused
+from giantstep.explorer.lanes import Lane
 
 KEPT = 16
 """Experiments remembered at a time, running or not."""
 _UNHEARD = 15.0
 """Seconds after which an experiment nobody listens to is stopped."""
+_WAIT = 300.0
+"""Seconds that an experiment waits for a worker: the longest budget of another one."""
+
+
+class Feed:
+    """What a worker tells while it works, for all who listen: those who come late hear it from the beginning.
+
+    Events have a kind and a text. Of several events under one key only the last is kept.
+    """
+
+    def __init__(self) -> None:
+        self.last: dict[Hashable, tuple[int, str, str]] = {}
+        self.over = False
+        self.listeners = 0
+        self._count = 0
+        self._bell = asyncio.Event()
+
+    def tell(self, kind: str, text: str, *, key: Hashable = None, over: bool = False) -> None:
+        """Keep an event (under its kind where it has no key) and wake the listeners."""
+        self._count += 1
+        self.last[kind if key is None else key] = (self._count, kind, text)
+        if over:
+            self.end()
+        self._ring()
+
+    def end(self) -> None:
+        """Let those who listen go."""
+        self.over = True
+        self._ring()
+
+    def _ring(self) -> None:
+        self._bell.set()
+        self._bell = asyncio.Event()
+
+    async def listen(self) -> AsyncGenerator[list[tuple[str, str]], None]:
+        """Yield what was told, then what is new, up to the end; events nobody had time for are skipped."""
+        heard = 0
+        self.listeners += 1
+        try:
+            while True:
+                if self._count == heard and not self.over:
+                    await self._bell.wait()
+                news = sorted(event for event in self.last.values() if event[0] > heard)
+                heard, over = self._count, self.over
+                if news:
+                    yield [(kind, text) for _, kind, text in news]
+                if over:
+                    return
+        finally:
+            self.listeners -= 1
 
 
 class Experiment(Feed):
@@ -25,8 +75,8 @@ class Experiment(Feed):
         super().__init__()
         self.client = client
         self.name = secrets.token_urlsafe(12)
-        self.task: asyncio.Task[None] | None = None
         self.reason = "stopped"
+        self.task: asyncio.Task[None] | None = None
 
     def file(self) -> str:
         """Return the comparison as CSV, once it is finished."""
@@ -34,6 +84,17 @@ class Experiment(Feed):
             raise Refused(404, {"error": "The experiment has not finished; there is no file yet."})
         text: str = json.loads(self.last["file"][2])["text"]
         return text
+
+    def stop(self, reason: str) -> None:
+        """Kill it; what it told stays."""
+        if self.task is not None and not self.over:
+            self.reason = reason
+            self.task.cancel()
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """Tell how it was stopped, also where that was before its first step."""
+        if not self.over:
+            self.tell("stopped", json.dumps({"reason": self.reason}), over=True)
 
 
 class Experiments:
@@ -48,7 +109,7 @@ class Experiments:
         running = [experiment for experiment in self._known.values() if not experiment.over]
         for earlier in running:
             if earlier.client == client:
-                self.stop(earlier, "replaced by a newer one")
+                earlier.stop("replaced by a newer one")
         if len(running) >= KEPT:
             raise Refused(503, {"error": "Too many experiments are running; stop one first."})
         ended = [name for name, experiment in self._known.items() if experiment.over]
@@ -57,6 +118,7 @@ class Experiments:
         experiment = Experiment(client)
         self._known[experiment.name] = experiment
         experiment.task = asyncio.ensure_future(self._run(experiment, arguments, budget))
+        experiment.task.add_done_callback(experiment.ended)
         return experiment
 
     def find(self, name: str) -> Experiment:
@@ -65,26 +127,19 @@ class Experiments:
             raise Refused(404, {"error": "There is no such experiment; it may have been forgotten."})
         return self._known[name]
 
-    def stop(self, experiment: Experiment, reason: str = "cancelled") -> None:
-        """Kill an experiment; what it told stays."""
-        if experiment.task is not None and not experiment.over:
-            experiment.reason = reason
-            experiment.task.cancel()
-
     async def _run(self, experiment: Experiment, arguments: Mapping[str, Any], budget: float) -> None:
         watcher = asyncio.ensure_future(self._stop_unheard(experiment))
         try:
-            await experiment.tell("waiting", "{}")
-            async with contextlib.aclosing(self._lane.events("experiment", arguments, budget)) as events:
+            experiment.tell("waiting", "{}")
+            running = self._lane.events("experiment", arguments, _WAIT + budget, most=budget)
+            async with contextlib.aclosing(running) as events:
                 async for kind, text in events:
-                    await experiment.tell(kind, text)
-            await experiment.tell("finished", "{}", over=True)
+                    experiment.tell(kind, text)
+            experiment.tell("finished", "{}", over=True)
         except Refused as refused:
             kind = "stopped" if refused.status == 504 else "refused"
             spent = {"reason": f"the budget of {budget:g} s is spent"}
-            await experiment.tell(kind, json.dumps(spent if kind == "stopped" else refused.message), over=True)
-        except asyncio.CancelledError:
-            await experiment.tell("stopped", json.dumps({"reason": experiment.reason}), over=True)
+            experiment.tell(kind, json.dumps(spent if kind == "stopped" else refused.message), over=True)
         finally:
             watcher.cancel()
 
@@ -92,10 +147,10 @@ class Experiments:
         while True:
             await asyncio.sleep(_UNHEARD)
             if not experiment.listeners:
-                self.stop(experiment, "nobody listens any more")
+                experiment.stop("nobody listens any more")
 
     def close(self) -> list[asyncio.Task[None]]:
         """Stop all of them, and return what has to end."""
         for experiment in self._known.values():
-            self.stop(experiment, "the server is closing")
+            experiment.stop("the server is closing")
         return [experiment.task for experiment in self._known.values() if experiment.task is not None]

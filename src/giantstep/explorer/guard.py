@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from giantstep.explorer.bounds import Refused
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -22,6 +23,9 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 """Sent with everything. Plotly writes style attributes, hence `unsafe-inline` for styles; scripts have no exception."""
+
+DROPPED = 256 * 2**20
+"""Bytes of a refused request that are read and forgotten: a client that is cut off does not hear why."""
 
 
 class Guard:
@@ -60,38 +64,56 @@ class Guard:
         most = self.uploads.get(scope["path"], self.body)
         kind = "application/octet-stream" if scope["path"] in self.uploads else "application/json"
         refusal = self._refusal(scope["method"], Headers(scope=scope), kind, most)
-        if refusal is not None:
-            status, sentence = refusal
-            response = JSONResponse({"error": sentence}, status_code=status, headers={"Connection": "close"})
-            await response(scope, receive, guarded)
+        if refusal is None:
+            await self.app(scope, _counted(receive, most), guarded)
             return
-        await self.app(scope, self._counted(receive, most), guarded)
+        await _drop(receive)
+        response = JSONResponse(refusal.message, status_code=refusal.status, headers={"Connection": "close"})
+        await response(scope, receive, guarded)
 
-    def _refusal(self, method: str, headers: Headers, kind: str, most: int) -> tuple[int, str] | None:
+    def _refusal(self, method: str, headers: Headers, kind: str, most: int) -> Refused | None:
         if headers.get("host", "") not in self.hosts:
-            return 403, "This server answers only under its own address, 127.0.0.1."
+            return _refused(403, "This server answers only under its own address, 127.0.0.1.")
         if headers.get("origin", next(iter(self.origins))) not in self.origins:
-            return 403, "This server answers only its own page."
+            return _refused(403, "This server answers only its own page.")
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return 403, "This server answers only its own page."
+            return _refused(403, "This server answers only its own page.")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip() != kind:
-            return 415, f"A request must be {kind}."
+            return _refused(415, f"A request must be {kind}.")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > most:
-            return 413, f"A request may have at most {most} bytes."
+            return _too_long(most)
         return None
 
-    def _counted(self, receive: Receive, most: int) -> Any:
-        """Return a receive that stops a body which is longer than it said."""
-        seen = 0
 
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
-                if seen > most:
-                    return {"type": "http.disconnect"}
-            return message
+def _refused(status: int, sentence: str) -> Refused:
+    return Refused(status, {"error": sentence})
 
-        return counted
+
+def _too_long(most: int) -> Refused:
+    return _refused(413, f"A request may have at most {most} bytes.")
+
+
+async def _drop(receive: Receive) -> None:
+    """Read what is left of a request, up to a bound, and forget it."""
+    seen, more = 0, True
+    while more and seen <= DROPPED:
+        message = await receive()
+        seen, more = seen + len(message.get("body", b"")), message.get("more_body", False)
+
+
+def _counted(receive: Receive, most: int) -> Receive:
+    """Return a receive that refuses a body which is longer than it said."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            if message.get("more_body", False):
+                await _drop(receive)
+            raise _too_long(most)
+        return message
+
+    return counted

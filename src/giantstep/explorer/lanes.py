@@ -1,6 +1,7 @@
-"""Lanes: a few worker processes each with a queue; tasks have a deadline and end when nobody wants their answer.
+"""Lanes: a few worker processes each; tasks have a deadline and end when nobody wants their answer.
 
-Short limits, long limits and experiments have a lane each, so that none of them waits for another kind.
+Short limits, long limits and experiments have a lane each, so that none of them waits for another kind. Processes are
+started by threads, because a start may take seconds or stand still, and the server must go on meanwhile.
 """
 
 from __future__ import annotations
@@ -8,32 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
+import threading
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any
 
+from giantstep.explorer.bounds import Refused
 from giantstep.explorer.tasks import do_task
 from giantstep.workers import Plan, Sign, Worker
+
+_log = logging.getLogger("giantstep")
 
 _PRELOAD = ("giantstep.explorer.preload",)
 _GRACE = 0.25
 """Seconds a task nobody wants any more may go on before its process is killed; starting a new one costs more."""
 _LAST = ("end", "refused", "failed")
 """Events after which a task tells nothing more."""
-
-
-class Refused(Exception):
-    """A task that was refused, with what the page is told."""
-
-    def __init__(self, status: int, message: Mapping[str, Any]) -> None:
-        super().__init__(message.get("error", ""))
-        self.status, self.message = status, dict(message)
-
-
-def load_everything() -> None:
-    """Start the process that workers are forked from, and wait until it has loaded everything (a few seconds)."""
-    Plan(do_task, int, threads=1, preload=_PRELOAD).process(int).join()
 
 
 def _confine(memory: int, niceness: int) -> None:
@@ -49,10 +42,9 @@ def _confine(memory: int, niceness: int) -> None:
 class _LaneWorker(Worker):
     """A worker whose events wait in the loop of the server."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, loop: asyncio.AbstractEventLoop) -> None:
         self.alive = True
         self.events: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
 
         def tell(message: Any) -> None:
             if message is Sign.READY:
@@ -72,40 +64,66 @@ class _LaneWorker(Worker):
 
 
 class Lane:
-    """A few workers; tasks wait in order, and at most `queue` of them."""
+    """A few workers, made when they are needed.
 
-    def __init__(self, size: int, *, memory: int, niceness: int = 0, queue: int = 64) -> None:
-        self.size, self._queue = size, queue
+    Parameters
+    ----------
+    size : how many workers there are at most.
+    memory, niceness : bytes that each may have, and how far it stands back.
+    queue : how many tasks wait for a worker at most.
+    newest_first : the last who came is the first to get one: its hand still moves.
+    """
+
+    def __init__(
+        self, size: int, *, memory: int, niceness: int = 0, queue: int = 64, newest_first: bool = False
+    ) -> None:
+        self.size, self._queue, self._newest_first = size, queue, newest_first
         self._plan = Plan(do_task, partial(_confine, memory, niceness), threads=1, preload=_PRELOAD)
+        self._starting = 0
         self._free: list[_LaneWorker] = []
         self._busy: set[_LaneWorker] = set()
-        self._turn = asyncio.Semaphore(size)
-        self._waiting = 0
+        self._waiting: list[asyncio.Future[_LaneWorker]] = []
         self._draining: set[asyncio.Task[None]] = set()
-        self._ready = asyncio.Event()
+        self._closed = False
 
-    def start(self, count: int) -> None:
-        """Open the lane, with so many of its workers made already."""
-        self._free += [_LaneWorker(self._plan) for _ in range(count)]
-        self._ready.set()
+    def warm(self) -> None:
+        """Begin to make all workers; what fails is logged, and tried again when a task needs it."""
+        self._replenish(self.size)
 
     async def events(
-        self, task: str, arguments: Mapping[str, Any], seconds: float
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        seconds: float,
+        *,
+        most: float | None = None,
+        since: float | None = None,
     ) -> AsyncGenerator[tuple[str, str], None]:
-        """Yield what a task tells; past its deadline the process is killed, closing or cancelling this ends it."""
-        worker = await self._take_worker()
+        """Yield what a task tells; past its deadline the process is killed, closing or cancelling this ends it.
+
+        Parameters
+        ----------
+        task, arguments : the name of a task and what it takes.
+        seconds : until its end; waiting for a worker counts.
+        most : how many of these it may compute; all that are left, if not given.
+        since : the time of the loop from which they count; now, if not given.
+        """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        deadline = (loop.time() if since is None else since) + seconds
+        worker = await self._take_worker(deadline - (most or 0.0), seconds)
+        if most is not None:
+            deadline, seconds = loop.time() + most, most
         kind = text = ""
         try:
             worker.send((task, dict(arguments)))
             while kind not in _LAST:
                 if kind:
                     yield kind, text
-                kind, text = await asyncio.wait_for(worker.events.get(), max(deadline - loop.time(), 0.0))
+                async with asyncio.timeout_at(deadline):  # `wait_for` would swallow a cancellation now and then
+                    kind, text = await worker.events.get()
         except TimeoutError:
             worker.kill()
-            raise Refused(504, {"error": f"This took longer than {seconds:g} s and was stopped."}) from None
+            raise Refused(504, {"error": f"This took longer than {seconds:.3g} s and was stopped."}) from None
         except OSError:
             worker.kill()
             raise Refused(500, {"error": "The worker process is gone; try again."}) from None
@@ -119,25 +137,78 @@ class Lane:
         if kind != "end":
             raise Refused(400 if kind == "refused" else 500, json.loads(text))
 
-    async def answer(self, task: str, arguments: Mapping[str, Any], seconds: float) -> str:
+    async def answer(self, task: str, arguments: Mapping[str, Any], seconds: float, **more: float) -> str:
         """Return the first thing a task tells."""
-        async with contextlib.aclosing(self.events(task, arguments, seconds)) as events:
+        async with contextlib.aclosing(self.events(task, arguments, seconds, **more)) as events:
             return [text async for _, text in events][0]
 
-    async def _take_worker(self) -> _LaneWorker:
-        """Wait for a worker; where too many wait already, refuse."""
-        if self._waiting >= self._queue:
+    async def _take_worker(self, deadline: float, seconds: float) -> _LaneWorker:
+        """Return a worker that is free before a deadline, which was so many seconds away, or refuse."""
+        if len(self._waiting) >= self._queue:
             raise Refused(503, {"error": "The server is busy; try again in a moment."})
-        self._waiting += 1
+        while self._free:
+            worker = self._free.pop()
+            if worker.alive:
+                self._busy.add(worker)
+                return worker
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            await self._ready.wait()
-            await self._turn.acquire()
-        finally:
-            self._waiting -= 1
-        self._free = [worker for worker in self._free if worker.alive]
-        worker = self._free.pop() if self._free else _LaneWorker(self._plan)
-        self._busy.add(worker)
-        return worker
+            self._replenish()
+            async with asyncio.timeout_at(deadline):
+                return await waiter
+        except BaseException as problem:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif waiter.done() and not waiter.cancelled() and waiter.exception() is None:  # it came at the same time
+                self._give_back(waiter.result())
+            if isinstance(problem, TimeoutError):
+                sentence = f"No worker process was free within {seconds:.3g} s; try again in a moment."
+                raise Refused(503, {"error": sentence}) from None
+            raise
+
+    def _replenish(self, wanted: int = 0) -> None:
+        """Start as many workers as tasks wait for, or as are wanted, within the size of the lane."""
+        room = self.size - len(self._busy) - len(self._free) - self._starting
+        for _ in range(min(room, max(wanted, len(self._waiting) - self._starting))):
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        """Let a thread start a process; nothing waits for the thread, not even the end of the server."""
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            made: _LaneWorker | Exception
+            try:
+                made = _LaneWorker(self._plan, loop)
+            except Exception as problem:
+                made = problem
+            try:
+                loop.call_soon_threadsafe(self._started, made)
+            except RuntimeError:  # the loop is closed
+                if isinstance(made, _LaneWorker):
+                    made.kill()
+
+        self._starting += 1
+        try:
+            threading.Thread(target=work, daemon=True).start()
+        except RuntimeError as problem:  # no more threads
+            loop.call_soon(self._started, problem)
+
+    def _started(self, made: _LaneWorker | Exception) -> None:
+        """Take a new worker in; where there is none, one of those who wait is told so."""
+        self._starting -= 1
+        if not isinstance(made, Exception):
+            self._busy.add(made)
+            self._give_back(made)
+            return
+        _log.warning("A worker process could not be started: %s", made)
+        waiter = self._next_waiting()
+        if waiter is not None:
+            why = getattr(made, "strerror", None) or type(made).__name__
+            sentence = f"A worker process could not be started ({why}); try again in a moment."
+            waiter.set_exception(Refused(503, {"error": sentence}))
+        self._replenish()
 
     async def _drain(self, worker: _LaneWorker) -> None:
         """Let a task nobody wants end within a short grace, or kill it."""
@@ -151,13 +222,29 @@ class Lane:
             self._give_back(worker)
 
     def _give_back(self, worker: _LaneWorker) -> None:
+        """Hand a worker to who waits; where it is dead, another takes its place."""
         self._busy.discard(worker)
-        if worker.alive:
+        if self._closed:
+            worker.kill()
+        elif not worker.alive:
+            self._replenish(1)
+        elif (waiter := self._next_waiting()) is None:
             self._free.append(worker)
-        self._turn.release()
+        else:
+            self._busy.add(worker)
+            waiter.set_result(worker)
+
+    def _next_waiting(self) -> asyncio.Future[_LaneWorker] | None:
+        """Take whose turn it is from those who wait; who was cancelled a moment ago is passed over."""
+        while self._waiting:
+            waiter = self._waiting.pop(-1 if self._newest_first else 0)
+            if not waiter.done():
+                return waiter
+        return None
 
     async def close(self) -> None:
-        """Kill every worker, and wait until nothing of theirs is left."""
+        """Kill every worker, also those to come, and wait until nothing of theirs is left."""
+        self._closed = True
         for worker in [*self._free, *self._busy]:
             worker.kill()
         self._free.clear()

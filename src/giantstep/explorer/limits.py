@@ -1,4 +1,4 @@
-"""Limits as the hand moves: stale requests dropped, slow ones coarse first, then fine."""
+"""Limits as the hand moves: the newest wish counts, coarse first, then fine."""
 
 from __future__ import annotations
 
@@ -7,166 +7,128 @@ import contextlib
 import json
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from giantstep.explorer.bounds import Bounds, grid_points, shape_of, thin_study
-from giantstep.explorer.lanes import Lane, Refused
+from giantstep.explorer.bounds import Bounds, Refused, grid_points, thin_study
+from giantstep.explorer.lanes import Lane
 
-QUICK = 0.02
-"""CPU seconds of an answer that comes at once; dearer ones come coarse first."""
-DEAR = 0.5
-"""CPU seconds of a coarse answer that is worked on beside the quick ones."""
-COARSE = 13
-"""Points along each field of a coarse answer, where nothing is known of its cost."""
-FEWEST, MOST = 5, 25
-"""Points along a field alone, where the cost is known: as many as `QUICK` is enough for, within these."""
+COARSE = (13, 9)
+"""Points of a coarse answer along a field that varies alone, and along each of several."""
+QUICK = 0.5
+"""Seconds that an answer may take in the quick lane; what is not done by then starts over in the slow one."""
 REST = 0.12
-"""Seconds without a newer request after which the fine answer is begun: the hand rests."""
+"""Seconds without a newer wish after which the fine answer is begun: the hand rests."""
 _REMEMBERED = 1000
+"""Curves whose newest wish is known; those asked for last."""
+_HEAD = re.compile(r'{"seconds": ([^,]+), "simplified": (true|false)')
+"""How the answer of a worker begins."""
+
+_Result = TypeVar("_Result")
 
 
-class Costs:
-    """CPU seconds of limits by their shape and number of points, as measured: a constant and so much for a point."""
+class _Wish:
+    """One request for a curve; a newer one ends whatever is done for it."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, dict[int, float]] = OrderedDict()
+        self.is_stale = False
+        self._scope: asyncio.Timeout | None = None
 
-    def remember(self, shape: str, points: int, seconds: float) -> None:
-        """Keep a measurement; the two last numbers of points stand for a shape."""
-        measured = self._known.setdefault(shape, {})
-        measured.pop(points, None)
-        measured[points] = seconds
-        if len(measured) > 2:
-            del measured[next(iter(measured))]
-        self._known.move_to_end(shape)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+    def drop(self) -> None:
+        """End it."""
+        self.is_stale = True
+        if self._scope is not None:
+            self._scope.reschedule(asyncio.get_running_loop().time())
 
-    def expected(self, shape: str, points: int) -> float | None:
-        """Return the CPU seconds of so many points; from one measurement, at most proportional to it."""
-        measured = self._known.get(shape)
-        if not measured:
-            return None
-        if len(measured) == 1:
-            ((count, seconds),) = measured.items()
-            return seconds * max(1.0, points / max(count, 1))
-        (few, low), (many, high) = sorted(measured.items())
-        slope = max(0.0, (high - low) / (many - few))
-        return max(low + slope * (points - few), 0.0)
+    async def held(self, work: Awaitable[_Result]) -> _Result:
+        """Return what is waited for, unless the wish is dropped before."""
+        try:
+            async with asyncio.timeout(0.0 if self.is_stale else None) as self._scope:
+                return await work
+        except TimeoutError:
+            raise stale() from None
+        finally:
+            self._scope = None
 
-    def affordable(self, shape: str, seconds: float) -> int | None:
-        """Return how many points so many seconds are enough for; from one measurement only where it took longer."""
-        measured = self._known.get(shape, {})
-        if len(measured) < 2:
-            dear = ((count, cost) for count, cost in measured.items() if cost > seconds)
-            return next((int(count * seconds / cost) for count, cost in dear), None)
-        (few, low), (many, high) = sorted(measured.items())
-        slope = max(1e-9, (high - low) / (many - few))
-        return few + int((seconds - low) / slope)
+
+def stale() -> Refused:
+    """Return what is told where a newer wish counts."""
+    return Refused(409, {"error": "A newer request took the place of this one.", "stale": True})
 
 
 class Limits:
-    """Answers limits in two lanes, by what a point of the same shape cost before."""
+    """Answers limits in two lanes: what is quick never waits for what is slow."""
 
     def __init__(self, quick: Lane, slow: Lane, bounds: Bounds) -> None:
         self._quick, self._slow, self._bounds = quick, slow, bounds
-        self._costs = Costs()
-        self._current: dict[str, asyncio.Event] = {}
+        self._newest: OrderedDict[str, int] = OrderedDict()
+        self._current: dict[str, _Wish] = {}
 
     async def answers(
-        self, study: Mapping[str, Any], variables: Sequence[str] | None, curve: str
+        self, study: Mapping[str, Any], variables: Sequence[str] | None, curve: str, number: int | None = None
     ) -> AsyncGenerator[str, None]:
-        """Yield one answer, or a coarse one and a fine one, as JSON texts.
+        """Yield one answer, or a coarse one and a fine one, as JSON texts, all within the seconds of a limit.
 
         Parameters
         ----------
         study : the tables of a study file, within bounds.
         variables : those to send; None sends all.
-        curve : whose request this is (client and curve); an older one for the same curve is dropped.
+        curve : whose request this is (client and curve).
+        number : of the wish: the largest one of a curve counts, whichever came first; None is the newest.
         """
-        newer = asyncio.Event()
+        newest = self._newest.pop(curve, 0)
+        self._newest[curve] = max(newest, number or 0)
+        if len(self._newest) > _REMEMBERED:
+            self._newest.popitem(last=False)
+        if number is not None and number < newest:
+            raise stale()
         if curve in self._current:
-            self._current[curve].set()
-        self._current[curve] = newer
+            self._current[curve].drop()
+        self._current[curve] = wish = _Wish()
         try:
-            async for text in self._stages(study, variables, newer):
-                yield text
+            async with contextlib.aclosing(self._stages(study, variables, wish)) as stages:
+                async for text in stages:
+                    yield text
         finally:
-            if self._current.get(curve) is newer:
+            if self._current.get(curve) is wish:
                 del self._current[curve]
 
     async def _stages(
-        self, study: Mapping[str, Any], variables: Sequence[str] | None, newer: asyncio.Event
-    ) -> AsyncIterator[str]:
-        shape, points = shape_of(study), grid_points(study)
-        expected = self._costs.expected(shape, points)
-        if expected is not None and expected < QUICK:
-            text = await self._unless(newer, self._compute(self._quick, study, variables, shape))
+        self, study: Mapping[str, Any], variables: Sequence[str] | None, wish: _Wish
+    ) -> AsyncGenerator[str, None]:
+        begun = asyncio.get_running_loop().time()
+        coarse = thin_study(study, COARSE[len(study.get("grid", {})) > 1])
+        few, points = grid_points(coarse), grid_points(study)
+        arguments: dict[str, Any] = {"tables": coarse, "variables": variables, "coarse": True}
+        text = await wish.held(self._compute(arguments, begun, quick=True))
+        seconds, simplified = _HEAD.match(text).groups()  # type: ignore[union-attr]  # the worker writes it first
+        if few == points and simplified == "false":
             yield _stage("fine", text, points, points)
-            return
-        coarse = self._thinned(study, shape)
-        few = grid_points(coarse)
-        dear = self._costs.expected(_first(shape), few)
-        lane = self._slow if dear is None or dear > DEAR else self._quick
-        text = await self._unless(newer, self._compute(lane, coarse, variables, shape, coarse=True))
-        if few == points and '"simplified": false' in text[:80]:
-            yield _stage("fine", text, points, points)
-            return
-        expected = self._costs.expected(shape, points) or 0.0
-        most = self._bounds.limit_seconds
-        if expected > most:
-            note = f"All {points} points need about {expected:.0f} s and {most:g} s are allowed: {few} are shown."
-            yield _stage("coarse", text, few, points, last=True, note=note)
             return
         yield _stage("coarse", text, few, points)
-        await self._unless(newer, asyncio.sleep(REST))
-        text = await self._unless(newer, self._compute(self._slow, study, variables, shape))
-        yield _stage("fine", text, points, points)
-
-    def _thinned(self, study: Mapping[str, Any], shape: str) -> dict[str, Any]:
-        """Return the study of a coarse answer: along one field as many points as are quick, where that is known."""
-        if len(study.get("grid", {})) > 1:
-            return thin_study(study, 9)
-        affordable = self._costs.affordable(_first(shape), QUICK)
-        return thin_study(study, COARSE if affordable is None else min(MOST, max(FEWEST, affordable)))
-
-    async def _compute(
-        self, lane: Lane, study: Mapping[str, Any], variables: Sequence[str] | None, shape: str, *, coarse: bool = False
-    ) -> str:
-        arguments = {"tables": study, "variables": variables, "coarse": coarse}
-        text = await lane.answer("limit", arguments, self._bounds.limit_seconds)
-        seconds, simplified = re.match(_HEAD, text).groups()  # type: ignore[union-attr]  # the worker writes it first
-        points = grid_points(study)
-        if coarse:
-            self._costs.remember(_first(shape), points, float(seconds))
-        if simplified == "false":
-            self._costs.remember(shape, points, float(seconds))
-        return text
-
-    @staticmethod
-    async def _unless(newer: asyncio.Event, work: Any) -> Any:
-        """Return what a coroutine gives, unless a newer request for the same curve comes first."""
-        task, bell = asyncio.ensure_future(work), asyncio.ensure_future(newer.wait())
+        await wish.held(asyncio.sleep(REST))
+        arguments = {"tables": study, "variables": variables}
         try:
-            await asyncio.wait([task, bell], return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Refused(409, {"error": "A newer request took the place of this one.", "stale": True})
-            return task.result()
-        finally:
-            for pending in (task, bell):
-                if not pending.done():
-                    pending.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await pending
+            is_quick = float(seconds) * points / few < QUICK
+            fine = await wish.held(self._compute(arguments, begun, quick=is_quick))
+        except Refused as problem:
+            if problem.status not in (503, 504):
+                raise
+            note = f"The curve of {points} points is not there: {problem.message['error']} {few} points are shown."
+            yield _stage("coarse", text, few, points, last=True, note=note)
+        else:
+            yield _stage("fine", fine, points, points)
 
-
-_HEAD = r'{"seconds": ([^,]+), "simplified": (true|false)'
-
-
-def _first(shape: str) -> str:
-    """Return the shape under which coarse answers are known: their settings may be simplified."""
-    return f"coarse {shape}"
+    async def _compute(self, arguments: Mapping[str, Any], begun: float, *, quick: bool) -> str:
+        """Return the answer of a worker; the quick lane is for what does not keep it long."""
+        seconds = self._bounds.limit_seconds
+        if quick:
+            try:
+                return await self._quick.answer("limit", arguments, seconds, most=QUICK, since=begun)
+            except Refused as problem:
+                if problem.status != 504:
+                    raise
+        return await self._slow.answer("limit", arguments, seconds, since=begun)
 
 
 def _stage(stage: str, text: str, points: int, of: int, *, last: bool | None = None, note: str = "") -> str:

@@ -1,30 +1,58 @@
-"""Everything a worker will need, loaded once by the process that worker processes are forked from."""
+"""Everything a worker will need, loaded once by the process that worker processes are forked from.
+
+That process hears of its parent's end only after it has loaded everything, so a thread looks for it meanwhile.
+"""
 
 import contextlib
 import importlib
-
-import xarray
-
-from giantstep.families import families, family_class
+import os
+import signal
+import threading
 
 _MODULES = (
-    "giantstep.agreement",
+    "giantstep.agreements",
     "giantstep.explorer.presets",
     "giantstep.explorer.script",
     "giantstep.explorer.tasks",
     "giantstep.files",
-    "giantstep.forecast",
+    "giantstep.forecasts",
     "giantstep.lab",
     "giantstep.result",
     "scipy.linalg",
     "scipy.special",
     "scipy.stats.qmc",
 )
+_LOOK = 0.05
+"""Seconds between two looks for the parent."""
 
-for _module in _MODULES:
-    importlib.import_module(_module)
-for _name in families():
-    with contextlib.suppress(Exception):  # what cannot be loaded is reported by the task `families`
-        for _engine in ("limit", "experiment"):
-            family_class(_name)._engine(_engine)
-xarray.Dataset({"a": ("x", [0.0])}, {"x": [0.0]}).reindex(x=[0.0, 1.0])  # xarray loads half of itself at first use
+
+def _follow(parent: int, loaded: threading.Event) -> None:
+    while not loaded.wait(_LOOK):
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _load() -> None:
+    for module in _MODULES:
+        importlib.import_module(module)
+    import xarray
+
+    from giantstep.families import family_class, family_names
+
+    for name in family_names():
+        with contextlib.suppress(Exception):  # what cannot be loaded is reported by the task `families`
+            for engine in ("limit", "experiment"):
+                family_class(name)._engine(engine)
+    xarray.Dataset({"a": ("x", [0.0])}, {"x": [0.0]}).reindex(x=[0.0, 1.0])  # it loads half of itself at first use
+
+
+_loaded = threading.Event()
+_thread = threading.Thread(target=_follow, args=(os.getppid(), _loaded), daemon=True)
+_thread.start()
+_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+try:
+    _load()
+finally:
+    signal.signal(signal.SIGINT, _handler)
+    _loaded.set()
+    _thread.join()  # a process that forks has one thread

@@ -11,7 +11,7 @@ import numpy as np
 from giantstep.arrays import large_arrays
 from giantstep.errors import InputError
 from giantstep.explorer.packed import pack
-from giantstep.families import families, family_class
+from giantstep.families import family_class, family_names
 from giantstep.jsondata import json_data
 from giantstep.papers import list_figures
 from giantstep.papers.recipe import FigureStudy, Recipe, Size
@@ -41,7 +41,7 @@ def presets() -> Iterator[dict[str, Any]]:
 
     Arrays too large for a file are named in the tables, and are packed in ``arrays`` by that name.
     """
-    yield from map(example_preset, families())
+    yield from map(example_preset, family_names())
     yield from map(figure_preset, list_figures())
 
 

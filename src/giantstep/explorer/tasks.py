@@ -106,7 +106,7 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
 
 def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
     """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end."""
-    from giantstep.agreement import agreement
+    from giantstep.agreements import agreement
 
     last = time.monotonic()
 
@@ -163,7 +163,7 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
     from tempfile import TemporaryDirectory
 
     from giantstep.datafile import ENDINGS, read_labelled
-    from giantstep.forecast import forecast as ask
+    from giantstep.forecasts.verb import forecast as ask
 
     ending = Path(file).suffix.lower()
     if ending not in ENDINGS:
@@ -246,7 +246,7 @@ def families(emit: Emit) -> None:
     from giantstep.describe import describe
     from giantstep.explorer.declared import page_of
 
-    for name in scenario.families():
+    for name in scenario.family_names():
         try:
             about = describe(name)
             about["labels"] = {

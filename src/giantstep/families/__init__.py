@@ -1,7 +1,7 @@
 """One folder per problem: `scenario.py`, `limit.py`, `experiment.py`. Families never import each other.
 
-Called as a function, ``giantstep.families()`` lists their names. A folder with a scenario is registered by being here;
-the line of its class in ``giantstep/__init__.pyi`` makes it public.
+`family_names` lists them. A folder with a scenario is registered by being here; the line of its class in
+``giantstep/__init__.pyi`` makes it public.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from giantstep._names import callable_module
 from giantstep.errors import bad_field, nearest
 from giantstep.own_families import folder_families, load_folder_family
 
@@ -32,11 +31,11 @@ def register(scenario: type[Scenario]) -> None:
     _LOADED[scenario.family] = scenario
 
 
-def families() -> list[str]:
+def family_names() -> list[str]:
     """Return the names of all families, those of installed packages and of the current folder included.
 
     >>> import giantstep as gs
-    >>> "one-step" in gs.families()
+    >>> "one-step" in gs.family_names()
     True
     """
     return sorted({*SHIPPED, *_installed(), *folder_families(), *_LOADED})
@@ -59,8 +58,5 @@ def family_class(name: str) -> type[Scenario]:
         elif name in (here := folder_families()):
             load_folder_family(here[name])
     if not isinstance(name, str) or name not in _LOADED:
-        raise bad_field("family", name, "one of " + ", ".join(families()) + nearest(name, families()))
+        raise bad_field("family", name, "one of " + ", ".join(family_names()) + nearest(name, family_names()))
     return _LOADED[name]
-
-
-callable_module(__name__, families)

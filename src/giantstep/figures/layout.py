@@ -214,14 +214,22 @@ class Reading:
         own = [dim for dim in dims if self.data.sizes[dim] > FEW and self._is_function_of(dim)]
         if own and self.data.sizes.get(roles.get("trajectory", ""), 0) <= FEW:
             return own[0]
-        if "trajectory" in roles:
-            return roles["trajectory"]
         grid = [dim for dim in dims if not _is_own(dim)]
         numeric = [dim for dim in grid if self.coordinate(dim) is not None]
-        if numeric:
-            return self.coordinate(max(numeric, key=lambda dim: self.data.sizes[dim]))
+        longest = max(numeric, key=lambda dim: self.data.sizes[dim], default=None)
+        times = roles.get("trajectory")
+        if times is not None and (longest is None or not self._is_short(times, longest, dims)):
+            return times
+        if longest is not None:
+            return self.coordinate(longest)
         rest = grid or long_dimensions(dims) or list(dims)
         return max(rest, key=lambda dim: self.data.sizes[dim]) if rest else None
+
+    def _is_short(self, times: str, field: str, dims: Sequence[str]) -> bool:
+        """Tell whether a curve over a field for each of few times shows more than trajectories."""
+        sizes = self.data.sizes
+        curves = int(np.prod([sizes[dim] for dim in dims if dim != field], dtype=int))
+        return sizes[times] <= min(FEW, sizes[field]) and curves <= CROWD
 
     def coordinate(self, dim: str) -> str | None:
         """Return the coordinate with the numbers along a dimension, or None where there are only names."""
@@ -269,14 +277,18 @@ class Reading:
                 thin = source == "limit" != self.judged
                 fine = self.fine.get((source, view.x))
                 if fine is not None and view.name in fine:
-                    yield self._fine_curve(fine, view, source, point, place)
+                    curve = self._fine_curve(fine, view, source, point, place)
+                    if np.isfinite(curve.y).any() or curve.failed.any():
+                        yield curve
                     continue
                 y = self._numbers(view.array, source, point)
+                failed = self._failed(source, point, view, len(y))
+                if not np.isfinite(y).any() and not failed.any():  # beyond the last step of a shorter network
+                    continue
                 error = self.data.get(view.name + "_stderr")
                 bars = None if error is None else self._numbers(error, source, point)
                 bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
                 label = self.label(point)
-                failed = self._failed(source, point, view, len(y))
                 alone = source == "experiment" or "experiment" not in self.sources
                 joined = not alone and not named and self._is_field(view.x_dim)
                 yield Curve(source, label, place, x, y, bars, failed, point, named, joined, thin)
@@ -319,6 +331,9 @@ class Reading:
                 values = self.data.coords.get(dim)
                 called = f"{dim} = " if dimension_named(dim).role == "curve" else ""
                 parts.append(f"{called}{values.values[place]}" if values is not None else f"{name_of(dim)} {place + 1}")
+            elif dimension_named(dim).role == "trajectory":
+                made, (unit, *_) = self.data[name].values[place], self.dimension(dim).label.split()
+                parts.append(f"after {value_label(made)} {unit.removesuffix('s') if made == 1 else unit}")
             elif _is_own(dim):
                 second = "second " if dim.endswith("_2") else ""
                 parts.append(f"{second}{dim.removesuffix('_2')} {value_label(self.data[name].values[place])}")

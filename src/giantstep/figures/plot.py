@@ -24,12 +24,14 @@ FORMATS = (".png", ".pdf", ".svg")
 
 
 def plot(
-    result: xarray.Dataset,
+    result: xarray.Dataset | Sequence[xarray.Dataset],
     variables: str | Sequence[str] | None = None,
     path: str | Path | None = None,
     x: str | None = None,
     log: str | bool | None = None,
     axes: Any = None,
+    ax: Axes | None = None,
+    labels: Sequence[str] | None = None,
     bound: bool = False,
     smooth: bool = True,
     progress: ProgressOption = None,
@@ -48,12 +50,13 @@ def plot(
 
     Parameters
     ----------
-    result : what `predict`, `simulate` or `compare` returned, or `load` read.
+    result : what `predict`, `simulate` or `compare` returned, or `load` read; several are laid over each other.
     variables : one name or several, each in a panel of its own; the family's choice if left out.
     path : where to save the figure (.png, .pdf or .svg).
     x : dimension or coordinate of the horizontal axis (``step.rate`` or ``step__rate``); chosen if left out.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
-    axes : draw into this matplotlib axes (all variables in one) or into these (one each).
+    axes, ax : draw into this matplotlib axes (all variables in one) or into these (one each).
+    labels : what the legend calls each of several results; their places if left out.
     bound : draw under every curve the best possible error of its own scenario and samples, and that of message passing
         (`best_possible`). Against ``time`` it stands at whole steps. A noisy target of two and more directions takes
         seconds for each of at most 9 points of a curve; equal ones are computed once.
@@ -74,6 +77,8 @@ def plot(
     """
     from giantstep.figures.layout import Reading
 
+    axes = ax if axes is None else axes
+    result = _one_result(result, labels)
     scale = _checked_log(log)
     target = None if path is None else checked_path(path)
     reading = Reading(result)
@@ -96,6 +101,20 @@ def plot(
         if target is not None:
             save_figure(figure, target)
     return figure
+
+
+def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequence[str] | None) -> xarray.Dataset:
+    """Return one result; several become one along the dimension ``scenario``."""
+    if not isinstance(given, list | tuple):
+        if labels is not None:
+            raise bad_field("labels", labels, "left out unless several results are drawn, plot([one, other], ...)")
+        return given  # type: ignore[return-value]  # what it is, `Reading` checks
+    from giantstep.several import stack
+
+    names = [str(place + 1) for place in range(len(given))] if labels is None else list(map(str, labels))
+    if not given or len(names) != len(given) or len(set(names)) < len(names):
+        raise bad_field("labels", labels, f"a different name for each of the {len(given)} results")
+    return stack(given, names)
 
 
 def _bounds(progress: ProgressOption) -> Bounds:

@@ -98,10 +98,12 @@ class _Asker:
 
     def _request(self, fields: dict[str, Any]) -> Request:
         from giantstep.request import Request
+        from giantstep.several import by_name
 
         given = self.settings
-        own = {name: given[name] for name in self.scenario.questions[self.what].settings if name in given}
-        dim = None if "dim" in fields or "dim" in type(self.scenario).model_fields else given.get("dim")
+        first = next(iter(by_name(self.scenario).values()))
+        own = {name: given[name] for name in first.questions[self.what].settings if name in given}
+        dim = None if "dim" in fields or "dim" in type(first).model_fields else given.get("dim")
         how = {name: given[name] for name in ("theory", "tolerance", "seed") if name in given}
         return Request(self.scenario, fields, own, what=self.what, dim=dim, **how)
 

@@ -86,8 +86,9 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
             place = offset + curve.place
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
             alone = len(reading.sources) == 1
-            draw_curve(axes, curve, palette[place], MARKERS[place % len(MARKERS)], alone=alone, width=width)
-            key.add(curve.source, label, palette[place], measured=bool(np.isfinite(curve.y).any()))
+            marker = MARKERS[place % len(MARKERS)]
+            draw_curve(axes, curve, palette[place], marker, alone=alone, width=width)
+            key.add(curve.source, label, palette[place], marker, measured=bool(np.isfinite(curve.y).any()))
             key.joined |= curve.joined
             drawn.append(curve)
         if bounds is not None:
@@ -96,7 +97,7 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
     assert views[0].x is not None
     _scales(axes, drawn, log, reading.along(views[0].x).values)
     _mark_failed(axes, drawn, key)
-    key.show(MARKERS)
+    key.show()
 
 
 def _widths(curves: Sequence[Curve]) -> list[float]:
@@ -214,7 +215,7 @@ class _Key:
 
     def __init__(self, axes: Axes, reading: Reading) -> None:
         self.axes, self.reading = axes, reading
-        self.entries: dict[str, Any] = {}
+        self.entries: dict[str, tuple[Any, str]] = {}
         self.sources: list[str] = []
         self.extra: list[Any] = []
         self.failed = False
@@ -222,15 +223,15 @@ class _Key:
         self.joined = False
         self.measured: set[str] = set()
 
-    def add(self, source: str, label: str, colour: Any, *, measured: bool = True) -> None:
+    def add(self, source: str, label: str, colour: Any, marker: str = "", *, measured: bool = True) -> None:
         if label:
-            self.entries.setdefault(label, colour)
+            self.entries.setdefault(label, (colour, marker))
         if source == "experiment" and measured:
             self.measured.add(label)
         if source not in self.sources:
             self.sources.append(source)
 
-    def show(self, markers: Sequence[str]) -> None:
+    def show(self) -> None:
         from matplotlib.lines import Line2D
 
         handles: list[Any] = []
@@ -239,10 +240,10 @@ class _Key:
         if crowd:
             first, *_, last = self.entries
             handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
-        for place, (label, colour) in enumerate([] if crowd else self.entries.items()):
+        for label, (colour, marker) in () if crowd else self.entries.items():
             style: dict[str, Any] = {}
             if not self.steps and label in self.measured:
-                style = {"marker": markers[place % len(markers)], "markerfacecolor": "white"}
+                style = {"marker": marker, "markerfacecolor": "white"}
                 style["linestyle"] = "none" if only_points else "-"
             handles.append(Line2D([], [], color=colour, label=label, **style))
         if len(self.sources) > 1 or self.extra:
@@ -308,7 +309,7 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
             if is_density and not curve.thin:
                 _outliers(axes, reading, curve, colour)
     _spectrum_limits(axes, drawn, log, any(view.name == "density" for view in views))
-    key.show(MARKERS)
+    key.show()
 
 
 def _without_zeros(y: Floats) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from giantstep.agreement import Agreement
+from giantstep.agreements import Agreement
 from giantstep.jsondata import json_data
 from giantstep.verdicts import SEE, Verdict, together
 

@@ -127,7 +127,7 @@ def draw(recipe: Recipe, results: Results) -> Figure:
 
 def judge(recipe: Recipe, results: Results) -> Report:
     """Return the report of results: the agreement of what is judged, the checks, the notes."""
-    from giantstep.agreement import agreement
+    from giantstep.agreements import agreement
 
     size = results.size
     report = Report(recipe.name, recipe.title, recipe.paper, size.quick, size.device, 0.0)

@@ -12,6 +12,6 @@
 All of it works on B points at once, in chunks; a point never depends on its neighbours.
 """
 
-from giantstep._names import load_when_used, names_in_stub
+import lazy_loader
 
-__getattr__ = load_when_used(__name__, names_in_stub(__file__))
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -49,8 +49,11 @@ class Stacked:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate chunks of points."""
-        return cls(**{name: _join([getattr(part, name) for part in parts]) for name in parts[0]._stacks()})
+        """Concatenate chunks of points, whose shared fields are the same."""
+        if len(parts) == 1:
+            return parts[0]
+        stacks = {name: _join([getattr(part, name) for part in parts]) for name in parts[0]._stacks()}
+        return dataclasses.replace(parts[0], **stacks)
 
 
 def _join(values: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.agreement import Row, agreement
+from giantstep.agreements import Row, agreement
 from giantstep.comparison import judged_side
 from giantstep.scores import normal_score
 

@@ -6,7 +6,7 @@ The long version, over growing dimensions, is `benchmarks/verify_report.py` (`ma
 import pytest
 
 import giantstep as gs
-from giantstep.agreement import agreement
+from giantstep.agreements import agreement
 
 from .checks import CHECKS, LARGE_BATCH, Check, wrong_scores
 

@@ -368,3 +368,17 @@ def test_what_is_kept_between_pictures_changes_no_number():
         tables._table.cache_clear()
         xarray.testing.assert_equal(result, gs.predict(scenario.replace(change), tolerance=1e-3))
         np.testing.assert_allclose(result.test_error, gs.predict(scenario.replace(change)).test_error, rtol=1e-3)
+
+
+@pytest.mark.parametrize("values", [[1], [1, -1], [1, -0.5, 0.3]])
+def test_an_odd_activation_cannot_fit_a_constant_before_the_first_step(values):
+    """The even part of the target, its mean included, is noise to features of mean zero: |z|/2 has the variance 1/4.
+
+    It would catch a fit that divides the rounding of a mean by itself, which made the error 0.264 in place of 0.487.
+    """
+    sizes = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "readout": gs.Ridge(0.1)}
+    network = gs.Network(activation="tanh", second_layer=gs.Vocabulary(values), **sizes)
+    whole = gs.predict(network.replace(target="relu(z1)", noise=0.05))
+    odd = gs.predict(network.replace(target="z1/2", noise=0.05 + 0.25))
+    assert float(whole.test_error[0]) == pytest.approx(float(odd.test_error[0]), rel=1e-9)
+    assert np.all(whole.theta.values == 0)

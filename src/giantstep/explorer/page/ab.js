@@ -10,9 +10,9 @@ export function difference(a, b, name) {
   return { ...a, [name]: minus(b[name], a[name]) };
 }
 
-/** The range both vertical axes share, so that heights can be compared. */
+/** The range both vertical axes share, so that heights can be compared; z-scores have an axis of their own. */
 function sharedRange(figures) {
-  const all = figures.flatMap(({ traces }) => traces.filter((trace) => trace.type === "scatter").flatMap((trace) => trace.y)).filter((value) => typeof value === "number");
+  const all = figures.flatMap(({ traces }) => traces.filter((trace) => trace.type === "scatter" && trace.yaxis === "y").flatMap((trace) => trace.y)).filter((value) => typeof value === "number");
   if (!all.length) return null;
   const low = Math.min(...all);
   const high = Math.max(...all);

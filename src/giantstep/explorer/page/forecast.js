@@ -60,12 +60,13 @@ function show(data) {
   draw();
 }
 
-/** Which ridges are drawn: up to five, evenly, the best one at the most samples among them. */
+/** Which ridges are drawn: up to five, evenly, among them the one that is best with all rows, of which the statement speaks. */
 function chosenRidges(result, name) {
   const count = result.ridge.length;
   if (count <= MOST_CURVES) return result.ridge.map((_, place) => place);
-  const last = result[name][0][result.samples.length - 1].map((value) => value ?? Infinity);
-  const best = last.indexOf(Math.min(...last));
+  const known = result.samples.reduce((nearest, n, place) => (Math.abs(n - result.attrs.N) < Math.abs(result.samples[nearest] - result.attrs.N) ? place : nearest), 0);
+  const errors = result[name][0][known].map((value) => value ?? Infinity);
+  const best = errors.indexOf(Math.min(...errors));
   const even = Array.from({ length: MOST_CURVES }, (_, k) => Math.round((k * (count - 1)) / (MOST_CURVES - 1)));
   const nearest = even.reduce((a, b) => (Math.abs(b - best) < Math.abs(a - best) ? b : a));
   return even.map((place) => (place === nearest ? best : place));

@@ -7,6 +7,7 @@ import { called } from "./layout.js";
 import { chosen, fieldGroups, gridFields, gridRange, isList, isNumeric, isTable, ofAllEntries, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
 import { greek, lastName, pretty, short, words } from "./symbols.js";
 
+const FINITE = 10; // what a field starts with that was infinite
 const NAMES = ["relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign(z)", "softplus(z)"];
 
 /** Build all controls of the state that `live()` gives; `change(state, rebuild)` is called with every new one. */
@@ -135,11 +136,13 @@ class Form {
     return element("div", { class: "row" }, element("output", { for: common.id }, String(value.length)), more, fewer);
   }
 
-  number(field, value, common) {
+  number(declared, value, common) {
+    const isWhole = declared.type === "whole number" || this.family.page?.whole?.includes(declared.name);
+    const field = isWhole ? { ...declared, type: "whole number" } : declared;
     const id = common.id;
     const number = element("input", { ...common, class: "number", type: "text", inputmode: "decimal", value: value === "inf" ? "∞" : short(value, 6) });
     const row = element("div", { class: "row" });
-    let range = sliderRange(field, value === "inf" ? 1 : value);
+    let range = sliderRange(field, value === "inf" ? FINITE : value);
     const slider = element("input", { type: "range", id: `${id}-slider`, "aria-label": `${words(field.name)}, slider` });
     const moveSlider = () => {
       slider.min = range.log ? Math.log10(range.min) : range.min;
@@ -161,7 +164,7 @@ class Form {
     slider.addEventListener("input", () => {
       const raw = Number(slider.value);
       const next = range.log ? Number((10 ** raw).toPrecision(3)) : Number(raw.toPrecision(6));
-      take(field.type === "whole number" ? Math.round(next) : next, slider);
+      take(isWhole ? Math.round(next) : next, slider);
     });
     number.addEventListener("change", () => {
       const next = parsed(number.value);
@@ -173,7 +176,7 @@ class Form {
     row.append(slider, number);
     if (field.infinite) {
       const tick = element("input", { type: "checkbox", id: `${id}-inf`, checked: value === "inf" });
-      let before = typeof value === "number" ? value : 1;
+      let before = typeof value === "number" ? value : FINITE;
       tick.addEventListener("change", () => {
         if (typeof value === "number") before = value;
         take(tick.checked ? "inf" : before, tick);

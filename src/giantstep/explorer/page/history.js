@@ -7,14 +7,14 @@ export class History {
   constructor() {
     this.past = [];
     this.future = [];
-    this.noted = 0;
+    this.noted = -Infinity;
   }
 
   /** Note a state that was left for another one. `anew` starts a new entry whatever the time. */
   note(state, anew = false) {
     const now = performance.now();
     if (anew || now - this.noted > TOGETHER || !this.past.length) this.past = [...this.past.slice(1 - MOST), state];
-    this.noted = now;
+    this.noted = anew ? -Infinity : now; // what follows such an entry is an entry of its own
     this.future = [];
   }
 
@@ -30,7 +30,7 @@ export class History {
   step(from, to, state) {
     if (!from.length) return null;
     to.push(state);
-    this.noted = 0;
+    this.noted = -Infinity;
     return from.pop();
   }
 }

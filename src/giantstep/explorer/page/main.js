@@ -38,6 +38,7 @@ let running = null;
 let finished = null;
 let isReading = true; // Plotly
 const asking = new Map();
+let wishes = 0; // limits asked for so far: of two requests for a curve the server answers the later one
 const history = new History();
 
 // -- start --------------------------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ async function ask(slot) {
     if (busy.drawn || performance.now() - busy.since > SLOW) busy.control.abort(); // what is drawn already need not become finer
     return;
   }
-  const now = { again: false, since: performance.now(), control: new AbortController() };
+  const now = { again: false, wish: ++wishes, since: performance.now(), control: new AbortController() };
   asking.set(slot, now);
   showBusy();
   const study = slot ? state.kept[slot - 1] : state.study;
@@ -215,8 +216,9 @@ async function answer(slot, study, curve, now) {
     if (!curve.result) blank("Computing …");
   }, SLOW);
   try {
-    const response = await asked("/api/limit", { client, curve: slot, study: sent(study), variables: state.variables }, { signal: now.control.signal });
+    const response = await asked("/api/limit", { client, curve: slot, wish: now.wish, study: sent(study), variables: state.variables }, { signal: now.control.signal });
     for await (const line of linesOf(response)) {
+      clearTimeout(waiting); // the end of the stream may come much later than its line
       if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
       curve.result = line.result;
       curve.about = { ...line, milliseconds: performance.now() - sentAt };
@@ -230,7 +232,11 @@ async function answer(slot, study, curve, now) {
       showWrong($("controls"), null);
     }
   } catch (error) {
-    if (error.name === "AbortError" || error.stale || now.again) return;
+    if (error.name === "AbortError" || now.again) return;
+    if (error.stale) {
+      now.again = true; // dropped for a request that is older than this one: it is asked again
+      return;
+    }
     status(slot ? "" : "not computed");
     if (slot === 0 && !curve.result) blank("Not computed.");
     if (slot === 0) showWrong($("controls"), error.field, error.message);

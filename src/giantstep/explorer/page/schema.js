@@ -148,8 +148,9 @@ export function sliderRange(field, value) {
   if (low === 0 && value > 0) return { log: true, min: rounded(value / 30), max: rounded(value * 30), step: 0.005 };
   if (low !== null) return spread(low + (open.gt === low ? 0.01 : 0), low + 4 * Math.max(Math.abs(value - low), 0.25));
   if (high !== null) return spread(high - 4 * Math.max(Math.abs(high - value), 0.25), high);
-  const size = value === 0 ? 3 : 3 * Math.abs(value);
-  return spread(-size, size);
+  if (value === 0) return spread(-3, 3);
+  const sides = [rounded(value / 30), rounded(value * 3)]; // no bound is declared: the sign of the value is left to the text beside it
+  return spread(Math.min(...sides), Math.max(...sides));
 }
 
 function spread(min, max) {

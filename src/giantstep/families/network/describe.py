@@ -20,6 +20,7 @@ from giantstep.families.network.layer import (
     without_mean,
 )
 from giantstep.families.network.problem import Problem
+from giantstep.families.network.tolerances import ROUNDING_OF_MEANS
 from giantstep.gaussian import Function
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
@@ -105,7 +106,7 @@ def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Flo
     features = Features(
         pi=problem.pi[0],
         weights=for_all(given.weights),
-        mu0=moments.mean,
+        mu0=_without_rounding(moments),
         mu1=unit[..., None] * slope,
         mu2=moments.noise,
         T0=T0,
@@ -125,6 +126,16 @@ def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Flo
         columns = np.eye(layer.U.shape[2], 2)
     along = for_all(np.pad(columns, ((0, 0), (0, 2 - columns.shape[1]))).T)
     return features, along, lengths
+
+
+def _without_rounding(moments: Moments) -> Floats:
+    """Return the mean functions mu0; one that is rounding alone (odd activations before the first step) becomes zero.
+
+    The fit of the means would divide one rounding error by the other, and theta would depend on the processor.
+    """
+    size = np.sqrt((moments.slope**2 + moments.noise).max(axis=2, keepdims=True))
+    largest = np.abs(moments.mean).max(axis=2, keepdims=True)
+    return np.where(largest > ROUNDING_OF_MEANS * size, moments.mean, 0.0)
 
 
 def _channels(

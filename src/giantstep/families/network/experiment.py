@@ -18,7 +18,6 @@ from giantstep.families.network import measure, measure_beyond
 from giantstep.families.network.limit import count_outliers
 from giantstep.families.network.measure_pairs import measure_variance, second_draws, trained_pairs
 from giantstep.families.network.problem import take_points
-from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.trained import Trained
 from giantstep.inputs.parts import InputRows
@@ -34,31 +33,15 @@ from giantstep.vocabulary import Vocabulary
 def trial(
     network: Network, points: Points, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Answer all points of a group, which share everything but samples_per_dim and ridge, by one network.
-
-    Parameters
-    ----------
-    network : the scenario; its numbers are taken from `points`.
-    points : (B,) arrays by dotted field; they differ in ``samples_per_dim`` and ``readout.ridge`` only.
-    what : a question of the scenario.
-    dim : dimension d of the inputs.
-    draws : random arrays by named stream, on the device that computes.
-    settings : those of the question, and the times.
-
-    Returns
-    -------
-    Variable name -> (B, ...) array.
-    """
-    times = settings["time"]
+    """Answer all points of a group, which share everything but samples_per_dim and ridge, by one network."""
     if dim <= network.target.directions:
         raise bad_field("dim", dim, f"above {network.target.directions}, the number of target directions")
-    counted: Integers = np.zeros((len(points["noise"]), len(times)), dtype=np.int64)
-    if what == "spectrum":
-        counted = count_outliers(network, points, dim, times)
-    inputs = whiten(network, points, dim)
+    times, inputs = settings["time"], whiten(network, points, dim)
     if inputs.rows is not None:
         draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
         settings = {**settings, "test_samples": min(int(settings.get("test_samples") or 1), draws.left)}
+    counted = count_outliers(network, points, dim, times).T if what == "spectrum" else None
+    measures = {**measure.MEASURES, **measure_beyond.MEASURES}
     path: list[dict[str, Array]] = []
     networks = trained_networks(network, points, inputs, dim, draws, settings)
     if what == "variance":
@@ -70,21 +53,9 @@ def trial(
     for time, trained in enumerate(networks):
         if time in times:
             again = dataclasses.replace(trained, draws=draws.anew())  # the same samples after every step
-            path.append(_measured(again, points, what, counted[:, len(path)], settings))
+            outliers = None if counted is None else counted[len(path)]
+            path.append(measures[what](again, points["readout.ridge"], {**settings, "outliers": outliers}))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
-
-
-def _measured(
-    trained: Trained, points: Points, what: str, outliers: Integers, settings: Mapping[str, Any]
-) -> dict[str, Array]:
-    """Measure what is asked of the network after a step."""
-    ridges = points["readout.ridge"]
-    if what == "errors":
-        rows = int(settings.get("test_samples") or TEST_SAMPLES)
-        return trained.network_of.readout.fit(trained, ridges, trained.flip, rows)
-    if what == "spectrum":
-        return measure.measure_spectrum(trained, outliers, settings)
-    return {**measure.MEASURES, **measure_beyond.MEASURES}[what](trained, ridges, settings)
 
 
 def trained_networks(

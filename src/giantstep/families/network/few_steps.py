@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from giantstep.errors import bad_field
+from giantstep.families.network import fields
 from giantstep.families.network.preset import Preset
 from giantstep.families.network.questions import questions_without
 from giantstep.families.network.readouts import Ridge
-from giantstep.families.network.scenario import THEORIES, Network, SecondLayer
-from giantstep.families.network.steps import MaximalStep
-from giantstep.families.network.steps import PlantedShifts as PlantedShifts
+from giantstep.families.network.scenario import OWN_PAPERS, THEORIES, Network
+from giantstep.families.network.steps import MaximalStep, PlantedShifts
 from giantstep.family import Question
-from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
+from giantstep.inputs.parts import Inputs, Whitening
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, field
 from giantstep.types import Array, Points
-from giantstep.vocabulary import Vocabulary
 
 
 class FewSteps(Preset):
@@ -41,14 +38,8 @@ class FewSteps(Preset):
     family: ClassVar[str] = "few-steps"
     title: ClassVar[str] = "Several giant steps on several directions, then a read-out"
     update_rule: ClassVar[str] = (
-        "data      x ~ N(0, I_d),  y = g(W* x) + sqrt(noise) N(0,1),  W* has r orthonormal rows\n"
-        "          (inputs: x ~ N(0, Sigma), tr Sigma = d, W* Sigma W*^T = I)\n"
-        "network   f(x) = sum_i a_i sigma(<w_i,x>)/sqrt(p),  |w_i| = 1 and a_i = zeta_q/sqrt(p) at the start\n"
-        "step t    w_i <- w_i + rate_t zeta_q (1/n0) sum (y - f(x)) sigma'(<w_i,x>) x,  n0 = batch_per_dim d samples\n"
-        '          (loss_of_steps="correlation": y in place of y - f; precondition = c: Sigma^-c x in place of x)\n'
-        "planted   w_i <- s_q w_i + W*^T U_q instead of the steps\n"
-        "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n fresh samples, after every step\n"
-        "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
+        "`steps` maximal steps of the network that are alike, of size `rate` (or one each), or planted shifts\n"
+        + Network.update_rule
     )
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         (
@@ -59,15 +50,7 @@ class FewSteps(Preset):
         what=("weights", "spikes"),
     )
     theories: ClassVar[Mapping[str, str]] = {name: text for name, text in THEORIES.items() if name != "published"}
-    papers: ClassVar[tuple[str, ...]] = (
-        "giantstep2026steps",
-        "giantstep2026inputs",
-        "dandi2023giant",
-        "dandi2025random",
-        "cui2024asymptotics",
-    )
-    formula_version: ClassVar[int] = 2
-    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "dandi2025random", "cui2024asymptotics")
     elsewhere: ClassVar[Mapping[str, str]] = {
         "loss": "its second layer is fitted by ridge regression only; a logistic or hinge fit is "
         "Network(readout=gs.Logistic(0.1))",
@@ -75,37 +58,23 @@ class FewSteps(Preset):
         "step": "it takes `steps` maximal steps of size `rate`, on batches of `batch_per_dim`",
     }
 
-    target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions")
-    activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
-    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
-    second_layer: SecondLayer = field(
-        "zeta, pi", "law of the second layer during the steps, times sqrt(p)", default=Vocabulary([1.0, -1.0])
-    )
+    target: MultiIndex = fields.target()
+    activation: Expression = fields.activation()
+    noise: Number = fields.noise()
+    second_layer: fields.SecondLayer = fields.second_layer()
     rate: Number | Numbers = field(
         "eta_t", "step size divided by the width: a number, or one for each step", default=1.0
     )
     steps: Integer = field("T", "number of steps", default=2, ge=0, le=20)
-    loss_of_steps: Literal["square", "correlation"] = field(
-        "l", "loss of the steps: (y - f)^2/2, or -y f, which leaves out what the network says already", default="square"
-    )
-    batch_per_dim: Number = field(
-        "alpha0 = n0/d", "fresh samples of every step per dimension", default=math.inf, gt=0, infinite=True
-    )
+    loss_of_steps: fields.StepLoss = fields.step_loss()
+    batch_per_dim: Number = fields.batch_per_dim()
     planted: PlantedShifts = field("U, s", "shifts planted by hand instead of the steps", default=PlantedShifts())
-    rows: Literal["sphere", "gaussian"] = field(
-        "w0", "first layer at the start: |w_i| = 1, or w_i ~ N(0, I/d)", default="sphere"
-    )
-    inputs: Inputs | None = field(
-        "Sigma, w*",
-        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
-        default=None,
-    )
-    precondition: Whitening = field(
-        "c", 'steps are multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
-    )
-    width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
-    samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
-    ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2", ge=0)
+    rows: fields.Rows = fields.rows()
+    inputs: Inputs | None = fields.inputs()
+    precondition: Whitening = fields.precondition()
+    width_per_dim: Number = fields.width_per_dim()
+    samples_per_dim: Number = fields.samples_per_dim()
+    ridge: Number = fields.ridge()
 
     def check(self) -> None:
         """Check that the parts fit together."""
@@ -122,9 +91,12 @@ class FewSteps(Preset):
             raise bad_field("steps", int(steps.max()), f"{len(self.rate)}, as many as there are rates")
         super().check_points(points)
 
-    def network(self, steps: int) -> Network:
-        """Return the network that is meant."""
-        return _network_of(self, steps)
+    def parts(self, steps: int) -> dict[str, Any]:
+        """Return the planted shifts, or steps that are alike."""
+        like = (self.batch_per_dim, self.loss_of_steps, self.precondition)
+        rates = [] if self.has_shifts else np.broadcast_to(self.rate, steps).tolist()
+        made = (self.planted,) if self.has_shifts else tuple(MaximalStep(rate, *like) for rate in rates)
+        return {"steps": made, "readout": Ridge(self.ridge)}
 
     def own_names(self, steps: int) -> Mapping[str, str]:
         """Return fields of the network -> fields here."""
@@ -163,7 +135,7 @@ class FewSteps(Preset):
 
     def content(self) -> dict[str, Any]:
         """Return the plain content; what is as it was before a field existed is left out."""
-        content = content_of_inputs(super().content())
+        content = super().content()
         content["planted"] = {name: value for name, value in content["planted"].items() if name != "kind"}
         return content
 
@@ -181,26 +153,3 @@ class FewSteps(Preset):
     def reference(cls) -> tuple[FewSteps, str, float]:
         """Return few_steps_readout, section 14, setting A0: the network before its first step."""
         return cls.example().replace(steps=0), "test_error", 2.09072848
-
-    def block_count(self) -> Mapping[str, int]:
-        """Return the lengths of the own dimensions."""
-        return self.network(int(self.steps) if not self.has_shifts else 1).block_count()
-
-
-@lru_cache(maxsize=32)  # small objects; an experiment asks for the network of one scenario at every trial
-def _network_of(scenario: FewSteps, steps: int) -> Network:
-    rates = np.broadcast_to(scenario.rate, steps).tolist() if not scenario.has_shifts else []
-    batch, loss, whitening = scenario.batch_per_dim, scenario.loss_of_steps, scenario.precondition
-    made = tuple(MaximalStep(rate, batch, loss, whitening) for rate in rates)
-    return Network(
-        target=scenario.target,
-        noise=scenario.noise,
-        inputs=scenario.inputs,
-        activation=scenario.activation,
-        width_per_dim=scenario.width_per_dim,
-        second_layer=scenario.second_layer,
-        rows=scenario.rows,
-        steps=(scenario.planted,) if scenario.has_shifts else made,
-        readout=Ridge(scenario.ridge),
-        samples_per_dim=scenario.samples_per_dim,
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.families.network.block_means import products_of_means, warn_of_long_means
+from giantstep.families.network.block_means import products_of_means
 from giantstep.families.network.layer import Layer, scale_of
 from giantstep.families.network.problem import Problem
 from giantstep.readout import FiniteSize
@@ -27,6 +27,8 @@ MEANS_AND_STRETCH = _WHOLE + (
 )
 INDEPENDENT = _WHOLE + "the means of the blocks as those of independent rows, with a ridge of 1/(d R)"
 STRETCHED = INDEPENDENT + ", and stretched inputs"
+LARGE_MEANS = 0.3
+"""What steps may add to the squared length of the mean of a block, in units of its rows, for first order in it."""
 
 
 def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) -> FiniteSize:
@@ -69,13 +71,19 @@ def terms_of(problem: Problem, layer: Layer) -> str:
 
 
 def means_warning(problem: Problem, layer: Layer) -> list[str]:
-    """Warn where the mean of a block is too long for a theory of first order in it; nodes of a law are no blocks."""
+    """Warn where the mean of a block is too long: finite_size_steps section 13; nodes of a law are no blocks."""
     if layer.batch is not None or layer.stretched or problem.network.second_layer == "gaussian":
         return []
     squares = np.einsum("m...qq->m...q", gram_of_means(problem, layer))
     if squares.ndim == 3:
         squares = problem.inputs.average(squares.swapaxes(1, 2)) / scale_of(problem, layer) ** 2
-    return warn_of_long_means(squares, problem.neurons)
+    added = float(np.max(squares - 1 / problem.neurons))
+    if not added > LARGE_MEANS:
+        return []
+    return [
+        f"The steps add {added:.2g} to the squared length of the mean of a class, in units of its rows: the correction "
+        f"at a finite dim is of first order in it ({LARGE_MEANS:g} at most)."
+    ]
 
 
 def in_initial_rows(means: Floats, theta: Floats, kept: Floats, per_neuron: Floats) -> Floats:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from giantstep.gaussian.conditional import ConditionalTarget, condition
 from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
 from giantstep.readout import BatchBulk
-from giantstep.types import Floats, Integers, Strings
+from giantstep.readout.stacked import Stacked
+from giantstep.types import Booleans, Floats, Integers, Strings
 
 TOO_MANY = f"more than {MOST_LEARNT} learnt directions"
 DIVERGES = "the weights grow without bound (|w|^2 above 1e8)"
@@ -36,7 +37,7 @@ of the noise of a batch; a neuron's own part of that noise."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class Spread(Stacked):
     """How the neurons of a block differ, to first order in the variables eps_c/sqrt(d), one column for each.
 
     The columns "length" have the covariance structured_inputs (3.7); all others are independent standard normals.
@@ -46,6 +47,8 @@ class Spread:
     JB: Floats  # (M, k, K, C)
     Js: Floats  # (M, k, C)
     columns: tuple[Channel, ...]  # (C,)
+
+    shared: ClassVar[tuple[str, ...]] = ("columns",)
 
     def of_kind(self, *kinds: Channel) -> Integers:
         """Return the columns of these kinds."""
@@ -63,7 +66,7 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class Layer(Stacked):
     """k blocks of neurons after some steps, in R whitened coordinates, with K atoms, for M parameter sets.
 
     Directions of batch noise are further coordinates on which the target does not depend: columns of zeros of `frame`.
@@ -76,6 +79,8 @@ class Layer:
     past: Floats  # (M, T, k, K): B at the times of the columns "length"
     feedback: Floats  # (M, K, k, C): F of finite_size_steps (2.2), what became of the mean rows of the blocks
     length: Floats  # (M, k): length of the rows without the mean of their block, with its sign (isotropic inputs)
+    correlated: Booleans  # (M,): the spike depends on the rows, of which nothing can be said one by one
+    flagged: Strings  # (M,): why a set cannot be trusted at a finite dimension
     velocity: Motion | None = None
     """What momentum carries on; None before the first step that has one."""
     own: Floats | None = None  # (M, k, R): own noise of a batch of inputs with a covariance, a variable for each entry
@@ -87,23 +92,19 @@ class Layer:
     """Whether rows w0_i of the model stand for bulk rows s_q w0_i (a finite batch made isotropic)."""
     stretched: bool = False
     """Whether the means follow the fluctuation of |x|^2 at a finite dimension (step_size_regimes section 6)."""
-    correlated: Any = False  # (M,) or False: the spike depends on the rows, of which nothing can be said one by one
-    flagged: Any = ""  # (M,) or "": why a set cannot be trusted at a finite dimension
     all_terms: bool = True
     """Whether all terms of a finite size are known: exact steps on the population, isotropic inputs, a ridge fit."""
     accuracy: tuple[tuple[str, str], ...] = ()
     """What was approximated on the way, in words, and how far off that may be."""
 
+    shared: ClassVar[tuple[str, ...]] = ("rows_known", "bulk_rows", "stretched", "all_terms", "accuracy")
+
     def __len__(self) -> int:
         return len(self.U)
 
-    def take(self, index: Any) -> Layer:
-        """Return the parameter sets in `index`."""
-        return _taken(self, index)
-
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class Motion(Stacked):
     """The change of a layer by a step of rate one: what momentum adds up."""
 
     U: Floats
@@ -122,18 +123,6 @@ class Motion:
             np.pad(self.JB, ((0, 0), (0, 0), (0, 0), (0, C))),
             self.feedback,
         )
-
-
-def _taken(value: Any, index: Any) -> Any:
-    """Take the parameter sets of every array inside a dataclass."""
-    if isinstance(value, np.ndarray):
-        return value[index]
-    if isinstance(value, BatchBulk):
-        return value.take(index)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
-        return dataclasses.replace(value, **{name: _taken(part, index) for name, part in parts.items()})
-    return value
 
 
 def scale_of(problem: Problem, layer: Layer) -> Floats:
@@ -159,6 +148,8 @@ def start(problem: Problem) -> Layer:
         B[:, None],
         feedback,
         np.ones((M, k)),
+        np.zeros(M, dtype=bool),
+        np.full(M, "", dtype=object),
         all_terms=problem.isotropic and not problem.network.readout.classes,
     )
 

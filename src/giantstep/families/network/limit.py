@@ -20,7 +20,7 @@ from giantstep.families.network.refinements import (
     finite_batches,
     rank_warnings,
 )
-from giantstep.families.network.scenario import Network, SmallStep
+from giantstep.families.network.scenario import Network
 from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
 from giantstep.padding import corner, largest_shape
@@ -47,9 +47,9 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
         return joined([(rows, limit(network, take_points(points, rows), what, settings)) for rows in parts])
     points, theory = whole_sizes(points), settings.get("theory")
     refuse_missing(network, points, what, theory)
-    closed = closed_form(network, what, points)
+    closed = network.steps[0].closed_form(network.places[0], what, points) if len(network.steps) == 1 else None
     if closed is not None:
-        answer = _after_the_step(network, what, closed(network, points, settings), points, settings)
+        answer = _after_the_step(network, what, closed, points, settings)
         if what != "weights":  # their theory is exact, and sees a target without a linear part, too
             answer.warnings += _warnings(network, points, theory)
         return answer
@@ -190,44 +190,30 @@ def missing_theory(name: str, lacking: str) -> InputError:
     )
 
 
-def closed_form(network: Network, what: str, points: Points) -> Any:
-    """Return the formula that answers a network of one step, if there is one."""
-    if len(network.steps) != 1:
-        return None
-    return network.steps[0].closed_form(network.places[0], what, points)
-
-
-def _after_the_step(network: Network, what: str, answer: Answer, points: Points, settings: Mapping[str, Any]) -> Answer:
-    """Return an answer of closed forms over the times asked for: before the step it is that of random features."""
-    times = settings["time"].tolist()
-    before = _before_the_step(network, what, points, settings).values if 0 in times else {}
-    alone = ("null_error", "affine_error", "effective_rank", "effective_rank_4")
+def _after_the_step(network: Network, what: str, closed: Any, points: Points, settings: Mapping[str, Any]) -> Answer:
+    """Return an answer of closed forms over the times asked for; before the step it is that of random features."""
+    answer, times, before = closed(network, points, settings), settings["time"].tolist(), dict[str, Any]()
+    nothing = np.zeros(len(answer.status))
+    if 0 in times and what == "errors":
+        untrained = network.replace(steps=(), fit_sample="fresh")
+        start = {"time": np.zeros(1, dtype=np.int64), "theory": None}
+        found = limit(untrained, points, what, {**settings, **start}).values
+        before = {name: values[:, 0] for name, values in found.items() if values.ndim > 1}
+    elif 0 in times:  # the spikes of a step of size 0
+        still = {**points, "steps.0.rate": nothing, "steps.0.initial_output": nothing}
+        before = closed(network, still, settings).values
     for name, values in answer.values.items():
-        if name not in alone:
+        if name not in ("null_error", "affine_error"):
             answer.values[name] = np.full((len(values), len(times), *values.shape[1:]), np.nan)
             answer.values[name][:, times.index(1)] = values
             if name in before:
                 answer.values[name][:, times.index(0)] = before[name]
     if what == "errors":
-        answer.values |= dict.fromkeys(("effective_rank", "effective_rank_4"), np.ones(len(answer.status)))
+        answer.values |= {"effective_rank": nothing + 1, "effective_rank_4": nothing + 1}
     answer.coords["time"] = settings["time"]
     if np.isfinite(points["dim"]).any():
         answer.attrs["finite_size"] = "whole numbers of samples and neurons, and a formula at a finite dimension"
     return answer
-
-
-def _before_the_step(network: Network, what: str, points: Points, settings: Mapping[str, Any]) -> Answer:
-    """Answer the network without its step; its spikes are those of a step of size 0."""
-    plain = {name: values for name, values in points.items() if not name.startswith("steps.")}
-    if what == "errors":
-        untrained = network.replace(steps=(), fit_sample="fresh")
-        answer = limit(untrained, plain, what, {**settings, "time": np.zeros(1, dtype=np.int64), "theory": None})
-        answer.values = {name: values[:, 0] for name, values in answer.values.items() if values.ndim > 1}
-        return answer
-    still = network.replace(steps=[SmallStep(0.0, update="rank-one")])
-    own = {name: np.full(len(points["dim"]), value) for name, (value, _) in still.numeric_fields().items()}
-    inside = {**{name: values for name, values in own.items() if name.startswith("steps.")}, **plain}
-    return closed_form(still, what, inside)(still, inside, settings)
 
 
 def _warnings(network: Network, points: Points, theory: str | None) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from giantstep.families.network.closed.spikes import SPIKE_ROOM, check_degrees, spike_degrees
+from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.families.network.trained import Trained
+from giantstep.gaussian import hermite_values
 from giantstep.lab import Rows, accumulate, ridge_path, to_numpy
 from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, outer_gram
 from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
@@ -21,7 +22,13 @@ from giantstep.types import Array, DeviceArray, Floats, Integers
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
-def measure_ridge(trained: Trained, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
+def measure_errors(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Fit the second layer at every point and measure its errors on fresh samples."""
+    rows = int(settings.get("test_samples") or TEST_SAMPLES)
+    return trained.network_of.readout.fit(trained, ridges, trained.flip, rows)
+
+
+def measure_ridge(trained: Trained, ridges: Floats, test_samples: int) -> dict[str, Array]:
     """Fit b = a/sqrt(p) at every point: f(x) = sum_i b_i sigma(<w_i,x>), penalty ridge*p."""
     p = trained.network.width
     penalties = ridges * p
@@ -39,13 +46,14 @@ def _test(trained: Trained, fitted: DeviceArray, rows: int) -> tuple[Floats, Flo
     """
     xp, network = trained.draws.xp, trained.network
     squares, wrong = xp.zeros(fitted.shape[1]), xp.zeros(fitted.shape[1])
+    normal = trained.network_of.class_direction
     for features, signal, _ in network.samples("test", rows, trained.draws):
         outputs = multiply(features, fitted, xp)
-        side = trained.class_of(signal)
-        if side is None:
+        if normal is None:
             wrong += np.nan
         else:
-            wrong += xp.sum(xp.sign(outputs) != xp.sign(side)[:, None], axis=0)
+            side = xp.sign(signal @ xp.asarray(normal))
+            wrong += xp.sum(xp.sign(outputs) != side[:, None], axis=0)
         outputs -= network.target(signal)[:, None]
         squares += xp.sum(xp.square(outputs, out=outputs), axis=0)
     return to_numpy(squares) / rows + network.noise, to_numpy(wrong) / rows
@@ -74,15 +82,12 @@ def measure_classes(trained: Trained, loss: str, ridges: Floats, flip: float, te
     fits = [fit(inputs[:size], labels[:size], loss, ridge=penalty) for size, penalty in zip(samples, penalties)]
     fitted = xp.asarray(np.stack([solution.weights for solution in fits], axis=1))
     values = _order_parameters(trained, fitted)
-    values["train_error"], values["objective"] = np.empty(len(fits)), np.empty(len(fits))
-    for point, (solution, size) in enumerate(zip(fits, samples)):
-        margins = to_numpy(labels[:size] * (inputs[:size] @ xp.asarray(solution.weights)))
-        losses = LOSSES[loss].value(margins)
-        values["train_error"][point] = np.mean(margins < 0)
-        values["objective"][point] = np.mean(losses) + 0.5 * penalties[point] * values["norm"][point] / size
-    wrong = _test(trained, fitted, test_samples)[1]
-    values["test_misclassified"] = wrong
-    values["test_error"] = (1 - 2 * flip) * wrong + flip
+    margins = [to_numpy(labels[:size] * (inputs[:size] @ a)) for size, a in zip(samples, fitted.T)]
+    values["train_error"] = np.array([np.mean(margin < 0) for margin in margins])
+    losses = np.array([np.mean(LOSSES[loss].value(margin)) for margin in margins])
+    values["objective"] = losses + 0.5 * penalties * values["norm"] / samples
+    values["test_misclassified"] = _test(trained, fitted, test_samples)[1]
+    values["test_error"] = (1 - 2 * flip) * values["test_misclassified"] + flip
     unsolved = np.array([not solution.solved for solution in fits])
     for name, array in values.items():
         values[name] = np.where(unsolved.reshape((-1,) + (1,) * (array.ndim - 1)), np.nan, array)
@@ -163,12 +168,12 @@ def _leading(trained: Trained) -> Callable[[DeviceArray], Floats]:
 # -- spectra and spikes ------------------------------------------------------------------------------------------------
 
 
-def measure_spectrum(trained: Trained, outliers: Integers, settings: Mapping[str, Any]) -> dict[str, Array]:
-    """Summarise the eigenvalues of Phi^T Phi/p (or /n), of which so many are `outliers` at every point."""
+def measure_spectrum(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Summarise the eigenvalues of Phi^T Phi/p (or /n), of which so many are ``settings["outliers"]`` at each point."""
     p, x = trained.network.width, np.asarray(settings["x"], dtype=float)
     spectra = gram_eigenvalues(trained.training(), p, trained.samples, trained.draws.xp)
     rows = []
-    for size, above in zip(trained.samples, outliers):
+    for size, above in zip(trained.samples, settings["outliers"]):
         scale = p / size if settings.get("normalisation") == "n" else 1.0
         rows.append(summarise_spectrum(scale * (spectra[int(size)] / p), p, int(above), x, OUTLIER_ROOM))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -244,25 +249,18 @@ def _features_and_functions(trained: Trained, degrees: Integers) -> Iterator[tup
     for features, _, inputs in trained.network.samples("train", rows, trained.draws):
         block = buffer[: len(features)]
         block[:, :p] = features
-        functions = _hermite_polynomials(xp.asarray(place(inputs)), degrees, xp)
-        functions.append((xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5)
-        block[:, p:] = xp.stack(functions, axis=1)
+        block[:, p:-1] = xp.asarray(hermite_values(place(inputs), int(degrees.max()))[degrees].T)
+        block[:, -1] = (xp.sum(inputs * inputs, axis=1) - d) / (2 * d) ** 0.5
         yield block, nothing[: len(block)]
 
 
-def _hermite_polynomials(x: DeviceArray, degrees: Integers, xp: ModuleType) -> list[DeviceArray]:
-    """Return h_j(x) = He_j(x)/sqrt(j!) for the given degrees."""
-    table = [xp.ones_like(x), x]
-    for j in range(1, int(max(degrees))):
-        table.append((x * table[j] - np.sqrt(j) * table[j - 1]) / np.sqrt(j + 1))
-    return [table[j] for j in degrees]
-
-
 MEASURES = {
+    "errors": measure_errors,
+    "spectrum": measure_spectrum,
     "steps": measure_steps,
     "along": measure_along,
     "resolvent": measure_resolvent,
     "weights": measure_weights,
     "spikes": measure_spikes,
 }
-"""Question -> what measures it, of those that need no more than the network, the ridges and the settings."""
+"""Question -> what measures it, given the network, the ridges and the settings."""

@@ -11,163 +11,113 @@ from typing import Any
 
 from giantstep.paper_symbols import Paper
 
-_NETWORK = {"activation": "sigma", "ridge": "lambda"}
-_LAYER = {"second_layer.values": "zeta", "second_layer.probabilities": "pi"}
-_SIGMA = {"sigma": "activation of the hidden layer"}
+_SIGMA = {"sigma": ("activation", "activation of the hidden layer")}
+_TARGET = {"sigma_star": ("target", "target")}
+_LAMBDA = {"lambda": ("ridge", "penalty in sum (y - f)^2 + lambda |a|^2")}
 _EQUAL = {"second_layer": {"values": [1.0]}}
+_GAUSSIAN = {"second_layer": "gaussian"}
+
+
+def _paper(symbols: Mapping[str, str | tuple[str, str]], fields: Mapping[str, str], **more: Any) -> Paper:
+    """Return a paper whose `symbols` have a meaning, or are a field of ours with a meaning; `fields` are formulas."""
+    same = {said[0]: symbol for symbol, said in symbols.items() if not isinstance(said, str)}
+    meanings = {symbol: said if isinstance(said, str) else said[1] for symbol, said in symbols.items()}
+    return Paper(meanings, {**same, **fields}, **more)
+
 
 PAPERS = {
-    "dandi2025random": Paper(
-        symbols={
+    "dandi2025random": _paper(
+        {
             **_SIGMA,
-            "g": "target",
+            "g": ("target", "target"),
             "alpha": "n/p, as in the figures",
-            "beta": "p/d",
-            "lambda": "penalty in sum (y - f)^2 + lambda |a|^2",
-            "zeta": "values of the second layer times sqrt(p)",
-            "pi": "their probabilities",
+            "beta": ("width_per_dim", "p/d"),
+            **_LAMBDA,
+            "zeta": ("second_layer.values", "values of the second layer times sqrt(p)"),
+            "pi": ("second_layer.probabilities", "their probabilities"),
             "eta": "step size, of order d",
             "d": "input dimension",
-            "u": "size of the planted spike",
-            "cos": "cosine of the spike and the target direction",
+            "u": ("step(planted).strength", "size of the planted spike"),
+            "cos": ("step(planted).alignment", "cosine of the spike and the target direction"),
         },
-        fields={
-            **_NETWORK,
-            **_LAYER,
-            "target": "g",
-            "width_per_dim": "beta",
-            "samples_per_dim": "alpha*beta",
-            "step(maximal).rate": "eta/d",
-            "step(planted).strength": "u",
-            "step(planted).alignment": "cos",
-        },
+        {"samples_per_dim": "alpha*beta", "step(maximal).rate": "eta/d"},
         defaults={"zeta": [1.0]},
         shown={
-            "samples_per_dim": "alpha beta = n/d",
-            "width_per_dim": "beta = p/d",
-            "step.alignment": "cos(v, w*)",
-            "V2": "b*_q/beta",
-            "V1": "psi/beta",
-            "theta": "tau0_q",
-            "t": "tau1_q",
+            **{"samples_per_dim": "alpha beta = n/d", "width_per_dim": "beta = p/d", "step.alignment": "cos(v, w*)"},
+            **{"V2": "b*_q/beta", "V1": "psi/beta", "theta": "tau0_q", "t": "tau1_q"},
         },
     ),
-    "cui2024asymptotics": Paper(
-        symbols={
+    "cui2024asymptotics": _paper(
+        {
             **_SIGMA,
-            "sigma_star": "target",
-            "alpha": "n/d",
-            "beta": "p/d",
-            "lambda": "penalty in sum (y - f)^2 + lambda |a|^2",
-            "eta_tilde": "step size over the width",
-            "alpha0": "samples of the first batch over d",
+            **_TARGET,
+            "alpha": ("samples_per_dim", "n/d"),
+            "beta": ("width_per_dim", "p/d"),
+            **_LAMBDA,
+            "eta_tilde": ("step(maximal).rate", "step size over the width"),
+            "alpha0": ("step(maximal).batch_per_dim", "samples of the first batch over d"),
             "r_s": "factor of the spike",
             "theta": "size of the spike",
             "c": "variance of the bulk",
-            "gamma": "cosine of the spike and the target direction",
+            "gamma": ("step(planted).alignment", "cosine of the spike and the target direction"),
         },
-        fields={
-            **_NETWORK,
-            "target": "sigma_star",
-            "samples_per_dim": "alpha",
-            "width_per_dim": "beta",
-            "step(maximal).rate": "eta_tilde",
-            "step(maximal).batch_per_dim": "alpha0",
-            "step(planted).strength": "r_s*theta",
-            "step(planted).bulk": "sqrt(c)",
-            "step(planted).alignment": "gamma",
-        },
+        {"step(planted).strength": "r_s*theta", "step(planted).bulk": "sqrt(c)"},
         defaults={"beta": 1.0},
         fixed=_EQUAL,
         shown={
-            "target": "sigma_*",
-            "step.rate": "eta~",
-            "step.bulk": "c^(1/2)",
-            "theta": "m",
-            "t": "theta",
-            "Q1": "q1",
-            "Q2": "q2",
+            **{"target": "sigma_*", "step.rate": "eta~", "step.bulk": "c^(1/2)"},
+            **{"theta": "m", "t": "theta", "Q1": "q1", "Q2": "q2"},
         },
     ),
-    "moniri2024theory": Paper(
-        symbols={
+    "moniri2024theory": _paper(
+        {
             **_SIGMA,
-            "sigma_star": "target",
+            **_TARGET,
             "phi": "d/n",
             "psi": "d/N",
             "lambda": "penalty in (1/n) sum (y - f)^2 + lambda |b|^2",
-            "eta": "step size",
-            "alpha": "growth of the step, eta = rate n^alpha",
+            "eta": ("step(small).rate", "step size"),
+            "alpha": ("step(growing).exponent", "growth of the step, eta = rate n^alpha"),
             "n": "samples of the step",
         },
-        fields={
-            "activation": "sigma",
-            "target": "sigma_star",
-            "samples_per_dim": "1/phi",
-            "width_per_dim": "1/psi",
-            "ridge": "lambda*psi/phi",
-            "step(small).rate": "eta",
-            "step(small).batch_per_dim": "1/phi",
+        {
+            **{"samples_per_dim": "1/phi", "width_per_dim": "1/psi", "ridge": "lambda*psi/phi"},
+            **{"step(small).batch_per_dim": "1/phi", "step(growing).batch_per_dim": "1/phi"},
             "step(growing).rate": "eta/n**alpha",
-            "step(growing).exponent": "alpha",
-            "step(growing).batch_per_dim": "1/phi",
         },
-        fixed={"second_layer": "gaussian"},
+        fixed=_GAUSSIAN,
         shown={
-            "samples_per_dim": "1/phi = n/d",
-            "width_per_dim": "1/psi = p/d",
-            "ridge": "lambda n/p",
-            "step.batch_per_dim": "1/phi = n/d",
-            "step.rate": "eta, growing: eta/n^alpha",
-            "target": "sigma_*",
+            **{"samples_per_dim": "1/phi = n/d", "width_per_dim": "1/psi = p/d", "ridge": "lambda n/p"},
+            **{"step.batch_per_dim": "1/phi = n/d", "step.rate": "eta, growing: eta/n^alpha", "target": "sigma_*"},
         },
     ),
-    "ba2022high": Paper(
-        symbols={
+    "ba2022high": _paper(
+        {
             **_SIGMA,
-            "sigma_star": "target",
-            "psi1": "n/d, of the step and of the fit",
-            "psi2": "N/d",
+            **_TARGET,
+            "psi1": ("samples_per_dim", "n/d, of the step and of the fit"),
+            "psi2": ("width_per_dim", "N/d"),
             "lambda": "penalty in (1/n) |y - Phi a|^2 + (lambda/N) |a|^2, Phi = sigma(X W)/sqrt(N)",
-            "eta": "step size of order one in W + eta sqrt(N) G",
-            "sigma_eps2": "variance of the label noise",
+            "eta": ("step(small).rate", "step size of order one in W + eta sqrt(N) G"),
+            "sigma_eps2": ("noise", "variance of the label noise"),
         },
-        fields={
-            "activation": "sigma",
-            "target": "sigma_star",
-            "samples_per_dim": "psi1",
-            "width_per_dim": "psi2",
-            "ridge": "lambda*psi1/psi2",
-            "noise": "sigma_eps2",
-            "step(small).rate": "eta",
-            "step(small).batch_per_dim": "psi1",
-        },
-        fixed={"second_layer": "gaussian", "rows": "gaussian"},
+        {"ridge": "lambda*psi1/psi2", "step(small).batch_per_dim": "psi1"},
+        fixed={**_GAUSSIAN, "rows": "gaussian"},
         shown={
-            "samples_per_dim": "psi1 = n/d",
-            "width_per_dim": "psi2 = N/d",
-            "ridge": "lambda n/N",
-            "noise": "sigma_eps^2",
-            "step.rate": "eta (large steps: eta/sqrt(N))",
-            "step.batch_per_dim": "psi1 = n/d",
-            "target": "sigma_*",
+            **{"samples_per_dim": "psi1 = n/d", "width_per_dim": "psi2 = N/d", "ridge": "lambda n/N"},
+            **{"step.rate": "eta (large steps: eta/sqrt(N))", "step.batch_per_dim": "psi1 = n/d"},
+            **{"noise": "sigma_eps^2", "target": "sigma_*"},
         },
     ),
-    "mei2022generalization": Paper(
-        symbols={
+    "mei2022generalization": _paper(
+        {
             **_SIGMA,
-            "psi1": "N/d",
-            "psi2": "n/d",
+            "psi1": ("width_per_dim", "N/d"),
+            "psi2": ("samples_per_dim", "n/d"),
             "lambda": "penalty of the paper, ours over n/d",
-            "tau2": "variance of the label noise",
+            "tau2": ("noise", "variance of the label noise"),
         },
-        fields={
-            "activation": "sigma",
-            "width_per_dim": "psi1",
-            "samples_per_dim": "psi2",
-            "ridge": "lambda*psi2",
-            "noise": "tau2",
-        },
+        {"ridge": "lambda*psi2"},
         fixed=_EQUAL,
         shown={"width_per_dim": "psi1 = N/d", "samples_per_dim": "psi2 = n/d", "noise": "tau^2"},
     ),

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
 from pydantic import BeforeValidator
 
+from giantstep.families.network import fields
 from giantstep.families.network.notation import PAPERS
-from giantstep.families.network.preset import Preset, content_of_step
+from giantstep.families.network.preset import Preset
 from giantstep.families.network.questions import questions_without
 from giantstep.families.network.readouts import Hinge, Logistic, Ridge
-from giantstep.families.network.scenario import THEORIES, Network, SecondLayer
-from giantstep.families.network.steps import GrowingStep as GrowingStep
-from giantstep.families.network.steps import MaximalStep as MaximalStep
-from giantstep.families.network.steps import NoStep as NoStep
-from giantstep.families.network.steps import PlantedSpike as PlantedSpike
-from giantstep.families.network.steps import SmallStep as SmallStep
+from giantstep.families.network.scenario import THEORIES, Network
+from giantstep.families.network.steps import GrowingStep, MaximalStep, NoStep, PlantedSpike, SmallStep
 from giantstep.family import Answer, Question
 from giantstep.gaussian import as_target
-from giantstep.inputs.parts import Inputs, Whitening, content_of_inputs
+from giantstep.inputs.parts import Inputs, Whitening
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Number, Scenario, field
 from giantstep.types import Array, Points
@@ -31,6 +27,10 @@ from giantstep.vocabulary import Vocabulary
 
 AnyStep = Annotated[NoStep | PlantedSpike | SmallStep | GrowingStep | MaximalStep, pydantic.Field(discriminator="kind")]
 _READOUTS = {"square": Ridge, "logistic": Logistic, "hinge": Hinge}
+_LOSS = "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target sign(z)"
+_SAME = {"readout.ridge": "ridge", "readout.kind": "loss", "steps.0": "step", "steps": "step"}
+_GAINED = {"loss": "square", "precondition": 0.0, "weight_decay": 0.0, "momentum": 0.0}
+"""Fields that steps have gained, with the values at which they say nothing: left out of the content."""
 
 
 def _one_direction(value: Any) -> Any:
@@ -38,9 +38,6 @@ def _one_direction(value: Any) -> Any:
     if several:
         raise ValueError("a function of one direction z (FewSteps takes several)")
     return value
-
-
-_SAME = {"readout.ridge": "ridge", "readout.kind": "loss", "steps.0": "step", "steps": "step"}
 
 
 class OneStep(Preset):
@@ -63,18 +60,7 @@ class OneStep(Preset):
 
     family: ClassVar[str] = "one-step"
     title: ClassVar[str] = "Two-layer network after one gradient step"
-    update_rule: ClassVar[str] = (
-        "data      x ~ N(0, I_d),  y = g(<w*,x>) + sqrt(noise) N(0,1),  |w*| = 1\n"
-        "          (inputs: x ~ N(0, Sigma), tr Sigma = d, <w*, Sigma w*> = 1)\n"
-        "network   f(x) = sum_j a_j sigma(<w_j,x>)/sqrt(p),  |w_j| = 1 and a_j = zeta_j/sqrt(p) at the start\n"
-        "step      w_j <- w_j - eta_raw grad_{w_j} sum_mu (y_mu - f(x_mu))^2/(2 n0),  eta_raw = rate * p (maximal)\n"
-        "          eta_raw = rate * sqrt(p) (small), rate * n0^exponent * sqrt(p) (growing)\n"
-        "          (precondition = c: Sigma^-c grad in place of grad)\n"
-        "planted   w_j <- s_q w_j + u_q v,  |v| = 1,  <v,w*> = alignment\n"
-        "fit       a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
-        "classes   a = argmin sum_mu l(y_mu f(x_mu)) + ridge |a|^2/2  with y = g, flipped with probability flip\n"
-        "limit     d -> inf with n/d = samples_per_dim, p/d = width_per_dim, n0/d = batch_per_dim fixed"
-    )
+    update_rule: ClassVar[str] = "one step of the network, along one direction\n" + Network.update_rule
     questions: ClassVar[Mapping[str, Question]] = questions_without(
         ("learned", "all_data_error", "floor"), dims=("time", "direction", "direction_2")
     )
@@ -82,18 +68,9 @@ class OneStep(Preset):
         **{name: text for name, text in THEORIES.items() if name != "published"},
         "isotropic": "the published map of the step onto spiked random features with an isotropic bulk",
     }
-    papers: ClassVar[tuple[str, ...]] = (
-        "dandi2025random",
-        "cui2024asymptotics",
-        "moniri2024theory",
-        "ba2022high",
-        "mei2022generalization",
-        "giantstep2026batch",
-    )
+    papers: ClassVar[tuple[str, ...]] = (*PAPERS, "giantstep2026batch")
     paper_symbols: ClassVar[Mapping[str, Paper]] = PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(PAPERS)
-    formula_version: ClassVar[int] = 2
-    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         "steps": "it takes one step; FewSteps takes several",
         "rate": "the step has it, step=gs.MaximalStep(rate=2.0)",
@@ -102,51 +79,32 @@ class OneStep(Preset):
         "loss=mse": 'that is loss="square"',
     }
 
-    activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
+    activation: Expression = fields.activation()
     target: Annotated[Expression, BeforeValidator(_one_direction)] = field(
         "g", "target: the label is g(<w*,x>) plus noise", default="tanh(z)"
     )
-    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0, only={"loss": ("square",)})
-    loss: Literal["square", "logistic", "hinge"] = field(
-        "l",
-        "loss of the second layer's fit; log(1 + e^-yf) and max(1 - yf, 0) need the target sign(z)",
-        default="square",
-    )
-    flip: Number = field(
-        "eps",
-        "probability that a class is flipped (logistic and hinge)",
-        default=0.0,
-        ge=0,
-        lt=0.5,
-        only={"loss": ("logistic", "hinge")},
-    )
-    width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
-    samples_per_dim: Number = field("alpha = n/d", "samples of the ridge fit per dimension", gt=0)
-    ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
-    second_layer: SecondLayer = field(
-        "zeta, pi", "law of the second layer at the start, times sqrt(p)", default=Vocabulary([1.0, -1.0])
-    )
+    noise: Number = fields.noise(only={"loss": ("square",)})
+    loss: Literal["square", "logistic", "hinge"] = field("l", _LOSS, default="square")
+    flip: Number = fields.flip(only={"loss": ("logistic", "hinge")})
+    width_per_dim: Number = fields.width_per_dim()
+    samples_per_dim: Number = fields.samples_per_dim()
+    ridge: Number = fields.ridge()
+    second_layer: fields.SecondLayer = fields.second_layer()
     step: AnyStep = field(
         "step", "what happens to the first layer; nothing (random features) if left out", default=NoStep()
     )
-    rows: Literal["sphere", "gaussian"] = field(
-        "w0", "first layer at the start: |w_j| = 1, or w_j ~ N(0, I/d)", default="sphere"
-    )
-    fit_sample: Literal["fresh", "same"] = field(
-        "(X, y)", "samples of the ridge fit: fresh ones, or the same as the gradient's (n0 = n)", default="fresh"
-    )
-    inputs: Inputs | None = field(
-        "Sigma, w*",
-        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
-        default=None,
-    )
-    precondition: Whitening = field(
-        "c", 'the step is multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
-    )
+    rows: fields.Rows = fields.rows()
+    fit_sample: fields.FitSample = fields.fit_sample()
+    inputs: Inputs | None = fields.inputs()
+    precondition: Whitening = fields.precondition()
 
-    def network(self, steps: int) -> Network:
-        """Return the network that is meant."""
-        return _network_of(self)
+    def parts(self, steps: int) -> dict[str, Any]:
+        """Return the one step there is; the preconditioners of scenario and step multiply."""
+        step = self.step
+        if self.precondition and step.kind == "maximal":  # Sigma^-a Sigma^-b
+            step = step.model_copy(update={"precondition": self.precondition + step.precondition})
+        made, readout = () if step.kind == "none" else (step,), _READOUTS[self.loss](self.ridge)
+        return {"target": as_target(self.target), "steps": made, "readout": readout}
 
     def own_names(self, steps: int) -> Mapping[str, str]:
         """Return fields of the network -> fields here."""
@@ -214,17 +172,13 @@ class OneStep(Preset):
         >>> gs.predict(s.with_inputs(mixed, "whitened")).test_error.values.round(4)
         array([0.2681, 0.0473])
         """
-        own = self.replace(inputs=inputs, precondition=precondition).network(1)
-        return Network(**{name: getattr(own, name) for name in Network.model_fields})
+        return self.replace(inputs=inputs, precondition=precondition).network()
 
     def content(self) -> dict[str, Any]:
-        """Return the plain content; what is as it was before a field existed is left out."""
-        content = content_of_inputs(super().content())
-        return {**content, "step": content_of_step(content["step"])}
-
-    def has_classes(self) -> bool:
-        """Tell whether a logistic or hinge fit takes the labels as classes."""
-        return self.loss != "square"
+        """Return the plain content, with the step as it was known before it gained fields."""
+        content = super().content()
+        step = {name: value for name, value in content["step"].items() if value != _GAINED.get(name, ...)}
+        return {**content, "step": step}
 
     @classmethod
     def example(cls) -> OneStep:
@@ -258,33 +212,3 @@ class OneStep(Preset):
             step=PlantedSpike(strength=1.0, alignment=0.5),
         )
         return scenario, "test_error", 0.57343370
-
-    @property
-    def blocks(self) -> int:
-        """Number of values in the vocabulary (1 for a Gaussian second layer, whose blocks are nodes, not classes)."""
-        return len(self.second_layer.values) if isinstance(self.second_layer, Vocabulary) else 1
-
-    def block_count(self) -> Mapping[str, int]:
-        """Return the length of the ``block`` dims."""
-        return {"block": self.blocks, "block_2": self.blocks}
-
-
-@lru_cache(maxsize=32)  # small objects; an experiment asks for the network of one scenario at every trial
-def _network_of(scenario: OneStep) -> Network:
-    step = scenario.step
-    if scenario.precondition and step.kind == "maximal":  # Sigma^-a Sigma^-b
-        step = step.model_copy(update={"precondition": scenario.precondition + step.precondition})
-    return Network(
-        target=as_target(scenario.target),
-        noise=scenario.noise,
-        flip=scenario.flip,
-        inputs=scenario.inputs,
-        activation=scenario.activation,
-        width_per_dim=scenario.width_per_dim,
-        second_layer=scenario.second_layer,
-        rows=scenario.rows,
-        steps=() if step.kind == "none" else (step,),
-        readout=_READOUTS[scenario.loss](scenario.ridge),
-        samples_per_dim=scenario.samples_per_dim,
-        fit_sample=scenario.fit_sample,
-    )

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field, field_error
-from giantstep.families.network.scenario import Network, null_baseline
-from giantstep.family import Answer, Baseline
-from giantstep.scenario import Scenario
+from giantstep.families.network.scenario import Network, OfNetwork
+from giantstep.family import Answer
+from giantstep.inputs.parts import content_of_inputs
 from giantstep.types import Array, Points
 
-NEW_FIELDS = {"loss": "square", "precondition": 0.0, "weight_decay": 0.0, "momentum": 0.0}
-"""Fields that steps have gained, with the values at which they say nothing: left out of the content of presets."""
 
-
-class Preset(Scenario):
+class Preset(OfNetwork):
     """A network said in other fields: it translates fields and points, and takes what it shows of the answer."""
 
-    def network(self, steps: int) -> Network:
-        """Return the network that is meant, with so many steps."""
+    formula_version: ClassVar[int] = 2
+    shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
+
+    def parts(self, steps: int) -> dict[str, Any]:
+        """Return the steps, so many, and the read-out of the network that is meant; other fields have one name."""
         raise NotImplementedError
 
     def own_names(self, steps: int) -> Mapping[str, str]:
@@ -37,12 +38,20 @@ class Preset(Scenario):
         """Return the settings as the network takes them."""
         return dict(settings)
 
+    def own_words(self, text: str) -> str:
+        """Return what the network says in words of the preset."""
+        return text
+
     def shown(self, what: str, values: Mapping[str, Array]) -> dict[str, Array]:
         """Return the variables of the preset among those of the network."""
         here = {variable.name for variable in self.questions[what].variables}
         return {name: array for name, array in values.items() if name in here}
 
     # -- both engines --------------------------------------------------------------------------------------------
+
+    def network(self, steps: int | None = None) -> Network:
+        """Return the network that is meant, with so many steps (as many as the scenario has, if left out)."""
+        return _network_of(self, int(self.step_counts(self.point())[0]) if steps is None else steps)
 
     def check(self) -> None:
         """Check what the network checks, in the words of the preset."""
@@ -69,7 +78,7 @@ class Preset(Scenario):
 
     def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Choose what both engines share; the points with most steps decide."""
-        steps, rows = max(self._by_steps(points), key=lambda part: part[0])
+        steps, rows = self._by_steps(points)[-1]
         with self.in_own_words(steps):
             own = self.own_settings(settings, steps)
             return self.network(steps).prepare(self.translated(points, rows, steps), what, own)
@@ -83,29 +92,19 @@ class Preset(Scenario):
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak."""
-        steps, rows = max(self._by_steps(points), key=lambda part: part[0])
+        steps, rows = self._by_steps(points)[-1]
         own = self.own_settings(settings, steps)
         return self.network(steps).memory(self.translated(points, rows, steps), what, dim, own)
 
-    def own_dim(self) -> int | None:
-        """Return the dimension of a given covariance."""
-        inputs = getattr(self, "inputs", None)
-        return None if inputs is None else inputs.own_dim
-
-    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
-        """Return the error of predicting zero, of guessing where labels are classes."""
-        return null_baseline(self, values)
-
     def _by_steps(self, points: Points) -> list[tuple[int, Array]]:
+        """Return every number of steps with its points, the smallest first."""
         counts = self.step_counts(points)
         return [(int(steps), np.flatnonzero(counts == steps)) for steps in np.unique(counts)]
 
     def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points of `rows` in the fields of the network."""
-        network = self.network(steps)
-        names = self.own_names(steps)
-        inside = {}
-        for name, (value, _) in network.numeric_fields().items():
+        names, inside = self.own_names(steps), {}
+        for name, (value, _) in self.network(steps).numeric_fields().items():
             own = names.get(name, name)
             inside[name] = points[own][rows] if own in points else np.full(len(rows), value)
         return {**inside, **({"dim": points["dim"][rows]} if "dim" in points else {})}
@@ -122,11 +121,23 @@ class Preset(Scenario):
             said = self.own_words(error.allowed or error.sentence)
             raise (bad_field(own, error.value, said) if error.allowed else field_error(own, said)) from None
 
-    def own_words(self, text: str) -> str:
-        """Return what the network says in words of the preset."""
-        return text
+    # -- what it says of itself ----------------------------------------------------------------------------------
+
+    def content(self) -> dict[str, Any]:
+        """Return the plain content; what is as it was before a field existed is left out."""
+        return content_of_inputs(super().content())
+
+    def has_classes(self) -> bool:
+        """Tell whether a logistic or hinge fit takes the labels as classes."""
+        return self.network().readout.classes
+
+    def block_count(self) -> Mapping[str, int]:
+        """Return the lengths of the own dimensions."""
+        return self.network().block_count()
 
 
-def content_of_step(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a step without the fields that it has gained, where they say nothing."""
-    return {name: value for name, value in step.items() if name not in NEW_FIELDS or value != NEW_FIELDS[name]}
+@lru_cache(maxsize=32)  # small objects; an experiment asks for the network of one scenario at every trial
+def _network_of(preset: Preset, steps: int) -> Network:
+    parts = preset.parts(steps)
+    same = [name for name in Network.model_fields if name in type(preset).model_fields and name not in parts]
+    return Network(**{name: getattr(preset, name) for name in same}, **parts)

@@ -95,6 +95,11 @@ class Share:
     owner: Integers
     problem: Problem
 
+    def points_of(self, sets: Integers) -> tuple[Integers, Integers]:
+        """Return where the points of these parameter sets are in the grid, and which of the sets each point has."""
+        rows, order = np.flatnonzero(np.isin(self.owner, sets)), np.argsort(sets)
+        return self.index[rows], order[np.searchsorted(sets, self.owner[rows], sorter=order)]
+
 
 def second_layer_law(network: Network, whole: bool = False) -> tuple[Floats, Floats]:
     """Return the values zeta_q and probabilities pi_q; a Gaussian law becomes its Gauss-Hermite nodes.

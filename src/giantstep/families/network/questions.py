@@ -152,7 +152,7 @@ SHARED = ("layer", "samples", "nothing")
 """What two networks have in common: the trained first layer, the samples of the fit with their labels, or nothing."""
 
 TEST_SAMPLES = 10_000
-QUESTIONS: Mapping[str, Question] = {
+_ASKED = {
     "errors": Question(
         "test and training error of the read-out after every step, order parameters and floors",
         _ERRORS,
@@ -227,6 +227,10 @@ QUESTIONS: Mapping[str, Question] = {
         },
         plot=("gradient_norm2", "gradient_rest"),
     ),
+}
+_TIME = Dimension("time", "trajectory", "steps made")
+QUESTIONS: Mapping[str, Question] = {
+    name: replace(question, dimensions=(*question.dimensions, _TIME)) for name, question in _ASKED.items()
 }
 
 

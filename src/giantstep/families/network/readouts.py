@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pydantic
 
+from giantstep.families.network import fields
 from giantstep.scenario import Number, Part, field
 from giantstep.types import Array, Floats
 
@@ -18,20 +19,28 @@ if TYPE_CHECKING:
 class ReadOut(Part):
     """How the second layer is fitted on fresh samples, or on those of the step."""
 
-    classes: ClassVar[bool] = False
-    """Whether the labels are classes, 1 and -1."""
-
     if TYPE_CHECKING:
         kind: str
         ridge: float
 
+    @property
+    def classes(self) -> bool:
+        """Whether the labels are classes, 1 and -1."""
+        return self.kind != "ridge"
+
     def solve(self, asked: Asked) -> Fit:
         """Return the errors and order parameters of the fit in the limit."""
-        raise NotImplementedError
+        from giantstep.readout.fits import solve_classes, solve_ridge
+
+        return solve_classes(asked, self.kind) if self.classes else solve_ridge(asked)
 
     def fit(self, trained: Trained, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
         """Fit a real second layer at every point and measure it."""
-        raise NotImplementedError
+        from giantstep.families.network.measure import measure_classes, measure_ridge
+
+        if self.classes:
+            return measure_classes(trained, self.kind, ridges, flip, test_samples)
+        return measure_ridge(trained, ridges, test_samples)
 
 
 class Ridge(ReadOut):
@@ -47,40 +56,10 @@ class Ridge(ReadOut):
         def __init__(self, ridge: float = ...) -> None: ...
 
     kind: Literal["ridge"] = "ridge"
-    ridge: Number = field("lambda", "penalty in sum (y - f)^2 + lambda |a|^2; 0 is the ridgeless limit", ge=0)
-
-    def solve(self, asked: Asked) -> Fit:
-        """Return the ridge fit."""
-        from giantstep.readout.fits import solve_ridge
-
-        return solve_ridge(asked)
-
-    def fit(self, trained: Trained, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
-        """Fit by ridge regression, every sample size and ridge on one pass."""
-        from giantstep.families.network.measure import measure_ridge
-
-        return measure_ridge(trained, ridges, flip, test_samples)
+    ridge: Number = fields.ridge()
 
 
-class ClassReadOut(ReadOut):
-    """A convex loss of the margin y f: a = argmin sum l(y f) + ridge |a|^2/2."""
-
-    classes: ClassVar[bool] = True
-
-    def solve(self, asked: Asked) -> Fit:
-        """Return the fit of the classes."""
-        from giantstep.readout.fits import solve_classes
-
-        return solve_classes(asked, self.kind)
-
-    def fit(self, trained: Trained, ridges: Floats, flip: float, test_samples: int) -> dict[str, Array]:
-        """Fit with the loss, to optimality."""
-        from giantstep.families.network.measure import measure_classes
-
-        return measure_classes(trained, self.kind, ridges, flip, test_samples)
-
-
-class Logistic(ClassReadOut):
+class Logistic(ReadOut):
     """Logistic regression: l(m) = log(1 + e^-m); the target is the sign of one direction.
 
     >>> import giantstep as gs
@@ -98,7 +77,7 @@ class Logistic(ClassReadOut):
     ridge: Number = field("lambda", "penalty in sum log(1 + e^-yf) + lambda |a|^2/2", gt=0)
 
 
-class Hinge(ClassReadOut):
+class Hinge(ReadOut):
     """Support-vector machine: l(m) = max(1 - m, 0); the target is the sign of one direction.
 
     >>> Hinge(0.1).kind

@@ -5,25 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-from pydantic import BeforeValidator, Discriminator, Tag
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families.network import fields
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
-from giantstep.families.network.readouts import AnyReadOut, interpolates
-from giantstep.families.network.readouts import Hinge as Hinge
-from giantstep.families.network.readouts import Logistic as Logistic
-from giantstep.families.network.readouts import Ridge as Ridge
-from giantstep.families.network.steps import AnyStep, Place
-from giantstep.families.network.steps import GrowingStep as GrowingStep
-from giantstep.families.network.steps import MaximalStep as MaximalStep
-from giantstep.families.network.steps import NoStep as NoStep
-from giantstep.families.network.steps import PlantedShifts as PlantedShifts
-from giantstep.families.network.steps import PlantedSpike as PlantedSpike
-from giantstep.families.network.steps import SmallStep as SmallStep
+from giantstep.families.network.readouts import AnyReadOut, Ridge, interpolates
+from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
+from giantstep.families.network.steps.base import Place
 from giantstep.family import Baseline, Question
 from giantstep.gaussian import Function
 from giantstep.inputs.law import InputLaw
@@ -32,27 +24,7 @@ from giantstep.paper_symbols import Paper, notation_of
 from giantstep.partlists import PartList
 from giantstep.scenario import Expression, MultiIndex, Number, Scenario, field
 from giantstep.types import Array, Floats, Points
-from giantstep.vocabulary import Vocabulary as Vocabulary
-
-
-def _second_layer_tag(value: Any) -> str:
-    return "gaussian" if isinstance(value, str) else "vocabulary"
-
-
-def _second_layer(value: Any) -> Any:
-    if isinstance(value, str) and value != "gaussian" or not isinstance(value, str | Vocabulary | Mapping):
-        raise ValueError(
-            'gs.Vocabulary([1, -1]) or "gaussian", in a file { values = [1, -1] } (a plain list would be a finite '
-            "network, not a law)"
-        )
-    return value
-
-
-SecondLayer = Annotated[
-    Annotated[Vocabulary, Tag("vocabulary")] | Annotated[Literal["gaussian"], Tag("gaussian")],
-    Discriminator(_second_layer_tag),
-    BeforeValidator(_second_layer),
-]
+from giantstep.vocabulary import Vocabulary
 
 THEORIES = {
     "exact": "the exact limit of the network",
@@ -62,15 +34,26 @@ THEORIES = {
     "split": "at a finite dim, inputs of low effective rank: the leading fluctuation is not linearised",
     "quadratic": "at a finite dim, inputs of low r_4: a quadratic fluctuation of its own in every eigenspace",
 }
+OWN_PAPERS = ("giantstep2026steps", "giantstep2026inputs", "dandi2023giant")
 
 
-def null_baseline(scenario: Scenario, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
-    """Return the error of predicting zero, of guessing where labels are classes, where it is among the values."""
-    words = "guessing" if scenario.has_classes() else "predicting zero"
-    return {"test_error": Baseline(words, values["null_error"])} if "null_error" in values else {}
+class OfNetwork(Scenario):
+    """What the network and its presets say of themselves in the same words."""
+
+    if TYPE_CHECKING:
+        inputs: Inputs | None
+
+    def own_dim(self) -> int | None:
+        """Return the dimension of a given covariance."""
+        return None if self.inputs is None else self.inputs.own_dim
+
+    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
+        """Return the error of predicting zero, of guessing where labels are classes, where it is among the values."""
+        words = "guessing" if self.has_classes() else "predicting zero"
+        return {"test_error": Baseline(words, values["null_error"])} if "null_error" in values else {}
 
 
-class Network(Scenario):
+class Network(OfNetwork):
     """A two-layer network: any inputs, any list of steps of its first layer, then a fit of its second.
 
     Data x ~ N(0, I_d), or N(0, Sigma) where `inputs` says so, y = g(z1..zr) + sqrt(noise) N(0, 1) with z_a =
@@ -99,10 +82,10 @@ class Network(Scenario):
       alpha0      =  20      samples of the first batch over d
     giantstep:
       activation             =  tanh    = sigma
-      readout.ridge          =  0.1     = lambda
       target                 =  sin(z)  = sigma_star
       samples_per_dim        =  1.5     = alpha
       width_per_dim          =  1       = beta
+      readout.ridge          =  0.1     = lambda
       steps.0.rate           =  3       = eta_tilde
       steps.0.batch_per_dim  =  20      = alpha0
     """
@@ -124,17 +107,7 @@ class Network(Scenario):
     )
     questions: ClassVar[Mapping[str, Question]] = QUESTIONS
     theories: ClassVar[Mapping[str, str]] = THEORIES
-    papers: ClassVar[tuple[str, ...]] = (
-        "giantstep2026steps",
-        "giantstep2026inputs",
-        "giantstep2026batch",
-        "dandi2023giant",
-        "dandi2025random",
-        "cui2024asymptotics",
-        "moniri2024theory",
-        "ba2022high",
-        "mei2022generalization",
-    )
+    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
     formula_version: ClassVar[int] = 2
@@ -149,30 +122,20 @@ class Network(Scenario):
         "planted": "it is a step, steps=[gs.PlantedShifts(...)]",
     }
 
-    target: MultiIndex = field("g(z1..zr)", "target, a function of up to six directions", default="tanh(z)")
-    noise: Number = field("delta", "variance of the label noise", default=0.0, ge=0)
-    flip: Number = field("eps", "probability that a class is flipped (logistic and hinge)", default=0.0, ge=0, lt=0.5)
-    inputs: Inputs | None = field(
-        "Sigma, w*",
-        "covariance of the inputs and the target's place in it, or rows of a table (isotropic if left out)",
-        default=None,
-    )
-    activation: Expression = field("sigma", "activation of the hidden layer", default="relu")
-    width_per_dim: Number = field("beta = p/d", "hidden neurons per dimension", gt=0)
-    second_layer: SecondLayer = field(
-        "zeta, pi", "law of the second layer during the steps, times sqrt(p)", default=Vocabulary([1.0, -1.0])
-    )
-    rows: Literal["sphere", "gaussian"] = field(
-        "w0", "first layer at the start: |w_i| = 1, or w_i ~ N(0, I/d)", default="sphere"
-    )
+    target: MultiIndex = fields.target(default="tanh(z)")
+    noise: Number = fields.noise()
+    flip: Number = fields.flip()
+    inputs: Inputs | None = fields.inputs()
+    activation: Expression = fields.activation()
+    width_per_dim: Number = fields.width_per_dim()
+    second_layer: fields.SecondLayer = fields.second_layer()
+    rows: fields.Rows = fields.rows()
     steps: Annotated[tuple[AnyStep, ...], PartList("steps", "[gs.MaximalStep(2.0)]")] = field(
         "steps", "what happens to the first layer, step by step", default=()
     )
     readout: AnyReadOut = field("l, lambda", "loss and penalty of the second layer's fit", default=Ridge(0.1))
-    samples_per_dim: Number = field("alpha = n/d", "samples of the fit per dimension", gt=0)
-    fit_sample: Literal["fresh", "same"] = field(
-        "(X, y)", "samples of the fit: fresh ones, or the same as the last step's (n0 = n)", default="fresh"
-    )
+    samples_per_dim: Number = fields.samples_per_dim()
+    fit_sample: fields.FitSample = fields.fit_sample()
 
     def check(self) -> None:
         """Check that the parts fit together."""
@@ -288,17 +251,9 @@ class Network(Scenario):
         varies = any(name.startswith("inputs.") for name in self.numeric_fields())
         return self.inputs is None or not varies and self.input_law().isotropic
 
-    def own_dim(self) -> int | None:
-        """Return the dimension of a given covariance."""
-        return None if self.inputs is None else self.inputs.own_dim
-
     def has_classes(self) -> bool:
         """Tell whether a logistic or hinge fit takes the labels as classes."""
         return self.readout.classes
-
-    def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
-        """Return the error of predicting zero, of guessing where labels are classes."""
-        return null_baseline(self, values)
 
     @classmethod
     def example(cls) -> Network:

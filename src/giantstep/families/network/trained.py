@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from giantstep.families.network.scenario import Network
-from giantstep.gaussian.conditional import condition
 from giantstep.lab import Draws, to_numpy
 from giantstep.lab.network import Network as RealNetwork
 from giantstep.lab.network import batch_gradient
@@ -80,11 +79,6 @@ class Trained:
         xp = self.draws.xp
         return to_numpy(xp.eye(self.dim, 2) if self.directions is None else self.directions)
 
-    def class_of(self, signal: DeviceArray) -> DeviceArray | None:
-        """Return the signed distance (m,) to where the class changes; None where labels are not held against a sign."""
-        normal = self.network_of.class_direction
-        return None if normal is None else signal @ self.draws.xp.asarray(normal)
-
     def gradient(
         self, square: bool, batch: float, stream: str, *, output: DeviceArray = None, offset: float = 0.0
     ) -> tuple[DeviceArray, DeviceArray | None]:
@@ -118,11 +112,6 @@ class Trained:
             return draws.xp.where(turned, -labels, labels)
 
         return dataclasses.replace(self.network, target=flipped)
-
-    def linear_part(self) -> Floats:
-        """Return E[z g(z)] of the target (r,)."""
-        r = self.network_of.target.directions
-        return condition(self.network_of.target, np.zeros((r, 0)), np.eye(r), 1.0).h1[0]
 
     def add_spike(self, weights: DeviceArray, sizes: DeviceArray, alignment: float) -> None:
         """Add sizes_i v to the rows, v the first axis, which has this alignment with the first target direction."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.answers.table import Table
-from giantstep.families.network.answers.together import joined_bulks, joined_features, merge
 from giantstep.families.network.describe import Description, describe
 from giantstep.families.network.finite_size import finite_size, in_initial_rows
 from giantstep.families.network.problem import Share, take_points
@@ -18,6 +17,8 @@ from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, 
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE
 from giantstep.gaussian.conditional import condition
+from giantstep.readout import BatchBulk, Bulk, Features, InputBulk
+from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Floats, Integers
 
@@ -46,31 +47,29 @@ def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, An
     try:
         descriptions = _descriptions(moment, settings)
     except InputError as error:
-        table.note(share.index[np.isin(share.owner, moment.sets)], reason_of(error))
+        table.note(share.points_of(moment.sets)[0], reason_of(error))
         return
-    for together in merge(descriptions):
+    for together in _together(descriptions):
         parts = [descriptions[number] for number in together]
         sets = np.concatenate([moment.sets[fine.rows] for fine, _ in parts])
-        rows = np.flatnonzero(np.isin(share.owner, sets))
-        order = np.argsort(sets)
-        owner = order[np.searchsorted(sets[order], share.owner[rows])]
+        index, owner = share.points_of(sets)
         members = np.concatenate([fine.rows for fine, _ in parts])[owner]
-        numbers = take_points(table.points, share.index[rows])
+        numbers = take_points(table.points, index)
         size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
         if not settings.get("stretch", True):
             size = dataclasses.replace(size, stretch=None)
         asked = Asked(
-            joined_features([fine.features for fine, _ in parts]),
-            joined_bulks([fine.bulks for fine, _ in parts]),
+            Features.join([fine.features for fine, _ in parts]),
+            _joined_bulks([fine.bulks for fine, _ in parts]),
             owner,
             numbers,
             settings.get("tolerance", SOLVED),
             size,
             moment.problem.pi[members] if np.ptp(moment.problem.pi, axis=0).any() else None,
-            None if parts[0][1] is None else joined_features([c.features for _, c in parts if c is not None]),
+            None if parts[0][1] is None else Features.join([c.features for _, c in parts if c is not None]),
             with_floors=bool(settings.get("floors", True)) and not table.network.readout.classes,
         )
-        yield Group(asked, share.index[rows], members, [fine for fine, _ in parts])
+        yield Group(asked, index, members, [fine for fine, _ in parts])
 
 
 def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
@@ -86,6 +85,27 @@ def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Des
         return [(one, None) for one in fine]
     coarse = describe(problem, layer, RULES[1], finer=LINE_RULE)
     return [(one, _with_power_of(one, other)) for one, other in zip(fine, coarse)]
+
+
+def _together(descriptions: Sequence[tuple[Description, Description | None]]) -> list[list[int]]:
+    """Return which descriptions can be solved together: those of one shape, where nodes are few."""
+    groups: dict[object, list[int]] = {}
+    for number, (fine, coarse) in enumerate(descriptions):
+        f, bulk = fine.features, fine.bulks[0]
+        alone = f.weights.shape[1] > MANY_NODES or (isinstance(bulk, InputBulk) and bool(bulk.spread.quadratic))
+        law = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
+        nodes = None if coarse is None else coarse.features.weights.shape[1]
+        key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, law)
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
+
+
+def _joined_bulks(parts: Sequence[tuple[Bulk, ...]]) -> tuple[Bulk, ...]:
+    """Return the laws of the sets of several descriptions of one shape."""
+    if isinstance(parts[0][0], InputBulk):
+        return tuple(bulk for part in parts for bulk in part)
+    batches = [bulk for part in parts for bulk in part if isinstance(bulk, BatchBulk)]
+    return (BatchBulk.join(batches),) if batches else parts[0]
 
 
 def _with_power_of(fine: Description, coarse: Description) -> Description:
@@ -110,13 +130,9 @@ def _put(
     values: dict[str, Array] = {
         "test_error": solution.test,
         "train_error": solution.train,
-        "objective": solution.objective,
         "test_misclassified": solution.misclassified,
-        "norm": solution.norm,
-        "Q2": solution.Q2,
-        "theta": solution.theta,
+        **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
         "V2": fit.V2,
-        "identity": solution.identity,
         "learned": np.full(count, float(seen.learnt)),
         "all_data_error": fit.all_data,
         "floor": fit.floor,
@@ -130,8 +146,9 @@ def _put(
 
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
     """Keep why points were not solved, and warn of what decides their limit."""
-    flagged = np.broadcast_to(moment.layer.flagged, len(moment.sets))[members]
-    table.note(index, np.where(fit.status == "", flagged, fit.status), fit.residual, fit.iterations)
+    table.note(
+        index, np.where(fit.status == "", moment.layer.flagged[members], fit.status), fit.residual, fit.iterations
+    )
     if fit.rare.any():
         table.warnings.append(
             f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {len(index)} points "
@@ -161,7 +178,7 @@ def _of_rows(moment: Moment, fit: Fit, members: Integers, along: Floats, seen: D
         means = layer.feedback[members, 0] / layer.B[members]
         Q1 = Q1 + in_initial_rows(means, solution.theta, fit.kept, 1 / problem.neurons[members])
     values = {"t": t * scale, "psi": psi * scale, "Q1": Q1, "V1": fit.V1 * square}
-    hidden = np.broadcast_to(layer.correlated, len(layer))[members]
+    hidden = layer.correlated[members]
     if hidden.any():
         values = {name: np.where(hidden.reshape(-1, *(1,) * (v.ndim - 1)), np.nan, v) for name, v in values.items()}
     if layer.batch is None and layer.U.shape[2] > 1 and np.any(layer.U[members, :, 1:]):  # the planted spike has turned

@@ -22,16 +22,7 @@ from giantstep.readout.answers import UNBOUNDED, describe_resolvent, describe_sp
 from giantstep.readout.condensed import condense
 from giantstep.readout.fits import Asked
 from giantstep.solve.finite import require_finite
-from giantstep.types import Floats, Integers
-
-
-def _of_sets(share: Share, moment: Moment, rows: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield every one of these sets of a moment with its points in the grid."""
-    for row in rows:
-        index = share.index[share.owner == moment.sets[row]]
-        if index.size:
-            yield int(row), index
-
+from giantstep.types import Floats
 
 # -- where the blocks are --------------------------------------------------------------------------------------------
 
@@ -52,16 +43,15 @@ def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings
         "spread_s": np.sum(Js**2, axis=2),
         "B": layer.B,
     }
+    index, owner = share.points_of(moment.sets)
+    for name, value in values.items():
+        shown = value if len(problem.zeta) == table.network.blocks else np.full_like(value[:, :1], np.nan)
+        table.put(name, index, time, shown[owner])
     for view in views(problem, layer):
         gamma = np.linalg.norm(layer.frame[view.rows[0]] @ view.basis.learnt, axis=1)
-        for row, index in _of_sets(share, moment, view.rows):
-            for name, value in values.items():
-                shown = (
-                    value[row] if len(problem.zeta) == table.network.blocks else np.full_like(value[row][:1], np.nan)
-                )
-                table.put(name, index, time, np.broadcast_to(shown, (len(index), *shown.shape)))
-            table.put("learned", index, time, np.full(len(index), float(view.basis.learnt.shape[1])))
-            table.put("gamma", index, time, np.broadcast_to(gamma, (len(index), len(gamma))))
+        index = share.points_of(moment.sets[view.rows])[0]
+        table.put("learned", index, time, np.full(len(index), float(view.basis.learnt.shape[1])))
+        table.put("gamma", index, time, np.broadcast_to(gamma, (len(index), len(gamma))))
     atoms = problem.inputs.eigenvalues
     table.put("eigenvalue", share.index, None, np.broadcast_to(atoms, (len(share.index), len(atoms))))
 
@@ -76,13 +66,11 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
     positions = settings["kappa"]
     for seen in describe(moment.problem, moment.layer, leading=True, finer=SPECTRUM_RULE):
         kappa = np.asarray(seen.features.kappa)
-        rows = np.flatnonzero(np.isin(share.owner, moment.sets[seen.rows]))
-        index = share.index[rows]
+        index, owner = share.points_of(moment.sets[seen.rows])
         if not kappa.shape[1]:  # nothing is learnt yet
             for name in ("error_along", "mean_along"):
                 table.put(name, index, time, np.full((len(index), len(positions)), np.nan))
             continue
-        owner = np.searchsorted(moment.sets[seen.rows], share.owner[rows])
         numbers, members = take_points(table.points, index), seen.rows[owner]
         size = finite_size(moment.problem, moment.layer, members, numbers["dim"])
         pi = moment.problem.pi[members]
@@ -92,7 +80,6 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
         axis, which = np.unique(kappa[0, 0], return_inverse=True)
         weights = seen.features.weights[0]
         mass = np.bincount(which, weights)
-        flagged = np.broadcast_to(moment.layer.flagged, len(moment.sets))[seen.rows][owner]
         solved = np.isfinite(errors.along).all(axis=(1, 2)) & (first.residual <= settings.get("tolerance", SOLVED))
         for name, values in zip(("error_along", "mean_along"), np.moveaxis(errors.along[solved], 1, 0)):
             means = np.stack([np.bincount(which, weights * row) / mass for row in values]) if len(values) else values
@@ -101,7 +88,7 @@ def answer_along(table: Table, share: Share, moment: Moment, time: int, settings
             if len(means):
                 shown[solved] = make_interp_spline(axis, means, k=5, axis=1)(positions)
             table.put(name, index, time, shown)
-        status = np.where(solved, flagged, "the equations of the read-out were not solved")
+        status = np.where(solved, moment.layer.flagged[members], "the equations of the read-out were not solved")
         table.note(index, status, first.residual, first.iterations)
 
 
@@ -113,8 +100,9 @@ def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, S
     problem, layer = moment.problem, moment.layer
     linear = grows_linearly(problem.activation)
     for seen in describe(problem, layer, finer=SPECTRUM_RULE):
-        for row, index in _of_sets(share, moment, seen.rows):
-            numbers, own = take_points(table.points, index), int(np.flatnonzero(seen.rows == row)[0])
+        for own, row in enumerate(seen.rows.tolist()):
+            index = share.points_of(moment.sets[[row]])[0]
+            numbers = take_points(table.points, index)
             bounded = linear or not layer.U[row].any()
             bounded &= layer.batch is None or _bounded_residuals(table)
             size = finite_size(problem, layer, np.full(len(index), row), numbers["dim"])

@@ -11,5 +11,6 @@ from giantstep.types import Points
 if TYPE_CHECKING:
     from giantstep.families.network.scenario import Network
 
+NOT_FINITE = "the closed form has no finite answer here"
 ClosedForm = Callable[["Network", Points, Mapping[str, Any]], Answer]
 """Answers a question by a formula of its own; its variables have no time, they are those after the step."""

@@ -15,19 +15,19 @@ the start.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families.network.closed import NOT_FINITE
 from giantstep.families.network.closed.spikes import right_vectors
 from giantstep.families.network.problem import second_layer_law
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import WeakStep, residual_power
 from giantstep.family import Answer
 from giantstep.gaussian import Function, gauss_legendre_panels, hermite_values, normal_density
+from giantstep.gaussian.grids import hermite_rule
 from giantstep.readout.random_features import bulk_traces, linear_and_rest, solve_random_features
 from giantstep.types import Array, Floats, Points
 
@@ -44,8 +44,6 @@ def same_sample_errors(
     step: WeakStep, network: Network, points: Points, settings: Mapping[str, Any], order: int = ORDER
 ) -> Answer:
     """Answer ``what="errors"`` where ``fit_sample="same"``; the order parameters are not computed."""
-    if settings.get("theory") not in (None, "exact"):
-        raise bad_field("theory", settings["theory"], '"exact" where fit_sample="same"')
     if step.update != "rank-one":
         allowed = '"rank-one" for the limit where fit_sample="same" (no theory of the whole gradient is known there)'
         raise bad_field("steps.0.update", step.update, allowed)
@@ -63,9 +61,8 @@ def same_sample_errors(
     values = _errors(network.activation, points, sample, clean, G)
     values["null_error"] = clean.M[:, 0, 0].copy()
     values["affine_error"] = values["null_error"] - g0**2 - g1**2
-    solved = np.all(np.isfinite([values["test_error"], values["train_error"]]), axis=0)
-    status = np.where(solved, "", "the closed form has no finite answer here").astype(str)
-    answer = Answer(values, status, np.zeros(len(eta)), np.zeros(len(eta), dtype=np.int64))
+    solved = np.isfinite(values["test_error"]) & np.isfinite(values["train_error"])
+    answer = Answer.closed(values, status=np.where(solved, "", NOT_FINITE), attrs={"theory": "exact"})
     strong = np.abs(strength) > STRONG_SPIKE
     if strong.any():
         answer.warnings.append(
@@ -80,7 +77,6 @@ def same_sample_errors(
             "about 3% at every dimension."
         )
         answer.approximations["the fluctuation of |x|^2 is left out"] = "about 3% at every dimension"
-    answer.attrs["theory"] = "exact"
     return answer
 
 
@@ -91,8 +87,7 @@ def _radius_matters(network: Network) -> bool:
     return bool(abs(np.sum(pi * zeta)) > 1e-10 and abs(c2) > max(abs(c0), 1e-10))
 
 
-@dataclass(frozen=True)
-class _Moments:
+class _Moments(NamedTuple):
     """Second moments of (y, c1 kappa*, c1 l, h_0(kappa), ...): M (B, J+4, J+4), and with r/sqrt(E r^2): m (B, J+4)."""
 
     M: Floats
@@ -103,12 +98,12 @@ def _second_moments(network: Network, points: Points, order: int) -> tuple[_Mome
     """Return the moments under the law of the sample and under the clean law, each distinct one computed once."""
     rows = np.stack([1 / points["samples_per_dim"], points["noise"], residual_power(network, points)], axis=1)
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    which = which.reshape(-1)
-    laws = []
-    for leak in (1.0, 0.0):
-        pairs = [_moments_of(network, phi, noise, power, leak, order) for phi, noise, power in distinct]
-        laws.append(_Moments(np.stack([M for M, _ in pairs])[which], np.stack([m for _, m in pairs])[which]))
-    return laws[0], laws[1]
+
+    def moments(leak: float) -> _Moments:
+        found = zip(*(_moments_of(network, phi, noise, power, leak, order) for phi, noise, power in distinct))
+        return _Moments(*(np.stack(values)[which.reshape(-1)] for values in found))
+
+    return moments(1.0), moments(0.0)
 
 
 def _moments_of(
@@ -118,7 +113,7 @@ def _moments_of(
     c0, c1 = network.activation.hermite(1)
     g1 = network.label.hermite(1)[1]
     z, z_weights = _panels(network.label.kinks)
-    gauss, gauss_weights = _gauss()
+    gauss, gauss_weights = hermite_rule(GAUSS_NODES)
     errors, error_weights = (gauss, gauss_weights) if noise > 0 else (np.zeros(1), np.ones(1))
     y = network.label(z)[:, None, None] + np.sqrt(noise) * errors[:, None]
     r = (y - c0 * np.sum(pi * zeta)) / np.sqrt(power)
@@ -130,12 +125,6 @@ def _moments_of(
     variables = np.concatenate([linear[:3], hermite_values(kappa.ravel(), order)])
     weighted = variables * weights
     return weighted @ variables.T, weighted @ linear[3]
-
-
-@lru_cache(maxsize=1)
-def _gauss() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(GAUSS_NODES)
-    return nodes, weights / weights.sum()
 
 
 def _panels(kinks: tuple[float, ...]) -> tuple[Floats, Floats]:
@@ -178,8 +167,7 @@ def _errors(activation: Function, points: Points, sample: _Moments, clean: _Mome
     }
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(NamedTuple):
     """The deterministic part of the fit at the effective ridge nu (arrays over points, complex where nu is)."""
 
     residual: Array  # v = (1, -coefficients), (B, J+4)

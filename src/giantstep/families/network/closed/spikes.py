@@ -97,10 +97,8 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
     """Answer ``what="spikes"`` at every point; a growing step needs a finite ``points["dim"]``."""
     finite = np.isfinite(points["dim"]) & np.isfinite(points["steps.0.batch_per_dim"])
     exact = settings.get("theory") != "isotropic" and (step.update == "rank-one" or not finite.any())
-    theory, warnings = "exact" if exact else "isotropic", list[str]()
-    added = remainder(step, network, points) if theory == "isotropic" else np.zeros(len(points["dim"]))
-    degrees = DEGREES if settings.get("degree") is None else settings["degree"]
-    count = len(points["dim"])
+    count, degrees, warnings = len(points["dim"]), check_degrees(settings.get("degree")), list[str]()
+    added = np.zeros(count) if exact else remainder(step, network, points)
     values = {
         "singular_values": np.full((count, SPIKE_ROOM), np.nan),
         "alignment": np.full((count, SPIKE_ROOM, len(degrees)), np.nan),
@@ -135,12 +133,10 @@ def answer_spikes(step: WeakStep, network: Network, points: Points, settings: Ma
             f"The spikes stand on the bulk of random features, which so large a step moves (eta c1 |beta|/sqrt(p) = "
             f"{np.max(np.abs(s)):.2g}); expect an error of several per cent."
         )
-    nothing = np.zeros(count)
-    coords, attrs = {"degree": degrees}, {"theory": theory}
-    approximations = dict([REMAINDER]) if theory == "isotropic" else {}
-    return Answer(
-        values, status.astype(str), nothing, nothing.astype(np.int64), coords, warnings, attrs, approximations
-    )
+    answer = Answer.closed(values, status=status, coords={"degree": degrees}, warnings=warnings)
+    answer.attrs["theory"] = "exact" if exact else "isotropic"
+    answer.approximations = {} if exact else dict([REMAINDER])
+    return answer
 
 
 def check_degrees(degree: Any) -> Integers:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.families.network.closed import NOT_FINITE
 from giantstep.families.network.problem import second_layer_law
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.weak import WeakStep, spike_power
@@ -40,9 +41,7 @@ def closed_form_errors(step: WeakStep, network: Network, points: Points, setting
         "null_error": target.power,
         "affine_error": target.power - g0**2 - g1**2,
     }
-    unsolved = ~np.isfinite(test)
-    status = np.where(unsolved, "the closed form has no finite answer here", "").astype(str)
-    return Answer(values, status, np.zeros(len(test)), np.zeros(len(test), dtype=np.int64))
+    return Answer.closed(values, status=np.where(np.isfinite(test), "", NOT_FINITE))
 
 
 def _population_risk(

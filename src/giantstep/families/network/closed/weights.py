@@ -60,24 +60,13 @@ def answer_weights(step: WeakStep, network: Network, points: Points, settings: M
         value = np.sqrt(ell + c * ell / (ell - 1))
         left = kept / (1 + c / (ell - 1))
         right = (eta * c1 * g1) ** 2 / ell * kept
-    values = {
-        "top_singular_value": np.where(top, value, 1 + root),
-        "left_alignment": np.where(top, left, np.nan),
-        "right_alignment": np.where(top, right, np.nan),
-        "bottom_singular_value": np.where(bottom, value, np.abs(1 - root)),
-        "bottom_left_alignment": np.where(bottom, left, np.nan),
-        "bottom_right_alignment": np.where(bottom, right, np.nan),
-        "bulk_lower": np.abs(1 - root),
-        "bulk_upper": 1 + root,
-        "spike_strength": ell,
-        "threshold": 1 + root,
-    }
-    count = len(c)
-    solved = np.full(count, "", dtype="U1")
-    attrs = {"theory": "exact"}
-    answer = Answer(values, solved, np.zeros(count), np.zeros(count, dtype=np.int64), warnings=warnings, attrs=attrs)
-    answer.approximations = approximations
-    return answer
+    lower, upper = np.abs(1 - root), 1 + root
+    values = {"bulk_lower": lower, "bulk_upper": upper, "spike_strength": ell, "threshold": upper}
+    for end, prefix, there, edge in (("top", "", top, upper), ("bottom", "bottom_", bottom, lower)):
+        values[f"{end}_singular_value"] = np.where(there, value, edge)
+        values[f"{prefix}left_alignment"] = np.where(there, left, np.nan)
+        values[f"{prefix}right_alignment"] = np.where(there, right, np.nan)
+    return Answer.closed(values, warnings=warnings, attrs={"theory": "exact"}, approximations=approximations)
 
 
 def remainder(step: WeakStep, network: Network, points: Points) -> Floats:

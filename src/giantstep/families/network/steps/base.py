@@ -7,7 +7,7 @@ that a scenario is made without them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -70,8 +70,8 @@ class Step(Part):
         return frame
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
-        """Return the layer after the step, for all parameter sets at once."""
-        raise NotImplementedError
+        """Return the layer after the step, for all parameter sets at once; it stays as it is here."""
+        return layer
 
     def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
         """Return the formula that answers a question of a network with this single step, where it has one."""
@@ -81,7 +81,7 @@ class Step(Part):
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Return the real network after the step; `point` holds arrays of one entry."""
-        raise NotImplementedError
+        return trained
 
     def memory(self, place: Place, point: Points, width: int, dim: int, chunk: int) -> int:
         """Return how many numbers the step needs beside the weights before and after it."""
@@ -90,6 +90,22 @@ class Step(Part):
     def samples(self, place: Place, point: Points, dim: int) -> float:
         """Return how many samples the step draws; inf for the whole population."""
         return 0
+
+
+class NoStep(Step):
+    """No gradient step: random features, whose rows stay uniform on the unit sphere and independent of the target.
+
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(activation="relu", target="tanh(z)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1,
+    ...                second_layer=gs.Vocabulary([1]), step=NoStep())
+    >>> round(gs.predict(s).test_error.item(), 4)
+    0.2291
+    """
+
+    learns: ClassVar[bool] = False
+    strong: ClassVar[bool] = False
+
+    kind: Literal["none"] = "none"
 
 
 def by_neuron(values: Floats, trained: Trained) -> DeviceArray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from giantstep.families.network.block_means import own_action, self_overlap, turn_means
+from giantstep.families.network import fields
+from giantstep.families.network.block_means import self_overlap
 from giantstep.families.network.steps.base import Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.inputs.parts import Whitening
@@ -60,17 +60,9 @@ class MaximalStep(GradientStep):
 
     kind: Literal["maximal"] = "maximal"
     rate: Number = field("eta", "step size divided by the width: eta_raw = rate * p")
-    batch_per_dim: Number = field(
-        "alpha0 = n0/d", "fresh samples of the step per dimension", default=math.inf, gt=0, infinite=True
-    )
-    loss: Literal["square", "correlation"] = field(
-        "l",
-        "loss of the step: (y - f)^2/2, or -y f, which leaves out what the network says already",
-        default="square",
-    )
-    precondition: Whitening = field(
-        "c", 'the step is multiplied by Sigma^-c: a number, "none" (0) or "whitened" (1)', default=0.0
-    )
+    batch_per_dim: Number = fields.batch_per_dim()
+    loss: fields.StepLoss = fields.step_loss()
+    precondition: Whitening = fields.precondition()
     weight_decay: Number = field("w", "part of the rows that the step takes away", default=0.0, ge=0, lt=1)
     momentum: Number = field("mu", "part of the last step's velocity that is kept", default=0.0, ge=0, lt=1)
 
@@ -156,11 +148,10 @@ class MaximalStep(GradientStep):
         if self.loss == "square":
             tau = np.sqrt(np.sum(before.U**2, axis=2) + B**2)
             own = np.reshape([self_overlap(problem.activation, float(t)) for t in tau.ravel()], tau.shape)
-            slope = np.diagonal(gradient.slopes, axis1=1, axis2=2)
-            e = problem.strengths(number)
-            shrink = own_action(e, problem.zeta, problem.neurons, own, slope, gradient.bends)
-        moved_rows = with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
-        return moved_rows
+            beside = own - np.diagonal(gradient.slopes, axis1=1, axis2=2) - gradient.bends
+            width = problem.neurons.sum(axis=1, keepdims=True)
+            shrink = problem.strengths(number) * problem.zeta / width * beside  # f_q of (2.5)
+        return with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
 
     def _velocity(self, problem: Problem, layer: Layer, gradient: Gradient, number: int) -> Motion:
         """Return the gradient and what momentum keeps of the velocity before: v <- momentum v + gradient."""
@@ -257,8 +248,8 @@ def _published(problem: Problem, number: int, loss: str) -> Layer:
     G = np.sqrt(g1**2 + fluctuation)
     gamma = np.divide(g1 * np.ones_like(G), G, out=np.ones_like(G), where=G > 0)
     s = 1 + e * (g0 - m)[:, None] * c2
-    means = turn_means(np.broadcast_to(np.eye(e.shape[1]), (len(e), 1, *e.shape[1:] * 2)), s[:, None], np.ones(1), e,
-                       np.full((len(e), *e.shape[1:] * 2), c1**2), share)  # fmt: skip
+    feedback = c1**2 * e[:, :, None] * share[:, None]
+    means = (s[..., None] * np.eye(e.shape[1]) - feedback)[:, None]  # finite_size_steps (2.2)
     spread = e**2 * fluctuation[:, None] * slope_variance(problem.activation)
     # without spread s keeps its sign: the published map at an infinite batch
     s = np.where(spread > 0, np.sqrt(s**2 + spread), s)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families.network import fields
 from giantstep.families.network.steps.base import Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.scenario import Integer, Number, field
@@ -41,42 +42,38 @@ class WeakStep(GradientStep):
         initial_output: int
 
     def spike_degrees(self, points: Points) -> Integers:
-        """Return how many degrees of spikes diverge with the dimension at each point."""
-        raise NotImplementedError
+        """Return how many degrees of spikes diverge with the dimension at each point: none unless the step grows."""
+        return np.zeros(len(points["dim"]), dtype=np.int64)
 
     # -- the limit -------------------------------------------------------------------------------------------------
 
     def missing(self, place: Place, points: Points, theory: str | None) -> str:
         """Refuse networks in which no theory of a step of this size is known."""
-        network = place.network
+        network, same = place.network, place.network.fit_sample == "same"
         c0, c1 = network.activation.hermite(1)
-        if not place.alone:
-            return "a theory of a SmallStep or a GrowingStep among other steps"
-        if network.inputs is not None:
-            return "a theory of a SmallStep or a GrowingStep where inputs have a covariance"
-        if network.target.directions > 1:
-            return "a theory of a SmallStep or a GrowingStep on several target directions"
-        if network.readout.kind != "ridge":
-            return "a theory of a logistic or hinge fit after a SmallStep or a GrowingStep"
-        if abs(c1) < 1e-10:
-            return f"a theory of a step of this size where E sigma'(z) = 0, as for {network.activation.name}"
-        if np.any(points[place.field("initial_output")] == 1):
-            if network.fit_sample == "same":
-                return 'a theory of initial_output=1 where fit_sample="same"'
-            if abs(c0) > 1e-10:
-                return f"a theory of initial_output=1 where the activation is not centred (E sigma(z) = {c0:.4g} here)"
-            if abs(power := network.second_moment_of_layer()) != 1 and abs(power - 1) > 1e-9:
-                return f"a theory of initial_output=1 where E zeta^2 is not 1 (it is {power:.4g} here)"
-        finite = np.isfinite(points["dim"]) & np.isfinite(points[place.field("batch_per_dim")])
-        if theory == "exact" and self.update == "exact" and finite.any() and network.fit_sample == "fresh":
-            return 'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)'
-        return ""
+        power, fed_back = network.second_moment_of_layer(), np.any(points[place.field("initial_output")] == 1)
+        whole = theory == "exact" and self.update == "exact" and not same
+        kind, fed = "a theory of a SmallStep or a GrowingStep", "a theory of initial_output=1 where"
+        lacking = {
+            f"{kind} among other steps": not place.alone,
+            f"{kind} where inputs have a covariance": network.inputs is not None,
+            f"{kind} on several target directions": network.target.directions > 1,
+            "a theory of a logistic or hinge fit after a SmallStep or a GrowingStep": network.readout.classes,
+            f"a theory of a step of this size where E sigma'(z) = 0, as for {network.activation.name}": abs(c1) < 1e-10,
+            f'{fed} fit_sample="same"': fed_back and same,
+            f"{fed} the activation is not centred (E sigma(z) = {c0:.4g} here)": fed_back and abs(c0) > 1e-10,
+            f"{fed} E zeta^2 is not 1 (it is {power:.4g} here)": fed_back and abs(power - 1) > 1e-9,
+            'an exact theory of the whole gradient at a finite dim (update="rank-one" has one)': (
+                whole and _finite(place, points)
+            ),
+        }
+        return next((words for words, holds in lacking.items() if holds), "")
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Warn of a target whose direction the gradient does not see, and of the isotropic remainder."""
         remarks = []
-        finite = np.isfinite(points["dim"]) & np.isfinite(points[place.field("batch_per_dim")])
-        if self.update == "exact" and theory != "isotropic" and finite.any() and place.network.fit_sample == "fresh":
+        whole = self.update == "exact" and theory != "isotropic" and place.network.fit_sample == "fresh"
+        if whole and _finite(place, points):
             remarks.append(
                 f'The whole gradient ({place.field("update")}="exact") is described at a finite dim by an isotropic '
                 f'remainder, an approximation that overshoots; {place.field("update")}="rank-one" is the experiment '
@@ -165,9 +162,11 @@ class WeakStep(GradientStep):
         gradient, beta = trained.gradient(True, batch, trained.stream(number), output=output, offset=offset)
         if beta is None:  # the population: E (y - f) x
             beta = -float(activation.hermite(1)[1]) * (output @ trained.network.weights) / p
-            trained.inputs.add_along(
-                beta[None], trained.draws.xp.asarray(trained.linear_part())[None], trained.draws.xp
-            )
+            from giantstep.gaussian.conditional import condition
+
+            r, xp = network.target.directions, trained.draws.xp
+            linear = condition(network.target, np.zeros((r, 0)), np.eye(r), 1.0).h1  # E[z g(z)]
+            trained.inputs.add_along(beta[None], xp.asarray(linear), xp)
         return gradient, beta
 
 
@@ -193,21 +192,13 @@ class SmallStep(WeakStep):
 
     kind: Literal["small"] = "small"
     rate: Number = field("eta", "step size over the root of the width: eta_raw = rate * sqrt(p)")
-    batch_per_dim: Number = field(
-        "n0/d", "samples of the gradient per dimension", default=math.inf, gt=0, infinite=True
-    )
-    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
-    initial_output: Integer = field(
-        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
-    )
+    batch_per_dim: Number = fields.batch_per_dim()
+    update: fields.Update = fields.update()
+    initial_output: Integer = fields.initial_output()
 
     def size(self, points: Points, number: int = 0) -> Floats:
         """Return eta = rate."""
         return points[f"steps.{number}.rate"]
-
-    def spike_degrees(self, points: Points) -> Integers:
-        """Return 0: no spike of the features diverges."""
-        return np.zeros(len(points["dim"]), dtype=np.int64)
 
 
 class GrowingStep(WeakStep):
@@ -233,11 +224,9 @@ class GrowingStep(WeakStep):
     kind: Literal["growing"] = "growing"
     rate: Number = field("eta/n0^alpha", "step size: eta_raw = rate * n0^exponent * sqrt(p)")
     exponent: Number = field("alpha", "growth of the step with the batch", ge=0, lt=0.5)
-    batch_per_dim: Number = field("n0/d", "samples of the gradient per dimension", gt=0)
-    update: Literal["exact", "rank-one"] = field("update", "the whole gradient, or its rank-one part", default="exact")
-    initial_output: Integer = field(
-        "f0", "0: the output starts at a constant; 1: at a.sigma(Wx)", default=0, ge=0, le=1
-    )
+    batch_per_dim: Number = fields.batch_per_dim(default=..., infinite=False)
+    update: fields.Update = fields.update()
+    initial_output: Integer = fields.initial_output()
 
     def check_dimension(self, points: Points, what: str) -> None:
         """Refuse questions about the spikes where no dimension is given."""
@@ -261,6 +250,11 @@ class GrowingStep(WeakStep):
             allowed = "off the boundaries (l-1)/(2l) of the regimes (0 is a SmallStep), unless dim is given"
             raise bad_field("steps.0.exponent", exponent[boundary][0], allowed)
         return np.floor(stairs).astype(np.int64)
+
+
+def _finite(place: Place, points: Points) -> bool:
+    """Tell whether a point has a finite dimension and a finite batch."""
+    return bool(np.any(np.isfinite(points["dim"]) & np.isfinite(points[place.field("batch_per_dim")])))
 
 
 def residual_power(network: Network, points: Points) -> Floats:

@@ -1,0 +1,428 @@
+"""Agreement of limit and experiment as a number: gaps, z-scores, and a report of what they could have shown.
+
+The z-score is Student's t of the gap over the joint standard error of both sides, turned into the normal
+score with the same tail probability, so that 5 trials and 500 trials read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from giantstep.dimensions import dimension_named
+from giantstep.display import Readable, html_table
+from giantstep.errors import InputError, bad_field, nearest
+from giantstep.notes import notes_in
+from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
+from giantstep.types import Floats
+from giantstep.verdicts import SEE, Theory, Verdict, agreeing, disagreeing, percent, together, undecided
+
+if TYPE_CHECKING:
+    import xarray
+
+    from giantstep.family import Question
+
+_HEAD = ("variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict")
+"""Columns of the report."""
+
+LEAST = 0.01
+"""Part of a variable's largest value below which a gap is no longer relative to the value itself."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Agreement of one variable.
+
+    A gap is relative to what theory gives the variable at the same grid point and time (of a matrix or a spectrum: its
+    largest entry there). A variable is nearly zero where that is below what one trial scatters: there the gap is
+    relative to its largest value over time, or over the grid in the mean. It is never relative to less than 1% of that.
+
+    Attributes
+    ----------
+    variable : its name.
+    points : numbers compared (grid points times the variable's own entries).
+    largest_z : largest |z| among them.
+    chance_z : the |z| that so many points pass by chance once in 1,000.
+    largest_relative_gap : largest |gap|, relative to the variable at the same point and time.
+    smallest_visible : relative gap that lies on the line, the median over the points: seen every second time.
+    failed_gap : largest relative gap among the numbers whose |z| is beyond the line; 0 where there is none.
+    visible_gap : relative gap that passes the line nine times in ten, the median over the points.
+    visible_there : the same where the largest gap is.
+    trials : trials of the experiment.
+    where : the place of that gap, or of the largest beyond the line where there is one.
+    relative_to : what that gap is relative to, where the variable is nearly zero there; empty elsewhere.
+    from_limit : largest distance of the bare limit from the theory that was compared, relative as gaps are; NaN where
+        the bare limit was compared.
+    """
+
+    variable: str
+    points: int
+    largest_z: float
+    chance_z: float
+    largest_relative_gap: float
+    smallest_visible: float
+    failed_gap: float
+    visible_gap: float = np.nan
+    visible_there: float = np.nan
+    trials: int = 0
+    where: str = ""
+    relative_to: str = ""
+    from_limit: float = np.nan
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Row:
+        """Return the row of a stored agreement table: ``visible`` is the gap on the line."""
+        points, trials, line = int(record["points"]), int(record["trials"]), float(record["line"])
+        gap, typical, z = (float(record[name]) for name in ("largest_gap", "visible", "largest_z"))
+        seen = float(typical * visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials))
+        return cls(str(record["variable"]), points, z, line, gap, typical, gap if z > line else 0.0, seen, seen, trials)
+
+    def passes(self, allow: float = 0.0) -> bool:
+        """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
+        return self.points > 0 and self.failed_gap <= allow
+
+    def verdict(self, see: float = SEE, allow: float = 0.0, theory: Theory | None = None) -> Verdict:
+        """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen.
+
+        `theory` is what was compared; it says what a disagreement is likely to come from.
+        """
+        asked, gap = max(see, allow), self.largest_relative_gap
+        numbers = (self.variable, gap, self.visible_gap, asked, self.trials)
+        if not self.points:
+            return undecided(*numbers, "nothing could be compared" if self.trials > 1 else "one trial has no spread")
+        if not self.passes(allow):
+            numbers = (self.variable, self.failed_gap, *numbers[2:])
+            scores = (self.largest_z, self.chance_z)
+            return disagreeing(
+                *numbers, scores, allow, self.place(), (theory or Theory()).cause(self.failed_gap < asked)
+            )
+        if gap <= asked and self.visible_gap <= asked:
+            return agreeing(*numbers)
+        return undecided(*numbers, self._trials_to_see(asked))
+
+    def place(self) -> str:
+        """Return where the gap is, and what it is relative to where that is not the value there."""
+        parts = [f"at {self.where}"] if self.where else []
+        return ", ".join([*parts, f"relative to {self.relative_to}"] if self.relative_to else parts)
+
+    def _trials_to_see(self, asked: float) -> int | str:
+        """Return the trials that see a gap at the typical point, and where the largest gap is if that is too large.
+
+        Where there are none: why.
+        """
+        visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
+        if not (np.isfinite(visible) and visible > 0 and self.trials > 1):
+            return "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
+        needed = trials_for_gap(self._spread(float(visible)), asked, self.points, POWER)
+        return max(int(needed), self.trials + 1)
+
+    def _spread(self, visible: float) -> float:
+        """Return the spread of one trial that belongs to a visible gap."""
+        return visible / float(visible_gap(1.0, self.trials, self.points))
+
+    def cells(self, allow: float = 0.0, see: float = SEE) -> tuple[str, ...]:
+        """Return the row as the table shows it."""
+        verdict = self.verdict(see, allow)
+        scores = ("-" if np.isnan(score) else f"{score:.2f}" for score in (self.largest_z, self.chance_z))
+        gaps = (percent(gap, most="> 1000%") for gap in (verdict.gap, self.visible_gap))
+        return self.variable, str(self.points), *scores, *gaps, verdict.brief
+
+
+@dataclass(frozen=True, repr=False)
+class Agreement(Readable):
+    """The report of a comparison: one row per variable; printing it gives a table with a verdict on each.
+
+    Attributes
+    ----------
+    rows : the agreement of each variable, those of the question first.
+    trials : trials of the experiment.
+    own : variables that the verdict on the whole is about, all where it is empty; the others (order parameters) stand
+        below it. What disagrees among them is said, and fails, all the same.
+    theory : what the experiment was compared with.
+    """
+
+    rows: tuple[Row, ...]
+    trials: int
+    own: tuple[str, ...] = ()
+    theory: Theory = Theory()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> tuple[Row, ...]:
+        """The rows of the variables that the verdict on the whole is about."""
+        return tuple(row for row in self.rows if not self.own or row.variable in self.own)
+
+    @property
+    def others(self) -> tuple[Row, ...]:
+        """The rows of the other variables."""
+        return tuple(row for row in self.rows if row not in self.judged)
+
+    def verdicts(self, see: float = SEE, allow: float = 0.0) -> list[Verdict]:
+        """Return the verdict on each variable: would a relative gap of `see` have been seen, and was there one?"""
+        return self._verdicts(self.rows, see, allow)
+
+    def _verdicts(self, rows: Sequence[Row], see: float, allow: float) -> list[Verdict]:
+        _check_gaps(see, allow)
+        return [row.verdict(see, allow, self.theory) for row in rows]
+
+    def verdict(self, see: float = SEE, allow: float = 0.0) -> Verdict:
+        """Return the verdict on the question's own variables together (`own`)."""
+        return together(self._verdicts(self.judged, see, allow), max(see, allow), self.trials, self.theory.name)
+
+    def passes(self, allow: float = 0.0, see: float | None = None) -> bool:
+        """Tell whether nothing disagrees: no |z| beyond the line with a relative gap above `allow`, in any variable.
+
+        With `see` the question's own variables must agree: a gap of that size would have been seen in them, too.
+        """
+        _check_gaps(SEE if see is None else see, allow)
+        return bool(self.rows) and not self.failures(allow, see)
+
+    def failures(self, allow: float = 0.0, see: float | None = None) -> list[str]:
+        """Return the names of the variables that disagree; with `see` also of the question's own that cannot tell."""
+        blind = [row.variable for row in self.judged if see is not None and row.verdict(see, allow).verdict != "agrees"]
+        return [row.variable for row in self.rows if not row.passes(allow) or row.variable in blind]
+
+    def trials_needed(self, see: float = SEE, power: float = POWER) -> dict[str, int]:
+        """Return the trials with which a comparison like this one would see a relative gap, for each variable.
+
+        A gap of `see` is seen where it passes the line of that variable, with probability `power`; a variable without
+        spread is left out. `giantstep.trials_needed` asks the same before anything was compared.
+        """
+        needed = {}
+        for row in self.rows:
+            if np.isfinite(row.visible_gap) and row.visible_gap > 0 and self.trials > 1:
+                spread = row._spread(row.visible_gap)
+                needed[row.variable] = int(trials_for_gap(spread, see, row.points, power))
+        return needed
+
+    def to_dict(self, allow: float = 0.0, see: float = SEE) -> dict[str, Any]:
+        """Return the report as strict JSON data (None for NaN, "inf" for infinity), with the verdicts.
+
+        ``verdict`` and ``sentence`` are those on the question's own variables, ``compared_with`` and ``notes`` say what
+        the experiment was laid over; each entry of ``variables`` has the numbers of its `Row`, and ``own``,
+        ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
+        """
+        from giantstep.jsondata import json_data
+
+        rows = [
+            {
+                **json_data(asdict(row)),
+                **row.verdict(see, allow, self.theory).to_dict(),
+                "own": row in self.judged,
+                "passes": row.passes(allow),
+            }
+            for row in self.rows
+        ]
+        whole = {**self.verdict(see, allow).to_dict(), "notes": [*self._notes(), *self.notes]}
+        about = {"compared_with": self.theory.name, "approximations": dict(self.theory.approximations)}
+        return {**whole, **about, "allow": allow, "see": see, "passes": self.passes(allow), "variables": rows}
+
+    def table(self, allow: float = 0.0, see: float = SEE) -> str:
+        """Return the report as an aligned table with the verdict in words; the other variables follow below it."""
+        cells = [_HEAD, *(row.cells(allow, see) for row in (*self.judged, *self.others))]
+        name, *numbers, verdict = (max(map(len, column)) for column in zip(*cells))
+        form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{verdict}}}"])
+        lines = [form.format(*row).rstrip() for row in cells]
+        own = 1 + len(self.judged)
+        report = [*lines[:own], *self._sentences(allow, see)]
+        return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
+
+    def _notes(self) -> list[str]:
+        """Return what was compared, where that is not simply the limit."""
+        return self.theory.sentences({r.variable: r.from_limit for r in self.judged if np.isfinite(r.from_limit)})
+
+    def _sentences(self, allow: float = 0.0, see: float = SEE) -> list[str]:
+        """Return what was compared, what disagrees, and the verdict on the question's own variables."""
+        if self.trials < 2:
+            return ["One trial has no standard error, so nothing can be compared; take more.", *self.notes]
+        told = [v.sentence for v in self._verdicts(self.judged, see, allow) if v.verdict == "disagrees"]
+        bad = [row.variable for row in self.others if not row.passes(allow)]
+        also = f" Of the other variables {', '.join(bad)} {'disagree' if bad[1:] else 'disagrees'}." if bad else ""
+        return [*self._notes(), *told, self.verdict(see, allow).sentence + also, *self.notes]
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        def shown(rows: Sequence[Row]) -> str:
+            return html_table(_HEAD, [row.cells() for row in rows], right=range(1, len(_HEAD) - 1))
+
+        said = "".join(f"<div>{escape(sentence)}</div>" for sentence in self._sentences())
+        below = f"<div><b>Other variables</b></div>{shown(self.others)}" if self.others else ""
+        return shown(self.judged) + said + below
+
+
+def _check_gaps(see: float, allow: float) -> None:
+    for name, value in (("see", see), ("allow", allow)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise bad_field(name, value, "a number at least 0")
+
+
+def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = None) -> Agreement:
+    """Return the report of a result of `giantstep.compare`.
+
+    For each variable: how many numbers were compared, the largest |z| beside the one which so many numbers
+    pass by chance once in 1,000, the largest relative gap, and the smallest one that could have been seen.
+
+    The score z is Student's t of the gap over the joint standard error of both sides, turned into a normal score.
+    A variable `passes` where its largest |z| stays below that line, or its gap below `allow`, the relative
+    finite-size term you grant. A gap is relative to the variable at the same point and time. A variable that the
+    scenario does not have, as its question declares, is left out.
+
+    Parameters
+    ----------
+    result : what `compare` returned, or a part of it (``both[["test_error"]]``).
+    variables : a name or several: the report is about these alone. If left out, the verdict is about the variables that
+        the question shows (the errors), and the order parameters follow below it.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1)
+    >>> both = gs.compare(s, dim=60, trials=5)
+    >>> report = gs.agreement(both)
+    >>> [row.variable for row in report.judged]
+    ['test_error', 'train_error']
+    >>> all(row.passes(allow=0.1) for row in report.rows)
+    True
+    >>> [row.variable for row in gs.agreement(both, "norm").rows]
+    ['norm']
+    """
+    from giantstep.comparison import approximations, called, judged_source
+    from giantstep.result import question_of
+
+    attrs = getattr(result, "attrs", {})
+    if attrs.get("engine") != "comparison":
+        raise InputError("agreement takes a result of compare; predict and simulate have one side only.")
+    trials = int(attrs["trials"])
+    columns = [str(name) for name in result.data_vars]
+    known = [name[:-2] for name in columns if name.endswith("_z") and f"{name[:-2]}_gap" in columns]
+    question = question_of(attrs)
+    absent = () if question is None else tuple(v.name for v in question.variables if v.absent)
+    known = [name for name in known if name not in absent or bool(result[name + "_z"].notnull().any())]
+    shown = () if question is None or variables is not None else question.plot
+    own = tuple(name for name in shown if name in known)
+    names = [*own, *(name for name in _chosen(variables, known) if name not in own)]
+    theory = Theory(called(result, judged_source(result)), approximations(attrs), attrs.get("finite_size", 1) == 0)
+    return Agreement(tuple(_row(result, name, trials) for name in names), trials, own, theory, tuple(notes_in(attrs)))
+
+
+def _chosen(variables: str | Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """Return the variables asked for, all that were compared if left out."""
+    if variables is None:
+        return list(known)
+    wanted = [variables] if isinstance(variables, str) else list(variables)
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        hint = nearest(unknown[0], known) if unknown else ""
+        among = f"among those compared ({', '.join(known) or 'there are none'}){hint}"
+        raise bad_field("variables", unknown[0] if unknown else wanted, among)
+    return list(dict.fromkeys(wanted))
+
+
+def check_variables(variables: str | Sequence[str] | None, question: Question) -> None:
+    """Refuse names that the comparison of a question does not have, before it is made."""
+    _chosen(variables, [v.name for v in question.variables if v.compared and len(v.engines) == 2])
+
+
+def _row(result: xarray.Dataset, name: str, trials: int) -> Row:
+    from giantstep.comparison import judged_source, with_spread
+
+    source, gap = judged_source(result), result[name + "_gap"]
+    grid = [dim for dim in gap.dims if dim in result["converged"].dims]
+    own = tuple(place for place, dim in enumerate(gap.dims) if dim not in grid)
+    errors = result[name + "_stderr"].sel(source=[source, "experiment"]).transpose("source", *gap.dims)
+    square = (errors.values**2).sum(axis=0)
+    error, filled = np.sqrt(square), np.sqrt(with_spread(square, own))
+    theory = result[name].sel(source=source).transpose(*gap.dims)
+    scale, here, elsewhere = _scales(theory, filled * np.sqrt(trials), grid)
+    z, size = np.abs(result[name + "_z"].values), np.abs(gap.values)
+    compared = ~np.isnan(z)
+    points = int(compared.sum())
+    if not points:
+        return Row(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf, trials=trials)
+    line = chance_line(points)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(compared, np.where(size == 0, 0.0, size / scale), np.nan)
+        visible = np.where(compared & (error > 0), student_line(line, trials - 1) * error / scale, np.nan)
+        one_trial = filled * np.sqrt(trials) / scale
+    finite, beyond = np.isfinite(relative), compared & (z > line)
+    largest = _place_of_largest(np.where(finite, relative, -1.0))
+    shown = _place_of_largest(np.where(beyond, relative, -1.0)) if beyond.any() else largest
+    typical = float(np.median(visible[np.isfinite(visible)])) if np.isfinite(visible).any() else np.nan
+    seen = visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials)
+    return Row(
+        variable=name,
+        points=points,
+        largest_z=float(z[compared].max()),
+        chance_z=line,
+        largest_relative_gap=float(relative[finite].max()) if finite.any() else np.nan,
+        smallest_visible=typical,
+        failed_gap=float(relative[shown]) if beyond.any() else 0.0,
+        visible_gap=float(typical * seen) if error[compared].any() else _without_spread(result, name, trials),
+        visible_there=float(visible_gap(one_trial[largest], trials, points)),
+        trials=trials,
+        where=_words_of_place(gap, shown),
+        relative_to=_relative_to(scale[shown], here[shown], elsewhere[shown]),
+        from_limit=_from_limit(result, name, theory, scale),
+    )
+
+
+def _scales(theory: xarray.DataArray, spread: Floats, grid: Sequence[Any]) -> tuple[Floats, Floats, Floats]:
+    """Return what gaps are relative to, the size of the variable at the same point and time, and its size elsewhere.
+
+    `spread` is that of one trial; entries of a matrix or of a spectrum at one time are one object, as large as its
+    largest entry.
+    """
+    times = tuple(n for n, dim in enumerate(theory.dims) if dimension_named(str(dim)).role == "trajectory")
+    entries = tuple(n for n, dim in enumerate(theory.dims) if dim not in grid and n not in times)
+    here = _largest(theory.values, entries)
+    elsewhere = _largest(here, times)
+    known = elsewhere[np.isfinite(elsewhere)]
+    elsewhere = np.fmax(elsewhere, known.mean() if known.size else np.nan)
+    scale = np.where(here < _largest(spread, entries), elsewhere, np.fmax(here, LEAST * elsewhere))
+    return tuple(np.broadcast_to(size, theory.shape) for size in (scale, here, elsewhere))  # type: ignore[return-value]
+
+
+def _relative_to(scale: float, here: float, elsewhere: float) -> str:
+    if not scale > here:
+        return ""
+    return "its size elsewhere" if scale == elsewhere else f"{LEAST:.0%} of its size elsewhere"
+
+
+def _largest(values: Floats, places: tuple[int, ...]) -> Floats:
+    return np.fmax.reduce(np.abs(values), axis=places, keepdims=True) if places else np.abs(values)
+
+
+def _place_of_largest(values: Floats) -> tuple[int, ...]:
+    return tuple(map(int, np.unravel_index(int(np.argmax(values)), values.shape)))
+
+
+def _words_of_place(gap: xarray.DataArray, place: tuple[int, ...]) -> str:
+    """Return where an entry is: ``samples_per_dim = 0.5, time = 3``."""
+    point = gap[place]
+    along = [name for name in point.coords if name in gap.coords and set(gap[name].dims) & set(gap.dims)]
+    values = {name: point[name].values.item() for name in along if gap[name].size > 1}
+    return ", ".join(f"{name} = {v:g}" if isinstance(v, float) else f"{name} = {v}" for name, v in values.items())
+
+
+def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, scale: Floats) -> float:
+    if "limit" not in result["source"].values or theory["source"].item() == "limit":
+        return np.nan
+    bare = result[name].sel(source="limit").transpose(*theory.dims)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.abs(bare.values - theory.values) / scale
+    return float(apart[np.isfinite(apart)].max(initial=0.0))
+
+
+def _without_spread(result: xarray.Dataset, name: str, trials: int) -> float:
+    """Return the visible gap of a variable without any spread: none, but for events that were only counted."""
+    from giantstep.result import question_of
+
+    question = question_of(result.attrs)
+    counted = question is not None and any(known.name == name and known.counted for known in question.variables)
+    return np.nan if counted or trials < 2 else 0.0

@@ -1,0 +1,173 @@
+"""Whether to believe a forecast: its gap to real fits at N/2 and N/4 rows, and what the rows themselves show.
+
+Each variable is judged by its own gaps. forecast section 6 has the rules, forecast section 14 how often they were right
+for the mean squared error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from giantstep.forecasts.experiment import Trials
+from giantstep.types import Floats
+
+GOOD, BAD = 0.07, 0.08
+"""|gap| + se up to which a forecast is good, |gap| - se above which it is not to be trusted."""
+UNEVEN, VERY_UNEVEN = 1.1, 1.5
+"""Leave-one-out over generalised cross-validation: leverages are uneven; fair at best."""
+HEAVY = 0.5
+"""Coefficient of variation of the leverages that heavy tails or outliers have."""
+FEW_PER_CLASS = 20
+"""Samples of the rarest class below which the misclassified share is approximate."""
+WORDS = {"error": "Misclassified share", "mse": "Mean squared error"}
+"""How the statement calls a variable; each has a line that begins with it."""
+VERDICTS = ("good", "fair", "do not trust", "not judged")
+UNSEEN = (
+    "Nothing here can show that the features come from a network trained on these rows, that rows belong together "
+    "(several of one patient: give groups=), or that later data will differ."
+)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Forecast over experiment at one sample size: gap = forecast/experiment - 1 and its standard error, by ridge."""
+
+    samples: int
+    trials: int
+    gap: tuple[float, ...]
+    se: tuple[float, ...]
+
+    @property
+    def excess(self) -> Floats:
+        """(ridges,) what of the gap its standard error does not explain, max(|gap| - se, 0)."""
+        return np.maximum(np.abs(self.gap) - np.array(self.se), 0.0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on, at the ridge that is best at N rows unless by ridge.
+
+    Attributes
+    ----------
+    probes : gaps of the mean squared error, `error_probes` those of the misclassified share.
+    loo_over_gcv, loo_z : leave-one-out over generalised cross-validation at N rows and its z-score, by ridge.
+    leverage_cv : std(1/M_ii) mean(M_ii) there, by ridge; `outliers` the five rows of largest leverage.
+    duplicates : rows that are exact copies.
+    undetermined : share of the points that the rows do not determine.
+    approximate : largest sample size with fewer than 20 samples of the rarest class, 0 if none.
+    """
+
+    probes: tuple[Probe, ...]
+    error_probes: tuple[Probe, ...]
+    loo_over_gcv: tuple[float, ...]
+    loo_z: tuple[float, ...]
+    leverage_cv: tuple[float, ...]
+    outliers: tuple[int, ...]
+    duplicates: int
+    undetermined: float
+    approximate: int
+
+    def probes_of(self, variable: str) -> tuple[Probe, ...]:
+        """Return the gaps of ``"mse"`` or ``"error"``."""
+        return self.probes if variable == "mse" else self.error_probes
+
+    def verdicts(self, variable: str) -> list[str]:
+        """Return the verdict on ``"mse"`` or ``"error"`` for each ridge."""
+        return [self._verdict(variable, number) for number in range(len(self.loo_over_gcv))]
+
+    def _verdict(self, variable: str, ridge: int) -> str:
+        gaps = [(abs(probe.gap[ridge]), probe.se[ridge]) for probe in self.probes_of(variable)]
+        if not gaps or not np.isfinite(gaps).all():
+            return "not judged"
+        if any(gap - se > BAD for gap, se in gaps):
+            return "do not trust"
+        uneven = self.loo_over_gcv[ridge] > VERY_UNEVEN
+        return "good" if all(gap + se <= GOOD for gap, se in gaps) and not uneven else "fair"
+
+    def model_error(self, variable: str) -> Floats:
+        """Return the relative error of the method by ridge: the largest excess of the probes, 0 without probes."""
+        excess = [np.nan_to_num(probe.excess) for probe in self.probes_of(variable)]
+        return np.max(excess, axis=0) if excess else np.zeros(len(self.loo_over_gcv))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, with the verdicts: those on the mean squared error first."""
+        of_error = {"error_verdicts": self.verdicts("error")} if self.error_probes else {}
+        return {**asdict(self), "verdicts": self.verdicts("mse"), **of_error}
+
+
+def probe_of(trials: Trials, name: str, forecast: Floats) -> Probe:
+    """Return the gap between a forecast (ridges,) and the mean of trials."""
+    mean, error = trials.mean(name), trials.stderr(name)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = forecast / mean
+        return Probe(trials.samples, trials.count, _tuple(ratio - 1), _tuple(ratio * error / mean))
+
+
+def say(evidence: Evidence, ridges: Floats, best: int, choice: str, numbers: Mapping[str, str]) -> str:
+    """Return the statement: each variable with its verdict and evidence, then what else the reader should know.
+
+    Parameters
+    ----------
+    best : which ridge is best at N rows by the first variable; `choice` says so in words.
+    numbers : variable -> its forecast at N rows with its total standard error, in words.
+    """
+    lines: list[str] = []
+    for variable, text in numbers.items():
+        verdict = judge(evidence, variable, ridges, best)
+        why = choice if not lines else "the same ridge"
+        lines.append(f"{WORDS[variable]}: {verdict} ({why}): {text}{_gaps(evidence, variable, best)}.")
+    if evidence.probes:
+        low, high = evidence.probes[0].samples, evidence.probes[-1].samples
+        lines.append(f"This says little about n below {low} and far above {high}.")
+    else:
+        lines.append("No experiment was asked for (trials=0), so the method was not tried on these rows.")
+    for variable in numbers:
+        lines += _other_ridges(variable, evidence.verdicts(variable), ridges, best)
+    return "\n".join([*lines, *_warnings(evidence, best), UNSEEN])
+
+
+def judge(evidence: Evidence, variable: str, ridges: Floats, place: int) -> str:
+    """Return the verdict on a variable at one of the ridges, "good at ridge 1"."""
+    return f"{evidence.verdicts(variable)[place]} at ridge {ridges[place]:.4g}"
+
+
+def _other_ridges(variable: str, verdicts: Sequence[str], ridges: Floats, best: int) -> list[str]:
+    told = []
+    for verdict in VERDICTS[1:3]:
+        others = [f"{ridge:.4g}" for place, ridge in enumerate(ridges) if verdicts[place] == verdict and place != best]
+        told += [f"{verdict} at ridge {', '.join(others)}"] if others else []
+    return [f"{WORDS[variable]} at others: {'; '.join(told)}."] if told else []
+
+
+def _warnings(evidence: Evidence, best: int) -> list[str]:
+    ratio, z, cv = evidence.loo_over_gcv[best], evidence.loo_z[best], evidence.leverage_cv[best]
+    lines = []
+    if ratio > UNEVEN:
+        lines.append(f"Leverages are uneven: leave-one-out is {ratio:.2f} times cross-validation (z = {z:.1f}).")
+    if cv > HEAVY:
+        rows = ", ".join(map(str, evidence.outliers))
+        lines.append(f"Heavy tails or outliers (leverage varies by {cv:.2f} of its mean): look at rows {rows}.")
+    if evidence.duplicates:
+        lines.append(f"{evidence.duplicates} rows are exact copies of others: the forecast is too good; drop them.")
+    if evidence.undetermined:
+        lines.append(f"{evidence.undetermined:.0%} of the points are not determined by these rows (see status).")
+    if evidence.approximate:
+        lines.append(
+            f"Up to n = {evidence.approximate} the rarest class has fewer than {FEW_PER_CLASS} samples: the "
+            "misclassified share is approximate there."
+        )
+    return lines
+
+
+def _gaps(evidence: Evidence, variable: str, best: int) -> str:
+    probes = evidence.probes_of(variable)
+    gaps = ", ".join(f"{100 * p.gap[best]:+.1f} ± {100 * p.se[best]:.1f} % at n = {p.samples}" for p in probes)
+    return f"; forecast over experiment {gaps}" if gaps else ""
+
+
+def _tuple(values: Floats) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

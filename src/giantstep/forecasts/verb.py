@@ -1,0 +1,113 @@
+"""`forecast`: the learning curve of a ridge read-out on given features, with the experiment beside it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+from giantstep.errors import GiantstepWarning
+from giantstep.forecasts.experiment import run_experiment
+from giantstep.forecasts.labels import Labels, read_labels
+from giantstep.forecasts.layout import lay_out
+from giantstep.forecasts.preparation import prepare
+from giantstep.forecasts.settings import Settings, read_settings
+from giantstep.forecasts.sources import open_features
+from giantstep.forecasts.surface import compute_surface
+from giantstep.forecasts.table import Forecast
+from giantstep.lab.seeds import Draws
+
+
+def forecast(
+    features: Any,
+    y: Any,
+    ridge: Any = None,
+    samples: Any = None,
+    task: str = "auto",
+    trials: int = 8,
+    rows: int = 4000,
+    seed: int = 0,
+    device: str = "cpu",
+    groups: Any = None,
+    draws: int | None = None,
+) -> Forecast:
+    """Forecast the learning curve of a linear read-out of given features, from one data set and one decomposition.
+
+    The read-out minimises ``sum_i |y_i - b - W phi_i|^2 + ridge |W|^2`` over n rows, b not penalised: `ridge` is
+    scikit-learn's ``alpha``. Errors are those of fresh rows, squared errors summed over the outputs, for every n and
+    ridge, n above the number N of rows too where the rows determine it.
+
+    Parameters
+    ----------
+    features : (N, p) array, frame or memory map, or anything that yields blocks of rows in order. Features of a
+        network must come from rows that did not train it.
+    y : (N,) numbers (regression) or classes, or (N, R) outputs. Two classes are fitted as -1 and 1, more as one-hot.
+    ridge : one or several penalties at least 0; nine from 0.1 to 1000 if left out.
+    samples : one or several n; twelve from 20 to 4 N if left out.
+    task : ``"regression"``, ``"classes"``, or ``"auto"``: texts, truth values, two values and at most 50 whole numbers
+        are classes.
+    trials : real fits at every n up to 3 N/4, on random rows, tested on the others; N/2 and N/4 are always among them
+        and judge the forecast (up to four times as many there until the mean is known to 2 %). 0: no experiment.
+    rows : random rows that leave-one-out looks at where there are more.
+    seed : of the random rows.
+    device : ``"cpu"`` or ``"cuda"``.
+    groups : one label for each row (a patient); rows of a group are never on both sides of the experiment.
+    draws : random draws behind the misclassified share of three classes and more; chosen by the work if left out.
+
+    Returns
+    -------
+    Forecast
+        An xarray Dataset with dims source (limit, experiment), samples, ridge; `best_ridge`, `samples_needed` and
+        `plot` are methods, ``attrs["trust"]`` is the statement whether to believe it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import giantstep as gs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 30))
+    >>> y = X[:, 0] + rng.standard_normal(400)
+    >>> t = gs.forecast(X, y, ridge=[1, 10], samples=[100, 200, 4000])
+    >>> bool(abs(t.mse.sel(source="limit", samples=4000, ridge=1) - 1) < 0.2)  # noise 1 is left in the end
+    True
+    >>> print(t.attrs["trust"].splitlines()[0][:24])
+    Mean squared error: good
+    """
+    labels = read_labels(y, task)
+    counts = {"trials": trials, "rows": rows, "seed": seed, "device": device}
+    settings = read_settings(labels, ridge, samples, groups, draws, **counts)
+    return _warned(_compute(features, labels, settings))
+
+
+def _compute(features: Any, labels: Labels, settings: Settings) -> Forecast:
+    """Return the table: the limit at every n and ridge, and the experiment beside it."""
+    stream = Draws(settings.seed, "forecast", 0, settings.device)
+    prepared = prepare(
+        open_features(features), labels, rows=settings.rows, draws=stream, trials=settings.trials,
+        groups=settings.groups,
+    )  # fmt: skip
+    experiment = run_experiment(prepared, settings)
+    sizes = [*settings.samples, *(trials.samples for trials in experiment.probes), prepared.decomposition.rows]
+    return lay_out(prepared, settings, compute_surface(prepared, settings, sizes), experiment)
+
+
+def _warned(table: Forecast) -> Forecast:
+    """Return the table, with warnings where points are missing or the forecast is not to be trusted."""
+    missing = int((~table["converged"]).sum())
+    if missing:
+        reasons = dict.fromkeys(str(text) for text in table["status"].values.ravel() if str(text))
+        warnings.warn(
+            f"{missing} of {table['converged'].size} points were not computed: {'; '.join(list(reasons)[:3])}.",
+            GiantstepWarning,
+            stacklevel=3,
+        )
+    numbers = json.loads(table.attrs["trust_numbers"])
+    for variable, verdicts in (("mse", numbers["verdicts"]), ("error", numbers.get("error_verdicts"))):
+        if verdicts and all(text == "do not trust" for text in verdicts):
+            warnings.warn(
+                f"Do not trust this forecast of {variable}: it missed real fits on half or a quarter of the rows by "
+                "more than 8 % at every ridge (see attrs['trust']).",
+                GiantstepWarning,
+                stacklevel=3,
+            )
+    return table

@@ -1,0 +1,181 @@
+"""Tasks: what one worker computes in one go, and the one function that computes it wherever the worker is."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giantstep.deadline import TimeUp, deadline
+from giantstep.returns import answer_of
+from giantstep.scenario import Scenario, walk_fields
+from giantstep.sweeps.keys import Point
+from giantstep.sweeps.store import Facts, Row
+from giantstep.trials import Draw
+from giantstep.types import Array, Points
+
+_LONGEST_DETAIL = 4000
+
+
+@dataclass(frozen=True)
+class Solve:
+    """A batch of points for the limit."""
+
+    scenario: Scenario
+    points: Points
+    what: str
+    settings: Mapping[str, Any]
+
+    def at(self, rows: Any) -> Solve:
+        """Return the batch at some of its points."""
+        return replace(self, points={name: values[rows] for name, values in self.points.items()})
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task gave: values by variable (B, ...), and per point a reason where there are none."""
+
+    values: Mapping[str, Array]
+    reasons: NDArray[np.object_]
+    seconds: float = 0.0
+    facts: Facts | None = None
+    detail: str = ""
+    raised: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """One draw, or one batch of a limit, and the points it answers."""
+
+    work: Draw | Solve
+    points: tuple[Point, ...]
+    trial: int = 0
+
+    def rows(self, done: Done) -> list[Row]:
+        """Return what goes into the store."""
+        share = done.seconds / len(self.points)
+        rows = []
+        for index, (point, reason) in enumerate(zip(self.points, done.reasons)):
+            values = {name: column[index] for name, column in done.values.items()}
+            rows.append(Row(point, self.trial, values, str(reason), done.detail, share, done.facts))
+        return rows
+
+    def failure(self, reason: str, detail: str = "") -> Done:
+        """Return that there are no numbers, and why."""
+        text = f"trial {self.trial}: {reason}" if isinstance(self.work, Draw) else reason
+        reasons = np.full(len(self.points), text, dtype=object)
+        return Done({}, reasons, detail=detail[-_LONGEST_DETAIL:], raised=True)
+
+    def halves(self) -> list[Task]:
+        """Return the task in two, to find the point that makes it fail; a draw is one and stays so."""
+        middle = len(self.points) // 2
+        if not middle or isinstance(self.work, Draw):
+            return []
+        halves = (slice(0, middle), slice(middle, None))
+        return [Task(self.work.at(half), self.points[half], self.trial) for half in halves]
+
+    def callables(self) -> list[str]:
+        """Name the Python callables in the scenario: ``activation ('<lambda>')``."""
+        fields = walk_fields(self.work.scenario)
+        return [f"`{name}` ({value.name!r})" for name, value, _ in fields if getattr(value, "expression", "") is None]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """How a worker computes.
+
+    Attributes
+    ----------
+    threads : BLAS threads; None leaves them as they are.
+    time_limit : seconds a task may take; None for ever.
+    slot : number of the worker, which chooses its GPU.
+    """
+
+    threads: int | None = None
+    time_limit: float | None = None
+    slot: int | None = None
+
+
+@dataclass(frozen=True)
+class NotLoaded:
+    """A worker could not load the scenario; it would fail for every task."""
+
+    reason: str
+
+
+def attempt_bytes(data: bytes, orders: Orders) -> Done | NotLoaded:
+    """Run a pickled task in a worker; nothing but a lost worker escapes as an error."""
+    try:
+        task: Task = pickle.loads(data)
+    except Exception as error:
+        return NotLoaded(f"{type(error).__name__}: {error}")
+    use_threads(orders.threads)
+    return attempt(task, orders)
+
+
+def attempt(task: Task, orders: Orders) -> Done:
+    """Run a task; whatever goes wrong is the answer."""
+    import giantstep.lab.ridge
+    import giantstep.lab.seeds  # noqa: F401, what every task needs is loaded before its time is counted
+
+    start = time.perf_counter()
+    try:
+        done = _work_within(orders.time_limit, task, orders.slot)
+    except TimeUp:
+        done = task.failure(f"it took longer than {orders.time_limit:g} s")
+    except MemoryError as error:
+        done = task.failure(f"out of memory ({error})" if str(error) else "out of memory")
+    except Exception as error:
+        done = task.failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+    return replace(done, seconds=time.perf_counter() - start)
+
+
+def _work_within(seconds: float | None, task: Task, slot: int | None) -> Done:
+    with deadline(seconds):
+        return _draw(task.work, slot) if isinstance(task.work, Draw) else _solve(task.work)
+
+
+def _draw(draw: Draw, slot: int | None) -> Done:
+    outcome = draw.run(worker_device(draw.device, slot))
+    return Done(_arrays(outcome.values), outcome.reasons)
+
+
+def _solve(work: Solve) -> Done:
+    answer = answer_of(work.scenario, work.points, work.what, work.settings)
+    residual = np.asarray(answer.residual, dtype=np.float64)
+    iterations = np.asarray(answer.iterations, dtype=np.int64)
+    values = {**answer.values, "residual": residual, "iterations": iterations}
+    coords = {name: np.asarray(value) for name, value in answer.coords.items()}
+    facts = Facts(coords, tuple(answer.warnings), answer.attrs)
+    return Done(_arrays(values), np.asarray(answer.status).astype(object), facts=facts)
+
+
+def _arrays(values: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def worker_device(device: str, slot: int | None) -> str:
+    """Return the device a worker computes on: each takes the next GPU, where only ``"cuda"`` was asked for."""
+    if device != "cuda" or slot is None:
+        return device
+    from giantstep.lab.devices import namespace
+
+    return f"cuda:{slot % namespace('cuda').cuda.runtime.getDeviceCount()}"
+
+
+_threads_in_use: list[Any] = []
+"""The limit this worker set, kept so that it lasts."""
+
+
+def use_threads(threads: int | None) -> None:
+    """Give this worker so many BLAS threads, for good."""
+    if threads is not None and (not _threads_in_use or _threads_in_use[0] != threads):
+        from giantstep.lab.threads import blas_threads
+
+        _threads_in_use[:] = [threads, blas_threads(threads)]

@@ -1,0 +1,86 @@
+"""Several scenarios in one table are the tables of each, side by side, whichever verb is asked."""
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.result import grid_of
+
+from .test_grids import same
+
+SIZES = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "readout": gs.Ridge(0.1)}
+NONE = gs.Network(target="tanh(2*z1)", noise=0.1, activation="relu", **SIZES)
+ONE = NONE.replace(steps=[gs.MaximalStep(2.0)])
+TWO = NONE.replace(steps=[gs.MaximalStep(2.0), gs.MaximalStep(1.0)])
+BOTH = {"no step": NONE, "one step": ONE}
+GRID = {"samples_per_dim": [0.5, 2.0]}
+DRAWN = {"dim": 20, "trials": 2}
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda s: gs.predict(s, **GRID),
+        lambda s: gs.predict(s, GRID, what="steps"),
+        lambda s: gs.simulate(s, **GRID, **DRAWN),
+        lambda s: gs.compare(s, **GRID, **DRAWN),
+        lambda s: gs.sweep(s, **GRID, **DRAWN, progress=False),
+        lambda s: gs.optimize(s, over={"readout.ridge": (0.01, 10)}, minimise="test_error"),
+        lambda s: gs.sensitivity(s, to=["noise"]),
+    ],
+    ids=["predict", "steps", "simulate", "compare", "sweep", "optimize", "sensitivity"],
+)
+def test_a_scenario_in_a_table_has_the_numbers_it_has_alone(verb):
+    together = verb(BOTH)
+    assert together.scenario.values.tolist() == list(BOTH)
+    for name, scenario in BOTH.items():
+        same(together.sel(scenario=name), verb(scenario))
+
+
+def test_efficiencies_and_bounds_are_those_of_each_scenario():
+    result = gs.predict({"little noise": NONE.replace(noise=0.01), "much noise": NONE}, samples_per_dim=[1.0, 2.0])
+    ratios = gs.efficiency(result)
+    for name in ("little noise", "much noise"):
+        alone = gs.efficiency(result.sel(scenario=name))
+        np.testing.assert_allclose(ratios.test_error_ratio.sel(scenario=name), alone.test_error_ratio, rtol=1e-12)
+
+
+def test_the_scenarios_of_a_part_are_read_back(tmp_path):
+    result = gs.predict({**BOTH, "two": TWO}, **GRID)
+    gs.save(result, tmp_path / "several.nc")
+    result = gs.load(tmp_path / "several.nc")
+    assert grid_of(result).shape == (3, 2)
+    assert grid_of(result.isel(scenario=[0, 2])).scenarios()[2].content() == TWO.replace(samples_per_dim=0.5).content()
+    assert grid_of(result.sel(scenario="two")).scenario.content() == TWO.content()
+
+
+def test_theories_are_a_dimension():
+    scenario = gs.FewSteps(
+        batch_per_dim=3.0, steps=1, target="tanh(2*z1)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1
+    )
+    both = gs.compare(scenario, theory=["exact", "isotropic"], finite_size=False, **DRAWN)
+    assert both.theory.values.tolist() == ["exact", "isotropic"]
+    measured = both.test_error.sel(source="experiment")
+    assert (measured.isel(theory=0) == measured.isel(theory=1)).all()
+    exact, other = both.test_error.sel(source="limit")
+    assert float(abs(exact - other).max()) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "at least one scenario"),
+        ({"a": 3}, "Scenario 'a' must be a scenario, not a int"),
+        ([NONE, ONE], "name them"),
+        ({1: NONE}, "must be named by text"),
+        ({"a": NONE, "b": gs.GiantSteps.example()}, "of one family, not of Network and GiantSteps"),
+    ],
+)
+def test_bad_input(given, words):
+    with pytest.raises(gs.InputError, match=words):
+        gs.predict(given)
+
+
+def test_a_field_that_one_scenario_lacks_is_refused_with_its_name():
+    with pytest.raises(gs.InputError, match="Scenario 'no step': .*steps"):
+        gs.predict({"one step": ONE, "no step": NONE}, steps__0__rate=[1.0, 2.0])

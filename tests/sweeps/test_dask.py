@@ -1,0 +1,187 @@
+"""Sweeps on Dask: a local cluster, an existing one, lost workers, schedulers that do not answer."""
+
+import os
+import socket
+import threading
+import time
+import warnings
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import psutil
+import pytest
+import xarray
+
+import giantstep as gs
+from giantstep.sweeps.inspect import entries
+from giantstep.sweeps.on_dask import OnDask
+from giantstep.sweeps.tasks import Orders
+
+from .faulty import DIARY, KILLS, KILLS_ONCE, Faulty
+from .test_faults import resumed, started
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        warnings.catch_warnings(),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def test_a_scheduler_that_runs_already_gives_the_same_numbers(cluster, store):
+    settings = {"dim": 10, "trials": 3, "level": [1, 2, 3], "offset": [0, 1]}
+    result = gs.sweep(Faulty(), store=store, scheduler=cluster.scheduler.address, **settings)
+    expected = gs.simulate(Faulty(), **settings)
+    xarray.testing.assert_identical(result, expected)
+    xarray.testing.assert_identical(gs.sweep(Faulty(), engine=cluster, **settings), expected)
+    step = gs.PlantedSpike(1.0, 1.0, 0.5)
+    s = gs.OneStep(activation="relu", target="tanh", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.01, step=step)
+    settings = {"dim": 40, "trials": 2, "samples_per_dim": [1.0, 2.0]}
+    xarray.testing.assert_identical(gs.sweep(s, engine=cluster, **settings), gs.simulate(s, **settings))
+
+
+def test_loss_of_a_worker(cluster, store, diary):
+    settings = {"dim": 10, "trials": 2, "level": [1, 2, 3]}
+    faulty = Faulty(trouble=KILLS_ONCE, since=1)
+    path = os.environ[DIARY]
+    cluster.run(lambda: os.environ.update({DIARY: path}))  # they have the environment they were started with
+    result = gs.sweep(faulty, store=store, engine=cluster, **settings)
+    assert len(diary()) > 6 and Path(path + ".once").exists()  # a worker was lost
+    xarray.testing.assert_identical(result, gs.simulate(faulty, **settings))
+    assert sum(len(entry.rows) for entry in entries(store)) == 6
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Look after the cluster often."""
+    monkeypatch.setattr(import_module("giantstep.sweeps.on_dask"), "_HEARTBEAT", 0.5)
+    monkeypatch.setattr(import_module("giantstep.sweeps.on_dask"), "_FETCH", 2.0)
+
+
+@pytest.mark.timeout(120)
+def test_workers_that_dask_gives_up_are_called_back(store, diary, hasty):
+    # Dask takes a worker off a local cluster, for good, that has not restarted within 15 s, as on a busy machine
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "0.05s"}):
+        faulty = Faulty(trouble=KILLS_ONCE, since=1)
+        result = gs.sweep(faulty, store=store, engine="dask", workers=1, dim=10, trials=2)
+    assert Path(os.environ[DIARY] + ".once").exists()  # the worker was lost
+    xarray.testing.assert_identical(result, gs.simulate(faulty, dim=10, trials=2))
+
+
+def test_a_task_that_the_scheduler_does_not_know_is_sent_again(cluster, monkeypatch, hasty, caplog):
+    def submit(self, task):
+        if lost:
+            return original(self, task)
+        lost.append(distributed.Future("a task that never arrived", cluster))
+        return lost[0]
+
+    lost = []
+    original = OnDask._submit
+    monkeypatch.setattr(OnDask, "_submit", submit)
+    result = gs.sweep(Faulty(), engine=cluster, dim=10, trials=2)
+    assert "the Dask cluster has lost a task (trial 0); it is sent again" in caplog.text
+    xarray.testing.assert_identical(result, gs.simulate(Faulty(), dim=10, trials=2))
+
+
+def test_without_workers_it_waits_aloud_or_gives_up(hasty, monkeypatch, caplog):
+    monkeypatch.setattr(import_module("giantstep.sweeps.on_dask"), "_SAY_AGAIN", 1.0)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        distributed.Client(empty, set_as_default=False) as client,
+    ):
+        timer = threading.Timer(4.0, lambda: empty.scale(1))
+        timer.start()
+        result = gs.sweep(Faulty(), engine=client, dim=10, trials=3)
+        timer.join()
+        assert "no Dask worker is there; 3 tasks have waited for" in caplog.text
+        xarray.testing.assert_identical(result, gs.simulate(Faulty(), dim=10, trials=3))
+        empty.scale(0)
+        while client.nthreads():
+            time.sleep(0.05)
+        engine = OnDask(client, Orders(), patience=1.0)
+        monkeypatch.setattr(import_module("giantstep.sweeps.on_dask"), "OnDask", lambda client, orders: engine)
+        with pytest.raises(gs.GiantstepError, match=r"no worker could be started for 1 s.*run the same sweep again"):
+            gs.sweep(Faulty(), engine=client, dim=10, trials=3)
+
+
+def test_a_cluster_that_grows_by_need_sees_the_need(cluster, monkeypatch):
+    seen = []
+
+    def submit(self, task):
+        seen.append(len(self._waiting))
+        return original(self, task)
+
+    original = OnDask._submit
+    monkeypatch.setattr(OnDask, "_submit", submit)
+    gs.sweep(Faulty(), engine=cluster, dim=10, trials=40)
+    assert max(seen) >= 20  # not just what two workers can do
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_task_that_costs_every_worker_fails_alone(store):
+    with pytest.warns(gs.GiantstepWarning, match="its worker died every time"):
+        result = gs.sweep(Faulty(since=1), store=store, engine="dask", workers=1, dim=10, trials=2, trouble=[0, KILLS])
+    assert result["trials_done"].values.tolist() == [2, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("kills", [1, 3])
+def test_a_worker_killed_while_the_cluster_starts(kills, store, diary):
+    process = started(store, "dask")
+    killed = set()
+    while len(killed) < kills and process.poll() is None:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if child.pid not in killed and "spawn_main" in " ".join(child.cmdline()):
+                    child.kill()
+                    killed.add(child.pid)
+        time.sleep(0.01)
+    out, errors = process.communicate(timeout=200)
+    if kills == 1:
+        assert out.splitlines()[-1] == "finished", errors
+    else:
+        assert "The workers are lost (RuntimeError: Nanny failed to start.)" in errors.splitlines()[-1]
+        assert "run the same sweep again" in errors.splitlines()[-1]
+    diary()
+    resumed(store, diary)
+
+
+def test_an_unreachable_scheduler_is_said_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(import_module("giantstep.sweeps.on_dask"), "_SCHEDULER_TIMEOUT", 1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(gs.InputError, match="did not answer within 1 s") as caught:
+        gs.sweep(Faulty(), scheduler=address, dim=10, trials=1)
+    assert address in str(caught.value)
+    with pytest.raises(gs.InputError, match="Field `scheduler` must be the address of a running Dask scheduler"):
+        gs.sweep(Faulty(), scheduler="nonsense", dim=10, trials=1)
+
+
+def test_a_callable_of_a_module_the_workers_do_not_have(cluster, tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def bent(z):\n    return z * abs(z)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_here
+
+    with pytest.raises(gs.InputError, match=r"callable in `shape` \('bent'\) cannot be loaded by a worker") as caught:
+        gs.sweep(Faulty(shape=only_here.bent), engine=cluster, dim=10, trials=1)
+    assert "No module named 'only_here'" in str(caught.value)
+
+
+def test_a_lambda_travels_by_value(cluster):
+    scenario = Faulty(shape=lambda z: z**3)
+    settings = {"dim": 10, "trials": 1}
+    xarray.testing.assert_identical(gs.sweep(scenario, engine=cluster, **settings), gs.simulate(scenario, **settings))

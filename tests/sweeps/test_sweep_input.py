@@ -1,0 +1,141 @@
+"""Bad input of a sweep: one sentence each, before anything is computed."""
+
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import giantstep as gs
+from giantstep.sweeps.store import VERSION, Store
+
+from .faulty import Faulty
+
+
+def sentence(**settings):
+    with pytest.raises(gs.InputError) as caught:
+        gs.sweep(settings.pop("scenario", Faulty()), **{"dim": 10, "trials": 1, **settings})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"source": "theory"}, 'Field `source` must be "experiment" or "limit"'),
+        (
+            {"engine": "pbs"},
+            "Field `engine` must be one of local, processes, dask, slurm, a gs.Slurm, an Executor or a",
+        ),
+        ({"engine": "slurm", "workers": 2}, "Field `workers` must be left out where workers are SLURM jobs"),
+        ({"engine": 3}, "Field `engine` must be one of"),
+        ({"workers": 0}, "Field `workers` must be a whole number at least 1"),
+        ({"engine": "local", "workers": 2}, 'Field `workers` must be 1 with engine="local"'),
+        ({"engine": "processes", "scheduler": "tcp://a:1"}, "Field `scheduler` must be left out"),
+        ({"scheduler": "tcp://a:1", "workers": 2}, "that cluster has its own"),
+        ({"threads": 0}, "Field `threads` must be"),
+        ({"memory": -1, "workers": 2}, "Field `memory` must be a number above 0"),
+        ({"memory": 1}, "Field `memory` must be left out but for worker processes"),
+        ({"time_limit": 0}, "Field `time_limit` must be a number above 0"),
+        ({"retry": 1}, "Field `retry` must be True or False"),
+        ({"until": {"maen": 1}}, "Field `until` must be a table of standard errors of mean, found"),
+        ({"until": {"mean": 0}}, "Field `until.mean` must be a number above 0"),
+        ({"until": 0.1}, "Field `until` must be a table"),
+        ({"until": {"mean": 1}, "source": "limit"}, "which only an experiment has"),
+        ({"most_trials": 0}, "Field `most_trials` must be"),
+        ({"refine": {"level": 0.1}}, "where the grid has a list of at least 3 numbers"),
+        ({"refine": {"level": 2}, "level": [1, 2, 3]}, "Field `refine.level` must be a number above 0 and below 1"),
+        ({"refine": {"level": 0.1, "offset": 0.1}}, "a table of one field"),
+        ({"most_points": 0}, "Field `most_points` must be"),
+        ({"progress": 3}, "Field `progress` must be True, False or a callable"),
+        ({"levle": 1}, "did you mean `level`?"),
+        ({"dim": None}, "Field `dim` is missing"),
+    ],
+)
+def test_settings_are_checked(settings, expected, diary):
+    assert expected in sentence(**settings)
+    assert diary() == []
+
+
+def test_a_store_of_another_version_is_refused(store):
+    Store(store).close()
+    for version, age in ((VERSION + 1, "a newer"), (0, "an older")):
+        with sqlite3.connect(store) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        connection.close()
+        before = store.read_bytes()
+        said = sentence(store=store)
+        assert f"was written by {age} giantstep (store version {version}, this one reads {VERSION})" in said
+        assert store.read_bytes() == before
+
+
+def test_another_database_is_no_store(store):
+    with sqlite3.connect(store) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    assert "is an SQLite file, but no store of giantstep" in sentence(store=store)
+
+
+def test_places_that_cannot_be_written(tmp_path, monkeypatch):
+    assert "There is no folder" in sentence(store=tmp_path / "missing" / "runs.db")
+    assert "is a folder, not a store" in sentence(store=tmp_path)
+    assert "cannot be opened" in sentence(store=Path("/proc/runs.db"))  # read-only for root too
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "its folder or the file is read-only" in sentence(store=tmp_path / "runs.db")
+
+
+def test_a_callable_that_cannot_be_sent():
+    scenario = Faulty(shape=lambda z: z**3)
+    said = sentence(scenario=scenario, workers=2)
+    assert "The Python callable in `shape` ('<lambda>') cannot be loaded by a worker" in said
+    assert 'use engine="local"' in said
+    assert bool(gs.sweep(scenario, dim=10, trials=1)["converged"])
+
+
+def test_a_callable_has_its_own_results(store, diary):
+    for power in (2, 3):
+        gs.sweep(Faulty(shape=lambda z, power=power: z**power), store=store, dim=10, trials=1)
+    assert len(diary()) == 2
+    gs.sweep(Faulty(shape=lambda z: z * z * z), store=store, dim=10, trials=1)  # known by its values
+    assert diary() == []
+
+
+def test_a_broken_executor_is_said_in_a_sentence(store):
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(gs.GiantstepError, match="The workers are lost .*run the same sweep again"):
+        gs.sweep(Faulty(), store=store, engine=pool, dim=10, trials=1)
+
+
+def test_any_executor_will_do(store):
+    import multiprocessing
+
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        result = gs.sweep(Faulty(), store=store, engine=pool, dim=10, trials=2)
+    assert result.equals(gs.simulate(Faulty(), dim=10, trials=2))
+
+
+def test_what_does_not_fit_is_refused_before_anything_runs(monkeypatch, diary):
+    monkeypatch.setattr(Faulty, "memory", lambda *args: 3 * 2**30)
+    monkeypatch.setattr("giantstep.lab.memory.available_memory", lambda device: 4 * 2**30)
+    assert bool(gs.sweep(Faulty(), dim=10, trials=1)["converged"])
+    diary()
+    assert "needs 6 GiB of memory" in sentence(workers=2)
+    assert diary() == []
+
+
+def test_a_field_that_files_leave_out_at_its_default_can_vary(tmp_path):
+    inputs = gs.InputBlocks(eigenvalues=[2.5, 0.5], fractions=[0.25, 0.75], shares=[0.5, 0.5])
+    scenario = gs.FewSteps(
+        target="sin(z)",
+        activation="tanh",
+        rate=1.0,
+        steps=1,
+        width_per_dim=1.0,
+        samples_per_dim=1.5,
+        ridge=0.1,
+        inputs=inputs,
+    )
+    swept = gs.sweep(scenario, source="limit", precondition=[0.0, 1.0], store=tmp_path / "runs.db", progress=False)
+    direct = gs.predict(scenario, precondition=[0.0, 1.0])
+    np.testing.assert_allclose(swept.test_error, direct.test_error, rtol=1e-10)
