@@ -171,9 +171,9 @@ def refuse_missing(network: Network, points: Points, what: str, theory: str | No
     weak = [step for step in network.steps if step.shares_sample]
     if what in ("weights", "spikes") and not (weak and len(network.steps) == 1):
         raise missing_theory("steps", f'a theory of what="{what}" other than after one SmallStep or GrowingStep')
-    lacking = beyond.lacking(network, points, what)
-    if lacking:
-        raise missing_theory(*lacking)
+    beyond_it = beyond.lacking(network, points, what)
+    if beyond_it is not None:
+        raise missing_theory(*beyond_it)
     if network.readout.classes and what == "along":
         raise missing_theory("readout.kind", "the error of a classifier along the learnt direction")
     if what == "along" and finite_batches(points).any() and (len(network.steps) > 1 or network.target.directions > 1):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,8 @@ from giantstep.types import Array, Floats, Integers
 _OF_ROWS = ("t", "psi", "Q1", "V1")
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True)
+class Group:
     """Points whose fits are solved together: where they are in the grid, their sets in the moment, what they see."""
 
     asked: Asked
