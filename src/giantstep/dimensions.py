@@ -62,6 +62,10 @@ _KNOWN = {
         Dimension("algorithm"),
         Dimension("field", "entries"),
         Dimension("crossing", "entries"),
+        Dimension("shared", "entries"),
+        Dimension("members", label="networks averaged", symbol="K"),
+        Dimension("eps", "curve", "size of the perturbation", "eps"),
+        Dimension("logit", "curve", "logit", "l"),
     )
 }
 """Name -> declaration, in the order in which long ones make rows."""

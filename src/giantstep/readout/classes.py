@@ -72,6 +72,18 @@ class Classifier(Stacked):
     identity: Floats
     residual: Floats
     iterations: Integers
+    dual: Floats
+    penalty: Floats
+    """Those of `Signal`."""
+    V: Floats
+    Q: Floats
+    c0: Floats
+    """Response, variance and mean of the output at the nodes of `frequent` (B, N)."""
+    drive: Floats
+    """E g^2 there."""
+    slope: Floats
+    """-E dg/domega there."""
+    response: Response
 
 
 @dataclass
@@ -100,13 +112,18 @@ class _State(Stacked):
 
 def classify(equations: Equations, loss: str, flip: Floats, size: FiniteSize) -> Classifier:
     """Fit the classifier at every point; the equations have (a, b) = (ridge, 1), the features field and rho."""
-    often = np.flatnonzero(equations.features.weights.max(axis=0) > _RARE)
-    equations = dataclasses.replace(equations, features=equations.features.at_nodes(often))
+    equations = frequent(equations)
     parts = [
         _classify_chunk(equations.take(chunk), LOSSES[loss], flip[chunk], size.take(chunk))
         for chunk in equations.split_points(np.arange(len(equations.ratio)), CHUNK)
     ]
     return Classifier.join(parts)
+
+
+def frequent(equations: Equations) -> Equations:
+    """Return the equations at the nodes that are not left out."""
+    often = np.flatnonzero(equations.features.weights.max(axis=0) > _RARE)
+    return dataclasses.replace(equations, features=equations.features.at_nodes(often))
 
 
 @np.errstate(all="ignore")  # a point that leaves the real numbers is stopped and flagged
@@ -329,4 +346,12 @@ def _observables(
         identity=np.abs(stationary - ridge * norm) / (ridge * norm),
         residual=residual,
         iterations=iterations,
+        dual=signal.dual,
+        penalty=signal.penalty,
+        V=state.V,
+        Q=state.Q,
+        c0=signal.c0,
+        drive=g2,
+        slope=slope,
+        response=fit.response,
     )

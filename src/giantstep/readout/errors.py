@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.readout.finite_size import FiniteSize, count_parameters, push_of_means, stretched_variance
+from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import FirstOrder, packed_coupling
+from giantstep.readout.fitted_means import count_parameters
 from giantstep.readout.signal import Signal, solve_signal
 from giantstep.readout.signs import misclassified
 from giantstep.solve import solve_each
@@ -71,10 +72,9 @@ def ridge_errors(
 
 def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: bool) -> Errors:
     equations, features = first.equations, first.equations.features
-    weights, denominator = first.node_weights, first.denominator
-    psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
-    signal = solve_signal(equations, first.response, weights, features.h, psih, size)
-    res, Q1, Q2, of_means = _fluctuations(first, signal, size, packed)
+    denominator = first.denominator
+    signal = fit_means(first, size)
+    res, Q1, Q2, of_means = fluctuations(first, signal, size, packed)
 
     w, a, b, hh = features.weights, equations.a, equations.b, features.hh
     train_over_b = b * np.sum(w * res / denominator**2, axis=1)
@@ -110,7 +110,23 @@ def _chunk_errors(first: FirstOrder, size: FiniteSize, packed: bool, at_nodes: b
     )
 
 
-def _fluctuations(
+def fit_means(first: FirstOrder, size: FiniteSize) -> Signal:
+    """Return the means of the ridge fit: few_steps_readout (4.5)."""
+    features, weights = first.equations.features, first.node_weights
+    psih = np.swapaxes((features.mu1 * weights[:, None, :]) @ np.swapaxes(features.h1, 1, 2), 1, 2)
+    return solve_signal(first.equations, first.response, weights, features.h, psih, size)
+
+
+def mean_residual(first: FirstOrder, signal: Signal, size: FiniteSize) -> Floats:
+    """Return RES at the nodes without the fluctuations Q of the fit: few_steps_readout (4.6), and the stretch."""
+    features = first.equations.features
+    source = features.hh - 2 * signal.c0 * features.h + signal.c0**2
+    source = source + ((signal.c1 - 2 * features.h1) * signal.c1).sum(axis=1)
+    source = source + first.equations.bulk.tangents(first.response).unseen(signal.dual)
+    return source if size.in_limit else source + stretched_variance(features, signal.theta, size)
+
+
+def fluctuations(
     first: FirstOrder, signal: Signal, size: FiniteSize, packed: bool
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return RES at the nodes, Q1, Q2, and what the means alone leave in Q1.
@@ -120,13 +136,10 @@ def _fluctuations(
     equations, features, squared = first.equations, first.equations.features, first.squared_weights
     tangents = equations.bulk.tangents(first.response)
     width = equations.width[:, None, None]
-    source = features.hh - 2 * signal.c0 * features.h + signal.c0**2
-    source = source + ((signal.c1 - 2 * features.h1) * signal.c1).sum(axis=1)
-    source = source + tangents.unseen(signal.dual)
+    source = mean_residual(first, signal, size)
     means = push_of_means(equations.bulk, first.response, signal.theta, size)
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
     if not size.in_limit:
-        source = source + stretched_variance(features, signal.theta, size)
         Q1, Q2 = Q1 + means.Q1, Q2 + means.Q2
     if packed:
         lift = tangents.matrix / width

@@ -1,4 +1,4 @@
-"""What a finite dimension adds to a read-out: means of finite strength, stretched inputs, counted parameters.
+"""What a finite dimension adds to a read-out: means of finite strength, stretched inputs.
 
 The means m_q of the rows of the classes are k more directions that the fit does not see as such. It pays for them
 through theta: finite_size_steps sections 3, 4 and 6, whose equations are cited by number here. All of it is of order
@@ -14,12 +14,10 @@ import numpy as np
 
 from giantstep.readout.features import Features
 from giantstep.readout.stacked import Stacked
-from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Points
 
 if TYPE_CHECKING:
     from giantstep.readout.bulk import Bulk, Response
-    from giantstep.readout.first_order import FirstOrder
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def mean_penalty(bulk: Bulk, features: Features, response: Response, weights: Fl
         P = np.einsum("j,bjqr->bqr", along.masses, _at_atoms(size.gram) * along.G)
         P = P + (response.D * size.per_neuron(response))[:, :, None] * np.eye(k)
     if size.stretch is not None and features.stretch is not None:
-        P = P + size.stretch * _gram_at_nodes(features.stretch, weights)
+        P = P + size.stretch * gram_at_nodes(features.stretch, weights)
     return np.asarray(0.5 * (P + np.swapaxes(P, 1, 2)))
 
 
@@ -134,72 +132,16 @@ def stretched_variance(features: Features, theta: Floats, size: FiniteSize) -> F
     return np.asarray(np.sum((moved @ features.stretch) ** 2, axis=1))
 
 
-def count_parameters(
-    first: FirstOrder, penalty: Floats, res: Floats, Q1: Floats, Q2: Floats, size: FiniteSize
-) -> tuple[Floats, Floats]:
-    """Return what k + k C fitted parameters add to RES and V at the nodes (B, N): (3.7), for isotropic rows.
-
-    `penalty` is that of theta, Q1 without the part of the means; the directions that the features treat on their own
-    are not counted twice, and unlearnt ones beyond them are like all others. Where no feature depends on kappa its
-    direction is like all others too: means over kappa stand for the values at the nodes.
-    """
-    equations, features, response = first.equations, first.equations.features, first.response
-    assert size.directions is not None and features.kappa is not None
-    k, X = len(features.pi), features.omega.shape[1]
-    weights, squared = first.node_weights, first.squared_weights
-    if features.even:
-        res = np.broadcast_to(np.sum(features.weights * res, axis=1, keepdims=True), res.shape)
-    functions = np.concatenate([features.mu0, features.T0], axis=1)
-    treated = np.arange(features.Jp.shape[1]) < size.directions[:, None] - features.kappa.shape[1]
-    Jp = features.Jp * treated[:, :, None]
-    pairs = np.swapaxes(Jp, 1, 2) @ Jp
-
-    def along_and_across(node_weights: Floats) -> Floats:
-        matrix = _gram_at_nodes(functions, node_weights)
-        across = features.moments(node_weights)[0]
-        matrix[:, k:, k:] += pairs * np.tile(across, (1, features.channels, features.channels))
-        return matrix
-
-    H, sigma = along_and_across(weights), along_and_across(squared * res)
-    H[:, :k, :k] += penalty
-    R, own = features.per_channel(response.R), np.arange(k, k + X)
-    H[:, own, own] += 1 / (features.omega * R)
-    sigma[:, own, own] += features.per_channel(equations.width[:, None] * Q2) / (features.omega * R**2)
-    scale = np.sqrt(np.concatenate([response.R, features.omega * R], axis=1))
-    unit = scale[:, :, None] * scale[:, None, :]
-    inverse = solve_each(H * unit, np.broadcast_to(np.eye(k + X), H.shape)) * unit
-    per_neuron = (size.inverse_dim / equations.width)[:, None, None]
-    twice = (size.directions * size.inverse_dim)[:, None, None]
-
-    def at_nodes(matrix: Floats, bulk: Floats) -> Floats:
-        folded = (pairs * matrix[:, k:, k:]).reshape(len(matrix), features.channels, k, features.channels, k)
-        rest = folded.sum(axis=(1, 3)) - twice * bulk
-        added = _forms_at_nodes(functions, matrix) + features.quadratic(rest, np.zeros(rest.shape[:2]))
-        if features.even:
-            added = np.broadcast_to(np.sum(features.weights * added, axis=1, keepdims=True), added.shape)
-        return np.asarray(added)
-
-    added_res = at_nodes(per_neuron * (inverse @ sigma @ inverse), Q1)
-    return added_res, at_nodes(per_neuron * inverse, response.S / equations.width[:, None, None])
-
-
 def _at_atoms(gram: Floats) -> Floats:
     """Return a Gram matrix with the axis of the atoms, of which isotropic rows have one."""
     return gram[:, None] if gram.ndim == 3 else gram
 
 
-def _gram_at_nodes(functions: Floats, weights: Floats) -> Floats:
+def gram_at_nodes(functions: Floats, weights: Floats) -> Floats:
     """Return sum_n weights f f^T (B, F, F) of functions (1 or B, F, N); one point after the other where they share."""
     if len(functions) < len(weights):
         return np.stack([(functions[0] * row) @ functions[0].T for row in weights])
     return np.asarray((functions * weights[:, None, :]) @ np.swapaxes(functions, 1, 2))
-
-
-def _forms_at_nodes(functions: Floats, matrices: Floats) -> Floats:
-    """Return f^T matrix f at the nodes (B, N) of functions (1 or B, F, N)."""
-    if len(functions) < len(matrices):
-        return np.stack([np.sum(functions[0] * (matrix @ functions[0]), axis=0) for matrix in matrices])
-    return np.asarray(np.sum(functions * (matrices @ functions), axis=1))
 
 
 def whole_sizes(points: Points) -> dict[str, Floats]:

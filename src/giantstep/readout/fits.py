@@ -114,6 +114,10 @@ class Fit:
     all_data: Floats
     floor: Floats
     rare: Booleans
+    first: FirstOrder | None = None
+    """The first-order solution behind a ridge fit."""
+    equations: Equations | None = None
+    """What a fit of classes solved."""
 
     def put(self, index: Integers, part: Fit) -> None:
         """Overwrite the points in `index`."""
@@ -121,6 +125,8 @@ class Fit:
             own, new = getattr(self, entry.name), getattr(part, entry.name)
             if isinstance(own, np.ndarray):
                 own[index] = new
+            elif isinstance(own, FirstOrder):
+                own.put(index, new)
             else:
                 for name in own.__dataclass_fields__:
                     getattr(own, name)[index] = getattr(new, name)
@@ -178,7 +184,7 @@ def _solve_ridge(asked: Asked, packed: bool) -> Fit:
     null = np.array(errors.null)
     kept = first.response.S / first.response.R[:, None, :]
     return Fit(
-        errors, V1, V2, kept, null, status, np.array(residual), first.iterations, all_data, np.array(floor), rare
+        errors, V1, V2, kept, null, status, np.array(residual), first.iterations, all_data, np.array(floor), rare, first
     )
 
 
@@ -268,6 +274,7 @@ def solve_classes(asked: Asked, loss: str) -> Fit:
         nothing,
         nothing.copy(),
         np.zeros(len(ones), dtype=bool),
+        equations=equations,
     )
 
 

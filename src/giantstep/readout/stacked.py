@@ -52,8 +52,12 @@ class Stacked:
         """Concatenate chunks of points, whose shared fields are the same."""
         if len(parts) == 1:
             return parts[0]
-        stacks = {name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._stacks()}
+        stacks = {name: _join([getattr(part, name) for part in parts]) for name in parts[0]._stacks()}
         return dataclasses.replace(parts[0], **stacks)
+
+
+def _join(values: Sequence[Any]) -> Any:
+    return np.concatenate(values) if isinstance(values[0], np.ndarray) else type(values[0]).join(values)
 
 
 def _take(value: Any, index: Any) -> Any:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network import measure
+from giantstep.families.network import measure, measure_beyond
 from giantstep.families.network.limit import count_outliers
+from giantstep.families.network.measure_pairs import measure_variance, second_draws, trained_pairs
 from giantstep.families.network.problem import take_points
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.trained import Trained
@@ -40,12 +41,20 @@ def trial(
         draws = _row_draws(network, inputs.rows, points, dim, draws, settings)
         settings = {**settings, "test_samples": min(int(settings.get("test_samples") or 1), draws.left)}
     counted = count_outliers(network, points, dim, times).T if what == "spectrum" else None
+    measures = {**measure.MEASURES, **measure_beyond.MEASURES}
     path: list[dict[str, Array]] = []
-    for time, trained in enumerate(trained_networks(network, points, inputs, dim, draws, settings)):
+    networks = trained_networks(network, points, inputs, dim, draws, settings)
+    if what == "variance":
+        others = trained_networks(network, points, inputs, dim, second_draws(draws), settings)
+        for time, pair in enumerate(trained_pairs(networks, others)):
+            if time in times:
+                path.append(measure_variance(pair, points["readout.ridge"], settings))
+        return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
+    for time, trained in enumerate(networks):
         if time in times:
             again = dataclasses.replace(trained, draws=draws.anew())  # the same samples after every step
             outliers = None if counted is None else counted[len(path)]
-            path.append(measure.MEASURES[what](again, points["readout.ridge"], {**settings, "outliers": outliers}))
+            path.append(measures[what](again, points["readout.ridge"], {**settings, "outliers": outliers}))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
 
 
@@ -164,6 +173,10 @@ def _fitting_memory(
         return p * dim
     if what in ("resolvent", "spikes"):
         return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
+    if what == "variance":  # a second network, and the outputs of eight fits
+        return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + 2 * int(samples.max()) * p + 2 * p * p
+    if what == "sensitivity":
+        return 3 * chunk * p + 2 * chunk * dim + 2 * int(samples.max()) * p + 2 * p * p
     if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p
     if what in ("errors", "along"):

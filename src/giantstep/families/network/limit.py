@@ -9,6 +9,7 @@ import numpy as np
 
 from giantstep.checks import every_time
 from giantstep.errors import InputError, bad_field, field_error
+from giantstep.families.network import beyond
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.finite_size import means_warning, terms_of
 from giantstep.families.network.problem import Share, share_points, take_points
@@ -32,6 +33,8 @@ GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
+SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps")
+"""Settings along which variables run."""
 Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
 
 
@@ -57,7 +60,7 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
             _answer(table, share, what, name, settings)
     table.warnings += _warnings(network, points, theory)
     answer = table.answer()
-    answer.coords |= {name: settings[name] for name in ("time", "x", "z", "kappa") if settings.get(name) is not None}
+    answer.coords |= {name: settings[name] for name in SETTING_AXES if settings.get(name) is not None}
     answer.attrs["theory"] = _said(points, chosen, theory, bool(table.accuracy))
     answer.approximations = table.accuracy
     if table.finite_size:
@@ -111,6 +114,14 @@ def _fills(what: str) -> Fill:
         from giantstep.families.network.answers.errors import answer_errors
 
         return answer_errors
+    if what == "variance":
+        from giantstep.families.network.answers.variance import answer_variance
+
+        return answer_variance
+    if what == "sensitivity":
+        from giantstep.families.network.answers.sensitivity import answer_sensitivity
+
+        return answer_sensitivity
     from giantstep.families.network.answers import others
 
     known: dict[str, Fill] = {
@@ -160,6 +171,9 @@ def refuse_missing(network: Network, points: Points, what: str, theory: str | No
     weak = [step for step in network.steps if step.shares_sample]
     if what in ("weights", "spikes") and not (weak and len(network.steps) == 1):
         raise missing_theory("steps", f'a theory of what="{what}" other than after one SmallStep or GrowingStep')
+    beyond_it = beyond.lacking(network, points, what)
+    if beyond_it is not None:
+        raise missing_theory(*beyond_it)
     if network.readout.classes and what == "along":
         raise missing_theory("readout.kind", "the error of a classifier along the learnt direction")
     if what == "along" and finite_batches(points).any() and (len(network.steps) > 1 or network.target.directions > 1):
@@ -248,6 +262,8 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
             return {**settings, "z": check_z(settings.get("z"))}
         x = settings.get("x")
         return {**settings, "x": _abscissae(network, points, settings) if x is None else check_x(x)}
+    if what in beyond.QUESTIONS:
+        return beyond.prepared(what, settings)
     if what == "along":
         settings["kappa"] = check_kappa(settings.get("kappa"))
     if what == "spikes":

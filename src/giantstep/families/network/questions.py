@@ -40,6 +40,9 @@ _TEST = (
     "with classes the misclassified fraction of fresh samples"
 )
 _TRAIN = "mean squared error on the n samples of the fit; with classes the misclassified fraction of these samples"
+_ATTACKED = (
+    "test error where every input moves by eps against the fit, to first order in eps: no bound where features bend"
+)
 _OUTLIERS = "eigenvalues above the bulk, largest first (inf: grows with the dimension), in the limit then those in gaps"
 _VALUES = "largest singular values of F/sqrt(n), F the features of the fit; in the limit the outliers (inf: it grows)"
 _DEGREES = "squared cosine of the left vector and h_j = He_j/sqrt(j!) of the learnt feature <x, beta>/|beta|"
@@ -123,6 +126,30 @@ _SPIKES = (
     _both("spike_degree", "time spike", "argmax_j", _NAMES, **_SHOWN, **_SPIKE),
     _limit("bulk_edge", "time", "s_+", "upper edge of the bulk of singular values of F/sqrt(n)"),
 )
+_PARTLY = {"absent": "no rule resolves the sign of so many classifiers along several directions", "partial": True}
+_AVERAGE = "test error of the mean of so many networks; with classes of the sign of their mean"
+_REGRESSION = {"absent": "it is derived for the square loss", "partial": True}
+_VARIANCE = (
+    _both(
+        "bias", "time", "E(Ef - g)^2", "squared error of the mean of many networks that share nothing", **_REGRESSION
+    ),
+    _both("from_layer", "time", "W", "variance due to the first layer alone", **_REGRESSION),
+    _both("from_samples", "time", "X", "variance due to the inputs of the fit alone", **_REGRESSION),
+    _both("from_noise", "time", "E", "variance due to the label noise of the samples", **_REGRESSION),
+    _both("from_layer_samples", "time", "WX", "variance of first layer and inputs together", **_REGRESSION),
+    _both("from_layer_noise", "time", "WE", "variance of first layer and label noise together", **_REGRESSION),
+    _both("test_error", "time", "E(y - f)^2 or P(y f<0)", _TEST),
+    _both("disagreement", "time shared", "E(f_a - f_b)^2", "of two networks alike that share the layer, the samples"),
+    _both("ensemble_error", "time shared members", "E(y - mean f)^2", _AVERAGE, **_PARTLY),
+)
+_SENSITIVITY = (
+    _both("gradient_norm2", "time", "E|grad f|^2", "mean squared length of the gradient of the output in the input"),
+    _both("gradient_learnt", "time", "E|P grad f|^2", "its part along the directions of the target"),
+    _both("gradient_rest", "time", "E|(1 - P) grad f|^2", "its part across them"),
+    _both("attacked_error", "time eps", "E(|y - f| + eps |grad f|)^2 or P", _ATTACKED),
+)
+SHARED = ("layer", "samples", "nothing")
+"""What two networks have in common: the trained first layer, the samples of the fit with their labels, or nothing."""
 
 TEST_SAMPLES = 10_000
 _ASKED = {
@@ -180,6 +207,25 @@ _ASKED = {
         _SPIKES,
         settings={"degree": Setting(None, "degrees of the alignments (0 to 4 if left out)")},
         plot=("singular_values",),
+    ),
+    "variance": Question(
+        "bias of the read-out after every step, where its variance comes from, averages of several networks",
+        _VARIANCE,
+        settings={
+            "members": Setting(None, "networks that are averaged (1, 2, 4 and inf if left out)"),
+            "test_samples": Setting(TEST_SAMPLES, "fresh samples of the test error", engines=_EXPERIMENT),
+        },
+        plot=("bias", "from_layer", "from_samples"),
+        labels={"shared": SHARED},
+    ),
+    "sensitivity": Question(
+        "gradient of the fitted network after every step, and its error where inputs are perturbed",
+        _SENSITIVITY,
+        settings={
+            "eps": Setting(None, "lengths of the perturbation (0, 0.1, 0.25 and 0.5 if left out)"),
+            "test_samples": Setting(4000, "fresh samples of the gradient", engines=_EXPERIMENT),
+        },
+        plot=("gradient_norm2", "gradient_rest"),
     ),
 }
 _TIME = Dimension("time", "trajectory", "steps made")

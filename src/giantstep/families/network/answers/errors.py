@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,26 @@ from giantstep.types import Array, Floats, Integers
 _OF_ROWS = ("t", "psi", "Q1", "V1")
 
 
+@dataclass(frozen=True)
+class Group:
+    """Points whose fits are solved together: where they are in the grid, their sets in the moment, what they see."""
+
+    asked: Asked
+    index: Integers
+    members: Integers
+    seen: list[Description]
+
+
 def answer_errors(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
-    """Fill the errors of the points of a share at one time; features that need too many nodes are said."""
+    """Fill the errors of the points of a share at one time."""
+    for group in groups(table, share, moment, settings):
+        fit = table.network.readout.solve(group.asked)
+        along = np.concatenate([seen.along for seen in group.seen])[group.asked.owner]
+        _put(table, group.index, time, moment, fit, group.members, along, group.seen[0])
+
+
+def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Group]:
+    """Yield the points of a share at one time as fits are asked; features that need too many nodes are said."""
     try:
         descriptions = _descriptions(moment, settings)
     except InputError as error:
@@ -52,9 +71,7 @@ def answer_errors(table: Table, share: Share, moment: Moment, time: int, setting
             None if parts[0][1] is None else Features.join([c.features for _, c in parts if c is not None]),
             with_floors=bool(settings.get("floors", True)) and not table.network.readout.classes,
         )
-        fit = table.network.readout.solve(asked)
-        along = np.concatenate([fine.along for fine, _ in parts])[owner]
-        _put(table, index, time, moment, fit, members, along, parts[0][0])
+        yield Group(asked, index, members, [fine for fine, _ in parts])
 
 
 def _descriptions(moment: Moment, settings: Mapping[str, Any]) -> list[tuple[Description, Description | None]]:
@@ -126,12 +143,17 @@ def _put(
     for name, array in values.items():
         table.put(name, index, time, by_block(array, network.blocks))
     table.put("null_error", index, None, fit.null)
+    note_fit(table, index, moment, fit, members)
+
+
+def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
+    """Keep why points were not solved, and warn of what decides their limit."""
     table.note(
         index, np.where(fit.status == "", moment.layer.flagged[members], fit.status), fit.residual, fit.iterations
     )
     if fit.rare.any():
         table.warnings.append(
-            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {count} points "
+            f"Rare inputs with |<v,x>| > {RARE_INPUT} decide the limit at {fit.rare.sum()} of {len(index)} points "
             "(tiny ridge, n < p): a finite network sees few of them, expect a gap at any reachable dimension."
         )
 

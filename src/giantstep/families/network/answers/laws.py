@@ -1,0 +1,131 @@
+"""The fit after a step as the law of its output, point by point: what the answers beyond errors start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.network.answers.errors import Group, groups, note_fit
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.layer import Layer, independent_spread, scale_of
+from giantstep.families.network.problem import Problem, Share
+from giantstep.families.network.test_inputs import TestInputs, TestLaw, inputs_of, resolved, scale_of_features
+from giantstep.families.network.trajectory import Moment, reason_of
+from giantstep.readout.fits import Fit
+from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
+from giantstep.readout.pairs import spread_of_means
+from giantstep.types import Floats
+
+DIFFERENCE = 1e-5
+"""Step of a central difference, in units of the coordinates, that gives a gradient to 1e-9."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPoint:
+    """One point of the grid after a step: its fit, and the laws of its output at test inputs."""
+
+    problem: Problem
+    layer: Layer
+    row: int
+    fit: Fit
+    number: int
+    place: int
+    """Among the points of the grid; `number` is the one among those of the fit."""
+    blocks: Blocks
+    fitted: Fitted
+    noise: float
+    flip: float
+    made: dict[tuple[TestLaw, float], tuple[TestInputs, OutputLaw]] = field(default_factory=dict)
+    """Rules that were made already, for this fit or for another of the same layer."""
+
+    def at(self, law: TestLaw, scale: float) -> tuple[TestInputs, OutputLaw]:
+        """Return inputs of a law on a rule of this scale, and the law of the output there."""
+        if (law, scale) not in self.made:
+            inputs = inputs_of(self.problem.target, self.layer.frame[self.row], law, scale)
+            output = OutputLaw(self.blocks, self.fitted, inputs.z, law.bulk)
+            _ = output.mu1, output.mu2  # known to all fits of the layer
+            self.made[law, scale] = inputs, output
+        inputs, output = self.made[law, scale]
+        return inputs, output.of(self.fitted)
+
+    def scale(self, law: TestLaw) -> float:
+        """Return the scale on which the features vary at inputs of a law."""
+        return scale_of_features(self.layer, self.row, self.layer.frame[self.row], law, self.blocks.s)
+
+    def plain(self, law: TestLaw) -> tuple[TestInputs, OutputLaw]:
+        """Return a rule that resolves the features."""
+        return self.at(law, self.scale(law))
+
+    def signs(self, law: TestLaw) -> tuple[TestInputs, OutputLaw]:
+        """Return a rule that resolves the sign of the output, too."""
+        return resolved(lambda scale: self.at(law, scale), self.scale(law))
+
+    def residuals(self, law: TestLaw, noise: float) -> tuple[TestInputs, OutputLaw]:
+        """Return a rule that resolves the sign of y - f, too."""
+        return resolved(lambda scale: self.at(law, scale), self.scale(law), self._slope_of_label, noise)
+
+    def positive(self, inputs: TestInputs) -> Floats:
+        """Return P(y = 1|z) of classes (N,)."""
+        return 0.5 * (1 + (1 - 2 * self.flip) * inputs.label)
+
+    def _slope_of_label(self, inputs: TestInputs) -> Floats:
+        """Return dg/dz (N, R) at inputs of the law of the fit."""
+        frame = self.layer.frame[self.row]
+        z, gradient = inputs.z @ frame.T, np.zeros((len(inputs.z), len(frame)))
+        for axis, step in enumerate(DIFFERENCE * np.eye(len(frame))):
+            ahead, behind = (np.asarray(self.problem.target(z + sign * step)) for sign in (1, -1))
+            gradient[:, axis] = (ahead - behind) / (2 * DIFFERENCE)
+        jumps = np.abs(gradient) > 1e-2 / DIFFERENCE
+        return np.where(jumps, 0.0, gradient) @ frame
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """The fits of points that were solved together after a step."""
+
+    moment: Moment
+    group: Group
+    fit: Fit
+
+    def points(self) -> Iterator[FittedPoint]:
+        """Yield every solved point."""
+        problem, layer, asked = self.moment.problem, self.moment.layer, self.group.asked
+        s, (JU, Js, _) = scale_of(problem, layer), independent_spread(problem, layer)
+        spread = None if self.fit.first is None else spread_of_means(self.fit.first, asked.size)
+        for number, (point, row) in enumerate(zip(self.group.index.tolist(), self.group.members.tolist())):
+            if self.fit.status[number]:
+                continue
+            blocks = Blocks(problem.activation, layer.U[row], s[row], layer.B[row, :, 0], JU[row], Js[row])
+            noise, flip = (float(asked.points[name][number]) for name in ("noise", "flip"))
+            fitted = _fitted(self.fit, number, spread)
+            yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip)
+
+
+def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Fits]:
+    """Yield the fits of a share at one time; what could not be solved is noted."""
+    for group in groups(table, share, moment, {**settings, "floors": False}):
+        fit = table.network.readout.solve(group.asked)
+        note_fit(table, group.index, moment, fit, group.members)
+        yield Fits(moment, group, fit)
+
+
+def _fitted(fit: Fit, number: int, spread: tuple[Floats, Floats] | None) -> Fitted:
+    solution, k = fit.solution, fit.solution.theta.shape[1]
+    moved, twice = (None, None) if spread is None else (part[number] for part in spread)
+    x = solution.x[number].reshape(-1, k)
+    return Fitted(solution.theta[number], x, solution.Q1[number], solution.Q2[number], moved, twice)
+
+
+def put_point(table: Table, point: int, time: int, values: Mapping[str, Any]) -> None:
+    """Fill variables of one point."""
+    for name, value in values.items():
+        table.put(name, np.array([point]), time, np.asarray(value, dtype=float)[None])
+
+
+def note_refused(table: Table, point: int, error: InputError) -> None:
+    """Keep why a point has no answer."""
+    table.note(np.array([point]), reason_of(error))

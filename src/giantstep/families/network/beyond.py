@@ -1,0 +1,67 @@
+"""What is asked of a read-out beyond its mean error: which networks the theory covers, and what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import bad_field
+from giantstep.families.network.questions import SHARED
+from giantstep.families.network.refinements import finite_batches
+from giantstep.families.network.scenario import Network
+from giantstep.types import Floats, Points
+
+QUESTIONS = ("variance", "sensitivity")
+"""Answered by beyond_the_error."""
+MEMBERS = (1.0, 2.0, 4.0, np.inf)
+"""Networks that are averaged where none are named."""
+STRENGTHS = (0.0, 0.1, 0.25, 0.5)
+"""Lengths of a perturbation of the input where none are named."""
+
+
+def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | None:
+    """Return the field and the theory that a question is missing; None where there is one."""
+    if what not in QUESTIONS:
+        return None
+    said = f'a theory of what="{what}"'
+    if network.inputs is not None:
+        return "inputs", f"{said} for inputs with a covariance"
+    if any(step.shares_sample for step in network.steps):
+        return "steps", f"{said} after small or growing steps"
+    if finite_batches(points).any():
+        return "steps", f"{said} after a step on a finite batch, which two networks may share"
+    if what == "variance" and network.readout.kind == "hinge":
+        return "readout.kind", f"{said} for the hinge loss"
+    if what == "sensitivity" and network.activation.jumps:
+        return "activation", "the gradient of a network whose activation jumps"
+    return None
+
+
+def prepared(what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with what both engines share checked and filled in."""
+    chosen = dict(settings)
+    if what == "variance":
+        chosen["shared"] = SHARED
+        chosen["members"] = _numbers("members", settings.get("members"), MEMBERS, "whole numbers from 1 on, or inf", 1)
+        whole = np.isinf(chosen["members"]) | (chosen["members"] % 1 == 0)
+        if not whole.all():
+            raise bad_field("members", float(chosen["members"][~whole][0]), "whole numbers from 1 on, or inf")
+    if what == "sensitivity":
+        chosen["eps"] = _numbers("eps", settings.get("eps"), STRENGTHS, "finite numbers from 0 on", 0)
+        if np.isinf(chosen["eps"]).any():
+            raise bad_field("eps", np.inf, "finite numbers from 0 on")
+    return chosen
+
+
+def _numbers(name: str, given: Any, default: tuple[float, ...], allowed: str, least: float) -> Floats:
+    """Return a setting as an array of distinct numbers, the default where it is left out."""
+    if given is None:
+        return np.array(default)
+    numbers = np.atleast_1d(given)
+    if np.iscomplexobj(numbers) or numbers.ndim != 1 or not np.all(numbers >= least):
+        raise bad_field(name, given if np.ndim(given) == 0 else numbers.tolist(), allowed)
+    if len(np.unique(numbers)) < len(numbers):
+        raise bad_field(name, numbers.tolist(), "a list without repetitions")
+    return numbers.astype(float)

@@ -1,0 +1,139 @@
+"""Fresh inputs at which a fitted network is held against the target: a rule over all coordinates that matter.
+
+beyond_the_error section 4: the coordinates along the target have any Gaussian law, the others a standard deviation of
+their own, and the label may have turned. The law of the fit is the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from giantstep.families.network.layer import Layer, coarsened
+from giantstep.families.network.tolerances import LINE_RULE
+from giantstep.gaussian.conditional import condition
+from giantstep.gaussian.target import Plane, Target
+from giantstep.readout.output_law import OutputLaw
+from giantstep.types import Floats
+
+NEAR = 6.0
+"""Standard deviations around a change of sign within which probabilities of signs vary."""
+STEPS_PER_LENGTH = {1: 2.0, 2: 2.0, 3: 1.2}
+"""Scale that makes the step of the rules of `condition` 0.9 of a length, by the number of coordinates: section 6."""
+SEEN = 1e-4
+"""Density of inputs, relative to its largest, below which no rule need resolve anything: 1e-6 of a probability."""
+LEAST_SCALE = {2: 0.15, 3: 0.3}
+"""Scale of rules for y - f that is not made smaller, by the number of coordinates: 1e-6 of a mean of |y - f|."""
+
+
+@dataclass(frozen=True, eq=False)
+class TestLaw:
+    """The law of test inputs: N(mean, root root^T) along the target (r,), (r, r), `bulk` across it, a turned label."""
+
+    mean: Floats
+    root: Floats
+    bulk: float = 1.0
+    angle: float = 0.0
+    """By how much the label's first direction has turned towards one that no network has seen."""
+
+    @classmethod
+    def of_the_fit(cls, directions: int) -> TestLaw:
+        """Return the law of the inputs of the fit."""
+        return cls(np.zeros(directions), np.eye(directions))
+
+
+@dataclass(frozen=True, eq=False)
+class TestInputs:
+    """N inputs of a rule: coordinates z (N, R), weights, E[g|z] and E[g^2|z] (N,)."""
+
+    law: TestLaw
+    z: Floats
+    weights: Floats
+    label: Floats
+    square: Floats
+    root: Floats = field(repr=False)
+    """How z moves with the coordinates of the rule (R, R)."""
+    reach: Floats = field(repr=False)
+    """Squared distance of the inputs from the middle of their law (N,)."""
+
+
+class _Moved:
+    """A target at z + mean, as far as a rule asks."""
+
+    def __init__(self, target: Target, mean: Floats) -> None:
+        self.target, self.mean, self.degree = target, mean, target.degree
+        self.planes = tuple(
+            Plane(plane.normal, plane.offset + float(np.array(plane.normal) @ mean)) for plane in target.planes
+        )
+
+    def __call__(self, z: Floats) -> Floats:
+        return np.asarray(self.target(z + self.mean))
+
+
+def inputs_of(target: Target, frame: Floats, law: TestLaw, scale: float) -> TestInputs:
+    """Return inputs of this law, on a rule for what varies on a scale, in units of the standard deviations.
+
+    `frame` (r, R) are the target's directions among the coordinates.
+    """
+    r, R = frame.shape
+    across = np.linalg.svd(frame)[2][r:].T
+    root = np.concatenate([frame.T @ law.root, law.bulk * across], axis=1)
+    turned, rest = np.eye(r), np.zeros((r, 1 if law.angle else 0))
+    if law.angle:
+        turned[0, 0], rest[0, 0] = np.cos(law.angle), law.bulk * np.sin(law.angle)
+    learnt = turned @ np.concatenate([law.root, np.zeros((r, R - r))], axis=1)
+    given = condition(
+        _Moved(target, turned @ law.mean),  # type: ignore[arg-type]
+        learnt,
+        rest,
+        scale,
+        LINE_RULE if R == 1 else 1.0,
+    )
+    z = given.nodes @ root.T + law.mean @ frame
+    return TestInputs(law, z, given.weights, given.h, given.square, root, np.sum(given.nodes**2, axis=1))
+
+
+def scale_of_features(layer: Layer, row: int, frame: Floats, law: TestLaw, s: Floats) -> float:
+    """Return the scale on which the functions of the blocks vary, in units of the standard deviations of the inputs."""
+    along = frame.T @ law.root
+    spread = np.concatenate([along, law.bulk * np.linalg.svd(frame)[2][len(frame) :].T], axis=1)
+    steepness = float(np.max(np.linalg.norm(layer.U[row] @ spread, axis=1) / (law.bulk * s)))
+    return 1 / max(steepness, 1e-3)
+
+
+def resolved(
+    make: Callable[[float], tuple[TestInputs, OutputLaw]],
+    scale: float,
+    target: Callable[[TestInputs], Floats] | None = None,
+    noise: float = 0.0,
+) -> tuple[TestInputs, OutputLaw]:
+    """Return inputs that resolve where the output changes its sign, or that of y - f with a `target`: section 6.
+
+    Probabilities of signs vary over sqrt(Q)/|dm/dz|, which may be far below the scale of the features.
+    """
+    inputs, law = make(scale)
+    length = sign_length(inputs, law, target, noise)
+    R = inputs.z.shape[1]
+    wanted = STEPS_PER_LENGTH.get(R, np.inf) * length
+    if target is not None:  # what is left unresolved is rare, and a kink of a continuous function
+        wanted = max(wanted, LEAST_SCALE.get(R, 0.0))
+    if wanted >= scale:
+        return inputs, law
+    # by octaves, so that fits of one layer share their rules
+    return make(coarsened(wanted) if R == 1 else scale * 2.0 ** np.floor(np.log2(wanted / scale)))
+
+
+def sign_length(
+    inputs: TestInputs, law: OutputLaw, target: Callable[[TestInputs], Floats] | None, noise: float
+) -> float:
+    """Return the least distance over which the chance of a sign varies, in units of the standard deviations."""
+    mean, gradient = law.mean, law.gradient
+    if target is not None:
+        mean = inputs.label - mean
+        gradient = target(inputs) - gradient
+    deviation = np.sqrt(np.maximum(law.variance + noise, 0.0))
+    steep = np.linalg.norm(gradient @ inputs.root, axis=1)
+    near = (np.abs(mean) < NEAR * deviation) & (np.exp(-0.5 * inputs.reach) > SEEN) & (steep > 0)
+    return float(np.min(deviation[near] / steep[near], initial=np.inf))

@@ -1,0 +1,135 @@
+"""How the output of a fitted network moves with its input: its gradient, and perturbations of a given length.
+
+beyond_the_error section 5. Given z the gradient along the coordinates is Gaussian and correlated with the output; its
+length across them is one number. What an adversary does is counted to first order in the length of the perturbation.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.gaussian import normal_density, normal_distribution
+from giantstep.gaussian.grids import hermite_rule
+from giantstep.readout.output_law import OutputLaw
+from giantstep.types import Floats, Integers
+
+HERMITE_NODES = {0: 1, 1: 24, 2: 10, 3: 6}
+"""Nodes for every direction along which the gradient fluctuates, by their number."""
+SATURATED = 1e-10
+"""Variance of a gradient, relative to the largest, that is rounding: units that saturate do not move."""
+CHUNK = 1 << 18
+"""Values that are worked on together, so that they stay in cache."""
+RARE = 1e-9
+"""Weight of an input, relative to the largest, below which perturbations of it are not counted: 1e-7 of an error."""
+
+
+@dataclass(frozen=True, eq=False)
+class GradientLaw:
+    """The law of the gradient at the inputs of an output law."""
+
+    law: OutputLaw
+
+    @cached_property
+    def _bent(self) -> tuple[Floats, Floats]:
+        """e1_q = s_q tau D_2, and E sigma'^2 - D_1^2 (k, N)."""
+        law = self.law
+        return law.bulk * law.blocks.unit[:, None] * law.D[2], np.maximum(law.slope_power - law.D[1] ** 2, 0.0)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Of the gradient along the coordinates (N, R, R): (5.2)."""
+        fitted, U = self.law.fitted, self.law.blocks.U
+        e1, rest = self._bent
+        own = np.maximum(rest - e1**2, 0.0) * fitted.Q2[:, None]
+        shared = np.einsum("qn,qp,pn,qr,ps->nrs", e1, fitted.Q1, e1, U, U, optimize=True)
+        return shared + np.einsum("qn,qr,qs->nrs", own, U, U, optimize=True)
+
+    @cached_property
+    def with_output(self) -> Floats:
+        """Covariance of the gradient along the coordinates with the output (N, R): (5.3)."""
+        law, fitted = self.law, self.law.fitted
+        e1, _ = self._bent
+        own = law.value_slope - law.D[0] * law.D[1] - law.mu1 * e1
+        moved = e1 * (fitted.Q1 @ law.mu1) + own * fitted.Q2[:, None]
+        return moved.T @ law.blocks.U
+
+    @cached_property
+    def across(self) -> Floats:
+        """Squared length of the gradient across the coordinates (N,): (5.4)."""
+        law, fitted = self.law, self.law.fitted
+        rows = law.blocks.unit[:, None] * law.D[1]
+        own = (law.blocks.s**2 * fitted.Q2) @ self._bent[1]
+        return np.sum(rows * (fitted.Q1 @ rows), axis=0) + own
+
+    @cached_property
+    def along(self) -> Floats:
+        """E of the squared length of the gradient along the coordinates given z (N,): (5.5), (5.9)."""
+        law = self.law
+        mean = np.sum(law.gradient**2, axis=1) + np.trace(self.covariance, axis1=1, axis2=2)
+        if law.fitted.covariance is None:
+            return mean
+        moved = law.function_gradients
+        return np.asarray(mean + np.einsum("fnr,fg,gnr->n", moved, law.fitted.covariance, moved, optimize=True))
+
+    def at_nodes(self, rows: Integers) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return |grad f|, mean and variance of the output, all (n, G), and weights (G,): Gauss-Hermite over (5.2)."""
+        law = self.law
+        values, vectors = np.linalg.eigh(self.covariance[rows])
+        largest = float(np.max(self.covariance, initial=0.0))
+        rank = int(np.linalg.matrix_rank(law.blocks.U))
+        values, vectors = values[:, len(law.blocks.U[0]) - rank :], vectors[:, :, len(law.blocks.U[0]) - rank :]
+        moves = values > SATURATED * largest
+        nodes, weights = hermite_rule(HERMITE_NODES[rank])
+        grid = np.array(list(itertools.product(nodes, repeat=rank))).reshape(len(nodes) ** rank, rank)
+        mass = np.array([np.prod(each) for each in itertools.product(weights, repeat=rank)])
+        roots = np.sqrt(np.where(moves, values, 0.0))
+        shifts = np.einsum("nrm,nm,gm->ngr", vectors, roots, grid, optimize=True)
+        gradient = law.gradient[rows][:, None] + shifts
+        inverse = np.where(moves, 1 / np.where(moves, roots, 1.0), 0.0)
+        loading = inverse * np.einsum("nrm,nr->nm", vectors, self.with_output[rows])
+        mean = law.mean[rows][:, None] + loading @ grid.T
+        variance = np.maximum(law.variance[rows] - np.sum(loading**2, axis=1), 0.0)
+        size = np.sqrt(np.sum(gradient**2, axis=2) + self.across[rows][:, None])
+        return size, mean, np.broadcast_to(variance[:, None], mean.shape), mass
+
+    def chunks(self, weights: Floats) -> list[Integers]:
+        """Return the inputs that are not too rare to matter, in pieces that fit into memory."""
+        rank = int(np.linalg.matrix_rank(self.law.blocks.U))
+        size = max(1, CHUNK // HERMITE_NODES[rank] ** rank)
+        often = np.flatnonzero(weights > RARE * weights.max())
+        return [often[start : start + size] for start in range(0, len(often), size)]
+
+
+def error_times_gradient(gradient: GradientLaw, label: Floats, noise: float, weights: Floats) -> float:
+    """Return E |y - f| |grad f| for labels of means `label` (N,) and variance `noise`: the middle term of (5.6)."""
+    total = 0.0
+    for rows in gradient.chunks(weights):
+        size, mean, variance, mass = gradient.at_nodes(rows)
+        far = folded_mean(label[rows][:, None] - mean, np.sqrt(variance + noise))
+        total += float(weights[rows] @ ((size * far) @ mass))
+    return total
+
+
+def folded_mean(mean: Floats, deviation: Floats) -> Floats:
+    """Return E |N(mean, deviation^2)|."""
+    scale = np.maximum(deviation, 1e-300)
+    t = mean / scale
+    return np.asarray(2 * scale * normal_density(t) + mean * (2 * normal_distribution(t) - 1))
+
+
+def attacked_classes(gradient: GradientLaw, positive: Floats, weights: Floats, eps: Floats) -> Floats:
+    """Return how often classes are wrong after a perturbation of each length (E,), P(y = 1|z) = positive: (5.7)."""
+    wrong = np.zeros(len(eps))
+    for rows in gradient.chunks(weights):
+        size, mean, variance, mass = gradient.at_nodes(rows)
+        scale = np.sqrt(np.maximum(variance, 1e-300))
+        chance = positive[rows][:, None]
+        for number, length in enumerate(eps):
+            up, down = (length * size - mean) / scale, (length * size + mean) / scale
+            each = chance * normal_distribution(up) + (1 - chance) * normal_distribution(down)
+            wrong[number] += float(weights[rows] @ (each @ mass))
+    return wrong
