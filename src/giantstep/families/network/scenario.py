@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.network import fields
+from giantstep.families.network.coordinates import AnyCoordinates
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
 from giantstep.families.network.readouts import AnyReadOut, Ridge, interpolates
@@ -99,6 +100,7 @@ class Network(OfNetwork):
         "maximal   v_i <- momentum v_i + zeta_q (1/n0) sum (y - f(x)) sigma'(<w_i,x>) x,  n0 = batch_per_dim d\n"
         "          w_i <- (1 - weight_decay) w_i + rate v_i\n"
         '          (loss="correlation": y in place of y - f; precondition = c: Sigma^-c x in place of x)\n'
+        "sign      w_i <- w_i + rate sign(zeta_q sum (y - f(x)) sigma'(<w_i,x>) x)/sqrt(d): Adam's first step\n"
         "small     the gradient times rate/sqrt(p), growing: rate n0^exponent/sqrt(p)\n"
         "planted   w_i <- s_q w_i + u_q v,  |v| = 1,  <v,w*> = alignment;  shifts: w_i <- s_q w_i + W*^T U_q\n"
         "ridge     a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
@@ -107,7 +109,7 @@ class Network(OfNetwork):
     )
     questions: ClassVar[Mapping[str, Question]] = QUESTIONS
     theories: ClassVar[Mapping[str, str]] = THEORIES
-    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", *NETWORK_PAPERS)
+    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
     formula_version: ClassVar[int] = 2
@@ -126,6 +128,11 @@ class Network(OfNetwork):
     noise: Number = fields.noise()
     flip: Number = fields.flip()
     inputs: Inputs | None = fields.inputs()
+    coordinates: AnyCoordinates = field(
+        "sqrt(d) w*_i",
+        'law of the target\'s coordinates, which a SignStep sees: "gaussian", "equal" (all of one size), or a law',
+        default="gaussian",
+    )
     activation: Expression = fields.activation()
     width_per_dim: Number = fields.width_per_dim()
     second_layer: fields.SecondLayer = fields.second_layer()
@@ -199,6 +206,13 @@ class Network(OfNetwork):
         if other.size:
             allowed = f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
             raise bad_field(place.field("batch_per_dim"), float(batch[other[0]]), allowed)
+
+    def content(self) -> dict[str, Any]:
+        """Return the scenario as plain JSON data; the usual coordinates are left out, as in scenarios that had none."""
+        content = super().content()
+        if content["coordinates"] == "gaussian":
+            del content["coordinates"]
+        return content
 
     # -- what the engines ask ------------------------------------------------------------------------------------
 
