@@ -112,11 +112,9 @@ def _draw_adam(results: Results) -> Figure:
     axes[0].set_ylabel("test error at the best rate")
     dim = results.dim("tanh-equal-networks")
     keys = [key((BLACK, BLUE, VERMILION, GREEN)[n], MARKERS[n], LAWS[law][0]) for n, law in enumerate(LAWS)]
-    keys += [
-        key(GREY, "", "no step", DASHED),
-        *engines(axes[0], rf"network, $d = {dim}$, $\pm$ 1 s.e.", line=rf"limit, $d = {dim}$"),
-    ]
-    axes[0].legend(handles=keys, loc="lower left", fontsize="small")
+    axes[1].legend(handles=keys, loc="lower left")
+    others = engines(axes[0], rf"network, $d = {dim}$, $\pm$ 1 s.e.", line=rf"limit, $d = {dim}$")
+    axes[0].legend(handles=[*others, key(GREY, "", "no step", DASHED)], loc="lower left")
     letters(axes, *TITLES)
     return figure
 
