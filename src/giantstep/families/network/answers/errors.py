@@ -106,11 +106,11 @@ def _joined_bulks(parts: Sequence[tuple[Bulk, ...]]) -> tuple[Bulk, ...]:
     """Return the laws of the sets of several descriptions of one shape."""
     if isinstance(parts[0][0], InputBulk):
         return tuple(bulk for part in parts for bulk in part)
-    for law in (BatchBulk, SignBulk):
-        batches = [bulk for part in parts for bulk in part if isinstance(bulk, law)]
-        if batches:
-            return (law.join(batches),)
-    return parts[0]
+    batches = [bulk for part in parts for bulk in part if isinstance(bulk, BatchBulk)]
+    signs = [bulk for part in parts for bulk in part if isinstance(bulk, SignBulk)]
+    if signs:
+        return (SignBulk.join(signs),)
+    return (BatchBulk.join(batches),) if batches else parts[0]
 
 
 def _with_power_of(fine: Description, coarse: Description) -> Description:
