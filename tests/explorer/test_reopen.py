@@ -120,3 +120,13 @@ def test_files_that_cannot_be_read_are_one_sentence(tmp_path: Path, monkeypatch:
     (tmp_path / "large.html").write_text(html(STATE))
     with pytest.raises(InputError, match="more than 100 bytes"):
         state_of_file(tmp_path / "large.html")
+
+
+def test_the_command_says_what_is_wrong_with_a_file_before_it_serves(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from giantstep.cli.app import app
+
+    (tmp_path / "other.html").write_text("<!doctype html>")
+    done = CliRunner().invoke(app, ["explore", str(tmp_path / "other.html"), "--no-browser"])
+    assert isinstance(done.exception, InputError) and "is no page of giantstep" in str(done.exception)
