@@ -18,7 +18,8 @@ from giantstep.explorer.app import Explorer
 from giantstep.explorer.reopen import link_of, state_of_file
 from giantstep.explorer.tasks import read_study
 
-from .conftest import study
+from .conftest import Server, study
+from .test_browser import Page
 
 STATE = {
     "version": 1,
@@ -73,6 +74,19 @@ def test_the_page_opens_on_the_file(file: Path) -> None:
     answer = asyncio.run(ask(Explorer(1, link=link)))
     assert (answer.status_code, answer.headers["location"]) == (307, f"/#{link}")
     assert asyncio.run(ask(Explorer(1))).headers["location"] == "/"
+
+
+def test_a_file_that_the_page_wrote_opens_again(page: Page, server: Server, tmp_path: Path) -> None:
+    page.open(STATE, curves=2)
+    with page.page.expect_download() as waiting:
+        page.page.evaluate("() => document.querySelector('[data-file=html]').click()")
+    waiting.value.save_as(tmp_path / "sent.html")
+    server.explorer.link = link_of(state_of_file(tmp_path / "sent.html"))
+    page.page.goto(f"{server.address}/opened")
+    page.until(lambda: len(page.traces()) >= 2)
+    page.settle()
+    assert page.page.input_value("#share-title") == STATE["title"]
+    assert page.page.input_value("#share-sentence") == STATE["sentence"]
 
 
 BAD = {
