@@ -18,7 +18,8 @@ from giantstep.explorer.app import Explorer
 from giantstep.explorer.reopen import link_of, state_of_file
 from giantstep.explorer.tasks import read_study
 
-from .conftest import study
+from .conftest import Server, study
+from .test_browser import Page
 
 STATE = {
     "version": 1,
@@ -75,6 +76,19 @@ def test_the_page_opens_on_the_file(file: Path) -> None:
     assert asyncio.run(ask(Explorer(1))).headers["location"] == "/"
 
 
+def test_a_file_that_the_page_wrote_opens_again(page: Page, server: Server, tmp_path: Path) -> None:
+    page.open(STATE, curves=2)
+    with page.page.expect_download() as waiting:
+        page.page.evaluate("() => document.querySelector('[data-file=html]').click()")
+    waiting.value.save_as(tmp_path / "sent.html")
+    server.explorer.link = link_of(state_of_file(tmp_path / "sent.html"))
+    page.page.goto(f"{server.address}/opened")
+    page.until(lambda: len(page.traces()) >= 2)
+    page.settle()
+    assert page.page.input_value("#share-title") == STATE["title"]
+    assert page.page.input_value("#share-sentence") == STATE["sentence"]
+
+
 BAD = {
     "no block": ("<!doctype html>", "it has 0 blocks"),
     "two blocks": (html(STATE) * 2, "it has 2 blocks"),
@@ -120,3 +134,13 @@ def test_files_that_cannot_be_read_are_one_sentence(tmp_path: Path, monkeypatch:
     (tmp_path / "large.html").write_text(html(STATE))
     with pytest.raises(InputError, match="more than 100 bytes"):
         state_of_file(tmp_path / "large.html")
+
+
+def test_the_command_says_what_is_wrong_with_a_file_before_it_serves(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from giantstep.cli.app import app
+
+    (tmp_path / "other.html").write_text("<!doctype html>")
+    done = CliRunner().invoke(app, ["explore", str(tmp_path / "other.html"), "--no-browser"])
+    assert done.exit_code == 2 and "is no page of giantstep" in done.output.replace("\n", " ")
