@@ -31,6 +31,7 @@ from .families.network.readouts import Logistic as Logistic
 from .families.network.readouts import Ridge as Ridge
 from .families.network.regimes import regime as regime
 from .families.network.scenario import Network as Network
+from .families.network.shift import Shift as Shift
 from .families.network.steps import GrowingStep as GrowingStep
 from .families.network.steps import MaximalStep as MaximalStep
 from .families.network.steps import NoStep as NoStep

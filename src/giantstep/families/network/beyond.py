@@ -13,12 +13,15 @@ from giantstep.families.network.refinements import finite_batches
 from giantstep.families.network.scenario import Network
 from giantstep.types import Floats, Points
 
-QUESTIONS = ("variance", "sensitivity")
+QUESTIONS = ("variance", "sensitivity", "shift", "calibration")
 """Answered by beyond_the_error."""
 MEMBERS = (1.0, 2.0, 4.0, np.inf)
 """Networks that are averaged where none are named."""
 STRENGTHS = (0.0, 0.1, 0.25, 0.5)
 """Lengths of a perturbation of the input where none are named."""
+
+LOGITS = tuple(np.arange(-12, 13) / 2)
+"""Logits of the reliability where none are named."""
 
 
 def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | None:
@@ -32,7 +35,7 @@ def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | No
         return "steps", f"{said} after small or growing steps"
     if finite_batches(points).any():
         return "steps", f"{said} after a step on a finite batch, which two networks may share"
-    if what == "variance" and network.readout.kind == "hinge":
+    if what in ("variance", "shift") and network.readout.kind == "hinge":
         return "readout.kind", f"{said} for the hinge loss"
     if what == "sensitivity" and network.activation.jumps:
         return "activation", "the gradient of a network whose activation jumps"
@@ -42,8 +45,9 @@ def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | No
 def prepared(what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with what both engines share checked and filled in."""
     chosen = dict(settings)
-    if what == "variance":
+    if what in ("variance", "shift"):
         chosen["shared"] = SHARED
+    if what == "variance":
         chosen["members"] = _numbers("members", settings.get("members"), MEMBERS, "whole numbers from 1 on, or inf", 1)
         whole = np.isinf(chosen["members"]) | (chosen["members"] % 1 == 0)
         if not whole.all():
@@ -52,6 +56,12 @@ def prepared(what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         chosen["eps"] = _numbers("eps", settings.get("eps"), STRENGTHS, "finite numbers from 0 on", 0)
         if np.isinf(chosen["eps"]).any():
             raise bad_field("eps", np.inf, "finite numbers from 0 on")
+    if what == "calibration":
+        chosen["logit"] = _numbers(
+            "logit", settings.get("logit"), LOGITS, "finite numbers in increasing order", -np.inf
+        )
+        if not np.isfinite(chosen["logit"]).all() or np.any(np.diff(chosen["logit"]) <= 0):
+            raise bad_field("logit", chosen["logit"].tolist(), "finite numbers in increasing order")
     return chosen
 
 

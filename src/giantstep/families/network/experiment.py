@@ -16,9 +16,10 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.network import measure, measure_beyond
 from giantstep.families.network.limit import count_outliers
-from giantstep.families.network.measure_pairs import measure_variance, second_draws, trained_pairs
+from giantstep.families.network.measure_pairs import PAIRED, second_draws, trained_pairs
 from giantstep.families.network.problem import take_points
 from giantstep.families.network.scenario import Network
+from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trained import Trained
 from giantstep.inputs.parts import InputRows
 from giantstep.lab import Draws, chunk_rows
@@ -44,11 +45,12 @@ def trial(
     measures = {**measure.MEASURES, **measure_beyond.MEASURES}
     path: list[dict[str, Array]] = []
     networks = trained_networks(network, points, inputs, dim, draws, settings)
-    if what == "variance":
+    if what in PAIRED:
         others = trained_networks(network, points, inputs, dim, second_draws(draws), settings)
+        settings = {**settings, **_fresh_law(network, points)}
         for time, pair in enumerate(trained_pairs(networks, others)):
             if time in times:
-                path.append(measure_variance(pair, points["readout.ridge"], settings))
+                path.append(PAIRED[what](pair, points["readout.ridge"], settings))
         return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
     for time, trained in enumerate(networks):
         if time in times:
@@ -56,6 +58,16 @@ def trial(
             outliers = None if counted is None else counted[len(path)]
             path.append(measures[what](again, points["readout.ridge"], {**settings, "outliers": outliers}))
     return {name: np.stack([answer[name] for answer in path], axis=1) for name in path[0]}
+
+
+def _fresh_law(network: Network, points: Points) -> dict[str, Any]:
+    """Return the law of test inputs and the variance of their label noise, which all points share."""
+    shift, noise = network.shift, float(points["noise"][0])
+    if shift is None:
+        return {"law": FreshLaw.of_the_fit(network.target.directions), "shifted_noise": noise}
+    if "shift.noise" in points:
+        noise = float(points["shift.noise"][0])
+    return {"law": shift.law(network.target.directions, points, 0), "shifted_noise": noise}
 
 
 def trained_networks(
@@ -173,9 +185,9 @@ def _fitting_memory(
         return p * dim
     if what in ("resolvent", "spikes"):
         return p * p + max(3 * p * p, 2 * p * p + (network.blocks + 1) * dim * min(chunk, p))
-    if what == "variance":  # a second network, and the outputs of eight fits
+    if what in PAIRED:  # a second network, and the outputs of eight fits
         return p * dim + 9 * p * len(samples) + 8 * chunk * len(samples) + 2 * int(samples.max()) * p + 2 * p * p
-    if what == "sensitivity":
+    if what in measure_beyond.MEASURES:
         return 3 * chunk * p + 2 * chunk * dim + 2 * int(samples.max()) * p + 2 * p * p
     if what == "errors" and network.readout.classes:  # all features at once, Newton's weighted copy, its matrices
         return 2 * int(samples.max()) * p + 2 * p * p

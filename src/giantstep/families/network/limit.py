@@ -33,7 +33,7 @@ GAUSSIAN_LAYER = (
     'With second_layer="gaussian" the limit is approached only logarithmically in the dimension; '
     "give dim= for a prediction at a finite size."
 )
-SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps")
+SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps", "logit")
 """Settings along which variables run."""
 Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
 
@@ -122,6 +122,14 @@ def _fills(what: str) -> Fill:
         from giantstep.families.network.answers.sensitivity import answer_sensitivity
 
         return answer_sensitivity
+    if what == "shift":
+        from giantstep.families.network.answers.shift import answer_shift
+
+        return answer_shift
+    if what == "calibration":
+        from giantstep.families.network.answers.calibration import answer_calibration
+
+        return answer_calibration
     from giantstep.families.network.answers import others
 
     known: dict[str, Fill] = {

@@ -1,4 +1,4 @@
-"""What an experiment measures of a real network beyond its mean error: gradients and perturbed inputs."""
+"""What an experiment measures of a real network beyond its mean error: gradients, perturbed inputs, calibration."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import entr, expit
 
 from giantstep.errors import bad_field
-from giantstep.families.network.measure_pairs import fitted_copy
+from giantstep.families.network.answers.calibration import OF_CLASSES
+from giantstep.families.network.measure_pairs import fitted_copy, outputs_of
 from giantstep.families.network.trained import Trained
 from giantstep.lab import to_numpy
 from giantstep.lab.algebra import multiply
+from giantstep.lab.feature_spectra import cell_edges
 from giantstep.lab.network import apply_by_rows
+from giantstep.readout.calibration import NAIVE, coverage, honest_width
 from giantstep.readout.sensitivity import folded_mean
 from giantstep.types import Array, Floats
+
+CELLS = 40
+"""Cells of logits of equal counts: their calibration error is biased by chance, and not compared."""
+LEAST_COUNT = 25
+"""Fresh samples in a cell of logits from which its share is shown."""
+SHARPEST = 1e3
+"""Largest 1/T that is looked for, where every label has the sign of its output."""
 
 
 def measure_sensitivity(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
@@ -59,5 +71,58 @@ def _attacked(trained: Trained, outputs: Floats, labels: Floats, squares: Floats
     return np.asarray(alone + 2 * eps * np.sum(far * size) + eps**2 * np.sum(squares))
 
 
-MEASURES = {"sensitivity": measure_sensitivity}
+def measure_calibration(trained: Trained, ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Measure probabilities of classes, or intervals of regression, at fresh inputs."""
+    network, rows = trained.network_of, int(settings.get("test_samples") or 1)
+    fits = {(0, 0, 0): fitted_copy((trained,), (0, 0, 0), ridges)}
+    seen = list(outputs_of((trained,), fits, rows))
+    outputs = np.concatenate([part[0] for part, _ in seen])
+    labels = np.asarray(network.target(np.concatenate([signal for _, signal in seen])))
+    nothing, logits = np.full(len(ridges), np.nan), np.asarray(settings["logit"])
+    if network.sign_direction is None:
+        train = network.readout.fit(trained, ridges, trained.flip, 1)["train_error"]
+        values = [_intervals(trained.network.noise, train[b], outputs[:, b] - labels) for b in range(len(ridges))]
+        none = {**dict.fromkeys(OF_CLASSES, nothing), "reliability": np.full((len(ridges), len(logits)), np.nan)}
+        return {**none, "coverage": np.array(values)[:, 0], "honest_width": np.array(values)[:, 1]}
+    positive = 0.5 * (1 + (1 - 2 * trained.flip) * labels)
+    found = [_scores(output, positive, logits) for output in outputs.T]
+    scores = {name: np.array([one[name] for one in found]) for name in found[0]}
+    return {**scores, "coverage": nothing, "honest_width": nothing}
+
+
+def _intervals(noise: float, train: float, gaps: Floats) -> tuple[float, float]:
+    """Return the coverage of the naive interval and the honest half width, averaged over fresh label noise."""
+    even, variance = np.full(len(gaps), 1 / len(gaps)), np.full(len(gaps), max(noise, 1e-12))
+    return coverage(NAIVE * np.sqrt(train), gaps, variance, even), honest_width(gaps, variance, even)
+
+
+def _scores(outputs: Floats, positive: Floats, logits: Floats) -> dict[str, Any]:
+    """Return what outputs (m,) are worth as logits; what needs a density is counted in cells of equal numbers."""
+    cells = np.array_split(np.argsort(outputs), CELLS)
+    said, share = (np.array([values[cell].mean() for cell in cells]) for values in (outputs, positive))
+
+    def log_loss(b: float) -> float:
+        return float(np.mean(np.logaddexp(0.0, -b * outputs) + (1 - positive) * b * outputs))
+
+    def slope(b: float) -> float:
+        return float(np.mean((expit(b * outputs) - positive) * outputs))
+
+    sharpness = 0.0
+    if slope(0.0) < 0:
+        sharpness = float(brentq(slope, 0.0, SHARPEST)) if slope(SHARPEST) > 0 else SHARPEST
+    edges = cell_edges(logits) if len(logits) > 1 else logits[0] + np.array([-0.25, 0.25])
+    place = np.searchsorted(edges, outputs) - 1
+    inside = (place >= 0) & (place < len(logits))
+    counts, hits = (np.bincount(place[inside], w, len(logits)) for w in (None, positive[inside]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reliability = np.where(counts >= LEAST_COUNT, hits / counts, np.nan)
+    values = (
+        *(log_loss(1.0), float(np.mean(positive + expit(outputs) ** 2 - 2 * positive * expit(outputs)))),
+        *(float(np.mean(np.abs(share - expit(said)))), 1 / sharpness if sharpness else np.inf, log_loss(sharpness)),
+        *(float(np.mean(np.abs(share - expit(sharpness * said)))), float(np.mean(entr(share) + entr(1 - share)))),
+    )
+    return {**dict(zip(OF_CLASSES, values)), "reliability": reliability}
+
+
+MEASURES = {"sensitivity": measure_sensitivity, "calibration": measure_calibration}
 """Question -> what measures it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from giantstep.errors import bad_field
 from giantstep.families.network.answers.variance import averaged
 from giantstep.families.network.questions import TEST_SAMPLES
+from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trained import Trained
 from giantstep.lab import Draws, ridge_path, to_numpy
 from giantstep.lab.algebra import multiply
@@ -26,6 +27,8 @@ from giantstep.types import Array, DeviceArray, Floats
 
 Copies = tuple[int, int, int]
 """Which layer, which sample and which label noise a fit has."""
+Moved = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray]]
+"""Inputs (m, d) -> inputs of another law, and the coordinates (m, r) of their labels."""
 NOISES = ("train", "train_again")
 """Streams of the two label noises on one sample."""
 
@@ -38,9 +41,9 @@ def second_draws(draws: Draws) -> Draws:
 def refuse_pairs(trained: Trained) -> None:
     """Refuse networks of which no independent second one can be drawn."""
     if trained.network_of.fit_sample == "same":
-        raise bad_field("fit_sample", "same", '"fresh" where what="variance": networks share samples or layers')
+        raise bad_field("fit_sample", "same", '"fresh" where two networks share samples or layers')
     if trained.inputs.rows is not None:
-        raise bad_field("inputs", "rows of a table", 'a law of inputs where what="variance": two samples are drawn')
+        raise bad_field("inputs", "rows of a table", "a law of inputs where two samples are drawn")
 
 
 def measure_variance(pair: tuple[Trained, Trained], ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
@@ -54,7 +57,8 @@ def measure_variance(pair: tuple[Trained, Trained], ridges: Floats, settings: Ma
     if classes:
         return _classes(pair, fits, rows, settings)
     gram = np.zeros((len(ridges), len(copies), len(copies)))
-    for outputs, labels in _outputs(pair, fits, rows):
+    for outputs, signal in outputs_of(pair, fits, rows):
+        labels = np.asarray(pair[0].network.target(signal))
         residuals = outputs - labels[None, :, None]
         gram += np.einsum("amb,cmb->bac", residuals, residuals) / rows
     return _parts(gram, copies, pair[0].network.noise, settings)
@@ -84,22 +88,27 @@ def fitted_copy(pair: Sequence[Trained], copy: Copies, ridges: Floats) -> Device
     return xp.asarray(weights)
 
 
-def _outputs(
-    pair: tuple[Trained, Trained], fits: Mapping[Copies, DeviceArray], rows: int
+def outputs_of(
+    pair: Sequence[Trained], fits: Mapping[Copies, DeviceArray], rows: int, moved: Moved | None = None
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the outputs of all fits (copies, m, B) and the labels without noise (m,) of fresh inputs."""
+    """Yield the outputs of all fits (copies, m, B) and the coordinates (m, r) of which the label of fresh inputs is.
+
+    `moved` makes inputs of another law out of those of the fit, and says the coordinates of their labels.
+    """
     draws, xp = pair[0].draws.anew(), pair[0].draws.xp
     p, d = pair[0].network.weights.shape
     features = xp.empty((min(draws.chunk, rows), p))
     for start, stop, inputs in draws.chunks("test", rows, d):
         outputs = []
+        signal = pair[0].network.signal(inputs)
+        if moved is not None:
+            inputs, signal = moved(inputs)
         for layer, trained in enumerate(pair):
             seen = features[: stop - start]
             multiply(inputs, trained.network.weights.T, xp, out=seen)
             apply_by_rows(trained.network.activation, seen, seen, xp)
             outputs += [to_numpy(multiply(seen, own, xp)) for copy, own in fits.items() if copy[0] == layer]
-        network = pair[0].network
-        yield np.stack(outputs), to_numpy(network.target(network.signal(inputs)))
+        yield np.stack(outputs), np.array(to_numpy(signal))  # the signal is a view of a buffer
 
 
 def _means(gram: Floats, copies: list[Copies]) -> dict[tuple[bool, bool, bool], Floats]:
@@ -138,15 +147,10 @@ def _classes(
     copies, members, flip = list(fits), np.asarray(settings["members"]), pair[0].flip
     count = next(iter(fits.values())).shape[1]
     square, wrong, alone = np.zeros((3, count)), np.zeros((3, count)), np.zeros(count)
-    kinds = ((True, False), (False, True), (False, False))
-    for outputs, labels in _outputs(pair, fits, rows):
+    for outputs, signal in outputs_of(pair, fits, rows):
+        labels = np.asarray(pair[0].network.target(signal))
         alone += np.mean(outputs * labels[None, :, None] < 0, axis=0).sum(axis=0)
-        for kind, (layer, sample) in enumerate(kinds):
-            chosen = [
-                (a, b)
-                for a, b in itertools.combinations(range(len(copies)), 2)
-                if (copies[a][0] == copies[b][0], copies[a][1] == copies[b][1]) == (layer, sample)
-            ]
+        for kind, chosen in enumerate(pairs_by_kind(copies)):
             for a, b in chosen:
                 square[kind] += np.sum((outputs[a] - outputs[b]) ** 2, axis=0) / len(chosen)
                 wrong[kind] += np.sum((outputs[a] + outputs[b]) * labels[:, None] < 0, axis=0) / len(chosen)
@@ -165,8 +169,56 @@ def _classes(
     return {name: np.where(known.reshape(-1, *(1,) * (a.ndim - 1)), a, np.nan) for name, a in values.items()}
 
 
+def pairs_by_kind(copies: Sequence[Copies]) -> list[list[tuple[int, int]]]:
+    """Return the pairs of fits that share the layer alone, the sample alone, nothing."""
+    pairs = list(itertools.combinations(range(len(copies)), 2))
+    alike = [(copies[a][0] == copies[b][0], copies[a][1] == copies[b][1]) for a, b in pairs]
+    kinds = ((True, False), (False, True), (False, False))
+    return [[pair for pair, shares in zip(pairs, alike) if shares == kind] for kind in kinds]
+
+
+def measure_shift(pair: tuple[Trained, Trained], ridges: Floats, settings: Mapping[str, Any]) -> dict[str, Array]:
+    """Measure errors and disagreements at inputs of another law: beyond_the_error section 4."""
+    refuse_pairs(pair[0])
+    trained, count = pair[0], len(ridges)
+    network = trained.network_of
+    fits = {copy: fitted_copy(pair, copy, ridges) for copy in itertools.product((0, 1), (0, 1), (0,))}
+    rows = int(settings.get("test_samples") or TEST_SAMPLES)
+    law: FreshLaw = settings["law"]
+    squares, wrong, apart = np.zeros(count), np.zeros(count), np.zeros((3, count))
+    for outputs, signal in outputs_of(pair, fits, rows, lambda inputs: _moved(trained, law, inputs)):
+        labels = np.asarray(network.target(signal))
+        squares += np.mean((outputs - labels[None, :, None]) ** 2, axis=0).sum(axis=0) / rows
+        side = np.nan if network.class_direction is None else np.sign(signal @ network.class_direction)
+        wrong += np.mean(np.sign(outputs) != np.reshape(side, (1, -1, 1)), axis=0).sum(axis=0) / rows
+        for kind, chosen in enumerate(pairs_by_kind(list(fits))):
+            for a, b in chosen:
+                apart[kind] += np.sum((outputs[a] - outputs[b]) ** 2, axis=0) / (rows * len(chosen))
+    missed = wrong if network.class_direction is not None else np.full(count, np.nan)
+    noise = settings["shifted_noise"]
+    test = (1 - 2 * trained.flip) * missed + trained.flip if network.readout.classes else squares + noise
+    return {"test_error": test, "test_misclassified": missed, "disagreement": apart.T}
+
+
+def _moved(trained: Trained, law: FreshLaw, inputs: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+    """Return inputs of another law, and the coordinates of which their label is."""
+    xp = trained.draws.xp
+    plain = trained.inputs.signal(inputs, xp)
+    signal = plain @ xp.asarray(law.root.T) + xp.asarray(law.mean)
+    moved = law.bulk * inputs
+    trained.inputs.add_along(moved, signal - law.bulk * plain, xp)
+    seen = signal.copy()
+    if law.angle:  # the last axis is one that no step and no target knows
+        seen[:, 0] = np.cos(law.angle) * signal[:, 0] + np.sin(law.angle) * moved[:, -1]
+    return moved, seen
+
+
 def trained_pairs(first: Iterator[Trained], second: Iterator[Trained]) -> Iterator[tuple[Trained, Trained]]:
     """Yield two networks after every step, each with draws that begin again."""
     for pair in zip(first, second):
         one, other = (dataclasses.replace(trained, draws=trained.draws.anew()) for trained in pair)
         yield one, other
+
+
+PAIRED = {"variance": measure_variance, "shift": measure_shift}
+"""Question -> what measures it of two networks alike."""

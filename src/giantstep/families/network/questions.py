@@ -148,6 +148,33 @@ _SENSITIVITY = (
     _both("gradient_rest", "time", "E|(1 - P) grad f|^2", "its part across them"),
     _both("attacked_error", "time eps", "E(|y - f| + eps |grad f|)^2 or P", _ATTACKED),
 )
+_SHIFT = (
+    _both("test_error", "time", "E'(y - f)^2 or P'(y f<0)", "error at test inputs of another law, noise included"),
+    _both("test_misclassified", "time", "P'(sign f != sign<w*,x>)", "wrong signs at these inputs", **_SIGN),
+    _both("disagreement", "time shared", "E'(f_a - f_b)^2", "of two networks alike at these inputs"),
+)
+_NOT_CLASSES = {"absent": "the labels are not classes", "partial": True}
+_NOT_REGRESSION = {"absent": "the labels are classes", "partial": True}
+_UNSEEN = {"absent": "the labels are not classes, or no output has this logit", "partial": True}
+_CALIBRATION = (
+    _both("log_loss", "time", "E log(1 + e^-yf)", "log loss of the output taken as a logit", **_NOT_CLASSES),
+    _both("brier", "time", "E(P - y)^2", "squared error of its probabilities, y = 0 or 1", **_NOT_CLASSES),
+    _both("calibration_error", "time", "E|P(y|f) - P|", "how far its probabilities are off", **_NOT_CLASSES, **_SHOWN),
+    _both("temperature", "time", "T", "temperature of the least log loss; inf: chance is better", **_NOT_CLASSES),
+    _both("log_loss_recalibrated", "time", "E log(1 + e^-yf/T)", "log loss at this temperature", **_NOT_CLASSES),
+    _both(
+        *("calibration_error_recalibrated", "time", "E|P(y|f) - P_T|", "calibration error at this temperature"),
+        **_NOT_CLASSES,
+        **_SHOWN,
+    ),
+    _both("log_loss_floor", "time", "E H(y|f)", "that of the best function of the output", **_NOT_CLASSES, **_SHOWN),
+    _both("reliability", "time logit", "P(y = 1|f)", "share of the label 1 where the output is this logit", **_UNSEEN),
+    _both(
+        *("coverage", "time", "P(|y - f|<1.96 s)", "share of labels inside 1.96 roots of the training error"),
+        **_NOT_REGRESSION,
+    ),
+    _both("honest_width", "time", "w_0.95", "half width of the interval that holds 95% of labels", **_NOT_REGRESSION),
+)
 SHARED = ("layer", "samples", "nothing")
 """What two networks have in common: the trained first layer, the samples of the fit with their labels, or nothing."""
 
@@ -226,6 +253,22 @@ _ASKED = {
             "test_samples": Setting(4000, "fresh samples of the gradient", engines=_EXPERIMENT),
         },
         plot=("gradient_norm2", "gradient_rest"),
+    ),
+    "shift": Question(
+        "error and disagreement after every step where test inputs have another law than those of the fit",
+        _SHIFT,
+        settings={"test_samples": Setting(TEST_SAMPLES, "fresh samples of the test error", engines=_EXPERIMENT)},
+        plot=("test_error", "disagreement"),
+        labels={"shared": SHARED},
+    ),
+    "calibration": Question(
+        "how far the outputs after every step can be trusted: probabilities of classes, intervals of regression",
+        _CALIBRATION,
+        settings={
+            "logit": Setting(None, "logits of the reliability (-6, -5.5, ..., 6 if left out)"),
+            "test_samples": Setting(40_000, "fresh samples, sorted by their logit", engines=_EXPERIMENT),
+        },
+        plot=("log_loss", "coverage"),
     ),
 }
 _TIME = Dimension("time", "trajectory", "steps made")

@@ -15,6 +15,7 @@ from giantstep.families.network.coordinates import AnyCoordinates
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
 from giantstep.families.network.readouts import AnyReadOut, Ridge, interpolates
+from giantstep.families.network.shift import Shift as Shift
 from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
 from giantstep.families.network.steps.base import Place
 from giantstep.family import Baseline, Question
@@ -144,8 +145,19 @@ class Network(OfNetwork):
     samples_per_dim: Number = fields.samples_per_dim()
     fit_sample: fields.FitSample = fields.fit_sample()
 
+    shift: Shift | None = fields.shift()
+
+    def content(self) -> dict[str, Any]:
+        """Return the plain content; a shift that is not there is left out, as before the field existed."""
+        content = super().content()
+        return content if content["shift"] is not None else {n: value for n, value in content.items() if n != "shift"}
+
     def check(self) -> None:
         """Check that the parts fit together."""
+        if self.shift is not None:
+            self.shift.check_target(self.target)
+            if self.inputs is not None:
+                raise bad_field("shift", "given", "left out where inputs have a covariance")
         if not self.target.square_integrable:
             raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")
         if self.readout.classes and self.sign_direction is None:

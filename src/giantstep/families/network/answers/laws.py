@@ -11,10 +11,12 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.network.answers.errors import Group, groups, note_fit
 from giantstep.families.network.answers.table import Table
+from giantstep.families.network.fresh_inputs import FreshInputs, inputs_of, resolved, scale_of_features
 from giantstep.families.network.layer import Layer, independent_spread, scale_of
 from giantstep.families.network.problem import Problem, Share
-from giantstep.families.network.test_inputs import TestInputs, TestLaw, inputs_of, resolved, scale_of_features
+from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment, reason_of
+from giantstep.gaussian.target import Target
 from giantstep.readout.fits import Fit
 from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
 from giantstep.readout.pairs import spread_of_means
@@ -39,40 +41,42 @@ class FittedPoint:
     fitted: Fitted
     noise: float
     flip: float
-    made: dict[tuple[TestLaw, float], tuple[TestInputs, OutputLaw]] = field(default_factory=dict)
+    made: dict[tuple[FreshLaw, float, Target], tuple[FreshInputs, OutputLaw]] = field(default_factory=dict)
     """Rules that were made already, for this fit or for another of the same layer."""
 
-    def at(self, law: TestLaw, scale: float) -> tuple[TestInputs, OutputLaw]:
-        """Return inputs of a law on a rule of this scale, and the law of the output there."""
-        if (law, scale) not in self.made:
-            inputs = inputs_of(self.problem.target, self.layer.frame[self.row], law, scale)
+    def at(self, law: FreshLaw, scale: float, target: Target | None = None) -> tuple[FreshInputs, OutputLaw]:
+        """Return inputs of a law on a rule of this scale, and the law of the output there; with labels of a target."""
+        target = self.problem.target if target is None else target
+        key = (law, scale, target)
+        if key not in self.made:
+            inputs = inputs_of(target, self.layer.frame[self.row], law, scale)
             output = OutputLaw(self.blocks, self.fitted, inputs.z, law.bulk)
             _ = output.mu1, output.mu2  # known to all fits of the layer
-            self.made[law, scale] = inputs, output
-        inputs, output = self.made[law, scale]
+            self.made[key] = inputs, output
+        inputs, output = self.made[key]
         return inputs, output.of(self.fitted)
 
-    def scale(self, law: TestLaw) -> float:
+    def scale(self, law: FreshLaw) -> float:
         """Return the scale on which the features vary at inputs of a law."""
         return scale_of_features(self.layer, self.row, self.layer.frame[self.row], law, self.blocks.s)
 
-    def plain(self, law: TestLaw) -> tuple[TestInputs, OutputLaw]:
+    def plain(self, law: FreshLaw) -> tuple[FreshInputs, OutputLaw]:
         """Return a rule that resolves the features."""
         return self.at(law, self.scale(law))
 
-    def signs(self, law: TestLaw) -> tuple[TestInputs, OutputLaw]:
+    def signs(self, law: FreshLaw, target: Target | None = None) -> tuple[FreshInputs, OutputLaw]:
         """Return a rule that resolves the sign of the output, too."""
-        return resolved(lambda scale: self.at(law, scale), self.scale(law))
+        return resolved(lambda scale: self.at(law, scale, target), self.scale(law))
 
-    def residuals(self, law: TestLaw, noise: float) -> tuple[TestInputs, OutputLaw]:
+    def residuals(self, law: FreshLaw, noise: float) -> tuple[FreshInputs, OutputLaw]:
         """Return a rule that resolves the sign of y - f, too."""
         return resolved(lambda scale: self.at(law, scale), self.scale(law), self._slope_of_label, noise)
 
-    def positive(self, inputs: TestInputs) -> Floats:
+    def positive(self, inputs: FreshInputs) -> Floats:
         """Return P(y = 1|z) of classes (N,)."""
         return 0.5 * (1 + (1 - 2 * self.flip) * inputs.label)
 
-    def _slope_of_label(self, inputs: TestInputs) -> Floats:
+    def _slope_of_label(self, inputs: FreshInputs) -> Floats:
         """Return dg/dz (N, R) at inputs of the law of the fit."""
         frame = self.layer.frame[self.row]
         z, gradient = inputs.z @ frame.T, np.zeros((len(inputs.z), len(frame)))

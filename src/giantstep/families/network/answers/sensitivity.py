@@ -11,7 +11,7 @@ from giantstep.errors import InputError
 from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
-from giantstep.families.network.test_inputs import TestLaw
+from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment
 from giantstep.readout.sensitivity import GradientLaw, attacked_classes, error_times_gradient
 from giantstep.types import Floats
@@ -28,7 +28,7 @@ def answer_sensitivity(table: Table, share: Share, moment: Moment, time: int, se
 
 
 def _measured(table: Table, point: FittedPoint, eps: Floats) -> dict[str, Any]:
-    law, classes = TestLaw.of_the_fit(point.problem.target.directions), table.network.readout.classes
+    law, classes = FreshLaw.of_the_fit(point.problem.target.directions), table.network.readout.classes
     inputs, output = point.signs(law) if classes else point.residuals(law, point.noise)
     gradient = GradientLaw(output)
     along, across = (float(inputs.weights @ values) for values in (gradient.along, gradient.across))

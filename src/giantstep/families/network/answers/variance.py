@@ -13,7 +13,7 @@ from giantstep.families.network.answers.laws import Fits, FittedPoint, solved_gr
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
 from giantstep.families.network.questions import SHARED
-from giantstep.families.network.test_inputs import TestLaw
+from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment
 from giantstep.readout import Classifier
 from giantstep.readout.calibration import wrong_signs
@@ -51,7 +51,7 @@ def _of_classes(fits: Fits, settings: Mapping[str, Any]) -> dict[str, Floats]:
     parts, test = overlaps_of_classes(fits), fits.fit.solution.test
     apart = half_disagreements(parts.own, parts.layer, parts.samples)
     errors = np.full((len(test), len(SHARED), len(settings["members"])), np.nan)
-    law = TestLaw.of_the_fit(fits.moment.problem.target.directions)
+    law = FreshLaw.of_the_fit(fits.moment.problem.target.directions)
     for point in fits.points():
         number = point.number
         shared = [(part.Q1[number], part.Q2[number]) for part in (parts.layer, parts.samples)]
@@ -66,7 +66,7 @@ def _of_classes(fits: Fits, settings: Mapping[str, Any]) -> dict[str, Floats]:
     return {"test_error": test, "disagreement": 2 * apart, "ensemble_error": errors}
 
 
-def _misclassified(point: FittedPoint, law: TestLaw) -> float:
+def _misclassified(point: FittedPoint, law: FreshLaw) -> float:
     """Return how often the sign of the output is not the label; NaN where no rule resolves it."""
     try:
         inputs, output = point.signs(law)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from giantstep.families.network.layer import Layer, coarsened
+from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.tolerances import LINE_RULE
 from giantstep.gaussian.conditional import condition
 from giantstep.gaussian.target import Plane, Target
@@ -29,26 +30,10 @@ LEAST_SCALE = {2: 0.15, 3: 0.3}
 
 
 @dataclass(frozen=True, eq=False)
-class TestLaw:
-    """The law of test inputs: N(mean, root root^T) along the target (r,), (r, r), `bulk` across it, a turned label."""
-
-    mean: Floats
-    root: Floats
-    bulk: float = 1.0
-    angle: float = 0.0
-    """By how much the label's first direction has turned towards one that no network has seen."""
-
-    @classmethod
-    def of_the_fit(cls, directions: int) -> TestLaw:
-        """Return the law of the inputs of the fit."""
-        return cls(np.zeros(directions), np.eye(directions))
-
-
-@dataclass(frozen=True, eq=False)
-class TestInputs:
+class FreshInputs:
     """N inputs of a rule: coordinates z (N, R), weights, E[g|z] and E[g^2|z] (N,)."""
 
-    law: TestLaw
+    law: FreshLaw
     z: Floats
     weights: Floats
     label: Floats
@@ -72,7 +57,7 @@ class _Moved:
         return np.asarray(self.target(z + self.mean))
 
 
-def inputs_of(target: Target, frame: Floats, law: TestLaw, scale: float) -> TestInputs:
+def inputs_of(target: Target, frame: Floats, law: FreshLaw, scale: float) -> FreshInputs:
     """Return inputs of this law, on a rule for what varies on a scale, in units of the standard deviations.
 
     `frame` (r, R) are the target's directions among the coordinates.
@@ -92,10 +77,10 @@ def inputs_of(target: Target, frame: Floats, law: TestLaw, scale: float) -> Test
         LINE_RULE if R == 1 else 1.0,
     )
     z = given.nodes @ root.T + law.mean @ frame
-    return TestInputs(law, z, given.weights, given.h, given.square, root, np.sum(given.nodes**2, axis=1))
+    return FreshInputs(law, z, given.weights, given.h, given.square, root, np.sum(given.nodes**2, axis=1))
 
 
-def scale_of_features(layer: Layer, row: int, frame: Floats, law: TestLaw, s: Floats) -> float:
+def scale_of_features(layer: Layer, row: int, frame: Floats, law: FreshLaw, s: Floats) -> float:
     """Return the scale on which the functions of the blocks vary, in units of the standard deviations of the inputs."""
     along = frame.T @ law.root
     spread = np.concatenate([along, law.bulk * np.linalg.svd(frame)[2][len(frame) :].T], axis=1)
@@ -104,11 +89,11 @@ def scale_of_features(layer: Layer, row: int, frame: Floats, law: TestLaw, s: Fl
 
 
 def resolved(
-    make: Callable[[float], tuple[TestInputs, OutputLaw]],
+    make: Callable[[float], tuple[FreshInputs, OutputLaw]],
     scale: float,
-    target: Callable[[TestInputs], Floats] | None = None,
+    target: Callable[[FreshInputs], Floats] | None = None,
     noise: float = 0.0,
-) -> tuple[TestInputs, OutputLaw]:
+) -> tuple[FreshInputs, OutputLaw]:
     """Return inputs that resolve where the output changes its sign, or that of y - f with a `target`: section 6.
 
     Probabilities of signs vary over sqrt(Q)/|dm/dz|, which may be far below the scale of the features.
@@ -126,7 +111,7 @@ def resolved(
 
 
 def sign_length(
-    inputs: TestInputs, law: OutputLaw, target: Callable[[TestInputs], Floats] | None, noise: float
+    inputs: FreshInputs, law: OutputLaw, target: Callable[[FreshInputs], Floats] | None, noise: float
 ) -> float:
     """Return the least distance over which the chance of a sign varies, in units of the standard deviations."""
     mean, gradient = law.mean, law.gradient

@@ -1,0 +1,90 @@
+"""The fitted network at test inputs of another law, after every step: beyond_the_error section 4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from giantstep.errors import InputError
+from giantstep.families.network.answers.laws import Fits, FittedPoint, note_refused, put_point, solved_groups
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.answers.variance import half_disagreements, overlaps_of_classes
+from giantstep.families.network.fresh_inputs import FreshInputs
+from giantstep.families.network.problem import Share
+from giantstep.families.network.shift import FreshLaw
+from giantstep.families.network.trajectory import Moment
+from giantstep.gaussian.target import Target
+from giantstep.readout.calibration import wrong_signs
+from giantstep.readout.output_law import OutputLaw
+from giantstep.readout.pairs import Overlap, ridge_parts
+from giantstep.types import Floats
+
+
+def answer_shift(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
+    """Fill ``what="shift"``: (4.4) and (4.5)."""
+    plain = FreshLaw.of_the_fit(moment.problem.target.directions)
+    for fits in solved_groups(table, share, moment, settings):
+        own, layer, samples = _overlaps(fits)
+        apart = half_disagreements(own, layer, samples)
+        for point in fits.points():
+            shift, number = table.network.shift, point.number
+            law = plain if shift is None else shift.law(len(plain.mean), table.points, point.place)
+            noise = point.noise if shift is None or shift.noise is None else shift.noise
+            if shift is not None and "shift.noise" in table.points:
+                noise = float(table.points["shift.noise"][point.place])
+            pairs = [(part.Q1[number], part.Q2[number]) for part in (layer, samples)]
+            try:
+                values = _at(table, point, law, noise, pairs)
+                if np.isfinite(table.points["dim"][point.place]):  # terms of order 1/d that no law of inputs moves
+                    at_fit = _at(table, point, plain, point.noise, pairs)
+                    values["disagreement"] += 2 * apart[number] - at_fit["disagreement"]
+                    if not table.network.readout.classes:
+                        values["test_error"] += point.fit.solution.test[number] - at_fit["test_error"]
+                put_point(table, point.place, time, values)
+            except InputError as error:
+                note_refused(table, point.place, error)
+
+
+def _overlaps(fits: Fits) -> tuple[Overlap, Overlap, Overlap]:
+    """Return the overlap of a fit with itself, and of fits that share the layer or the samples."""
+    if fits.fit.first is None:
+        classes = overlaps_of_classes(fits)
+        return classes.own, classes.layer, classes.samples
+    parts = ridge_parts(fits.fit.first, fits.group.asked.points["noise"], fits.group.asked.size)
+    return parts.everything, parts.layer, parts.samples
+
+
+def _at(
+    table: Table, point: FittedPoint, law: FreshLaw, noise: float, pairs: list[tuple[Floats, Floats]]
+) -> dict[str, Any]:
+    """Return the errors and disagreements of one point at inputs of a law."""
+    network = table.network
+    inputs, output = point.plain(law)
+    missed = _missed(point, network.class_direction, law)
+    if network.readout.classes:
+        test = (1 - 2 * point.flip) * missed + point.flip
+    else:
+        mean = output.mean
+        res = inputs.square - 2 * inputs.label * mean + mean**2 + output.variance + output.spread
+        test = float(inputs.weights @ res) + noise
+    return {"test_error": test, "test_misclassified": missed, "disagreement": _disagreements(inputs, output, pairs)}
+
+
+def _disagreements(inputs: FreshInputs, output: OutputLaw, pairs: list[tuple[Floats, Floats]]) -> Floats:
+    """Return (4.5) of networks that share the layer, the samples, nothing (3,)."""
+    own = float(inputs.weights @ output.variance)
+    moved = float(inputs.weights @ output.spread)
+    (layer, samples) = (own - float(inputs.weights @ output.quadratic(Q1, Q2)) for Q1, Q2 in pairs)
+    return 2 * np.array([layer + moved, samples, own + moved])
+
+
+def _missed(point: FittedPoint, normal: Floats | None, law: FreshLaw) -> float:
+    """Return how often the output has another sign than the direction of the classes; NaN without one."""
+    if normal is None:
+        return np.nan
+    terms = " + ".join(f"{float(part)!r}*z{axis + 1}" for axis, part in enumerate(normal))
+    sign = Target(f"sign({terms})", directions=len(normal))
+    inputs, output = point.signs(law, sign)
+    return wrong_signs(output.mean, output.variance, 0.5 * (1 + inputs.label), inputs.weights)

@@ -1,0 +1,81 @@
+"""Test inputs of another law: the reference values and identities of beyond_the_error section 4, and networks."""
+
+import numpy as np
+import pytest
+from tests.families.network.beyond_settings import CLASSES, P1, REGRESSION, TABLE_C, shifts
+
+import giantstep as gs
+from giantstep.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
+
+
+def asked(network, **more):
+    return gs.predict(network, what="shift", progress=False, **more).isel(time=-1)
+
+
+@pytest.mark.parametrize("name", TABLE_C)
+def test_errors_under_shift_are_those_printed(name):
+    """Catches a function of the test law that is taken at the law of the fit: every shift moves another one."""
+    network, wanted = REGRESSION[name], TABLE_C[name][2:]
+    results = [asked(network.replace(shift=shift)) for shift in shifts(network.target.directions).values()]
+    np.testing.assert_allclose([float(result.test_error) for result in results], wanted[:5], atol=6e-7, rtol=0)
+    assert float(results[0].disagreement.sel(shared="samples")) == pytest.approx(wanted[5], abs=6e-7)
+
+
+@pytest.mark.parametrize("network", [REGRESSION["T2"], REGRESSION["P6"], CLASSES["L1"]])
+@pytest.mark.parametrize("dim", [None, 300])
+def test_the_law_of_the_fit_is_no_shift(network, dim):
+    """tau = 1, z' = z: the error and the disagreement are those of the other questions."""
+    none = gs.predict(network, what="shift", dim=dim, progress=False)
+    errors = gs.predict(network, dim=dim, progress=False).test_error
+    np.testing.assert_allclose(none.test_error, errors, rtol=1e-6)
+    apart = gs.predict(network, what="variance", dim=dim, members=[1], progress=False).disagreement
+    np.testing.assert_allclose(none.disagreement, apart, rtol=1e-6)
+    same = gs.predict(network.replace(shift=gs.Shift()), what="shift", dim=dim, progress=False)
+    np.testing.assert_allclose(same.test_error, none.test_error, rtol=1e-9)
+
+
+def test_classes_under_a_shift_of_the_mean_are_those_printed():
+    found = [float(asked(CLASSES[n].replace(shift=gs.Shift(mean=[0.8, -0.5]))).test_error) for n in ("L1", "L2")]
+    np.testing.assert_allclose(found, [0.182416, 0.311084], atol=2e-6)
+
+
+def test_fields_of_a_shift_make_grids():
+    result = asked(P1.replace(shift=gs.Shift(noise=0.3)), shift__scale=[1.0, 1.4], shift__noise=[0.1, 0.3])
+    assert dict(result.test_error.sizes) == {"shift.scale": 2, "shift.noise": 2}
+    np.testing.assert_allclose(result.test_error[:, 0], [0.163493, 0.278327], atol=6e-7)
+    np.testing.assert_allclose(result.test_error[:, 1] - result.test_error[:, 0], 0.2, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shift", "message"),
+    [
+        ({"scale": 0.0}, "Field `scale` must be a number above 0"),
+        ({"bulk": -1.0}, "Field `bulk` must be a number above 0"),
+        ({"mean": [1.0, 2.0]}, "Field `shift.mean` must be a number or a list of 1"),
+        ({"covariance": [[1.0, 0.5]]}, "Field `shift.covariance` must be a symmetric 1 x 1 matrix"),
+        ({"covariance": [[-1.0]]}, "without negative eigenvalues"),
+    ],
+)
+def test_what_is_refused(shift, message):
+    with pytest.raises(InputError, match=message):
+        P1.replace(shift=gs.Shift(**shift))
+
+
+def test_a_singular_covariance_needs_a_smooth_target():
+    singular = gs.Shift(covariance=[[1.0, 1.0], [1.0, 1.0]])
+    with pytest.raises(InputError, match="invertible where the target has kinks"):
+        CLASSES["L1"].replace(shift=singular)
+    assert np.isfinite(float(asked(REGRESSION["P4"].replace(shift=singular)).test_error))
+
+
+def test_networks_at_d_400():
+    """Catches a shift that acts on the wrong directions of real inputs."""
+    network = REGRESSION["P5"].replace(shift=gs.Shift(scale=1.3, mean=[0.5, 0.0], angle=0.4))
+    theory = asked(network, dim=400)
+    networks = gs.simulate(network, what="shift", dim=400, trials=6, seed=2, progress=False).isel(time=-1)
+    for name, visible in (("test_error", 0.02), ("disagreement", 0.04)):
+        gap, error = networks[name] - theory[name], networks[f"{name}_stderr"]
+        assert np.all(np.abs(gap) < 0.02 * theory[name] + 3 * error), name
+        assert np.all(error < visible * theory[name]), name
