@@ -144,13 +144,7 @@ class Network(OfNetwork):
     readout: AnyReadOut = field("l, lambda", "loss and penalty of the second layer's fit", default=Ridge(0.1))
     samples_per_dim: Number = fields.samples_per_dim()
     fit_sample: fields.FitSample = fields.fit_sample()
-
     shift: Shift | None = fields.shift()
-
-    def content(self) -> dict[str, Any]:
-        """Return the plain content; a shift that is not there is left out, as before the field existed."""
-        content = super().content()
-        return content if content["shift"] is not None else {n: value for n, value in content.items() if n != "shift"}
 
     def check(self) -> None:
         """Check that the parts fit together."""
@@ -220,11 +214,10 @@ class Network(OfNetwork):
             raise bad_field(place.field("batch_per_dim"), float(batch[other[0]]), allowed)
 
     def content(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON data; the usual coordinates are left out, as in scenarios that had none."""
+        """Return the scenario as plain JSON data; later fields at their defaults are left out, as if they did not exist."""
         content = super().content()
-        if content["coordinates"] == "gaussian":
-            del content["coordinates"]
-        return content
+        usual = {"coordinates": "gaussian", "shift": None}
+        return {name: value for name, value in content.items() if name not in usual or value != usual[name]}
 
     # -- what the engines ask ------------------------------------------------------------------------------------
 
