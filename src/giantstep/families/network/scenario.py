@@ -214,7 +214,7 @@ class Network(OfNetwork):
             raise bad_field(place.field("batch_per_dim"), float(batch[other[0]]), allowed)
 
     def content(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON data; later fields at their defaults are left out, as if they did not exist."""
+        """Return the scenario as plain JSON data; later fields are left out where they have their defaults."""
         content = super().content()
         usual = {"coordinates": "gaussian", "shift": None}
         return {name: value for name, value in content.items() if name not in usual or value != usual[name]}
