@@ -316,6 +316,12 @@ def test_the_limit_refuses_signs_that_it_leaves_open(changes, missing):
         gs.predict(network("F2").replace(changes))
 
 
+@pytest.mark.parametrize("what", ["variance", "sensitivity", "weights", "spikes"])
+def test_questions_without_a_theory_are_refused(what):
+    with pytest.raises(gs.InputError, match=f'a theory of what="{what}"'):
+        gs.predict(network("L1", **POPULATION), what=what)
+
+
 def test_a_target_without_a_linear_part_is_answered_on_a_batch():
     result = after(network("F1", target="z**2 - 1"))
     assert bool(result.converged) and float(result.identity) < 1e-9
