@@ -123,9 +123,9 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
     if m == 3 and not any(_last_axis(plane) < m for plane in planes):
         return _lattice_rule(min(largest, multiple * min(scales)) / fineness, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
-    for axis, scale in enumerate(scales):
-        step = min(largest, multiple * scale) / fineness
-        panel = min(1.0, 2.5 * scale) / fineness
+    for axis, own in enumerate(scales):
+        step = min(largest, multiple * own) / fineness
+        panel = min(1.0, 2.5 * own) / fineness
         soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
         row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:

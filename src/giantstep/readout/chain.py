@@ -472,9 +472,9 @@ class _Linear:
         diagonal = np.arange(steps * square)
         matrix[:, diagonal, diagonal] += 1.0
         of_log = np.zeros((count, k, k, k), state.W.dtype)
-        for q in range(k):
-            of_log[:, q, q] += 0.5 * state.W[:, q]
-            of_log[:, q, :, q] += 0.5 * state.W[:, :, q]
+        for block in range(k):
+            of_log[:, block, block] += 0.5 * state.W[:, block]
+            of_log[:, block, :, block] += 0.5 * state.W[:, :, block]
         moved, moved_R = _from_W(bulk, state, of_log)
         matrix[:, : steps * square, steps * square :] = -moved.reshape(count, k, -1).swapaxes(1, 2)
         matrix[:, steps * square :, steps * square :] = moved_R.swapaxes(1, 2)

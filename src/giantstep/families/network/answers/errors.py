@@ -96,7 +96,7 @@ def _together(descriptions: Sequence[tuple[Description, Description | None]]) ->
         f, bulk = fine.features, fine.bulks[0]
         alone = f.weights.shape[1] > MANY_NODES or (isinstance(bulk, InputBulk) and bool(bulk.spread.quadratic))
         alone |= isinstance(bulk, ChainBulk) and bulk.nodes > MANY_NODES
-        law = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
+        law: object = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
         law = bulk.law.shape if isinstance(bulk, ChainBulk) else law
         nodes = None if coarse is None else coarse.features.weights.shape[1]
         key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, law)
