@@ -279,7 +279,7 @@ def views(
         if leading and not basis.learnt.shape[1] and len(frame) == 1:
             basis = Directions(frame.T, frame.T[:, :0])
         elif leading:
-            shown = None if layer.batch is None else len(frame)  # of batch noise no network knows the sign
+            shown = len(frame) if isinstance(layer.batch, Chains) else None  # of batch noise no network knows the sign
             basis = basis.along_leading(np.sqrt(problem.pi[first])[:, None] * layer.U[first], shown)
         learnt, rest = frame @ basis.learnt, frame @ basis.rest
         rest[np.abs(rest) < 1e-12] = 0.0
