@@ -368,7 +368,8 @@ def test_a_changed_number_is_noticed_and_computed_again(store, diary, caplog):
     settings = {"store": store, "dim": 10, "trials": 3, "level": [1, 2]}
     expected = gs.sweep(Faulty(), **settings)
     with sqlite3.connect(store) as connection:
-        connection.execute("UPDATE results SET data = (SELECT data FROM results WHERE trial = 0 LIMIT 1) WHERE trial = 2")
+        other = "SELECT data FROM results WHERE trial = 0 LIMIT 1"
+        connection.execute(f"UPDATE results SET data = ({other}) WHERE trial = 2")
     connection.close()
     health = verify(store)
     assert len(health.damaged) == 2 and {trial for _, trial in health.damaged} == {2}
