@@ -195,6 +195,7 @@ def test_the_state_survives_a_reload(page: Page) -> None:
     page.open()
     page.enter("#f-ridge", "0.37")
     page.page.select_option("#f-step", "none")
+    page.unfold("#v-norm")
     page.page.check("#v-norm")
     page.page.check("#log-x")
     page.page.select_option("#notation", "mei2022generalization")
