@@ -175,7 +175,7 @@ function remember(now = false) {
 
 async function writeLink() {
   const shown = page.state;
-  const link = await shortLink(shown, page.families);
+  const link = await shortLink(shown);
   if (shown !== page.state) return;
   window.history.replaceState(null, "", link);
   setBusy("address", false);
