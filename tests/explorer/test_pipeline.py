@@ -51,10 +51,8 @@ def test_steps_are_moved_added_and_removed(page: Page) -> None:
 
 def test_a_step_without_a_theory_is_greyed_with_its_sentence_and_its_experiment_runs(page: Page) -> None:
     page.open(STATE)
-    grey = "#pipeline option.refused"
-    page.page.wait_for_selector(grey, state="attached")
-    assert "small" in page.page.eval_on_selector(grey, "(option) => option.textContent")
-    page.page.select_option('[id="stage-steps.0"]', index=1)
+    page.page.wait_for_selector('[id="stage-steps.0"] option.refused[value="small"]', state="attached")
+    page.page.select_option('[id="stage-steps.0"]', value="small")
     page.until(lambda: page.page.locator("#pipeline li.refused").count())
     assert "a theory of a SmallStep" in page.text("#pipeline li.refused")
     page.page.click("#run")

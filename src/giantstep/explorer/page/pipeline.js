@@ -73,7 +73,7 @@ function stepCard(field, entries, place, title) {
   const now = field.choices.find((choice) => choice.kind === entry.kind);
   const id = `stage-${name}`;
   const kinds = element("select", { id, "aria-label": `kind of ${title} ${place + 1}`, onchange: () => set(name, startOf(field.choices[kinds.selectedIndex])) },
-    ...field.choices.map((choice) => element("option", { selected: choice === now, title: choice.meaning, "data-at": name, "data-start": JSON.stringify(choice === now ? entry : startOf(choice)) }, String(choice.kind ?? words(choice.name)))));
+    ...field.choices.map((choice) => element("option", { value: choice.kind ?? choice.name, selected: choice === now, title: choice.meaning, "data-at": name, "data-start": JSON.stringify(choice === now ? entry : startOf(choice)) }, String(choice.kind ?? words(choice.name)))));
   const others = (from, to) => entries.toSpliced(from, 1).toSpliced(to, 0, entries[from]);
   const tool = (sign, label, next, disabled = false) => element("button", { type: "button", title: label, "aria-label": `${label}: ${title} ${place + 1}`, disabled, onclick: () => set(field.name, next()) }, sign);
   const tools = element("span", { class: "tools" },
