@@ -321,7 +321,7 @@ class Scenario(Checked):
         return values
 
     def program(self, dim: int, lang: Language) -> Program:
-        """Return what a program without giantstep does in one trial (`giantstep.script`), where the family writes it."""
+        """Return what a trial of a program without giantstep does, where the family writes one."""
         folder = type(self).__module__.rpartition(".")[0]
         if not folder or importlib.util.find_spec(f"{folder}.script") is None:
             raise InputError(f"{type(self).__name__} has no script: its family writes no program of its own.")

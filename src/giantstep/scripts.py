@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from giantstep.family import Question
     from giantstep.gaussian import Function, Target
     from giantstep.scenario import Scenario
+    from giantstep.study import Study
 
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 USUAL_DIM = 300
@@ -108,6 +109,20 @@ def script(
     if lines > MOST_LINES:
         raise InputError(f"The program would have {lines} lines, more than {MOST_LINES}: it has too many parts.")
     return text
+
+
+def one_scenario(study: Study, changes: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of a study with fields changed; what still varies, or another question, is refused."""
+    from giantstep.scenario import dotted_names
+
+    first = next(iter(study.scenario.questions))
+    if study.what not in (None, first):
+        raise bad_field("what", study.what, f'"{first}" (or left out) where a script is written')
+    fields = {**dotted_names(study.grid), **changes}
+    for name, value in fields.items():
+        if isinstance(value, list | tuple) or np.ndim(value):
+            raise InputError(f"Field `{name}` varies in the study, but a script has one value: --set {name}=VALUE.")
+    return study.scenario.replace(fields)
 
 
 # -- what families use -------------------------------------------------------------------------------------------------
@@ -211,7 +226,14 @@ def _written(
         "trials, seed": (f"{trials}, {seed}", "repetitions; each draws everything anew"),
     }
     parts = [
-        "\n".join([_head(scenario), *standard, *third, *(["torch.set_default_dtype(torch.float64)"] if lang == "torch" else [])]),
+        "\n".join(
+            [
+                _head(scenario),
+                *standard,
+                *third,
+                *(["torch.set_default_dtype(torch.float64)"] if lang == "torch" else []),
+            ]
+        ),
         "\n".join(_commented(f"{name} = {value}", said) for name, (value, said) in sizes.items()),
         _declared(program, question),
         re.sub("\n\n\n+", "\n\n", body),

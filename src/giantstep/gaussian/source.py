@@ -22,7 +22,11 @@ _TEXTS: dict[Language, dict[str, str]] = {
     "numpy": {
         **{name: f"np.{name}({{0}})" for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs", "sign")},
         **{"erf": "erf({0})", "sigmoid": "expit({0})", "cdf": "ndtr({0})", "step": "({0} > 0)"},
-        **{"relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp({0}, 0)", "leaky_relu": "np.where({0} > 0, {0}, {1})"},
+        **{
+            "relu": "np.maximum({0}, 0)",
+            "softplus": "np.logaddexp({0}, 0)",
+            "leaky_relu": "np.where({0} > 0, {0}, {1})",
+        },
         **{"maximum": "np.maximum({0}, {1})", "minimum": "np.minimum({0}, {1})"},
     },
     "torch": {
@@ -48,9 +52,7 @@ _SLOPES: dict[str, Callable[[Node], Node]] = {
     "sigmoid": lambda x: _times(_call("sigmoid", x), _minus(_ONE, _call("sigmoid", x))),
     "softplus": lambda x: _call("sigmoid", x),
     "gelu": lambda x: _plus(_call("cdf", x), _times(x, _density(x))),
-    "swish": lambda x: _times(
-        _call("sigmoid", x), _plus(_ONE, _times(x, _minus(_ONE, _call("sigmoid", x))))
-    ),
+    "swish": lambda x: _times(_call("sigmoid", x), _plus(_ONE, _times(x, _minus(_ONE, _call("sigmoid", x))))),
 }
 """The derivative of every function of one argument; `sign` has none and counts as constant."""
 
@@ -109,7 +111,9 @@ def _write(node: Node, language: Language, binding: int = 0) -> str:
             return _write(written, language, binding)
         arguments = [_write(argument, language) for argument in node.arguments]
         if language == "torch" and node.name in ("maximum", "minimum"):  # they take tensors only
-            arguments = [f"torch.tensor({t})" if isinstance(a, Number) else t for a, t in zip(node.arguments, arguments)]
+            arguments = [
+                f"torch.tensor({t})" if isinstance(a, Number) else t for a, t in zip(node.arguments, arguments)
+            ]
         return _TEXTS[language][node.name].format(*arguments)
     return f"({text})" if strength < binding else text
 

@@ -67,7 +67,7 @@ def _check(network: Network, dim: int) -> None:
     if network.inputs is not None:
         raise bad_field("inputs", network.inputs.kind, f"left out {_WRITTEN}")
     if network.readout.kind == "hinge":
-        raise bad_field("readout.kind", "hinge", f'"ridge" or "logistic" {_WRITTEN}')
+        raise bad_field("readout.kind", "hinge", f"another one {_WRITTEN}")
     if network.fit_sample == "same":
         raise bad_field("fit_sample", "same", f'"fresh" {_WRITTEN}')
     if dim <= network.target.directions:
@@ -300,7 +300,9 @@ def _step(network: Network, place: int) -> str:
     options: dict[str, str] = {}
     if step.kind == "none":
         return "(lambda *state: None, {})"
-    name = {"maximal": "maximal_step", "planted": "planted_spike", "shifts": "planted_shifts"}.get(step.kind, "small_step")
+    name = {"maximal": "maximal_step", "planted": "planted_spike", "shifts": "planted_shifts"}.get(
+        step.kind, "small_step"
+    )
     if hasattr(step, "batch_per_dim"):
         n0 = "population" if math.isinf(step.batch_per_dim) else f"max(1, round({number(step.batch_per_dim)} * d))"
         if name == "maximal_step":
@@ -328,7 +330,9 @@ def _spike_options(network: Network, step: Any) -> Mapping[str, str]:
     if not isinstance(network.second_layer, Vocabulary):
         raise bad_field("second_layer", "gaussian", f"a Vocabulary {_WRITTEN} and a spike is planted")
     k = network.blocks
-    strength = [step.strength * v for v in network.second_layer.values] if isinstance(step.strength, float) else step.strength
+    strength = (
+        [step.strength * v for v in network.second_layer.values] if isinstance(step.strength, float) else step.strength
+    )
     bulk = [step.bulk] * k if isinstance(step.bulk, float) else step.bulk
 
     def spread(values: Any) -> str:
