@@ -179,7 +179,7 @@ def to_torch(text: str) -> str:
 
 def number(value: Any) -> str:
     """Return a number, or a nested list of numbers, as source text."""
-    if isinstance(value, float | int | np.floating | np.integer):
+    if isinstance(value, float | int):
         return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
     return "[" + ", ".join(map(number, np.asarray(value).tolist() if isinstance(value, np.ndarray) else value)) + "]"
 

@@ -319,7 +319,7 @@ def _step(network: Network, place: int) -> str:
         if len(_residuals(network)) > 1:
             options |= dict(zip(("shift", "factor"), _residual(network, step)))
     elif name == "planted_spike":
-        options = _spike_options(network, step)
+        options = dict(_spike_options(network, step))
     else:
         bulk = step.bulk or [1.0] * network.blocks
         options = {"shifts": number(np.asarray(step.shifts, dtype=float)), "bulk": number(list(bulk))}
