@@ -39,7 +39,7 @@ VARIABLES = (
     "test_error, train_error, objective, test_misclassified, norm, Q2, theta, V2, t, psi, Q1, V1, identity, "
     "null_error, affine_error, effective_rank, effective_rank_4"
 )
-QUESTIONS = "errors, steps, along, spectrum, resolvent, weights, spikes"
+QUESTIONS = "errors, steps, along, spectrum, resolvent, weights, spikes, variance, sensitivity, shift, calibration"
 FUNCTIONS = (
     "allowed are numbers, pi, + - * / **, z or z1..z64, and the functions sqrt, exp, log, sin, cos, tanh, erf, relu, "
     "leaky_relu, abs, sign, sigmoid, softplus, gelu, swish, maximum, minimum, max, min, silu, h0..h12."
@@ -410,7 +410,7 @@ IN_SHELL = {
     "predict": ("A study is missing: give S.toml, or --data FILE --label COLUMN."),
     "predict none.toml": ("There is no file 'none.toml'."),
     "predict S.toml --trials 3": (
-        "No such option: --trials; simulate, compare, sweep, forecast have it; `giantstep predict "
+        "No such option: --trials; simulate, compare, sweep, forecast, script have it; `giantstep predict "
         "--help` says what there is."
     ),
     "predict S.toml --dims 100": ("No such option: --dims (Possible options: --dim)."),

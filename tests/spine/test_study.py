@@ -99,7 +99,7 @@ def test_complex_points_are_counted_and_carry_their_parts():
             lambda: gs.predict(Toy(), what="meen"),
             "Field `what` must be one of mean, wave, transform, sampled (did you mean `mean`?)",
         ),
-        (lambda: gs.predict({}), "The first argument must be a scenario, not a dict."),
+        (lambda: gs.predict({}), "The first argument must name at least one scenario"),
         (lambda: gs.predict(Toy(), [1]), "The grid must be a mapping"),
         (lambda: gs.predict(Toy(), {"level": 1}, level=2), "Field `level` is given twice."),
         (lambda: gs.predict(Toy(), tolerance=0), "Field `tolerance` must be a number above 0 and below 1"),
