@@ -67,7 +67,7 @@ class LogitLaw:
             flat = (place - first).ravel()
             density += np.bincount(flat, mass.ravel(), size)
             positives += np.bincount(flat, (mass * positive[own][:, None]).ravel(), size)
-        return cls(step * np.arange(first, last + 1), density, positives)
+        return cls(step * np.arange(first, last + 1, dtype=np.float64), density, positives)
 
     @property
     def step(self) -> float:
