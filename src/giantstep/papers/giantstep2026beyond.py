@@ -175,12 +175,11 @@ def _draw_line(results: Results) -> Figure:
     for number, scale in enumerate((1.2, 1.4)):
         moved = line.sel({"shift.scale": scale})
         for time in range(3):
-            style = {"linestyle": ("-", DASHED)[number]}
             for panel, name in zip(axes, ("disagreement", "test_error")):
                 first, second = (side[name].isel(time=time) for side in (plain, moved))
                 if name == "disagreement":
                     first, second = first.sel(shared="samples"), second.sel(shared="samples")
-                limit_line(panel, first, second, PALETTE[time], **style)
+                limit_line(panel, first, second, PALETTE[time], linestyle=("-", DASHED)[number])
     for panel, name in zip(axes, ("disagreement of two networks", "test error")):
         low, high = panel.get_xlim()
         panel.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle=":")
