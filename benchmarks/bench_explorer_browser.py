@@ -4,7 +4,7 @@ For each family: the first curve after opening its link in a fresh browser conte
 time from a move of a slider to the end of the first frame that shows other lines (median and 95th percentile of several
 moves, one after the other), the time from the last move to the fine curve, and the CPU time of one move: of the server
 with its workers, and of the browser with all that steers it. For each preset: the first curve, the fine one, or what
-the page says instead. The promises, on two idle cores: 60 ms in the median and 150 ms at the 95th percentile, a fine
+the page says instead. The promises, on two idle cores: 100 ms in the median and 200 ms at the 95th percentile, a fine
 curve within 1 s, a first curve within 1.5 s. What an earlier file says of a family stands beside it where one is given.
 
     python benchmarks/bench_explorer_browser.py [families] [presets] [--only NAME...] [--before FILE] [--out FILE]
@@ -30,8 +30,8 @@ MOVES = 15
 PATIENCE = 25.0
 
 DRAWN = """
-window.drawn = () => [...document.querySelectorAll('#chart .js-line, #chart .hm image')]
-  .map((one) => one.getAttribute('d') ?? one.getAttribute('href') ?? one.getAttribute('xlink:href')).join();
+window.drawn = () => (document.getElementById('chart')?.panels ?? [])
+  .map(({ series, map, text }) => JSON.stringify([series.map((one) => one.y), map?.z, text])).join();
 window.frames_shown = (holds) => new Promise((resolve) => {
   const after = new MessageChannel();
   after.port1.onmessage = () => (holds() ? resolve(performance.now()) : requestAnimationFrame(next));
@@ -39,12 +39,12 @@ window.frames_shown = (holds) => new Promise((resolve) => {
   requestAnimationFrame(next);
 });
 """
-"""What is on the screen (paths of lines, pixels of maps), and a promise of the end of the first frame with something.
+"""What is on the screen (the values of lines and maps), and a promise of the end of the first frame with something.
 
 A message posted by a frame callback is taken after that frame was laid out and painted."""
 WATCH = """
 window.firstCurve = null;
-window.frames_shown(() => window.drawn() || document.querySelectorAll('#chart .annotation').length > 1)
+window.frames_shown(() => window.drawn())
   .then((time) => { window.firstCurve = time; });
 """
 LINKS = """async () => {

@@ -5,9 +5,9 @@ Run it on a login node, in tmux or as a small job of its own; only this program 
     pip install "giantstep[slurm]"
     python slurm_sweep.py examples/sweep_learning_curve.toml runs.db --queue cpu --jobs 40
 
-Start it again after anything went wrong: what is stored is not computed again. The jobs end with this program, also
-where it is killed. ``--local 2`` takes two processes of this machine in place of SLURM, to try it out. The command line
-does the same: ``giantstep sweep STUDY --store runs.db --engine slurm --queue cpu --jobs 40``.
+Start it again after anything went wrong: what is stored is not computed again. The jobs end with this program, and
+within two minutes where it is killed. ``--local 2`` takes two processes of this machine in place of SLURM, to try it
+out. The command line does the same: ``giantstep sweep STUDY --store runs.db --engine slurm --queue cpu --jobs 40``.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from .bounds import efficiency as efficiency
 from .design.crossings import solve_for as solve_for
 from .design.optimise import optimize as optimize
 from .design.sensitivity import sensitivity as sensitivity
+from .design.slopes import slopes as slopes
 from .design.trials import trials_needed as trials_needed
 from .diagram import phase_diagram as phase_diagram
 from .errors import ConvergenceError as ConvergenceError
@@ -22,6 +23,7 @@ from .families.mixture_glm.scenario import Dense as Dense
 from .families.mixture_glm.scenario import Isotropic as Isotropic
 from .families.mixture_glm.scenario import MixtureGLM as MixtureGLM
 from .families.mixture_glm.scenario import Spiked as Spiked
+from .families.network.coordinates import Coordinates as Coordinates
 from .families.network.few_steps import FewSteps as FewSteps
 from .families.network.one_step import OneStep as OneStep
 from .families.network.readouts import Hinge as Hinge
@@ -35,6 +37,7 @@ from .families.network.steps import MaximalStep as MaximalStep
 from .families.network.steps import NoStep as NoStep
 from .families.network.steps import PlantedShifts as PlantedShifts
 from .families.network.steps import PlantedSpike as PlantedSpike
+from .families.network.steps import SignStep as SignStep
 from .families.network.steps import SmallStep as SmallStep
 from .families.online_sgd.scenario import OnlineSGD as OnlineSGD
 from .families.subspace_clustering.scenario import SubspaceClustering as SubspaceClustering

@@ -88,14 +88,14 @@ def solve_limit(
 
 
 def _prepare_within(seconds: float, request: Request) -> dict[str, Any]:
-    with deadline(seconds, cpu=True):
+    with deadline(seconds, time.thread_time):
         return request.prepare()
 
 
 def _answer_within(
     seconds: float, scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]
 ) -> Answer:
-    with deadline(seconds, cpu=True):
+    with deadline(seconds, time.thread_time):
         return answer_of(scenario, points, what, settings)
 
 

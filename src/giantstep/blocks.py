@@ -1,7 +1,7 @@
 """Blocks of large arrays.
 
-The end of its time reaches a computation between two lines of Python only (`giantstep.deadline`): one operation on an
-array of gigabytes would be deaf for many seconds. What can become so large is computed in blocks.
+A computation looks at its deadline between two operations only (`giantstep.deadline`): one operation on an array of
+gigabytes would be deaf for many seconds. What can become so large is computed in blocks, with a look before each.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Floats
 
 BLOCK = 1 << 23
@@ -24,6 +25,7 @@ def split_rows(rows: int, numbers: int, block: int = BLOCK) -> Iterator[slice]:
     """
     size = max(1, block // max(numbers, 1))
     for start in range(0, rows, size):
+        check_time()
         yield slice(start, min(start + size, rows))
 
 

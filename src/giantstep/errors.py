@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
+
+
+class Code(Enum):
+    """What kind of refusal an `InputError` is, for whoever acts on it; its words are for people."""
+
+    NEEDS_DIMENSION = "needs-dimension"
+    """The answer exists at a finite `dim` only."""
+    TOO_MANY_NODES = "too-many-nodes"
+    """An average would need more nodes than are allowed."""
 
 
 class GiantstepError(Exception):
@@ -34,12 +44,19 @@ class InputError(GiantstepError, ValueError):
     sentence: str = ""
     """The message with ``{field}`` in it, so that whoever holds the field can put its own name in front."""
 
+    def __init__(self, message: str, code: Code | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
     def inside(self, parent: str) -> InputError:
         """Return the same error for a field that lies inside `parent`."""
+        name = ".".join(filter(None, (parent, self.field)))
         if self.field is None:
-            return field_error(parent, f"Field `{{field}}`: {self}") if parent else self
-        name = f"{parent}.{self.field}" if parent else self.field
-        return bad_field(name, self.value, self.allowed) if self.allowed else field_error(name, self.sentence)
+            error = field_error(parent, f"Field `{{field}}`: {self}") if parent else self
+        else:
+            error = bad_field(name, self.value, self.allowed) if self.allowed else field_error(name, self.sentence)
+        error.code = self.code
+        return error
 
 
 class NotFiniteError(GiantstepError, ArithmeticError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 
     AnyScenario = TypeVar("AnyScenario", bound=Scenario)
 
-_OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {"sqrt": np.sqrt, "round": lambda value: int(np.round(value))}
 
 
@@ -81,9 +73,9 @@ def symbols_in(formula: str) -> list[str]:
     return sorted(names - set(_FUNCTIONS), key=formula.index)
 
 
-def _parsed(formula: str) -> ast.expr:
+def _parsed(formula: str) -> ast.Expression:
     """Return a formula as Python reads it, where ``lambda`` is no name."""
-    return ast.parse(re.sub(r"\blambda\b", "lambda_", formula), mode="eval").body
+    return ast.parse(re.sub(r"\blambda\b", "lambda_", formula), mode="eval")
 
 
 def _symbol(name: ast.Name) -> str:
@@ -91,35 +83,25 @@ def _symbol(name: ast.Name) -> str:
 
 
 def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
-    """Return the value of a formula; a symbol alone stays what it is, a function or a list.
+    """Return the value of a formula, which a family wrote; a symbol alone stays what it is, a function or a list.
 
     >>> evaluate("alpha*beta", {"alpha": 0.8, "beta": 2.0}), evaluate("sigma", {"sigma": "relu"})
     (1.6, 'relu')
     """
-    node = _parsed(formula)
-    if isinstance(node, ast.Name):
-        return values[_symbol(node)]
-    value = _value(node, values)
+    parsed = _parsed(formula)
+    if isinstance(parsed.body, ast.Name):
+        return values[_symbol(parsed.body)]
+    symbols = {"lambda_" if name == "lambda" else name: name for name in symbols_in(formula)}
+    numbers = {name: _number(symbol, values[symbol]) for name, symbol in symbols.items()}
+    value = eval(compile(parsed, formula, "eval"), {"__builtins__": {}, **_FUNCTIONS}, numbers)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left, values), _value(node.right, values)
-        return _OPERATIONS[type(node.op)](left, right)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _FUNCTIONS[node.func.id](_value(node.args[0], values))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, values)
-    if isinstance(node, ast.Name):
-        value = values[_symbol(node)]
-        good = not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
-        if not good or not np.isfinite(value).all():
-            raise bad_field(_symbol(node), value, "a finite number")
-        return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
-    if isinstance(node, ast.Constant):
-        return node.value
-    raise InputError(f"The formula {ast.unparse(node)} is none of a paper.")
+def _number(symbol: str, value: Any) -> Any:
+    good = not isinstance(value, str | bool) and np.asarray(value).dtype.kind in "iuf"
+    if not good or not np.isfinite(value).all():
+        raise bad_field(symbol, value, "a finite number")
+    return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
 
 
 def scenario_from_paper(cls: type[AnyScenario], key: str, given: Mapping[str, Any]) -> tuple[AnyScenario, str]:

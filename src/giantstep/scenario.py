@@ -331,6 +331,16 @@ class Scenario(Checked):
         with np.errstate(all="ignore"):
             return dict(settings) if prepare is None else prepare(self, points, what, settings)
 
+    def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:
+        """Raise `InputError` where the limit has no theory for a question, before anything is computed.
+
+        A family says so in a function of the same name in its ``limit.py``, if it has one.
+        """
+        if type(self).limit is Scenario.limit:
+            refuse = getattr(self._engine("limit"), "refuse_missing", None)
+            if refuse is not None:
+                refuse(self, points, what, theory)
+
     def baselines(self, points: Points, what: str, values: Mapping[str, Array]) -> Mapping[str, Baseline]:
         """Return the error of having learnt nothing for each error among the `values` of an answer.
 

@@ -82,11 +82,12 @@ def predict(
     >>> gs.predict(s, what="spectrum").density.dims
     ('x',)
     """
-    if not (theory is None or isinstance(theory, str)):
+    if isinstance(theory, list | tuple) and theory:
         asked = {"what": what, "dim": dim, "tolerance": tolerance, "strict": strict, "seed": seed, "progress": progress}
         answers = [predict(scenario, grid, theory=name, cpu_limit=cpu_limit, **asked, **fields) for name in theory]
         return stack(answers, theory, "theory")
-    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
+    one: Any = theory  # what is no name is refused
+    request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     check_flags(strict=strict)
     result, problems = solve_limit(request, None, progress, cpu_limit=checked_cpu_limit(cpu_limit))
     problems.refuse(strict)
@@ -206,13 +207,14 @@ def compare(
     from giantstep.trials import check_group_memory, group_points, run_trials
 
     check_flags(finite_size=finite_size, strict=strict)
-    if not (theory is None or isinstance(theory, str)):  # one experiment serves all of them
+    if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
         drawn |= {"strict": strict, "progress": progress, **fields}
         measured = simulate(scenario, grid, **drawn) if stored is None else stored
         own: dict[str, Any] = {"tolerance": tolerance, "finite_size": finite_size, "stored": measured}
         return stack([compare(scenario, grid, theory=name, **own, **drawn) for name in theory], theory, "theory")
-    request = Request(scenario, grid, fields, what=what, dim=dim, theory=theory, tolerance=tolerance, seed=seed)
+    one: Any = theory
+    request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = Experiment(trials, seed, device, False, paired)
     groups = group_points(request.grid) if stored is None else []

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +66,10 @@ class Draw:
     device: str
     bytes_needed: float
 
+    def at(self, rows: Any) -> Draw:
+        """Return the draw at some of its points."""
+        return replace(self, points={name: values[rows] for name, values in self.points.items()})
+
     def run(self, device: str | None = None) -> Outcome:
         """Draw and measure, on another device of the same kind where one is named; points that are equal once."""
         numbers = np.stack(list(self.points.values()), axis=1)
@@ -107,14 +111,11 @@ class Group:
         content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
-    def draw(
-        self, trial: int, what: str, settings: Mapping[str, Any], experiment: Experiment, rows: Any = slice(None)
-    ) -> Draw:
-        """Return one trial of the points (of some of them: `rows`)."""
-        points = {name: values[rows] for name, values in self.points.items()}
+    def draw(self, trial: int, what: str, settings: Mapping[str, Any], experiment: Experiment) -> Draw:
+        """Return one trial of the points."""
         return Draw(
             self.scenario,
-            points,
+            self.points,
             what,
             self.dim,
             settings,
@@ -269,13 +270,12 @@ def _not_numbers(
         if name in variables and variables[name].compared and not variables[name].partial:
             missing = np.isnan(np.asarray(value, dtype=np.float64))
             bad = missing.reshape(count, -1).any(axis=1)
-            reason = variables[name].missing or f"{name} is not a number"
-            reasons[bad & (reasons == "")] = f"trial {trial}: {reason}"
+            new = bad & (reasons == "")
+            reasons[new] = f"trial {trial}: {variables[name].missing or f'{name} is not a number'}"
             if [dimension_named(dim).role for dim in variables[name].dims[:1]] == ["trajectory"]:  # say from when on
                 first = missing.reshape(*missing.shape[:2], -1).any(axis=2).argmax(axis=1)
-                for point in np.flatnonzero(bad):
-                    if reasons[point].endswith(f"{name} is not a number"):
-                        reasons[point] += f" from step {first[point]} on"
+                for point in np.flatnonzero(new) if not variables[name].missing else ():
+                    reasons[point] += f" from step {first[point]} on"
     return reasons
 
 

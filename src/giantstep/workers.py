@@ -20,6 +20,8 @@ from typing import Any
 Tell = Callable[[Any], object]
 """Takes a message: the worker's to its parent, or the listening thread's to whoever started the worker."""
 
+_LOOK = 10.0
+"""Seconds of silence after which a worker is looked at: a process that a task has started can hold its pipe open."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _one_at_a_time = threading.Lock()
 """Held while a process starts: threads that start some share one environment."""
@@ -114,7 +116,9 @@ class Worker:
         message: Any = None
         while message is not Sign.GONE:
             try:
-                message = self._connection.recv()
+                while not self._connection.poll(_LOOK) and self.process.is_alive():
+                    pass
+                message = self._connection.recv() if self._connection.poll() else Sign.GONE
             except Exception:  # its end is closed, or what came is no message: either way nothing more can be heard
                 message = Sign.GONE
             tell(message)

@@ -123,10 +123,8 @@ def test_an_old_output_survives_bad_input(refused, tmp_path: Path) -> None:
 
 
 def test_where_one_output_fails_none_is_written(refused, tmp_path: Path, monkeypatch) -> None:
-    import giantstep.figures.plot
-
     def full_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(giantstep.figures.plot, "plot", full_disk)
+    monkeypatch.setattr("giantstep.plot", full_disk)
     assert "no space left" in refused("predict", "S.toml", *OUT)

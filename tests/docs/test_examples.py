@@ -32,7 +32,8 @@ def first_point(study):
     """Return a study at the first value of each of its fields that vary, with a few steps where it has many."""
     grid = {name: np.atleast_1d(np.asarray(values))[:1].tolist() for name, values in study.grid.items()}
     scenario, settings = study.scenario, dict(study.settings)
-    if getattr(scenario, "steps", 0) > A_FEW_STEPS:
+    steps = getattr(scenario, "steps", 0)  # a number, or the steps of a network
+    if isinstance(steps, int) and steps > A_FEW_STEPS:
         scenario = scenario.replace(steps=A_FEW_STEPS)
         if "times" in settings:
             settings["times"] = [0, A_FEW_STEPS]

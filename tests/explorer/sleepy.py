@@ -17,7 +17,7 @@ class Sleepy(Scenario):
     questions: ClassVar[Mapping[str, Question]] = {"level": Question("the level", (Variable("out", (), "o", "level"),))}
 
     level: Number = field("l", "the level", default=1.0)
-    coarse: Number = field("c", "seconds of a limit of at most 13 points", default=0.0, ge=0)
+    coarse: Number = field("c", "seconds of a limit of at most 25 points", default=0.0, ge=0)
     fine: Number = field("f", "seconds of a larger one", default=0.0, ge=0)
 
     def prepare(self, points: Any, what: str, settings: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ class Sleepy(Scenario):
 
     def limit(self, points: Any, what: str, settings: Any) -> Answer:
         """Sleep, then answer."""
-        time.sleep(float(points["coarse" if len(points["level"]) <= 13 else "fine"].max()))
+        time.sleep(float(points["coarse" if len(points["level"]) <= 25 else "fine"].max()))
         return Answer.closed({"out": points["level"]}, residual=0.0 * points["level"])
 
     def trial(self, points: Any, what: str, dim: int, draws: Any, settings: Any) -> dict[str, Any]:

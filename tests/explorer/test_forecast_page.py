@@ -73,7 +73,7 @@ def test_a_file_becomes_curves_and_a_statement(page: Page, server: Server, tmp_p
     page.page.click("#ask")
     page.until(lambda: "80 rows, 5 features" in page.text("#status"))
     expected = gs.forecast(FEATURES, LABELS)
-    lines = [trace for trace in page.traces() if trace["mode"] == "lines"]
+    lines = [trace for trace in page.traces() if trace["kind"] == "line"]
     assert len(lines) == 5
     np.testing.assert_allclose(lines[0]["y"], expected["mse"].sel(source="limit").values[:, 0], rtol=1e-9)
     assert "trained on these rows" in page.text("#trust")

@@ -58,7 +58,7 @@ def test_page_is_whole_and_asks_no_other_host(server: Server) -> None:
         path = paths.pop()
         response = server.client.get(path)
         assert response.status_code == 200, path
-        if path.startswith("/page/") and "/plotly/" not in path:  # what Plotly asks is watched in the browser
+        if path.startswith("/page/") and "/uplot/" not in path:  # what uPlot asks is watched in the browser
             new = {f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', response.text)}
             new |= set(re.findall(r'(?:src=|href=|asked\()"(/page/[^"]+)"', response.text))
             new |= {f"/page/{name}" for name in re.findall(r'(?:new URL|loadScript)\("([^"]+)"', response.text)}
@@ -180,7 +180,7 @@ def test_a_slow_limit_comes_coarse_first_and_then_fine(server: Server) -> None:
     tables = study(**SLOW)
     tables["grid"] = {"samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 60}}
     coarse, fine = lines(server.limit(tables, variables=["test_error"]))
-    assert (coarse["stage"], coarse["points"], coarse["of"], coarse["last"]) == ("coarse", 13, 60, False)
+    assert (coarse["stage"], coarse["points"], coarse["of"], coarse["last"]) == ("coarse", 25, 60, False)
     assert (fine["stage"], fine["points"], fine["last"]) == ("fine", 60, True)
     loose = from_content(tables["scenario"]).questions["errors"].coarse_tolerance
     assert coarse["result"]["test_error"][0] == pytest.approx(fine["result"]["test_error"][0], rel=loose or 1e-9)
@@ -267,6 +267,36 @@ def test_huge_and_broken_grids_are_refused_and_the_server_lives_on(server: Serve
 def test_broken_bodies_are_refused(server: Server, body: bytes) -> None:
     sent = server.client.post("/api/limit", content=body, headers={"Content-Type": "application/json"})
     assert refusal(sent)
+
+
+def test_what_no_theory_answers_is_told_before_it_is_asked(server: Server) -> None:
+    about = next(one for one in listed(server, "families") if one["family"] == "network")
+    steps = next(field for field in about["fields"] if field["name"] == "steps")
+    assert steps["type"] == "list of choices"
+    for choice in steps["choices"]:  # everything that a page needs to offer a step
+        assert choice["kind"] and choice["meaning"] and all("allowed" in field for field in choice["fields"])
+    plain = {**about["example"], "steps": [{"kind": "maximal", "rate": 1.0}]}
+    asked = [
+        {"scenario": plain, "what": "errors"},
+        {"scenario": plain, "what": "weights"},
+        {"scenario": {**plain, "steps": [{"kind": "maximal", "rate": -1.0, "batch_per_dim": -2.0}]}},
+        {"scenario": {**plain, "nothing": 1}},
+        {"scenario": SCENARIO, "what": "weights"},
+    ]
+    good, question, bad, unknown, preset = lines(server.client.post("/api/refusals", json={"studies": asked}))[0][
+        "refusals"
+    ]
+    assert good is None
+    assert question["experiment"] is True and 'a theory of what="weights"' in question["error"]
+    assert bad["experiment"] is False and bad["field"].startswith("steps.0.")
+    assert unknown["experiment"] is False and "nothing" in unknown["error"]
+    assert preset["field"] == "step" and preset["experiment"] is True
+    for one, told in zip(asked, (good, question, bad, unknown, preset)):  # the limit says the same
+        answer = server.limit(one)
+        assert (answer.status_code == 200) == (told is None), answer.text
+        assert told is None or answer.json()["error"] == told["error"]
+    for studies in ([], [study()] * 65, "all", [3]):
+        assert refusal(server.client.post("/api/refusals", json={"studies": studies}))
 
 
 # -- experiments ---------------------------------------------------------------------------------------------------

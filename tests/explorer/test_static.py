@@ -56,11 +56,11 @@ def offline_page(browser: Any, folder: Path) -> tuple[Any, list[str]]:
         lambda request: errors.append(request.url) if not request.url.startswith(("file:", "data:", "blob:")) else None,
     )
     page.goto((folder / "index.html").as_uri())
-    page.wait_for_function("() => document.getElementById('chart').data?.length")
+    page.wait_for_function("() => document.getElementById('chart').panels?.length")
     return page, errors
 
 
-CURVE = "() => document.getElementById('chart').data[0].y"
+CURVE = "() => document.getElementById('chart').panels[0].series[0].y"
 
 
 def settle(page: Any, status: str = "") -> None:

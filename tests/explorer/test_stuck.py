@@ -161,7 +161,7 @@ def test_both_stages_share_one_deadline_and_the_coarse_curve_stays(patient: Serv
     assert seconds < PROMISE + SLACK
     assert (coarse["stage"], coarse["last"], again["stage"], again["last"]) == ("coarse", False, "coarse", True)
     assert again["note"].startswith("The curve of 40 points is not there: This took longer than 3 s")
-    assert again["result"] == coarse["result"] and again["points"] == 13
+    assert again["result"] == coarse["result"] and again["points"] == 25
     seconds, answer = timed(patient, sleep(30.0), "both")
     assert (answer.status_code, answer.json()["error"]) == (504, "This took longer than 3 s and was stopped.")
     assert seconds < PROMISE + SLACK

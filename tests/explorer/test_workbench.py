@@ -64,16 +64,16 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     page.page.fill("#pinned input", "seven tenths")
     page.page.keyboard.press("Enter")
     page.enter("#f-ridge", "2")
-    page.until(lambda: len(page.traces()) == 2 and page.traces()[1]["name"] == "seven tenths")
+    page.until(lambda: len(page.traces()) == 2 and page.traces()[1]["label"] == "seven tenths")
     page.settle()
     link = page.page.evaluate("() => location.hash")
     long = len(json.dumps(STATE)) + len(json.dumps(study()))
     assert link.startswith("#~") and len(link) < 0.7 * long
     page.reload()
-    assert page.traces()[1]["name"] == "seven tenths"
+    assert page.traces()[1]["label"] == "seven tenths"
     # two scenarios side by side: A, B and their difference
     page.page.click("#sides")
-    gap = "() => [...document.querySelectorAll('#ab [role=img]')].map((side) => side.data?.[0]?.y ?? null)"
+    gap = "() => [...document.querySelectorAll('#ab [role=img]')].map((side) => side.panels?.[0]?.series[0]?.y ?? null)"
     a, b, difference = page.until(lambda: all(page.page.evaluate(gap)) and page.page.evaluate(gap))
     assert difference == [right - left for left, right in zip(a, b)] and not page.page.is_visible("#chart")
     page.page.click("#sides")
@@ -93,16 +93,6 @@ def test_a_change_right_after_another_family_was_chosen_is_undone_alone(page: Pa
     assert page.page.input_value("#family") == "few-steps"
 
 
-def test_the_theory_at_the_dimension_of_the_experiment_is_drawn_where_it_differs(page: Page) -> None:
-    page.page.goto(f"{page.server.address}/page/forecast.html")
-    script = "async (given) => (await import('/page/finite.js')).theoryLine(given)"
-    line = {"x": [1, 2, 3], "y": [1.0, 0.5, 0.25]}
-    given = {"x": [1, 3], "legend": "", "line": line, "called": "theory at d = 9"}
-    assert page.page.evaluate(script, {**given, "y": [1.0, 0.25]}) is None
-    drawn = page.page.evaluate(script, {**given, "y": [1.1, 0.3]})
-    assert drawn["y"] == [1.1, 0.3] and drawn["name"] == "theory at d = 9"
-
-
 @pytest.mark.slow
 def test_one_time_is_picked_out_of_many(page: Page) -> None:
     page.page.goto(f"{page.server.address}/page/forecast.html")
@@ -110,7 +100,7 @@ def test_one_time_is_picked_out_of_many(page: Page) -> None:
     result |= {"density": [[1, 2], [3, 4], [5, 6]], "time": [0, 1, 2], "x": [0.5, 1.5]}
     dimensions = {"time": {"role": "trajectory"}, "x": {"role": "spectrum"}}
     question = {"variables": [{"name": "density", "dims": ["time", "x"]}], "settings": {}, "dimensions": dimensions}
-    script = """async ([question, result]) => { const { atTime, timesOf } = await import('/page/time.js');
+    script = """async ([question, result]) => { const { atTime, timesOf } = await import('/page/views.js');
         const { dim, times } = timesOf(question, result, ['density']);
         return [dim, times, atTime(result, dim, 1).density, atTime(result, dim, 1).dims.density]; }"""
     assert page.page.evaluate(script, [question, result]) == ["time", [0, 1, 2], [3, 4], ["x"]]

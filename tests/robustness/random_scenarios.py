@@ -22,6 +22,7 @@ import json
 import math
 import multiprocessing
 import signal
+import sys
 import time
 import traceback
 import warnings
@@ -36,6 +37,7 @@ from pydantic import BaseModel
 
 import giantstep as gs
 from giantstep.arrays import FrozenArray
+from giantstep.deadline import deadline
 from giantstep.families import SHIPPED, family_class
 from giantstep.family import Question, Setting
 from giantstep.gaussian import Function, Target
@@ -44,8 +46,6 @@ from giantstep.toml import read_toml, write_toml
 
 CPU_LIMIT = 20.0
 """Seconds of CPU after which a case is a fault."""
-TICK = 0.1
-"""Seconds of CPU between two looks at a case."""
 AGAIN = 5.0
 """Seconds of CPU after which a case that swallowed the end of its time is told so again."""
 FAULTS = ("exception", "warning", "nan", "too long")
@@ -99,7 +99,7 @@ class Case:
 class Outcome:
     """How a case ended: refused, answered, flagged, or one of `FAULTS`; a sentence, and the CPU seconds it took.
 
-    `silence` are the most of them in which no Python ran, `after` is where they ended: a deadline is heard so late.
+    `silence` are the most of them between two looks at the deadline, `after` is where they ended: it is heard so late.
     """
 
     number: int
@@ -379,37 +379,42 @@ def _is_clear(message: str) -> bool:
 
 
 class CpuWatch:
-    """Looks every `TICK` seconds of CPU of this process: raises `TooLongError` after `seconds`, measures silences.
+    """Measures the CPU of this process between two looks at the deadline; raises `TooLongError` after `seconds`.
 
-    A look is a signal, which Python hears between two of its instructions: what lies between two looks is the time in
-    which no deadline would have been heard. `silence` is the longest, `after` the line at which it ended.
+    What lies between two looks is the time in which no deadline would have been heard. `silence` is the longest,
+    `after` the line at which it ended.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.silence, self.after = seconds, 0.0, ""
         self.start = self.last = time.process_time()
+        self.watched = deadline(1e9, self.look)
 
     def __enter__(self) -> CpuWatch:
-        self.before = signal.signal(signal.SIGPROF, self.look)
-        signal.setitimer(signal.ITIMER_PROF, TICK, TICK)
+        self.watched.__enter__()
+        self.before = signal.signal(signal.SIGPROF, self.end)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds, AGAIN)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, self.before)
-        self._measure("the end")  # the end of a point's time may have interrupted the last look
+        self.look()
+        self.watched.__exit__(*error)
 
-    def look(self, _: int, frame: Any) -> None:
-        self._measure(f"{frame.f_code.co_filename}:{frame.f_lineno}")
-        if self.last - self.start > self.seconds:
-            self.seconds += AGAIN
-            raise TooLongError
-
-    def _measure(self, where: str) -> None:
+    def look(self) -> float:
+        """Be the clock of a deadline: it is asked for the time at every look."""
         now = time.process_time()
         if now - self.last > self.silence:
-            self.silence, self.after = now - self.last, where
+            frame = sys._getframe(1)
+            while frame.f_back and "deadline" in frame.f_code.co_filename:
+                frame = frame.f_back
+            self.silence, self.after = now - self.last, f"{frame.f_code.co_filename}:{frame.f_lineno}"
         self.last = now
+        return 0.0
+
+    def end(self, *_: object) -> None:
+        raise TooLongError
 
 
 def _where(lines: int) -> str:

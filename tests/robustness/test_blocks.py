@@ -16,8 +16,6 @@ from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.giant_steps import averages
 from giantstep.gaussian.quadrature import trapezoid_rule
 
-from .test_random_scenarios import SWALLOWED
-
 
 def test_parts_cover_all_rows_once() -> None:
     for rows, numbers, block in ((0, 3, 10), (7, 3, 10), (7, 100, 10), (7, 0, 10), (7, 1, 7)):
@@ -53,7 +51,6 @@ def test_two_noisy_directions(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(anew, expected, rtol=0, atol=1e-12)
 
 
-@SWALLOWED
 def test_a_likelihood_is_never_computed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of this target has 5e8 numbers: one operation on it was deaf for 20 s, four of it would not fit."""
     density, sizes = pairs.normal_density, []

@@ -3,6 +3,7 @@
 The table is read as a user would: a sentence that changes is read again by whoever changes it.
 """
 
+import pickle
 import re
 import shlex
 
@@ -11,6 +12,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.cli import main
+from giantstep.errors import Code
 from giantstep.families import family_names
 
 ONE = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.1}
@@ -263,7 +265,7 @@ IN_PYTHON = {
     ),
     "a list of scenarios": (
         lambda: gs.predict([STEP, STEP]),
-        "The first argument must be a scenario, not a list; answer one after the other.",
+        "The first argument must be a scenario, not a list; name them, as in {'a': ..., 'b': ...}.",
     ),
     "an experiment without dimension": (
         lambda: gs.simulate(STEP),
@@ -559,3 +561,14 @@ def test_a_name_of_the_package_is_suggested_too():
     with pytest.raises(AttributeError, match="did you mean `optimize`"):
         _ = gs.optimise
     assert not hasattr(gs, "__wrapped__") and np.isinf(gs.inf)
+
+
+def test_a_refusal_that_others_act_on_has_a_code():
+    """Catches a code that is lost where an error gets the name of its field, or travels to another process."""
+    step = gs.GrowingStep(rate=1.0, exponent=0.3, batch_per_dim=1.0)
+    s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=step)
+    with pytest.raises(gs.InputError) as caught:
+        gs.predict(s, what="weights")
+    for error in (caught.value, caught.value.inside("step"), pickle.loads(pickle.dumps(caught.value))):
+        assert error.code is Code.NEEDS_DIMENSION
+    assert gs.InputError("Something else.").code is None

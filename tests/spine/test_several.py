@@ -84,3 +84,10 @@ def test_bad_input(given, words):
 def test_a_field_that_one_scenario_lacks_is_refused_with_its_name():
     with pytest.raises(gs.InputError, match="Scenario 'no step': .*steps"):
         gs.predict({"one step": ONE, "no step": NONE}, steps__0__rate=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("theory", [3, [], {"exact": 1}, ["exact", 3]])
+def test_theories_that_are_none_are_refused(theory):
+    for verb in (gs.predict, gs.compare):
+        with pytest.raises(gs.InputError, match="Field `theory` must be one of exact"):
+            verb(NONE, theory=theory, **({} if verb is gs.predict else {"dim": 20, "trials": 1}))

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from giantstep.deadline import check_time
 from giantstep.family import Answer, Question, Variable
 from giantstep.scenario import Expression, Integer, Number, Scenario, field
 
@@ -93,17 +94,18 @@ def get_into_trouble(kind: int) -> None:
         child.start()
         child.join()
     if kind in (DIES_ANSWERING, LEAVES_A_CHILD) and first_time():
-        begin_an_answer()
-        if kind == LEAVES_A_CHILD and not os.fork():  # it inherits the pipe, and holds it open
+        if kind == DIES_ANSWERING:
+            begin_an_answer()
+        elif not os.fork():  # it inherits the pipe, and holds it open
             time.sleep(30)
             os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == KILLS or (kind == KILLS_ONCE and first_time()):
         os.kill(os.getpid(), signal.SIGKILL)
     while kind == NEVER_ENDS:
-        time.sleep(0.01)
+        check_time()
     if kind == DEAF:
-        time.sleep(3600)  # one call, which no exception enters
+        time.sleep(3600)  # one call, which looks at no deadline
     if kind == TAKES_MEMORY:
         np.ones(2**27)
     if kind == SINGULAR:

@@ -1,4 +1,4 @@
-"""A sweep as a program of its own, to be killed: ``python nightly.py STORE [engine [network]]``.
+"""A sweep as a program of its own, to be killed: ``python nightly.py STORE [engine]``.
 
 It prints what is reported as done.
 """
@@ -6,15 +6,12 @@ It prints what is reported as done.
 import sys
 
 import giantstep as gs
-from giantstep.sweeps import disk
 from sweeps.faulty import Faulty
 
 SETTINGS = {"dim": 10, "trials": 4, "level": [1, 2, 3, 4, 5, 6], "offset": [0, 1], "pause": 0.03}
 
 if __name__ == "__main__":
     engine = sys.argv[2] if len(sys.argv) > 2 else "local"
-    if "network" in sys.argv[3:]:  # the store is treated as one that several machines share
-        disk.file_system = lambda path: "nfs4"
     gs.sweep(
         Faulty(),
         store=sys.argv[1],

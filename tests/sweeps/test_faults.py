@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +110,7 @@ def test_sigkill_of_a_worker_process(store, diary):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("trouble", [DIES_ANSWERING, LEAVES_A_CHILD])
 def test_sigkill_of_a_worker_in_the_middle_of_its_answer(trouble, store, diary, monkeypatch):
-    monkeypatch.setattr(import_module("giantstep.sweeps.processes"), "HEARTBEAT", 0.5)
+    monkeypatch.setattr("giantstep.workers._LOOK", 0.5)
     faulty = Faulty(trouble=trouble, since=1)
     start = time.monotonic()
     result = gs.sweep(faulty, store=store, engine="processes", workers=1, dim=10, trials=2)
@@ -154,7 +153,7 @@ def test_a_task_that_raises_is_listed_and_retried_only_when_asked(store, diary, 
     with pytest.warns(gs.GiantstepWarning, match="trial 2: RuntimeError: boom"):
         result = gs.sweep(faulty, **settings)
     assert result["trials_done"].values.tolist() == [2, 2] and result["mean"].isnull().all()
-    failures = [(e.point.scenario, row.reason, row.detail) for e in entries(store) for row in e.failures]
+    failures = sorted((e.point.scenario, row.reason, row.detail) for e in entries(store) for row in e.failures)
     assert len(failures) == 2 and '"level": 2.0' in failures[1][0]
     assert failures[0][1] == "trial 2: RuntimeError: boom" and "get_into_trouble" in failures[0][2]
     diary()
@@ -226,7 +225,7 @@ def check_full(store, diary, make_room):
 def test_a_full_disk(tmp_path, diary):
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here; the page limit is tested instead")
     try:
@@ -358,9 +357,9 @@ def test_a_read_only_store_is_not_called_damaged(tmp_path, monkeypatch):
             assert "its folder or the file is read-only" in said_of(use)
         subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
         assert not verify(store).read_only
-        (folder / "runs.db-wal").write_bytes(b"results that are not in the file yet")
+        (folder / "runs.db-journal").write_bytes(b"what a killed sweep had begun")
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-        assert "Copy both files to a folder that can be written" in said_of(lambda: verify(store))
+        assert "to a folder that can be written" in said_of(lambda: verify(store))
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 
@@ -388,7 +387,8 @@ def test_two_processes_on_one_store(store, diary):
         assert process.returncode == 0, errors
         assert out.splitlines()[-2:] == [f"{TOTAL} {TOTAL}", "finished"]
     lines = diary()
-    assert len(stored(store)) == TOTAL and len(lines) == len(set(lines)) == TOTAL // 2
+    assert len(stored(store)) == TOTAL and len(set(lines)) == TOTAL // 2
+    assert len(lines) < 0.9 * TOTAL  # they share the work: without a look into the store it would be twice as much
     assert resumed(store, diary) == 0
 
 
@@ -417,11 +417,3 @@ def test_ctrl_c_on_a_terminal_stops_the_workers(engine, store, diary):
     assert "run the same sweep again" in errors.splitlines()[-1]
     assert not psutil.wait_procs(workers, timeout=20)[1]
     assert resumed(store, diary) > 0
-
-
-def test_time_does_not_leak_out_of_a_deadline():
-    from giantstep.sweeps.tasks import deadline
-
-    with deadline(0.05):
-        pass
-    time.sleep(0.1)  # nothing may be raised here

@@ -37,9 +37,9 @@ def test_it_asks_slurm_for_workers(script):
     words = ["S.toml", "runs.db", "--queue", "cpu", "--jobs", "7", "--directive=--gres=gpu:1", "--memory", "3"]
     chosen = script.engine(script.arguments(words))
     assert chosen["engine"].jobs == 7 and chosen["memory"] == 3
-    with chosen["engine"].cluster("mine", 4, 3 * 2**30) as cluster:
+    with chosen["engine"].cluster(4, 3 * 2**30) as cluster:
         job = cluster.job_script()
-    asked = ("-J mine", "-p cpu", "--cpus-per-task=4", "--mem=3G", "-t 01:00:00", "--gres=gpu:1")
+    asked = ("-J giantstep", "-p cpu", "--cpus-per-task=4", "--mem=3G", "-t 01:00:00", "--gres=gpu:1")
     for line in asked:
         assert f"#SBATCH {line}\n" in job
     assert "--nthreads 1" in job and "--lifetime 3300s" in job and "--death-timeout 60" in job

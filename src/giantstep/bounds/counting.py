@@ -110,6 +110,9 @@ def _network(s: Any) -> Teacher:
         if step.kind in ("planted", "shifts"):
             allowed = "one that is learnt from samples: what is planted knows the target"
             raise bad_field(f"steps.{number}", step, allowed)
+        if step.sees_coordinates and s.coordinates != "gaussian":
+            allowed = '"gaussian" with this step: the best possible error is known for directions of a uniform law'
+            raise bad_field("coordinates", s.coordinates, allowed)
     batches = [float(getattr(step, "batch_per_dim", 0.0)) for step in s.steps]
     words = "a fresh batch for every step made, and the fit"
     if s.fit_sample == "same":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.gaussian import Target
 from giantstep.progress import Progress
 from giantstep.types import Floats, Indices
@@ -176,6 +177,7 @@ class _Inversion:
         self.low, self.above, self.below = np.full((3, *size), np.nan)
         found, left = [np.zeros(0, dtype=np.intp)], open_
         for _ in range(_MOST + 1):
+            check_time()
             self.below[left] = self.curve(self.high[left])
             found.append(left[self.below[left] <= self.sought[left]])
             left = left[self.below[left] > self.sought[left]]
@@ -183,6 +185,7 @@ class _Inversion:
         part = np.concatenate(found)
         left, step = part, 1.0
         while len(left):
+            check_time()
             self.low[left] = np.maximum(self.high[left] - step, _LEAST)
             self.above[left] = self.curve(self.low[left])
             left = left[(self.above[left] < self.sought[left]) & (self.low[left] > _LEAST)]
@@ -206,6 +209,7 @@ class _Inversion:
         """Halve the intervals until the curve is a straight line in the logarithm of the samples."""
         tolerance = self.problem.accuracy / math.log(2)
         while len(part):
+            check_time()
             width, drop = self.high[part] - self.low[part], self.above[part] - self.below[part]
             straight = 0.5 * (self.above[part] + self.below[part])
             value = self._move(part, 0.5 * (self.low[part] + self.high[part]))

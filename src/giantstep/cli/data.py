@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import giantstep as gs
 from giantstep.cli.options import Table, given
 from giantstep.errors import InputError
-
-if TYPE_CHECKING:
-    from giantstep.study import Study
-
 
 FORECAST = (
     "This takes the inputs as Gaussian mixtures. For features as they are (of a network, any table), many classes and "
@@ -19,21 +15,19 @@ FORECAST = (
 """Said below the prediction of a table."""
 
 
-def about_table(study: Study) -> str:
+def about_table(study: gs.Study) -> str:
     """Return what is said below an answer about a table: the penalty in other words, and what else there is."""
     return "\n".join([study.scenario.penalty_elsewhere(), FORECAST])
 
 
-def open_study(study: Path | None, table: Table) -> Study:
+def open_study(study: Path | None, table: Table) -> gs.Study:
     """Return the study of a file, or of a table: its learning curve unless a grid says otherwise."""
-    from giantstep.study import Study
-
     if table.data is None:
         for name in given(table):
             raise InputError(f"--{name} is for --data, which is missing.")
         if study is None:
             raise InputError("A study is missing: give S.toml, or --data FILE --label COLUMN.")
-        return Study.read(study)
+        return gs.Study.read(study)
     if study is not None:
         raise InputError(f"Give either a study ({study}) or --data, not both.")
     if table.label is None:
@@ -41,13 +35,12 @@ def open_study(study: Path | None, table: Table) -> Study:
     return _study_of_table(table.data, table.label, table)
 
 
-def _study_of_table(path: Path, label: str, options: Table) -> Study:
+def _study_of_table(path: Path, label: str, options: Table) -> gs.Study:
     from giantstep.datafile import read_labelled
     from giantstep.families import SHIPPED, family_class
-    from giantstep.study import Study
 
     table = read_labelled(path, label, options.drop or ())
     family = next(family for family in map(family_class, SHIPPED) if "from_table" in vars(family))
     scale = {} if options.scale is None else {"scale": options.scale}
     scenario = family.from_table(table.inputs, table.labels, **scale)
-    return Study(scenario, grid=scenario.learning_curve())
+    return gs.Study(scenario, grid=scenario.learning_curve())

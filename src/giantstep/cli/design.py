@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.edit import edit_study
 from giantstep.cli.options import Changes, Limit, Output, StudyFile
 from giantstep.cli.outputs import check_outputs
@@ -17,8 +18,6 @@ from giantstep.errors import InputError
 
 if TYPE_CHECKING:
     import xarray
-
-    from giantstep.study import Study
 
 StudyPath = Annotated[Path, StudyFile]
 Over = Annotated[
@@ -41,14 +40,12 @@ def optimize(
     ] = None,
 ) -> None:
     """Find the fields at which the limit of a study is best."""
-    from giantstep.design.optimise import optimize as find
-
     check_outputs(output)
     searched = _over(over)
     if not searched:
         raise InputError("--over is missing: name the fields to search over, as in --over ridge=1e-6:1e3.")
     wanted = {"over": searched, "minimise": minimise, "maximise": maximise, "budget": budget}
-    hand_over(_ask(edit_study(_read(study), "predict", changes, limit), find, searched, wanted), output)
+    hand_over(_ask(edit_study(gs.Study.read(study), "predict", changes, limit), gs.optimize, searched, wanted), output)
 
 
 def solve_for(
@@ -64,16 +61,14 @@ def solve_for(
     over: Over = None,
 ) -> None:
     """Find where the limit of a study reaches a value, along one field."""
-    from giantstep.design.crossings import solve_for as find
-
     check_outputs(output)
     searched = _over(over)
     wanted: dict[str, Any] = {"over": searched or None, "reach": _values(reach)}
     if between is not None:
         wanted["between"] = _range("--between", field, between)
-    edited = edit_study(_read(study), "predict", changes, limit)
+    edited = edit_study(gs.Study.read(study), "predict", changes, limit)
     name = field.replace("__", ".")
-    hand_over(_ask(edited, lambda s, g, **k: find(s, name, g, **k), {*searched, name}, wanted), output)
+    hand_over(_ask(edited, lambda s, g, **k: gs.solve_for(s, name, g, **k), {*searched, name}, wanted), output)
 
 
 def sensitivity(
@@ -87,22 +82,14 @@ def sensitivity(
     ] = None,
 ) -> None:
     """Say how the limit of a study changes with each field: which of them matters most."""
-    from giantstep.design.sensitivity import sensitivity as find
-
     check_outputs(output)
     fields = [word.strip() for text in to or () for word in text.split(",")]
-    edited = edit_study(_read(study), "predict", changes, limit)
-    hand_over(_ask(edited, find, (), {"of": of, "to": fields or None}), output)
-
-
-def _read(path: Path) -> Study:
-    from giantstep.study import Study
-
-    return Study.read(path)
+    edited = edit_study(gs.Study.read(study), "predict", changes, limit)
+    hand_over(_ask(edited, gs.sensitivity, (), {"of": of, "to": fields or None}), output)
 
 
 def _ask(
-    study: Study, verb: Callable[..., xarray.Dataset], searched: Collection[str], wanted: dict[str, Any]
+    study: gs.Study, verb: Callable[..., xarray.Dataset], searched: Collection[str], wanted: dict[str, Any]
 ) -> xarray.Dataset:
     """Ask a study with a verb; fields that are searched over leave its grid."""
     from giantstep.scenario import dotted_names

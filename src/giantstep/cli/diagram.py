@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.options import Output, StudyFile
 from giantstep.cli.outputs import check_outputs
 from giantstep.cli.values import assignments, many, single
@@ -25,10 +26,7 @@ def phase_diagram(
     ] = None,
 ) -> None:
     """Draw the phase diagram of a study's scenario: named regions and the lines between them."""
-    from giantstep.diagram import phase_diagram as draw
-    from giantstep.study import Study
-
     check_outputs(Output(plot=[plot]))
     fields = assignments("--set", set_ or (), lambda name, text: single(text))
-    draw(Study.read(study).scenario, {**fields, **assignments("--grid", grid or (), many)}, path=plot)
+    gs.phase_diagram(gs.Study.read(study).scenario, {**fields, **assignments("--grid", grid or (), many)}, path=plot)
     print(f"wrote {plot}", file=sys.stderr)

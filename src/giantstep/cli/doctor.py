@@ -9,6 +9,7 @@ import os
 import platform
 from typing import Any
 
+import giantstep as gs
 from giantstep import __version__
 from giantstep.workers import usable_cores
 
@@ -93,8 +94,6 @@ def _gpu() -> str:
 
 def _self_test() -> dict[str, Any]:
     """Compute the reference value of every family that has one."""
-    from giantstep import predict
-    from giantstep.errors import GiantstepError
     from giantstep.families import family_class, family_names
 
     texts, passed = [], True
@@ -104,8 +103,8 @@ def _self_test() -> dict[str, Any]:
             continue
         scenario, variable, expected = reference
         try:
-            value = float(predict(scenario)[variable].item())
-        except GiantstepError as error:
+            value = float(gs.predict(scenario)[variable].item())
+        except gs.GiantstepError as error:
             texts.append(f"{name}: {error}")
             passed = False
             continue

@@ -9,6 +9,9 @@ import typer
 
 
 def explore(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
     ] = None,
@@ -26,4 +29,4 @@ def explore(
         return
     from giantstep.explorer.server import serve
 
-    serve(port, browser=not no_browser)
+    serve(port, file=file, browser=not no_browser)

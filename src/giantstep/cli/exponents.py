@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.options import Json
+from giantstep.errors import bad_field
 
 Target = Annotated[
     str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
@@ -22,9 +24,7 @@ def exponents(
     json: Json = False,
 ) -> None:
     """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
-    from giantstep.learnability.exponents import exponents as find
-
-    report = find(target, activation)
+    report = gs.exponents(target, activation)
     print(_strict(report.to_dict()) if json else report)
 
 
@@ -51,10 +51,8 @@ def learnable(
     json: Json = False,
 ) -> None:
     """Whether a network learns a target, in about how many samples, and why."""
-    from giantstep.learnability.learnable import learnable as judge
-
     layer = None if second_layer is None else _numbers(second_layer)
-    verdict = judge(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
+    verdict = gs.learnable(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
     data, text = verdict.to_dict(), [str(verdict)]
     if experiment is not None:
         measured = verdict.experiment(experiment)
@@ -67,8 +65,6 @@ def learnable(
 
 
 def _numbers(text: str) -> list[float]:
-    from giantstep.errors import bad_field
-
     try:
         return [float(number) for number in text.split(",")]
     except ValueError:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+import giantstep as gs
 from giantstep.cli.options import Output
+from giantstep.cli.outputs import check_outputs, write_outputs
+from giantstep.cli.values import many
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,13 +61,10 @@ def forecast(
     For features as they are, of any law (a network's penultimate layer, a raw table). `giantstep predict --data` is for
     raw inputs taken as Gaussian mixtures, with other losses and exact limits.
     """
-    from giantstep.cli.outputs import check_outputs
-    from giantstep.forecasts.verb import forecast as ask
-
     check_outputs(output)
     table, grouping = _read(data, label, groups, drop or [])
     settings = {**vars(asked), "ridge": _sizes("ridge", asked.ridge), "samples": _sizes("samples", asked.samples)}
-    result = ask(table.inputs, table.labels, groups=grouping, **settings)
+    result = gs.forecast(table.inputs, table.labels, groups=grouping, **settings)
     _hand_over(result, output)
 
 
@@ -82,8 +82,6 @@ def _read(data: Path, label: str, groups: str | None, drop: list[str]) -> tuple[
 
 def _sizes(name: str, text: str | None) -> Any:
     """Return numbers from a list with commas or start:stop:num, which is even in log unless it says otherwise."""
-    from giantstep.cli.values import many
-
     if text is None:
         return None
     values = many(name, text + ":log" if text.count(":") == 2 else text)
@@ -96,8 +94,6 @@ def _sizes(name: str, text: str | None) -> Any:
 
 def _hand_over(result: Forecast, output: Output) -> None:
     """Write the files; print curve and statement, or everything as JSON."""
-    from giantstep.cli.outputs import write_outputs
-
     files = write_outputs(result, output)
     if output.json:
         from giantstep.files import to_json

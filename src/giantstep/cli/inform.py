@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.options import Json
 
 Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
@@ -88,16 +89,8 @@ def cite(
     study: Annotated[Path, typer.Argument(metavar="S.toml", help="A study, or a result saved as .nc or .json.")],
 ) -> None:
     """Print the BibTeX of the papers behind a study."""
-    from giantstep.references import cite as bibtex
-
-    if study.suffix.lower() in (".nc", ".json"):
-        from giantstep.files import load
-
-        sys.stdout.write(bibtex(load(study)))
-        return
-    from giantstep.study import Study
-
-    sys.stdout.write(bibtex(Study.read(study).scenario))
+    is_result = study.suffix.lower() in (".nc", ".json")
+    sys.stdout.write(gs.cite(gs.load(study) if is_result else gs.Study.read(study).scenario))
 
 
 def doctor(json: Json = False) -> None:
@@ -112,6 +105,4 @@ def doctor(json: Json = False) -> None:
 
 def version() -> None:
     """Print the version."""
-    from giantstep import __version__
-
-    print(__version__)
+    print(gs.__version__)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import giantstep as gs
 from giantstep.cli.options import Output
 from giantstep.errors import InputError
 
@@ -51,17 +52,15 @@ def check_new_folder(folder: Path) -> None:
 
 def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
     """Write a result to all its files and return them; where one fails, none is left behind or changed."""
-    from giantstep.files import atomic_write, save
+    from giantstep.files import atomic_write
 
     out, plot = output.out or [], output.plot or []
     try:
         with ExitStack() as stack:
             for path in out:
-                save(result, stack.enter_context(atomic_write(path)))
+                gs.save(result, stack.enter_context(atomic_write(path)))
             for path in plot:
-                from giantstep.figures.plot import plot as draw
-
-                draw(result, path=stack.enter_context(atomic_write(path)))
+                gs.plot(result, path=stack.enter_context(atomic_write(path)))
     except OSError as error:
         raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
     return [*out, *plot]

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.options import Json, Output
 from giantstep.cli.outputs import check_outputs
+from giantstep.errors import bad_field
 
 
 def place(
@@ -28,15 +30,13 @@ def place(
     ] = None,
 ) -> None:
     """Say whether clusters in a dataset are easy, hard or impossible to find."""
-    from giantstep.errors import bad_field
     from giantstep.estimators.matrices import read_matrix
-    from giantstep.estimators.placing import place as find_place
     from giantstep.files import atomic_write
 
     check_outputs(Output(plot=[plot] if plot else []))
     if seed < 0:
         raise bad_field("seed", seed, "a whole number at least 0")
-    placement = find_place(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
+    placement = gs.place(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
     if plot:
         with atomic_write(plot) as temporary:
             placement.plot(temporary)

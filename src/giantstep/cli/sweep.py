@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.edit import edit_study
 from giantstep.cli.options import Changes, Output, StudyFile, Theory, Trials
 from giantstep.cli.outputs import check_outputs
@@ -66,12 +67,11 @@ def sweep(
     study: Annotated[Path, StudyFile], run: Run, changes: Changes, theory: Theory, experiment: Trials, output: Output
 ) -> None:
     """Answer a study over a large grid; what the store has is not computed again."""
-    from giantstep.study import Study
     from giantstep.sweeps.runner import Interrupted
 
     check_outputs(output)
     verb = "predict" if run.source == "limit" else "simulate"
-    edited = edit_study(Study.read(study), verb, changes, theory, experiment)
+    edited = edit_study(gs.Study.read(study), verb, changes, theory, experiment)
     refine = None if run.refine is None else [run.refine]
     wishes = {"until": _table("--until", run.until), "refine": _table("--refine", refine), "engine": _engine(run)}
     settings = {name: value for name, value in vars(run).items() if name not in _JOBS}
@@ -93,9 +93,7 @@ def _engine(run: Run) -> Any:
         return run.engine
     if run.engine not in (None, "slurm"):
         raise bad_field(next(iter(described)), next(iter(described.values())), "left out but for --engine slurm")
-    from giantstep.sweeps.slurm import Slurm
-
-    return Slurm(**described)
+    return gs.Slurm(**described)
 
 
 def _table(option: str, texts: list[str] | None) -> dict[str, Any] | None:

@@ -70,10 +70,8 @@ def _scenario(about: dict[str, Any], example: dict[str, Any]) -> Iterator[str]:
     for field in plain:
         if example.get(field["name"]) is None:
             yield f"# left out here: {_said(field)}"
-            for choice in field.get("choices", []):
-                yield from _block(field, choice, {}, "# ")
-            continue
-        yield _line(field["name"], example.get(field["name"]), _said(field))
+        else:
+            yield _line(field["name"], example.get(field["name"]), _said(field))
         for choice in field.get("choices", []):
             if "value" not in choice:
                 yield from _block(field, choice, {}, "# ")

@@ -1,11 +1,13 @@
 """The HTTP interface of the explorer: a page, its data, and nothing else.
 
 ===========================  =========================================================================================
-``GET  /``                   the page; its scripts and styles, those of Plotly and KaTeX among them
+``GET  /``                   the page; its scripts and styles, those of uPlot and KaTeX among them
+``GET  /opened``             the page on the file that the server was started with
 ``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
 ``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` or ``pdf`` of what is shown
+``POST /api/refusals``       which of some studies have no limit, and why
 ``POST /api/optimum``        the best point of the ranges that a study shows
 ``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
 ``POST /api/forecast``       the learning curve of a table, which is the body; its name and label are in the query
@@ -26,7 +28,7 @@ from typing import Any, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from giantstep.errors import InputError, bad_field
@@ -51,6 +53,8 @@ from giantstep.workers import usable_cores
 EXPORTS = ("toml", "csv", "python", "pdf")
 MOST_STUDIES = 8
 """Studies laid over each other."""
+MOST_OFFERS = 64
+"""Studies that are asked for refusals at once: every kind of every step, every question."""
 _log = logging.getLogger("giantstep")
 _Result = TypeVar("_Result")
 _FORECAST = "/api/forecast"
@@ -61,8 +65,8 @@ _STARTING = 120.0
 class Explorer:
     """A server: its workers, what it has found out, and its routes."""
 
-    def __init__(self, port: int, bounds: Bounds | None = None) -> None:
-        self.bounds = bounds or Bounds()
+    def __init__(self, port: int, bounds: Bounds | None = None, link: str = "") -> None:
+        self.bounds, self.link = bounds or Bounds(), link
         self.page = page_files(self.bounds)
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
@@ -76,10 +80,12 @@ class Explorer:
         routes = [
             Route("/", self.file),
             Route("/page/{name:path}", self.file),
+            Route("/opened", self.opened),
             Route("/api/families", self.entries),
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
             Route("/api/export/{kind}", self.export, methods=["POST"]),
+            Route("/api/refusals", self.refusals, methods=["POST"]),
             Route("/api/optimum", self.design, methods=["POST"]),
             Route("/api/sensitivities", self.design, methods=["POST"]),
             Route(_FORECAST, self.forecast, methods=["POST"]),
@@ -116,6 +122,10 @@ class Explorer:
             raise Refused(404, {"error": "There is no such page."})
         kept = {"Cache-Control": "max-age=86400"} if name.endswith((".min.js", ".woff2")) else {}
         return Response(self.page[name], media_type=MEDIA_TYPES[suffix(name)], headers=kept)
+
+    async def opened(self, request: Request) -> Response:
+        """Lead to the page as the file shows it that the server was started with."""
+        return RedirectResponse(f"/#{self.link}" if self.link else "/")
 
     # -- what there is -------------------------------------------------------------------------------------------
 
@@ -183,11 +193,9 @@ class Explorer:
         if kind not in EXPORTS:
             raise Refused(404, {"error": f"There is no export {kind[:40]!r}; there are {', '.join(EXPORTS)}."})
         data = parse_body(await request.body(), self.bounds)
-        studies, view = data.get("studies"), data.get("view", {})
-        if not isinstance(studies, list) or not 0 < len(studies) <= MOST_STUDIES:
-            raise InputError(f"`studies` must be a list of 1 to {MOST_STUDIES} studies.")
-        if not all(isinstance(table, dict) for table in (*studies, view)):
-            raise InputError("`view` and every one of `studies` must be a table.")
+        studies, view = _studies(data, MOST_STUDIES), data.get("view", {})
+        if not isinstance(view, dict):
+            raise InputError("`view` must be a table.")
         labels, dots, log = view.get("labels"), view.get("dots"), view.get("log", "")
         if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
             labels = [f"curve {number + 1}" for number in range(len(studies))]
@@ -205,6 +213,13 @@ class Explorer:
         if kind == "pdf":
             return Response(base64.b64decode(text), media_type="application/pdf")
         return Response(text, media_type="text/plain")
+
+    async def refusals(self, request: Request) -> Response:
+        """Answer which studies have no limit, and why: what the page cannot offer."""
+        data = parse_body(await request.body(), self.bounds)
+        studies = [self._study({"study": study}) for study in _studies(data, MOST_OFFERS)]
+        answer = self.quick.answer("refusals", {"studies": studies}, self.bounds.limit_seconds)
+        return Response(await _unless_gone(request, answer), media_type="application/json")
 
     async def design(self, request: Request) -> Response:
         """Answer where a variable is best, or what it depends on."""
@@ -285,6 +300,15 @@ def _client(request: Request, data: dict[str, Any]) -> str:
     if not isinstance(client, str) or len(client) > 64:
         raise bad_field("client", client, "a text of at most 64 characters")
     return client or (request.client.host if request.client else "")
+
+
+def _studies(data: dict[str, Any], most: int) -> list[dict[str, Any]]:
+    studies = data.get("studies")
+    if not isinstance(studies, list) or not 0 < len(studies) <= most:
+        raise InputError(f"`studies` must be a list of 1 to {most} studies.")
+    if not all(isinstance(study, dict) for study in studies):
+        raise InputError("Every one of `studies` must be a table.")
+    return studies
 
 
 def _variables(data: dict[str, Any]) -> list[str] | None:

@@ -57,16 +57,16 @@ class Bounds:
     memory: int = 6 * 2**30
 
 
-def parse_body(body: bytes, bounds: Bounds) -> dict[str, Any]:
-    """Return the JSON object of a request; NaN, deep nesting, long texts and lists are refused."""
+def parse_body(body: bytes, bounds: Bounds, source: str = "The request") -> dict[str, Any]:
+    """Return a JSON object that came from outside; NaN, deep nesting, long texts and lists are refused."""
     if len(body) > bounds.body:
-        raise InputError(f"The request has {len(body)} bytes and at most {bounds.body} are allowed.")
+        raise InputError(f"{source} has {len(body)} bytes and at most {bounds.body} are allowed.")
     try:
         data = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise InputError("The request is not valid JSON.") from None
+        raise InputError(f"{source} is not valid JSON.") from None
     if not isinstance(data, dict):
-        raise InputError("The request must be a JSON object.")
+        raise InputError(f"{source} must be a JSON object.")
     _check_value("", data, bounds, 0)
     return data
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 _IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./([^"]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
 
 
 def bundle(sources: Mapping[str, str], entry: str) -> str:

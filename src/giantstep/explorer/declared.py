@@ -1,4 +1,4 @@
-"""What a family declares for the page: fields by theme, those whose sliders stop at whole numbers, equations.
+"""What a family declares for the page: what it opens on, fields by theme, equations.
 
 It stands in the file ``page.toml`` beside its scenario; where several families share a folder each has a file named
 after its module, ``one_family.page.toml``.

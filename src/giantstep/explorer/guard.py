@@ -22,7 +22,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Sent with everything. Plotly writes style attributes, hence `unsafe-inline` for styles; scripts have no exception."""
+"""Sent with everything. KaTeX writes style attributes, hence `unsafe-inline` for styles; scripts have no exception."""
 
 DROPPED = 256 * 2**20
 """Bytes of a refused request that are read and forgotten: a client that is cut off does not hear why."""

@@ -98,6 +98,7 @@ class Lane:
         *,
         most: float | None = None,
         since: float | None = None,
+        heir: Lane | None = None,
     ) -> AsyncGenerator[tuple[str, str], None]:
         """Yield what a task tells; past its deadline the process is killed, closing or cancelling this ends it.
 
@@ -107,37 +108,45 @@ class Lane:
         seconds : until its end; waiting for a worker counts.
         most : how many of these it may compute; all that are left, if not given.
         since : the time of the loop from which they count; now, if not given.
+        heir : a lane that takes the worker over after `most`, where it has room; the other seconds count then.
         """
-        loop = asyncio.get_running_loop()
+        loop, lane = asyncio.get_running_loop(), self
         deadline = (loop.time() if since is None else since) + seconds
         worker = await self._take_worker(deadline - (most or 0.0), seconds)
-        if most is not None:
-            deadline, seconds = loop.time() + most, most
+        until = deadline if most is None else loop.time() + most
         kind = text = ""
         try:
             worker.send((task, dict(arguments)))
             while kind not in _LAST:
                 if kind:
                     yield kind, text
-                async with asyncio.timeout_at(deadline):  # `wait_for` would swallow a cancellation now and then
-                    kind, text = await worker.events.get()
+                try:
+                    async with asyncio.timeout_at(until):  # `wait_for` would swallow a cancellation now and then
+                        kind, text = await worker.events.get()
+                except TimeoutError:
+                    if heir is None or lane is heir or not heir._adopt(worker):
+                        raise
+                    self._busy.discard(worker)
+                    self._replenish(1)
+                    lane, until, kind = heir, deadline, ""
         except TimeoutError:
             worker.kill()
-            raise Refused(504, {"error": f"This took longer than {seconds:.3g} s and was stopped."}) from None
+            allowed = seconds if most is None or lane is heir else most
+            raise Refused(504, {"error": f"This took longer than {allowed:.3g} s and was stopped."}) from None
         except OSError:
             worker.kill()
             raise Refused(500, {"error": "The worker process is gone; try again."}) from None
         finally:
             if kind in _LAST or not worker.alive:
-                self._give_back(worker)
+                lane._give_back(worker)
             else:
-                draining = asyncio.ensure_future(self._drain(worker))
-                self._draining.add(draining)
-                draining.add_done_callback(self._draining.discard)
+                draining = asyncio.ensure_future(lane._drain(worker))
+                lane._draining.add(draining)
+                draining.add_done_callback(lane._draining.discard)
         if kind != "end":
             raise Refused(400 if kind == "refused" else 500, json.loads(text))
 
-    async def answer(self, task: str, arguments: Mapping[str, Any], seconds: float, **more: float) -> str:
+    async def answer(self, task: str, arguments: Mapping[str, Any], seconds: float, **more: Any) -> str:
         """Return the first thing a task tells."""
         async with contextlib.aclosing(self.events(task, arguments, seconds, **more)) as events:
             return [text async for _, text in events][0]
@@ -209,6 +218,15 @@ class Lane:
             sentence = f"A worker process could not be started ({why}); try again in a moment."
             waiter.set_exception(Refused(503, {"error": sentence}))
         self._replenish()
+
+    def _adopt(self, worker: _LaneWorker) -> bool:
+        """Take over a worker that is busy elsewhere, in place of a free one; tell whether there was room."""
+        if self._closed or len(self._busy) + self._starting >= self.size:
+            return False
+        if self._free:
+            self._free.pop().kill()
+        self._busy.add(worker)
+        return True
 
     async def _drain(self, worker: _LaneWorker) -> None:
         """Let a task nobody wants end within a short grace, or kill it."""

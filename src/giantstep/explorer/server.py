@@ -7,6 +7,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 
 from giantstep.errors import InputError
 
@@ -35,13 +36,18 @@ def bind_socket(port: int | None) -> socket.socket:
 
 
 def serve(
-    port: int | None = None, *, browser: bool = True, say: Callable[[str], object] = lambda text: print(text)
+    port: int | None = None,
+    *,
+    file: Path | None = None,
+    browser: bool = True,
+    say: Callable[[str], object] = lambda text: print(text),
 ) -> None:
     """Serve the page until the process is interrupted.
 
     Parameters
     ----------
     port : a port of 127.0.0.1; 8765, or a free one, if left out.
+    file : an HTML file that the page wrote, or a study file: what the page opens on.
     browser : open the page in a browser.
     say : told the address.
     """
@@ -50,14 +56,16 @@ def serve(
 
         from giantstep.explorer.app import Explorer
         from giantstep.explorer.patience import PatientProtocol
+        from giantstep.explorer.reopen import link_of, state_of_file
     except ModuleNotFoundError as error:
         raise InputError(
             f"The explorer needs the package {error.name}; install it with: pip install 'giantstep[explorer]'."
         ) from None
+    link = "" if file is None else link_of(state_of_file(file))
     listening = bind_socket(port)
     number = listening.getsockname()[1]
-    address = f"http://{ADDRESS}:{number}/"
-    explorer = Explorer(number)
+    address = f"http://{ADDRESS}:{number}/{'opened' if link else ''}"
+    explorer = Explorer(number, link=link)
     config = uvicorn.Config(
         explorer.app,
         http=PatientProtocol,

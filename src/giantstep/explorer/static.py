@@ -55,7 +55,7 @@ def export_page(
     for name, content in page.items():
         if name.endswith((".css", ".woff2", ".min.js")):
             _write(folder / "page" / name, content)
-    for library in ("katex", "plotly"):
+    for library in ("katex", "uplot"):
         licence = files("giantstep.explorer").joinpath("page", library, "LICENSE").read_bytes()
         _write(folder / "page" / library / "LICENSE", licence)
     _write(folder / "page" / "explorer.js", page["explorer.js"])

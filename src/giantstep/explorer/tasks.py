@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from giantstep.errors import GiantstepError, GiantstepWarning, InputError
+from giantstep.errors import Code, GiantstepError, GiantstepWarning, InputError
 from giantstep.explorer.packed import unpacked
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
         return study.predict(progress=False, **settings)
     except InputError as problem:
         dim = study.experiment.get("dim")
-        if dim is None or "dim" in study.limit or not str(problem).startswith("Field `dim` must be given"):
+        if dim is None or "dim" in study.limit or problem.code is not Code.NEEDS_DIMENSION:
             raise
     warnings.warn(f"The limit is drawn at the dimension of the experiment, d = {dim}.", GiantstepWarning, stacklevel=2)
     return study.predict(progress=False, dim=dim, **settings)
@@ -216,6 +216,30 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     emit("sensitivities", json.dumps(json_data({**shown, **columns}), allow_nan=False))
 
 
+def refusals(emit: Emit, studies: Sequence[Mapping[str, Any]]) -> None:
+    """Say of every study whether it has a limit: one event with None, or the sentence that refuses it, for each.
+
+    ``experiment`` tells whether the scenario is right and only a theory is missing: then the experiment answers.
+    """
+    import numpy as np
+
+    from giantstep.request import question_name
+
+    told: list[dict[str, Any] | None] = []
+    for tables in studies:
+        is_right = False
+        try:
+            study = read_study(tables)
+            points = {**study.scenario.point(), "dim": np.array([np.inf])}
+            study.scenario.check_points(points)
+            is_right = True
+            study.scenario.refuse_missing(points, question_name(study.scenario, study.what), study.limit.get("theory"))
+            told.append(None)
+        except InputError as error:
+            told.append({**refusal(error), "experiment": is_right})
+    emit("refusals", json.dumps({"refusals": told}))
+
+
 def _asked(study: Study) -> dict[str, Any]:
     """Return the question of a study with the settings of its limit."""
     general = ("theory", "dim", "tolerance", "seed", *study.question.settings)
@@ -281,6 +305,7 @@ TASKS: dict[str, Callable[..., None]] = {
     "forecast": forecast,
     "optimum": optimum,
     "sensitivities": sensitivities,
+    "refusals": refusals,
     "families": families,
     "presets": presets,
 }

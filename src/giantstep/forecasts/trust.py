@@ -28,7 +28,7 @@ WORDS = {"error": "Misclassified share", "mse": "Mean squared error"}
 VERDICTS = ("good", "fair", "do not trust", "not judged")
 UNSEEN = (
     "Nothing here can show that the features come from a network trained on these rows, that rows belong together "
-    "(several of one patient: give groups=), or that later data will differ."
+    "(several of one patient: `groups` says which), or that later data will differ."
 )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.errors import InputError
+from giantstep.deadline import check_time
+from giantstep.errors import Code, InputError
 from giantstep.gaussian.grids import BOUND, NEGLIGIBLE, even_rule, hermite_rule, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
@@ -107,7 +108,8 @@ def _product_rule(m: int, planes: Sequence[Plane], scales: Sequence[float], fine
         soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
         row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:
-            raise InputError(f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}.")
+            sentence = f"The rule in {m} directions would need {len(row):.2g} nodes, more than {MOST_NODES:.0e}."
+            raise InputError(sentence, Code.TOO_MANY_NODES)
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
     return nodes, weights / weights.sum()
 
@@ -148,10 +150,12 @@ def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
 def _chunks(nodes: int, inner: int) -> Iterator[slice]:
     if nodes * inner > MOST_VALUES:
         raise InputError(
-            f"The averages over the unlearnt directions would need {nodes * inner:.2g} values of the target."
+            f"The averages over the unlearnt directions would need {nodes * inner:.2g} values of the target.",
+            Code.TOO_MANY_NODES,
         )
     size = max(1, _CHUNK // inner)
     for start in range(0, nodes, size):
+        check_time()
         yield slice(start, start + size)
 
 
@@ -218,7 +222,8 @@ def _axis_rule(
 def _check_joint(points: int, nodes: int, axis: int, most: int) -> None:
     """Refuse a rule on one more axis that would not fit into memory."""
     if points * nodes > most:
-        raise InputError(f"The rule in {axis + 1} directions would need {points * nodes:.2g} nodes.")
+        sentence = f"The rule in {axis + 1} directions would need {points * nodes:.2g} nodes."
+        raise InputError(sentence, Code.TOO_MANY_NODES)
 
 
 def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:

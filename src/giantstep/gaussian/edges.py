@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Booleans, Floats
 
 REACH = 16.0
@@ -102,6 +103,7 @@ def find_edges(f: Callable[[Floats], Floats]) -> tuple[float, ...]:
         scale = max(float(np.nanmedian(np.where(np.isfinite(middle), middle, np.nan))), 1e-300)
         known: list[Edge] = []
         for _ in range(_ROUNDS):
+            check_time()
             more = _search(_Differences(f, scale, known))
             if more is None or len(more) > _MOST:
                 return ()
@@ -118,6 +120,7 @@ def _search(differences: _Differences) -> list[Edge] | None:
     cells = differences.look(np.linspace(-REACH, REACH, _CELLS, endpoint=False), width, np.zeros(_CELLS))
     found: list[Edge] = []
     for level in range(1, 40):
+        check_time()
         width /= _PARTS
         left: Floats = (cells.left[:, None] + width * np.arange(_PARTS)).ravel()
         parts = differences.look(left, width, np.repeat(cells.seen, _PARTS))

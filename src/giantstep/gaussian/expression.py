@@ -15,6 +15,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from numpy.polynomial import polynomial as power_basis
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError, nearest
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, OPERATORS, PRIMITIVES
 
@@ -397,6 +398,7 @@ class Expression:
         ``xp`` is the array namespace (NumPy or CuPy). With ``out`` the last operation writes there; it may be
         one of the values. Outside its domain it is NaN and beyond the range of numbers infinite, without a warning.
         """
+        check_time()  # whatever averages a function looks at its deadline at every block of values
         with np.errstate(all="ignore"):
             result = _value(self.tree, values, xp, out)
         if isinstance(self.tree, Call) and out is None:

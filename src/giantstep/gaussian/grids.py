@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.errors import InputError, NotFiniteError
+from giantstep.errors import Code, InputError, NotFiniteError
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
@@ -139,7 +139,8 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
 
 
 def _too_many(count: int) -> InputError:
-    return InputError(f"The product rule would need {count:.2g} points; at most {MOST_POINTS:.0e} are allowed.")
+    sentence = f"The product rule would need {count:.2g} points; at most {MOST_POINTS:.0e} are allowed."
+    return InputError(sentence, Code.TOO_MANY_NODES)
 
 
 def _last_axis(plane: Plane) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, Grid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
@@ -233,6 +234,7 @@ def coefficients(sample: Sampled, known: Floats, rest: Floats, order: int, test_
     flat = list(itertools.chain.from_iterable(q_indices.values()))
     total = np.zeros((len(sample.labels), len(flat), len(b_indices)))
     for start in range(0, len(sample.weights), _CHUNK):
+        check_time()
         chunk = slice(start, start + _CHUNK)
         z = sample.points[chunk]
         h = hermite_products(z @ rest.T, b_indices)

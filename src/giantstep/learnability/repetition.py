@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.gaussian.functions import Function
 from giantstep.gaussian.grids import BOUND, Grid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
@@ -109,6 +110,7 @@ class _Update:
         table = np.empty((3, len(labels)))
         rows = max(1, (1 << 20) // (len(self.fields) * len(self.a)))
         for start in range(0, len(labels), rows):
+            check_time()
             chunk = labels[start : start + rows]
             if self.moving:
                 nodes, measure = _broken_fields(self.activation, self.a, chunk, self.inner_rate)

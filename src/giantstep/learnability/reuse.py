@@ -25,6 +25,7 @@ import numpy as np
 import scipy
 from scipy import special
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import hermite_products, multi_indices
@@ -168,6 +169,7 @@ def learned_rounds(
         points = _points(target)
         known = np.zeros((0, target.directions))
         while len(known) < target.directions and len(rounds) < MOST_ROUNDS:
+            check_time()
             new, strength = _round(points, activation, data, known)
             if not len(new):
                 break

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.learnability.prepared import HIGHEST, Sampled, coefficients, tested_degree, unfolding_gram
 from giantstep.types import Floats
@@ -89,6 +90,7 @@ def staircase(
     stages = list(start)
     known = np.concatenate([np.zeros((0, r)), *(stage.directions for stage in stages)])
     while len(known) < r:
+        check_time()
         stage = _next_stage(fine, coarse, known, most, degrees)
         if stage is None:
             return Staircase(tuple(stages), False, most)

@@ -109,7 +109,7 @@ def calibration_temperature(size: Size) -> Studies:
             trials=size(5, 30), seed=SEED + 1, test_samples=size(4000, 20000),
         ),
         "limit": limit(
-            SURE, {"readout.ridge": np.geomspace(0.03, 3, size(9, 25))}, "calibration", logit=np.linspace(-6, 6, 49)
+            SURE, {"readout.ridge": np.geomspace(0.03, 3, size(9, 25))}, "calibration", logit=(np.arange(-24, 25) / 4).tolist()
         ),
     }  # fmt: skip
 
@@ -121,7 +121,7 @@ def _draw_calibration(results: Results) -> Figure:
     for number, (name, words) in enumerate(
         (("log_loss", "as it is"), ("log_loss_recalibrated", "best temperature"), ("log_loss_floor", "any function"))
     ):
-        limit_line(axes[0], ridges, line[name], PALETTE[number], words)
+        limit_line(axes[0], ridges, line[name], PALETTE[number], words, linestyle="-" if number < 2 else DASHED)
         if number < 2:
             experiment_points(axes[0], networks["readout.ridge"], networks, name, PALETTE[number], MARKERS[number])
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."

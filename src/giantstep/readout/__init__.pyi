@@ -18,6 +18,7 @@ from .input_bulk import InputBulk as InputBulk
 from .isotropic_bulk import IsotropicBulk as IsotropicBulk
 from .outliers import OUTLIER_ROOM as OUTLIER_ROOM
 from .outliers import find_outliers as find_outliers
+from .sign_bulk import SignBulk as SignBulk
 from .signal import Signal as Signal
 from .signal import solve_signal as solve_signal
 from .spectrum import Law as Law

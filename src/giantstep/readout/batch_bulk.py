@@ -26,6 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.batch_gradient import covariance_gradient
 from giantstep.readout.batch_signal import BatchSignal
 from giantstep.readout.bulk import Response
@@ -151,6 +152,7 @@ class BatchBulk(Stacked):
         patience = np.zeros(len(R), dtype=np.int64)
         active = np.arange(len(R))
         for _ in range(max_steps):
+            check_time()
             batch = self if len(active) == len(R) else self.take(active)
             pencil = Pencil.at(batch, gm[active], R[active], Vh1[active])
             mismatch_g, mismatch_R, size = pencil.mismatch(R[active], D[active], block_width[active])

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
@@ -134,6 +135,7 @@ def _classify_chunk(equations: Equations, loss: Loss, flip: Floats, size: Finite
     mixing = _Mixing(np.broadcast_to(equations.features.weights, state.V.shape), state.tau[0].size)
     active = np.arange(count)
     for _ in range(MAX_SWEEPS):
+        check_time()
         old = state.take(active)
         stretch = np.where(residual[active] > FAR, STRETCH, 1.0)
         new, _ = _sweep(equations.take(active), loss, flip[active], size.take(active), old, stretch)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
@@ -51,6 +52,7 @@ def solve_rows(
     last_step = NEAR if near else 1e-14
     eye, busy = np.eye(D.shape[1]), np.ones(len(R), dtype=bool)
     for _ in range(MAX_STEPS):
+        check_time()
         diagonal, squares = resolvent(R)
         f = block_width / (D + diagonal)
         matrix = eye - (f**2 / block_width)[:, :, None] * squares

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.first_order import FirstOrder
 from giantstep.types import Array, Booleans, Floats, Integers
 
@@ -60,6 +61,7 @@ def bisect(position: Floats, done: Booleans) -> Iterator[tuple[Integers, Integer
     order, done = np.argsort(position, kind="stable"), done.copy()
     at = position[order]
     while not done.all():
+        check_time()
         known, todo = np.flatnonzero(done[order]), np.flatnonzero(~done[order])
         after = np.searchsorted(known, todo)
         left, right = known[np.maximum(after - 1, 0)], known[np.minimum(after, len(known) - 1)]

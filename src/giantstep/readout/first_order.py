@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.bulk import Bulk, Response
 from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing, real_product
 from giantstep.readout.isotropic_bulk import IsotropicBulk
@@ -120,6 +121,7 @@ class Equations(Stacked):
         if nodes > MANY_NODES:
             size = max(1, size * MANY_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
         for first in range(0, len(index), size):
+            check_time()
             chunk = index[first : first + size]
             together = chunk[-1] - chunk[0] == len(chunk) - 1
             yield slice(int(chunk[0]), int(chunk[-1]) + 1) if together else chunk

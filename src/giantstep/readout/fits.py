@@ -21,6 +21,7 @@ from giantstep.readout import (
     FirstOrder,
     InputBulk,
     Response,
+    SignBulk,
     classify,
     ridge_errors,
     solve_first_order,
@@ -80,7 +81,7 @@ class Asked:
         first = self.bulks[0]
         if isinstance(first, InputBulk):
             return InputBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, InputBulk)], self.owner)
-        if isinstance(first, BatchBulk):
+        if isinstance(first, BatchBulk | SignBulk):
             return first.take(self.owner)
         return first
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.finite_size import FiniteSize, mean_penalty
 from giantstep.readout.first_order import FirstOrder
 from giantstep.readout.signal import direction_error, prior_factor
@@ -35,6 +36,7 @@ def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
     for rank in range(count):
         low, high = just_above, 2 * edge
         while spikes(high)[rank] > 1:
+            check_time()
             low, high = high, 2 * high
         outliers.append(brent_root(partial(spikes.excess, rank), low, high, xtol=1e-12 * high, rtol=1e-12))
     growing = spikes.growing if size.in_limit else 0
@@ -56,6 +58,7 @@ def find_outliers_inside(spectrum: Spectrum, gap: tuple[float, float], size: Fin
     factors = {index: spikes.factors(z[index]) for index in (*range(middle, GAP_POINTS), *range(middle - 1, -1, -1))}
     roots = []
     for left in range(GAP_POINTS - 1):
+        check_time()
         for rank in np.flatnonzero(factors[left] * factors[left + 1] < 0):
             with suppress(ValueError):  # NaN between two points that were solved
                 roots.append(brent_root(partial(spikes.factor, int(rank)), z[left], z[left + 1], xtol=1e-12 * high))

@@ -17,6 +17,7 @@ from math import factorial
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.gaussian import Function
 from giantstep.types import Array, Floats
 
@@ -71,6 +72,7 @@ def solve_random_features(activation: Function, samples: Floats, width: Floats, 
     # lambda(nu) increases above its last zero; the bracket starts there because it is negative below
     low, high = np.zeros_like(goal), goal + top + 1e-300
     for _ in range(200):
+        check_time()
         middle = np.where(low > 0, np.sqrt(low * high), np.where(high > 1e-290, high * 1e-3, 0.0))
         middle = np.where(high < 4 * low, 0.5 * (low + high), middle)
         below = excess(middle) < 0

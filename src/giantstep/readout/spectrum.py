@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
 from giantstep.readout.continuation import bisect, combine, cubic_weights, lagrange_weights, linear_weights
 from giantstep.readout.first_order import Equations, FirstOrder, packed_coupling, solve_first_order
@@ -125,6 +126,7 @@ class Spectrum:
         top = np.maximum(2.0, 3 * self.mean + np.abs(z))
         part: FirstOrder | None = None
         for stage in range(stages + 1):
+            check_time()
             height = top * (z.imag / top) ** (stage / stages)
             goal = 1e-13 if stage == stages else ON_THE_WAY
             part = solve_first_order(self.at(-(z.real + 1j * height), np.ones(len(z))), part, goal=goal)
@@ -210,6 +212,7 @@ class Spectrum:
         from scipy.interpolate import BarycentricInterpolator
 
         while abs(outside - inside) > 1e-4 * outside:
+            check_time()
             x = np.linspace(inside, outside, 9)
             last = np.flatnonzero(np.append(self._is_lit(x[1:-1]), False) == 0)[0]
             inside, outside = x[last], x[last + 1]
@@ -387,6 +390,7 @@ def bulk_law(spectrum: Spectrum) -> Law:
     residual, iterations = 0.0, 0
     fresh = np.ones(len(values), dtype=bool)
     for _ in range(MAX_REFINEMENTS):  # towards the edges of gaps, where p/d is large or small
+        check_time()
         density, first = spectrum.density(panels.nodes[fresh].ravel())
         values[fresh] = np.nan_to_num(density).reshape(-1, panels.order)
         residual = max(residual, float(np.max(first.residual)))

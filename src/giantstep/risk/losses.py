@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from giantstep.deadline import check_time
 from giantstep.types import Floats, Indices
 
 LAYERS = 4.0
@@ -80,6 +81,7 @@ class Logistic(Loss):
         u = (s + 0.5 * V) / (1 + 0.25 * V)  # the solution for 1/2 - u/4 in place of 1/(1 + e^u)
         u = np.clip(u, s, s + V)
         for _ in range(40):
+            check_time()
             g = scipy.special.expit(-u)
             bend = g * (1 - g)
             slope = V * bend

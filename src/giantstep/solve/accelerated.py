@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.solve.fixed_point import FixedPoint
 from giantstep.solve.linear import solve_each
 from giantstep.types import Array, Indices
@@ -87,6 +88,7 @@ class _State:
         last = np.full(B, np.inf)
         active = np.arange(B)
         for _ in range(sweeps):
+            check_time()
             if not active.size:
                 return
             image, residual = self.evaluate(self.x[active], active)
@@ -118,6 +120,7 @@ class _State:
         active = active[np.isfinite(self.best[active])]
         n = self.x.shape[1]
         for _ in range(NEWTON_STEPS):
+            check_time()
             if not active.size:
                 return
             x = self.best_x[active]
@@ -156,6 +159,7 @@ class _State:
         """Plain steps of length 1 - kept."""
         active = self.open
         for _ in range(sweeps):
+            check_time()
             if not active.size:
                 return
             image, residual = self.evaluate(self.x[active], active)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Array, Floats, Integers
 
 LARGE = 1e-3
@@ -55,6 +56,7 @@ def solve_fixed_point(
     first: Floats | None = None
     active = np.arange(len(x))
     for _ in range(max_steps):
+        check_time()
         if active.size == 0:
             break
         plain, newton, now = step(x[active], active)

@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Booleans, Floats, Indices
 
 _ROUNDS = 60
@@ -61,6 +62,7 @@ def minimise_each(
     active = np.arange(len(start))
     rounds = 0
     while len(active) and rounds < _ROUNDS:
+        check_time()
         active = search.step(active)
         rounds += 1
     search.finish()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Floats, Indices
 
 
@@ -19,6 +20,7 @@ def bisect(
 ) -> float:
     """Return the point in (low, high) where `positive` turns from true (at `low`) to false (at `high`)."""
     for _ in range(max_steps):
+        check_time()
         middle = 0.5 * (low + high)
         if abs(high - low) <= relative * abs(middle) or middle in (low, high):
             break
@@ -47,6 +49,7 @@ def falling_root(
     left = np.zeros(len(x))
     active = np.arange(len(x))
     for step in range(steps):
+        check_time()
         value, slope = function(x[active], active)
         left[active] = value
         down = value < 0
@@ -72,6 +75,7 @@ def crossing(function: Callable[[Floats, Indices], Floats], low: Floats, high: F
     at_low, at_high = function(low, index), function(high, index)
     side = np.zeros(len(low))
     for step in range(100):
+        check_time()
         width = high - low
         if np.all(width <= 1e-13 * np.maximum(np.abs(high), 1.0)):
             break
@@ -107,6 +111,7 @@ def bracketed_roots(
     fraction = np.full(len(a), 0.5)
     active = np.arange(len(a))
     for _ in range(100):
+        check_time()
         if not len(active):
             break
         i = active

@@ -1,4 +1,4 @@
-"""Cholesky factors and triangular systems of large matrices, in blocks between which Python runs.
+"""Cholesky factors and triangular systems of large matrices, in blocks between which the deadline is looked at.
 
 A factor of some thousand rows is one call of LAPACK for seconds or minutes, in which no deadline is heard.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.blocks import split_rows
+from giantstep.deadline import check_time
 from giantstep.types import Floats
 
 _ROWS, _NUMBERS = 256, 1 << 22
@@ -22,6 +23,7 @@ def cholesky_in_blocks(matrix: Floats) -> Floats:
         factor[own, own] = np.linalg.cholesky(matrix[own, own] - factor[own, before] @ factor[own, before].T)
         inverse = np.linalg.inv(factor[own, own]).T
         for below in blocks[number + 1 :]:
+            check_time()
             factor[below, own] = (matrix[below, own] - factor[below, before] @ factor[own, before].T) @ inverse
     return factor
 
@@ -32,6 +34,7 @@ def solve_lower_in_blocks(factor: Floats, right: Floats) -> Floats:
     inverses = [np.linalg.inv(factor[own, own]) for own in blocks]
     for columns in split_rows(right.shape[1], _ROWS, _NUMBERS):
         for number, own in enumerate(blocks):
+            check_time()
             rest = right[own, columns].copy()
             for earlier in blocks[:number]:
                 rest -= factor[own, earlier] @ solution[earlier, columns]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Booleans, Floats, Integers
 
 
@@ -106,6 +107,7 @@ def bulk_panels(low: float, high: float, *, order: int = 10, finest: float = 1e-
     middle = 0.5 * (floor + high)
     cuts = [middle]
     while cuts[-1] > 4 * floor:
+        check_time()
         cuts.append(cuts[-1] / 3)
     cuts = [floor, *[cut for cut in reversed(cuts) if cut > 1.2 * floor or cut == middle]]
     cuts += [middle + (high - middle) * f for f in (0.5, 1.0)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.types import Floats
 
 CLOSE = 0.7
@@ -45,6 +46,7 @@ def march_to_edge(
     barrier: float | None = None
     doubts = DOUBTS
     for _ in range(max_solves):
+        check_time()
         if barrier is not None and abs(step) > 0.5 * abs(barrier - z):
             step = 0.5 * (barrier - z)
         if abs(step) <= 1e-3 * relative * max(abs(z), 1e-300):
@@ -117,6 +119,7 @@ def stability_at(z: float, known: Floats, v: Floats) -> float | None:
     ascending = np.insert(coefficients, 1, 0.0) / v[0] ** np.arange(len(v) + 1)
     slopes = np.polynomial.polynomial.polyder(ascending)
     for _ in range(6):
+        check_time()
         slope = float(np.polynomial.polynomial.polyval(guess, slopes))
         guess -= float(np.polynomial.polynomial.polyval(guess, ascending)) / slope if slope else math.nan
         if not 0.5 * first < guess < 2 * first:

@@ -22,55 +22,35 @@ if TYPE_CHECKING:
 _WHOLE = "a whole number at least 1"
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Where more trials and points go, as a sweep is asked for it.
+def trial_goal(question: Question, trials: int, until: Any, most_trials: int | None) -> TrialGoal:
+    """Return which standard errors are wanted, checked; a point has `trials` at first, and 20 times as many at most."""
+    until = {} if until is None else until
+    if not isinstance(until, Mapping):
+        raise bad_field("until", until, "a table of variables and standard errors")
+    names = [variable.name for variable in question.variables if "experiment" in variable.engines]
+    for name in until:
+        if name not in names:
+            raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
+    errors = {n: check_number(f"until.{n}", e, "a number above 0", lambda e: e > 0) for n, e in until.items()}
+    most = 20 * trials if most_trials is None else most_trials
+    return TrialGoal(errors, check_whole("most_trials", most, _WHOLE, 1))
 
-    Attributes
-    ----------
-    until : variable -> standard error; points above it get more trials.
-    most_trials : up to so many; 20 times as many as there are at first, if left out.
-    refine : one field of the grid -> tolerance; adds values where the curve departs from a straight line by more than
-        that part of its range.
-    most_points : up to so many values.
-    """
 
-    until: Mapping[str, float] | None
-    most_trials: int | None
-    refine: Mapping[str, float] | None
-    most_points: int
-
-    def trial_goal(self, question: Question, trials: int) -> TrialGoal:
-        """Return how many trials a point needs, checked; `trials` is how many there are at first."""
-        until = {} if self.until is None else self.until
-        if not isinstance(until, Mapping):
-            raise bad_field("until", until, "a table of variables and standard errors")
-        names = [variable.name for variable in question.variables if "experiment" in variable.engines]
-        for name in until:
-            if name not in names:
-                raise bad_field("until", name, f"a table of standard errors of {', '.join(names)}")
-        above = "a number above 0"
-        errors = {name: check_number(f"until.{name}", e, above, lambda e: e > 0) for name, e in until.items()}
-        most = 20 * trials if self.most_trials is None else self.most_trials
-        return TrialGoal(errors, check_whole("most_trials", most, _WHOLE, 1))
-
-    def refinement(self, grid: Mapping[str, Any]) -> Refinement | None:
-        """Return what is refined, checked; `grid` holds the values of every field that varies."""
-        most = check_whole("most_points", self.most_points, _WHOLE, 1)
-        if self.refine is None:
-            return None
-        if not isinstance(self.refine, Mapping) or len(self.refine) != 1:
-            raise bad_field("refine", self.refine, "a table of one field of the grid and its tolerance")
-        ((name, tolerance),) = self.refine.items()
-        name = name.replace("__", ".")
-        allowed = "a number above 0 and below 1"
-        tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
-        values = np.asarray(grid.get(name))
-        if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
-            raise InputError(
-                f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it."
-            )
-        return Refinement(name, tolerance, most)
+def refinement(grid: Mapping[str, Any], refine: Any, most_points: int) -> Refinement | None:
+    """Return which field is refined, checked; `grid` holds the values of every field that varies."""
+    most = check_whole("most_points", most_points, _WHOLE, 1)
+    if refine is None:
+        return None
+    if not isinstance(refine, Mapping) or len(refine) != 1:
+        raise bad_field("refine", refine, "a table of one field of the grid and its tolerance")
+    ((name, tolerance),) = refine.items()
+    name = name.replace("__", ".")
+    allowed = "a number above 0 and below 1"
+    tolerance = check_number(f"refine.{name}", tolerance, allowed, lambda value: 0 < value < 1)
+    values = np.asarray(grid.get(name))
+    if values.ndim != 1 or values.dtype.kind not in "iuf" or len(values) < 3 or hasattr(grid.get(name), "dims"):
+        raise InputError(f"Field `{name}` can only be refined where the grid has a list of at least 3 numbers for it.")
+    return Refinement(name, tolerance, most)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
-"""A limit or an experiment through a store: a request becomes jobs, their results become the table of the verb."""
+"""A limit or an experiment through a store: a request becomes tasks, their results become the table of the verb."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from giantstep.problems import Problems
 from giantstep.request import Experiment, Request
 from giantstep.sweeps.adaptive import TrialGoal, trials_needed
 from giantstep.sweeps.keys import Point, ask_for, name_points
-from giantstep.sweeps.runner import Job, Results, Runner
+from giantstep.sweeps.runner import Results, Runner
 from giantstep.sweeps.store import Facts, Row
-from giantstep.sweeps.tasks import Solve
+from giantstep.sweeps.tasks import Solve, Task
 from giantstep.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -34,15 +33,15 @@ def fill_limit(request: Request, runner: Runner) -> tuple[xarray.Dataset, Proble
     settings = request.prepare()
     own = request.for_engine("limit", settings)
     ask = ask_for(request, settings)
-    jobs: list[Job] = []
+    tasks: list[Task] = []
     named: list[tuple[Batch, list[Point]]] = []
     for batch in request.grid.batches():
         points = name_points(ask, batch.scenario, batch.points)
         named.append((batch, points))
         work = Solve(batch.scenario, batch.points, request.what, own)
-        rows = np.arange(len(points))
-        jobs += [Job(points, rows[i : i + LIMIT_BATCH], 0, work.at) for i in range(0, len(points), LIMIT_BATCH)]
-    results = runner.fill(ask, jobs)
+        whole, starts = Task(work, tuple(points)), range(0, len(points), LIMIT_BATCH)
+        tasks += [whole.at(range(start, min(start + LIMIT_BATCH, len(points)))) for start in starts]
+    results = runner.fill(ask, tasks)
     answers = [answer for batch, points in named for answer in _answers(batch, points, results)]
     return batches.collect_answers(answers, request, settings)
 
@@ -95,13 +94,14 @@ def fill_experiment(
     named = [(group, name_points(ask, group.scenario, group.points)) for group in groups]
     counts = {point.digest: experiment.trials for _, points in named for point in points}
     while True:
-        jobs = []
+        tasks = []
         for trial in range(max(counts.values())):
             for group, points in named:
-                rows = np.flatnonzero([trial < counts[point.digest] for point in points])
-                if len(rows):
-                    jobs.append(Job(points, rows, trial, partial(group.draw, trial, request.what, own, experiment)))
-        results = runner.fill(ask, jobs)
+                rows = [row for row, point in enumerate(points) if trial < counts[point.digest]]
+                if rows:
+                    draw = group.draw(trial, request.what, own, experiment)
+                    tasks.append(Task(draw, tuple(points), trial).at(rows))
+        results = runner.fill(ask, tasks)
         more = _more_trials(counts, results, goal, request.question.variables)
         if more == counts:
             break

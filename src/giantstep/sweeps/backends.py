@@ -1,4 +1,4 @@
-"""Backends: where tasks run. In this process, in worker processes, on any Executor, on a Dask cluster.
+"""Backends: where tasks run. In this process, in worker processes (`processes.py`), on any Executor, Dask's included.
 
 A backend takes tasks from a function that returns the next one (None: none just now) and yields finished ones, as many
 as are ready at a time. Losing a worker loses no task: it runs again, and fails only where it costs several workers.
@@ -6,11 +6,9 @@ as are ready at a time. Losing a worker loses no task: it runs again, and fails 
 
 from __future__ import annotations
 
-import asyncio
 import pickle
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -20,8 +18,8 @@ from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt, attem
 Source = Callable[[], Task | None]
 Finished = list[tuple[Task, Done]]
 
-MOST_DEATHS = 3
-"""Workers a task may cost before it is given up."""
+_QUEUE = 100
+"""Tasks in the hands of an executor, at least: a cluster that grows by need (SLURM) has to see the need."""
 
 
 class Backend(Protocol):
@@ -59,28 +57,33 @@ class InProcess:
         """Do nothing: there are no workers."""
 
 
-class OnFutures(ABC):
-    """Runs tasks where each is a future: the loop that an Executor and a Dask cluster share."""
+class OnExecutor:
+    """Runs tasks on any `concurrent.futures.Executor`, which stays open.
 
-    def __init__(self, orders: Orders) -> None:
-        self.orders = orders
-        self._waiting: dict[Any, Task] = {}
+    Parameters
+    ----------
+    executor : where to submit.
+    workers : how many tasks it may run at once; four times as many are submitted.
+    orders : how its workers compute.
+    dumps, work : make bytes of a task, and run them in a worker.
+    lost : what a future raises where its task was given up because it cost too many workers.
+    owned : what is closed at the end, in this order.
+    """
 
-    @abstractmethod
-    def _wants_more(self) -> bool:
-        """Tell whether another task may be submitted before one has ended."""
-
-    @abstractmethod
-    def _submit(self, task: Task) -> Any:
-        """Return the future of a task."""
-
-    @abstractmethod
-    def _ready(self) -> Iterable[Any]:
-        """Wait for futures that are done."""
-
-    @abstractmethod
-    def _answer(self, future: Any) -> Any:
-        """Return what a future gave, or raise what happened to it."""
+    def __init__(
+        self,
+        executor: Executor,
+        workers: int,
+        orders: Orders,
+        dumps: Callable[[Any], bytes] = pickle.dumps,
+        work: Callable[[bytes, Orders], Done | NotLoaded] = attempt_bytes,
+        lost: tuple[type[Exception], ...] = (),
+        owned: tuple[Any, ...] = (),
+    ) -> None:
+        self._executor, self._most, self._orders = executor, max(4 * workers, _QUEUE), orders
+        self._dumps, self._work, self._lost, self._owned = dumps, work, lost, owned
+        self._here = isinstance(executor, ThreadPoolExecutor)
+        self._waiting: dict[Future[Done | NotLoaded], Task] = {}
 
     def run(self, source: Source) -> Iterator[Finished]:
         """Run tasks until there are none; yield those that are done, as they come.
@@ -89,84 +92,57 @@ class OnFutures(ABC):
         so each of them runs again, alone, before it is said to have failed.
         """
         suspects: list[Task] = []
-        alone: Any = None
-        while True:
-            while self._wants_more() and (task := source()) is not None:
-                self._waiting[self._submit(task)] = task
-            if not self._waiting and suspects:
-                task = suspects.pop()
-                alone = self._submit(task)
-                self._waiting[alone] = task
-            if not self._waiting:
-                return
-            done: Finished = []
-            for future in self._ready():
-                task = self._waiting.pop(future)
-                answer = self._result(future, task)
-                if answer is not None:
-                    done.append((task, answer))
-                elif future is alone:
-                    done.append((task, task.failure("its worker died every time (killed, or out of memory)")))
-                else:
-                    suspects.append(task)
-            if done:
-                yield done
+        alone: Future[Done | NotLoaded] | None = None
+        with _threads_here(self._orders.threads if self._here else None):
+            while True:
+                while len(self._waiting) < self._most and (task := source()) is not None:
+                    self._submit(task)
+                if not self._waiting and suspects:
+                    alone = self._submit(suspects.pop())
+                if not self._waiting:
+                    return
+                done: Finished = []
+                for future in wait(self._waiting, return_when=FIRST_COMPLETED)[0]:
+                    task = self._waiting.pop(future)
+                    answer = self._answer(future, task)
+                    if answer is None and future is not alone:
+                        suspects.append(task)
+                        continue
+                    done.append((task, answer or task.failure("its worker died every time (killed, or out of memory)")))
+                if done:
+                    yield done
 
-    def _result(self, future: Any, task: Task) -> Done | None:
+    def _submit(self, task: Task) -> Future[Done | NotLoaded]:
+        message = None if self._here else pickle_task(task, self._dumps)
+        future: Future[Done | NotLoaded]
+        try:
+            if message is None:  # nothing has to travel
+                future = self._executor.submit(attempt, task, self._orders)
+            else:
+                future = self._executor.submit(self._work, message, self._orders)
+        except RuntimeError as error:  # it is closed, or broken
+            raise lost_workers_error(error) from None
+        self._waiting[future] = task
+        return future
+
+    def _answer(self, future: Future[Done | NotLoaded], task: Task) -> Done | None:
         """Return what a task gave; None where it cost its workers their lives."""
         try:
-            return check_answer(self._answer(future), task)
-        except GiantstepError:
-            raise
-        except (BrokenExecutor, CancelledError, asyncio.CancelledError) as error:
+            answer = future.result()
+        except self._lost:
+            return None
+        except BaseException as error:  # all that happens inside a task is its answer, so this came from the executor
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise lost_workers_error(error) from None
-        except Exception as error:  # all that happens inside a task is its answer, so this came from the cluster
-            if type(error).__name__ in ("KilledWorker", "TimeoutError"):
-                return None
-            raise lost_workers_error(error) from None
+        return check_answer(answer, task)
 
     def close(self) -> None:
-        """Cancel what has not begun."""
+        """Cancel what has not begun, and close what was opened for it."""
         for future in self._waiting:
             future.cancel()
-        self._waiting.clear()
-
-
-class OnExecutor(OnFutures):
-    """Runs tasks on any `concurrent.futures.Executor`; it stays open, its owner closes it.
-
-    Parameters
-    ----------
-    executor : where to submit.
-    queued : tasks submitted beyond those that run.
-    orders : how its workers compute.
-    """
-
-    def __init__(self, executor: Executor, queued: int, orders: Orders) -> None:
-        super().__init__(orders)
-        self._executor, self._queued = executor, queued
-
-    def run(self, source: Source) -> Iterator[Finished]:
-        """Run tasks until there are none; threads share the BLAS threads of this process."""
-        with _threads_here(self.orders.threads if isinstance(self._executor, ThreadPoolExecutor) else None):
-            yield from super().run(source)
-
-    def _wants_more(self) -> bool:
-        return sum(not future.running() for future in self._waiting) < self._queued
-
-    def _submit(self, task: Task) -> Any:
-        try:
-            if isinstance(self._executor, ThreadPoolExecutor):  # nothing has to travel
-                return self._executor.submit(attempt, task, self.orders)
-            return self._executor.submit(attempt_bytes, pickle_task(task, pickle.dumps), self.orders)
-        except (BrokenExecutor, RuntimeError) as error:
-            raise lost_workers_error(error) from None
-
-    def _ready(self) -> Iterable[Any]:
-        return wait(self._waiting, return_when=FIRST_COMPLETED)[0]
-
-    def _answer(self, future: Any) -> Any:
-        return future.result()
+        for owned in self._owned:
+            owned.close()
 
 
 def pickle_task(task: Task, dumps: Callable[[Any], bytes]) -> bytes:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import family_class, family_names
 from giantstep.sweeps.blobs import Damaged
-from giantstep.sweeps.disk import is_read_only
 from giantstep.sweeps.keys import Ask, Point
 from giantstep.sweeps.store import (
     AT_ONCE,
@@ -23,15 +22,22 @@ from giantstep.sweeps.store import (
     Store,
     check_version,
     check_writable,
+    is_read_only,
     read_results,
     row_of,
     say_errors,
 )
 
-_ASK_COLUMNS = "id, family, what, source, formula_version, settings"
-_Content = TypeVar("_Content")
+_ASK_COLUMNS = "family, what, source, formula_version, settings"
 _MOST_MISSED = 2000
 """Lines in a row that are looked for in vain where the last one is not known."""
+_LINE = (
+    "SELECT point, trial, reason, detail, seconds, facts.id, facts.digest, facts.coords, facts.notes, data, checksum, "
+    f"points.digest, scenario, dim, asks.id, {_ASK_COLUMNS} FROM results NOT INDEXED "
+    "LEFT JOIN facts ON facts.id = facts LEFT JOIN points ON points.id = point "
+    "LEFT JOIN asks ON asks.id = ask WHERE results.rowid = ?"
+)
+"""One result with all that belongs to it, found without an index."""
 
 
 @dataclass(frozen=True)
@@ -76,32 +82,27 @@ def open_store(path: str | Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: str | Path) -> sqlite3.Connection:
-    """Connect to a file that is only read; where not even a lock can be written, as one that nobody changes."""
+    """Connect to a file that is only read; SQLite itself first takes back what a killed sweep had begun to write."""
     file = Path(path)
     if not file.is_file():
         raise InputError(f"There is no store {str(path)!r}.")
-    address = file.absolute().as_uri()
-    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None)
-    try:
-        connection.execute("PRAGMA user_version")
-    except UNREADABLE:
-        if not is_read_only(file):
-            return connection
-        connection.close()
-        log = file.with_name(file.name + "-wal")
-        if log.is_file() and log.stat().st_size:
-            raise InputError(
-                f"The store {str(path)!r} cannot be read where it is: the file system is read-only, and some results "
-                f"are still in {log.name!r}. Copy both files to a folder that can be written."
-            ) from None
-        connection = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+    closed = is_read_only(file)
+    begun = [log for log in (Path(f"{file}-journal"), Path(f"{file}-wal")) if log.is_file() and log.stat().st_size]
+    if closed and begun:
+        raise InputError(
+            f"The store {str(path)!r} cannot be read where it is: the file system is read-only, and a sweep was killed "
+            f"while it wrote. Copy it and {begun[0].name!r} to a folder that can be written."
+        )
+    mode = "immutable=1" if closed else "mode=rw"
+    connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+    connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
     """Yield the points of a store with all results (those whose name begins with `digest`)."""
     with open_store(path) as connection:
-        asks = {line[0]: ask_of(line[1:]) for line in connection.execute(f"SELECT {_ASK_COLUMNS} FROM asks")}
+        asks = {line[0]: ask_of(line[1:]) for line in connection.execute(f"SELECT id, {_ASK_COLUMNS} FROM asks")}
         question = "SELECT ask, digest, scenario, dim FROM points WHERE digest GLOB ? ORDER BY id"
         cursor = connection.execute(question, (digest + "*",))
         while lines := cursor.fetchmany(AT_ONCE):
@@ -117,13 +118,13 @@ def entries(path: str | Path, digest: str = "") -> Iterator[Entry]:
                 yield Entry(asks[ask], point, rows.get(point.digest, []), lost)
 
 
-def ask_of(line: tuple[Any, ...]) -> Ask:
+def ask_of(line: Sequence[Any]) -> Ask:
     """Return what was asked, from its columns."""
     family, what, source, version, settings = line
     return Ask(family, what, source, version, _settings_of(settings))
 
 
-def point_of(line: tuple[Any, ...]) -> Point:
+def point_of(line: Sequence[Any]) -> Point:
     """Return a point, from its columns."""
     digest, scenario, dim = line
     try:
@@ -171,80 +172,54 @@ def _verify(connection: sqlite3.Connection, name: str, saved: Store | None) -> H
         check_version(connection, name)
         lines = [str(line[0]) for line in connection.execute("PRAGMA integrity_check(5)")]
         health.pages = "ok" if lines == ["ok"] else "; ".join(" ".join(line.split()) for line in lines)
+        health.points = connection.execute("SELECT count(*) FROM points").fetchone()[0]
     except UNREADABLE as error:
-        health.pages = "its text cannot be read" if isinstance(error, UnicodeDecodeError) else str(error)
-    asks = dict(_readable(connection, "asks", _ASK_COLUMNS, lambda line: (line[0], ask_of(line[1:]))))
-    points = dict(
-        _readable(
-            connection,
-            "points",
-            "id, ask, digest, scenario, dim",
-            lambda line: (line[0], (asks.get(line[1]), point_of(line[2:]))),
-        )
-    )
-    facts = {line[0]: line for line in _read_lines(connection, "facts", "id, digest, coords, notes")}
-    health.points = len(points)
-    known: dict[int, Facts] = {}
+        health.pages = str(error) if hasattr(error, "sqlite_errorcode") else "its text cannot be read"
+    asks: dict[int, Ask] = {}
+    facts: dict[int, Facts] = {}
     readable: dict[Ask, list[Row]] = {}
-    columns = "point, trial, reason, detail, seconds, facts, data, checksum"
-    for number, trial, reason, detail, seconds, fact, data, check in _read_lines(connection, "results", columns):
-        ask, point = points.get(number, (None, None))
-        if ask is None or point is None:
-            health.damaged.append((f"point {number}", _number(trial)))
-            continue
-        about = (None, None, None, None) if fact is None else facts.get(fact, (fact, b"", b"", ""))
+    for number, trial, *line in _lines(connection):
+        about, place, asked = line[:9], line[9:12], line[12:]
         try:
-            row = row_of(point, (trial, reason, detail, seconds, *about, data, check), known)
-        except Damaged:
-            health.damaged.append((point.digest, _number(trial)))
+            row = row_of(point_of(place), [trial, *about], facts)
+            ask = asks[asked[0]] if asked[0] in asks else asks.setdefault(asked[0], ask_of(asked[1:]))
+        except (Damaged, sqlite3.DatabaseError):
+            known = place[0] if isinstance(place[0], str) else f"point {number}"
+            health.damaged.append((known, trial if isinstance(trial, int) else -1))
             continue
         health.results += 1
         health.failures += bool(row.reason)
-        if saved is not None:
-            readable.setdefault(ask, []).append(row)
-            if len(readable[ask]) == AT_ONCE:
-                saved.put(ask, readable.pop(ask))
-    if saved is not None:
-        health.saved = health.results
-        for ask, rows in readable.items():
-            saved.put(ask, rows)
+        readable.setdefault(ask, []).append(row)
+        if len(readable[ask]) == AT_ONCE:
+            _save(saved, readable)
+    _save(saved, readable)
+    health.saved = 0 if saved is None else health.results
     return health
 
 
-def _number(trial: Any) -> int:
-    """Return the number of a trial; -1 where it is none."""
-    return trial if isinstance(trial, int) else -1
+def _save(saved: Store | None, readable: dict[Ask, list[Row]]) -> None:
+    for ask, rows in readable.items():
+        if saved is not None:
+            saved.put(ask, rows)
+    readable.clear()
 
 
-def _read_lines(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the lines of a table one by one, past those that cannot be read."""
+def _lines(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    """Yield the results of a store one by one, past those that cannot be read."""
     try:
-        last = connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0
+        last = connection.execute("SELECT max(rowid) FROM results").fetchone()[0] or 0
     except UNREADABLE:
         last = None
-    question = f"SELECT {columns} FROM {table} NOT INDEXED WHERE rowid = ?"
     number = missed = 0
     while number < last if last is not None else missed < _MOST_MISSED:
         number += 1
         try:
-            line = connection.execute(question, (number,)).fetchone()
+            line = connection.execute(_LINE, (number,)).fetchone()
         except UNREADABLE:
             line = None
         missed = missed + 1 if line is None else 0
         if line is not None:
             yield line
-
-
-def _readable(
-    connection: sqlite3.Connection, table: str, columns: str, read: Callable[[tuple[Any, ...]], tuple[int, _Content]]
-) -> Iterator[tuple[int, _Content]]:
-    """Yield what the lines of a table say, past those that say nothing."""
-    for line in _read_lines(connection, table, columns):
-        try:
-            content = read(line)
-        except sqlite3.DatabaseError:
-            continue
-        yield content
 
 
 def collect_garbage(path: str | Path) -> dict[str, int]:

@@ -138,7 +138,7 @@ class BackendOptions:
             return self.backend.open(self.orders, self.memory)
         if isinstance(self.backend, Executor):
             return OnExecutor(self.backend, self.workers, self.orders)
-        return on_dask.OnDask(self.backend, self.orders)
+        return on_dask.on_client(self.backend, self.orders)
 
 
 def _is_client(backend: Any) -> bool:

@@ -14,32 +14,23 @@ from functools import partial
 from typing import Any
 
 from giantstep.errors import GiantstepError
-from giantstep.sweeps.backends import MOST_DEATHS, Finished, Source, check_answer, pickle_task
+from giantstep.sweeps.backends import Finished, Source, check_answer, pickle_task
 from giantstep.sweeps.tasks import Orders, Task, attempt_bytes
 from giantstep.workers import Plan, Sign, Tell, Worker
 
-HEARTBEAT = 10.0
-"""Seconds of silence after which the workers are looked at."""
+_MOST_DEATHS = 3
+"""Workers a task may cost before it is given up, and starts of a worker that may fail in a row."""
 _GRACE = 2.0
-"""Seconds beyond twice its time limit after which the worker of a task is killed."""
+"""Seconds beyond its time limit after which the worker of a task is killed: it did not look at its deadline."""
 
 
 class _SweepWorker(Worker):
-    """A worker, the task it has (None: it is idle), and since when it works on it (infinite before)."""
+    """A worker, the task it has (None: it is idle), when it is killed, and whether it was."""
 
     def __init__(self, plan: Plan, slot: int, news: queue.SimpleQueue[tuple[_SweepWorker, Any]]) -> None:
-        self.slot, self.ready = slot, False
+        self.slot, self.ready, self.late, self.end = slot, False, False, math.inf
         self.task: Task | None = None
-        self.message: Any = None
-        self.since = math.inf
         super().__init__(plan, lambda message: news.put((self, message)))
-
-    def begin(self) -> None:
-        """Send the task, once the worker has started: only then does its time count."""
-        if self.ready:
-            self.since = time.monotonic()
-            with suppress(OSError):  # it is gone, and that is told
-                self.send(self.message)
 
 
 class Processes:
@@ -62,92 +53,81 @@ class Processes:
         self._failed_starts = 0
 
     def run(self, source: Source) -> Iterator[Finished]:
-        """Run tasks until there are none; yield those that are done, as they come."""
+        """Run tasks until there are none; yield each when it is done."""
         while True:
             self._occupy(source)
-            if not self._busy():
+            ends = [worker.end for worker in self._workers.values() if worker.task is not None]
+            if not ends:
                 return
-            done = [result for worker, message in self._listen() for result in self._results(worker, message)]
-            done += [result for worker in self._busy() for result in self._stop_late(worker)]
+            left = min(ends) - time.monotonic()
+            try:
+                done = self._hear(*self._news.get(timeout=None if math.isinf(left) else max(left, 0.0)))
+            except queue.Empty:
+                self._kill_late()
+                continue
             if done:
                 self._occupy(source)  # they work while results are stored
                 yield done
 
-    def _busy(self) -> list[_SweepWorker]:
-        return [worker for worker in self._workers.values() if worker.task is not None]
-
     def _occupy(self, source: Source) -> None:
         """Give every idle worker a task, and start those that are missing."""
-        busy = {worker.slot for worker in self._busy()}
-        for slot in (slot for slot in range(self._count) if slot not in busy):
+        for slot in range(self._count):
+            worker = self._workers.get(slot)
+            if worker is not None and worker.task is not None:
+                continue
             task = self._again.pop() if self._again else source()
             if task is None:
                 return
             message = pickle_task(task, pickle.dumps), replace(self._orders, slot=slot)
-            if slot not in self._workers:
-                self._workers[slot] = _SweepWorker(self._plan, slot, self._news)
-            worker = self._workers[slot]
-            worker.task, worker.message = task, message
-            worker.begin()
+            if worker is None:
+                worker = self._workers[slot] = _SweepWorker(self._plan, slot, self._news)
+            worker.task = task
+            self._start_clock(worker)
+            with suppress(OSError):  # it is gone, and that is told
+                worker.send(message)
 
-    def _listen(self) -> list[tuple[_SweepWorker, Any]]:
-        """Return what workers have told; where all are silent for long, which of them are dead.
+    def _start_clock(self, worker: _SweepWorker) -> None:
+        """Let the time of a task begin, once its worker has started."""
+        if worker.ready and self._orders.time_limit is not None:
+            worker.end = time.monotonic() + self._orders.time_limit + _GRACE
 
-        A process that a task has started can keep the pipe of its dead worker open.
-        """
-        try:
-            news = [self._news.get(timeout=min(HEARTBEAT, *map(self._seconds_left, self._busy())))]
-        except queue.Empty:
-            return [(worker, Sign.GONE) for worker in self._busy() if not worker.process.is_alive()]
-        while not self._news.empty():
-            news.append(self._news.get())
-        return news
+    def _kill_late(self) -> None:
+        for worker in self._workers.values():
+            if worker.task is not None and worker.end <= time.monotonic():
+                worker.late, worker.end = True, math.inf
+                worker.kill()  # its death is told
 
-    def _results(self, worker: _SweepWorker, message: Any) -> Finished:
+    def _hear(self, worker: _SweepWorker, message: Any) -> Finished:
         """Return what a message finishes: the task of the worker, or nothing."""
-        if self._workers.get(worker.slot) is not worker:  # it was given up
-            return []
         if message is Sign.READY:
-            worker.ready = True
-            worker.begin()
+            worker.ready, self._failed_starts = True, 0
+            self._start_clock(worker)
             return []
-        task, worker.task, worker.since = worker.task, None, math.inf
+        task, worker.task = worker.task, None
         if message is Sign.GONE:
             del self._workers[worker.slot]
-            return self._replace_dead(worker, task)
+            return self._bury(worker, task)
         assert task is not None
         return [(task, check_answer(message, task))]
 
-    def _replace_dead(self, worker: _SweepWorker, task: Task | None) -> Finished:
-        """Run the task of a dead worker again, or give it up where it has cost too many of them."""
-        self._failed_starts = 0 if worker.ready else self._failed_starts + 1
-        if self._failed_starts >= MOST_DEATHS:
+    def _bury(self, worker: _SweepWorker, task: Task | None) -> Finished:
+        """Run the task of a dead worker again, or give it up where it has cost too many of them or took too long."""
+        self._failed_starts += not worker.ready
+        if self._failed_starts >= _MOST_DEATHS:
             raise GiantstepError(
                 "The worker processes cannot be started; in a script, call the sweep below "
                 '`if __name__ == "__main__":`, since every worker imports that script.'
             )
         if task is None:
             return []
+        if worker.late:
+            return [(task, task.failure(f"it took longer than {self._orders.time_limit:g} s"))]
         name = task.points[0].digest, task.trial
         self._deaths[name] += worker.ready
-        if self._deaths[name] >= MOST_DEATHS:
-            return [(task, task.failure(f"its worker process died {MOST_DEATHS} times (killed, or out of memory)"))]
+        if self._deaths[name] >= _MOST_DEATHS:
+            return [(task, task.failure(f"its worker process died {_MOST_DEATHS} times (killed, or out of memory)"))]
         self._again.append(task)
         return []
-
-    def _seconds_left(self, worker: _SweepWorker) -> float:
-        """Return the seconds after which a worker is killed whose task did not stop by itself (in compiled code)."""
-        if self._orders.time_limit is None:
-            return math.inf
-        return max(worker.since + 2 * self._orders.time_limit + _GRACE - time.monotonic(), 0.0)
-
-    def _stop_late(self, worker: _SweepWorker) -> Finished:
-        if self._seconds_left(worker) > 0:
-            return []
-        worker.kill()
-        del self._workers[worker.slot]
-        assert worker.task is not None
-        return [(worker.task, worker.task.failure(f"it took longer than {self._orders.time_limit:g} s"))]
 
     def close(self) -> None:
         """Stop the workers at once."""

@@ -1,13 +1,12 @@
 """Tasks in SLURM jobs: each job is one worker of a Dask cluster whose scheduler is this program.
 
-The jobs end with the program. If it is killed, a process that waits for nothing else cancels them, those in the queue
-too; if its whole machine is gone, workers end themselves when the scheduler has been away for a while.
+The jobs end with the program. If it is killed, workers end themselves when the scheduler has been away for a while;
+jobs that start later do so, too.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 import shutil
 import subprocess
 import warnings
@@ -17,7 +16,8 @@ from typing import Any
 
 from giantstep.checks import check_whole
 from giantstep.errors import InputError, bad_field
-from giantstep.sweeps.on_dask import OnDask, load_distributed
+from giantstep.sweeps.backends import OnExecutor
+from giantstep.sweeps.on_dask import load_distributed, on_client
 from giantstep.sweeps.tasks import Orders
 
 _MEMORY = 4 * 2**30
@@ -73,8 +73,8 @@ class Slurm:
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return 86400 * days + 3600 * hours + 60 * minutes + seconds
 
-    def cluster(self, name: str, threads: int, memory: int | None) -> Any:
-        """Return a Dask cluster whose jobs are called `name`; none is submitted yet."""
+    def cluster(self, threads: int, memory: int | None) -> Any:
+        """Return a Dask cluster of jobs, none of which is submitted yet."""
         load_distributed("slurm")
         try:
             from dask_jobqueue import SLURMCluster
@@ -86,7 +86,7 @@ class Slurm:
             return SLURMCluster(
                 queue=self.queue,
                 account=self.account,
-                job_name=name,
+                job_name="giantstep",
                 cores=1,  # tasks at once
                 processes=1,
                 job_cpu=threads,
@@ -100,19 +100,17 @@ class Slurm:
                 scheduler_options={"dashboard_address": ":0"},  # any free port: login nodes are shared
             )  # fmt: skip
 
-    def open(self, orders: Orders, memory: int | None) -> OnDask:
+    def open(self, orders: Orders, memory: int | None) -> OnExecutor:
         """Return a backend on new jobs."""
-        name = f"giantstep-{secrets.token_hex(4)}"
-        cluster = self.cluster(name, orders.threads or 1, memory)
+        cluster = self.cluster(orders.threads or 1, memory)
         try:
             _check_submission(cluster.job_script())
-            cleaner = Cleaner(name)
             cluster.adapt(minimum_jobs=1, maximum_jobs=self.jobs)
         except BaseException:
             cluster.close()
             raise
         client = load_distributed("slurm").Client(cluster, set_as_default=False)
-        return OnDask(client, orders, owned=(client, cluster, cleaner))
+        return on_client(client, orders, self.jobs, owned=(client, cluster))
 
 
 def _check_submission(script: str) -> None:
@@ -123,23 +121,3 @@ def _check_submission(script: str) -> None:
     if asked.returncode:
         reason = " ".join(asked.stderr.split()).removeprefix("sbatch: error: ").removeprefix("allocation failure: ")
         raise InputError(f"SLURM does not take the jobs of this sweep ({reason}).")
-
-
-class Cleaner:
-    """A process that cancels the jobs of a name once this program has ended, however it ended."""
-
-    def __init__(self, name: str) -> None:
-        command = f"cat >/dev/null; exec scancel --name={name}"  # the pipe is closed when this program is gone
-        self._process = subprocess.Popen(
-            ["sh", "-c", command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def close(self) -> None:
-        """Cancel what is left now."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()

@@ -7,6 +7,7 @@ is there is never replaced; a failure is, where it is tried again.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ import numpy as np
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.jsondata import LONGEST, json_data
-from giantstep.sweeps import disk
 from giantstep.sweeps.blobs import Damaged, checksum, decode_arrays, encode_arrays
 from giantstep.sweeps.keys import Ask, Point
 from giantstep.types import Array
@@ -55,14 +55,6 @@ CREATE TABLE results (
     seconds REAL NOT NULL, facts INTEGER REFERENCES facts (id), data BLOB NOT NULL, checksum BLOB NOT NULL,
     PRIMARY KEY (point, trial));
 """
-_CLAIM_TABLES = """
-CREATE TABLE IF NOT EXISTS sweepers (
-    id INTEGER PRIMARY KEY, machine TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT NOT NULL, beat INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS claims (
-    digest TEXT NOT NULL, trial INTEGER NOT NULL, sweeper INTEGER NOT NULL, PRIMARY KEY (digest, trial)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS claims_of_sweeper ON claims (sweeper);
-"""
-"""Who computes what now (`giantstep.sweeps.claims`); stores of the same version may lack them."""
 
 
 class StoreError(GiantstepError):
@@ -104,7 +96,8 @@ class Store:
         if self.path is not None:
             check_writable(self.path)
         with say_errors(self.name):
-            self._connection = connect(self.path or ":memory:")
+            place = self.path or ":memory:"
+            self._connection = sqlite3.connect(place, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
             try:
                 self._open()
             except BaseException:
@@ -118,17 +111,16 @@ class Store:
             problem = self._scalar("PRAGMA quick_check(1)")
             if problem != "ok":
                 raise sqlite3.DatabaseError(str(problem).splitlines()[-1])
-        journal = "WAL" if self.path is None else disk.journal_mode(self.path)
-        for setting in (f"journal_mode = {journal}", "synchronous = FULL", "foreign_keys = ON"):
+        # unlike the write-ahead log, this journal needs file locks only: it is safe on a disk that machines share
+        for setting in ("journal_mode = TRUNCATE", "synchronous = FULL", "foreign_keys = ON"):
             self._connection.execute(f"PRAGMA {setting}")
-        if not self._scalar(f"{count} WHERE name = 'claims_of_sweeper'"):
-            with self._transaction():
-                tables = _CLAIM_TABLES if self._scalar(count) else _TABLES + _CLAIM_TABLES
-                for statement in tables.split(";"):
+        with self._transaction():
+            if not self._scalar(count):
+                for statement in _TABLES.split(";"):
                     self._connection.execute(statement)
 
     def close(self) -> None:
-        """Close the file, its write-ahead log taken in where nobody else has it open."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Store:
@@ -145,7 +137,7 @@ class Store:
     # -- writing ----------------------------------------------------------------------------------
 
     def put(self, ask: Ask, rows: Iterable[Row]) -> None:
-        """Keep results, all or none of them; a result that is there stays, a failure is replaced; claims end."""
+        """Keep results, all or none of them; a result that is there stays, a failure is replaced."""
         prepared = [(row, encode_arrays(row.values)) for row in rows]
         with self._transaction():
             known = self._ask_number(ask)
@@ -163,10 +155,6 @@ class Store:
                 "seconds = excluded.seconds, facts = excluded.facts, data = excluded.data, "
                 "checksum = excluded.checksum WHERE results.reason != ''",
                 [_columns(row, data, *facts[id(row.facts)]) for row, data in prepared],
-            )
-            self._connection.executemany(
-                "DELETE FROM claims WHERE digest = ? AND trial = ?",
-                [(row.point.digest, row.trial) for row, _ in prepared],
             )
 
     def _ask_number(self, ask: Ask) -> int:
@@ -223,7 +211,6 @@ class Store:
         """Give the space of what was taken out back to the disk."""
         with say_errors(self.name):
             self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -246,26 +233,16 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with say_errors(self.name), transaction(self._connection):
-            yield
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write all that the with block does, or nothing of it."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def connect(path: str | Path) -> sqlite3.Connection:
-    """Open a store's file, for any thread, to be written in transactions that are asked for."""
-    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        """Write all that the with block does, or nothing of it."""
+        with say_errors(self.name):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
 
 @contextmanager
@@ -279,22 +256,21 @@ def say_errors(name: str) -> Iterator[None]:
 
 def _translate_error(error: Exception, name: str) -> GiantstepError:
     """Return SQLite's error as a sentence of ours, with what can be done about it."""
-    reason = str(error)
-    code = getattr(error, "sqlite_errorname", "") or ""
-    if code.startswith("SQLITE_FULL") or "full" in reason:
+    reason, code = str(error), getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
         return StoreError(
             f"The store {name!r} cannot grow any more ({reason}); everything reported as done is in it: "
             "make room and run the same sweep again."
         )
-    if code.startswith("SQLITE_CANTOPEN"):
+    if code == sqlite3.SQLITE_CANTOPEN:
         return InputError(f"The store {name!r} cannot be opened ({reason}); its folder may be read-only.")
-    if code.startswith("SQLITE_READONLY"):
+    if code == sqlite3.SQLITE_READONLY:
         return InputError(f"The store {name!r} cannot be written to ({reason}).")
-    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreError(f"The store {name!r} is held by another process ({reason}); run the same sweep again later.")
-    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in reason:
-        code, reason = "SQLITE_CORRUPT", "its text cannot be read"
-    if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or type(error) is sqlite3.DatabaseError:
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or type(error) is sqlite3.DatabaseError:
+        if not hasattr(error, "sqlite_errorcode") and type(error) is not sqlite3.DatabaseError:
+            reason = "its text cannot be read"  # Python says so itself, and quotes the text
         return InputError(
             f"The store {name!r} is damaged or no store ({reason}); nothing was written to it. "
             "`giantstep store verify DB --out NEW` saves what can still be read."
@@ -328,8 +304,14 @@ def check_writable(path: Path) -> None:
         raise InputError(f"There is no folder {str(folder)!r} for the store {path.name!r}.")
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder, not a store.")
-    if disk.is_read_only(path):
+    if is_read_only(path):
         raise InputError(f"The store {str(path)!r} cannot be written to; its folder or the file is read-only.")
+
+
+def is_read_only(path: Path) -> bool:
+    """Tell whether a file cannot be written, or none beside it."""
+    closed = path.exists() and not os.access(path, os.W_OK)
+    return closed or not os.access(path.absolute().parent, os.W_OK | os.X_OK)
 
 
 def read_results(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from giantstep.deadline import TimeUp, deadline
 from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, walk_fields
 from giantstep.sweeps.keys import Point
-from giantstep.sweeps.store import Facts, Row
+from giantstep.sweeps.store import Facts, Name, Row
 from giantstep.trials import Draw
 from giantstep.types import Array, Points
 
@@ -57,6 +57,14 @@ class Task:
     points: tuple[Point, ...]
     trial: int = 0
 
+    def names(self) -> dict[Name, int]:
+        """Return the results by name, with the row of each; a point that is there twice has its first."""
+        return {(self.points[row].digest, self.trial): row for row in reversed(range(len(self.points)))}
+
+    def at(self, rows: Sequence[int]) -> Task:
+        """Return the task for some of its points."""
+        return Task(self.work.at(np.asarray(rows)), tuple(self.points[row] for row in rows), self.trial)
+
     def rows(self, done: Done) -> list[Row]:
         """Return what goes into the store."""
         share = done.seconds / len(self.points)
@@ -74,11 +82,8 @@ class Task:
 
     def halves(self) -> list[Task]:
         """Return the task in two, to find the point that makes it fail; a draw is one and stays so."""
-        middle = len(self.points) // 2
-        if not middle or isinstance(self.work, Draw):
-            return []
-        halves = (slice(0, middle), slice(middle, None))
-        return [Task(self.work.at(half), self.points[half], self.trial) for half in halves]
+        middle, size = len(self.points) // 2, len(self.points)
+        return [self.at(range(middle)), self.at(range(middle, size))] if middle and isinstance(self.work, Solve) else []
 
     def callables(self) -> list[str]:
         """Name the Python callables in the scenario: ``activation ('<lambda>')``."""

@@ -1,32 +1,76 @@
-// Axes and lines of a figure: ranges that stay honest, ticks at whole numbers, lines that lie on each other.
+// Axes: ranges with round ends, so that they rest while a curve moves, and their ticks.
 
-const LINE = 2;
-const STRIPE = 3;
-const MOST_STRIPES = 4;
-const SAME = 1e-6;
-const MOST_TICKS = 12;
+import { short } from "./symbols.js";
 
-/** Keep an axis from magnifying rounding errors of a constant; a range of its own is forgotten with the constant. */
-export function steady(axis, traces) {
-  const all = traces.flatMap((trace) => trace.y).filter((value) => value !== null);
-  const low = all.reduce((a, b) => Math.min(a, b), Infinity);
-  const high = all.reduce((a, b) => Math.max(a, b), -Infinity);
+/** A step of 1, 2 or 5 times a power of ten, so that a range has about so many. */
+function stepOver(low, high, count) {
+  const rough = (high - low) / Math.max(count, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9));
+}
+
+/** The range of a vertical axis around values from `low` to `high`. */
+export function rangeOver(low, high, log) {
+  if (low === null || low === undefined || !Number.isFinite(low)) return log ? [0.1, 1] : [0, 1];
+  if (log) return low === high ? [low / 2, high * 2] : [low * (low / high) ** 0.05, high * (high / low) ** 0.05];
   const size = Math.max(Math.abs(low), Math.abs(high));
-  if (axis.type === "log" || !all.length || !(high - low < 1e-9 * size)) return;
-  Object.assign(axis, { range: [low - 0.1 * size, high + 0.1 * size], autorange: false, uirevision: `${low}` });
+  if (high - low < 1e-9 * size || size === 0) return size ? [low - 0.1 * size, high + 0.1 * size] : [-1, 1]; // rounding errors of a constant are not magnified
+  const step = stepOver(low, high, 10);
+  const margin = 0.03 * (high - low);
+  const least = Math.floor((low - margin) / step) * step;
+  return [low >= 0 && (least < 0 || low < 0.2 * high) ? 0 : least, Math.ceil((high + margin) / step) * step];
 }
 
-/** Ticks at whole numbers only, where an axis has no others. */
-export function wholeTicks(axis, values) {
-  if (axis.type === "log" || !values.length || !values.every(Number.isInteger)) return;
-  if (Math.max(...values) - Math.min(...values) <= MOST_TICKS) Object.assign(axis, { tick0: 0, dtick: 1 });
+/** The range of a horizontal axis from `low` to `high`; dots at its ends have room. */
+export function sidesOver(low, high, { names, log }, hasDots) {
+  if (names) return [-0.5, names.length - 0.5];
+  if (low === high) return log ? [low / 2, 2 * low] : [low - 1, high + 1];
+  const room = hasDots ? 0.02 : 0;
+  return log ? [low * (low / high) ** room, high * (high / low) ** room] : [low - room * (high - low), high + room * (high - low)];
 }
 
-/** Widths of lines drawn over each other: of those that coincide somewhere the first is the widest, so that each is seen. */
-export function widthsOf(lines) {
-  const numbers = lines.flat().filter((value) => value !== null);
-  const size = numbers.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
-  const same = (a, b, i) => a[i] !== null && b[i] !== null && Math.abs(a[i] - b[i]) <= SAME * size;
-  const meet = (a, b) => a.some((_, i) => i > 0 && same(a, b, i) && same(a, b, i - 1)); // where they only cross, both are seen
-  return lines.map((line, i) => LINE + STRIPE * Math.min(MOST_STRIPES, lines.slice(i + 1).filter((later) => meet(line, later)).length));
+/** Where the ticks of an axis are. */
+export function ticksOver(low, high, { log, whole, names }, count) {
+  if (names) return names.map((_, place) => place);
+  const decades = log ? Math.log10(high / low) : 0;
+  if (log && decades >= 0.7) {
+    const every = Math.max(1, Math.ceil(decades / count));
+    const factors = decades <= count / 3 ? [1, 2, 5] : [1];
+    const first = Math.floor(Math.log10(low));
+    const all = Array.from({ length: Math.ceil(decades) + 2 }, (_, i) => first + i).filter((power) => power % every === 0);
+    return all.flatMap((power) => factors.map((factor) => factor * 10 ** power)).filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
+  }
+  const step = Math.max(stepOver(low, high, count), whole ? 1 : 0);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+/** What a tick says. */
+export function tickText(tick, { names }) {
+  return names ? (names[tick] ?? "") : short(tick, 6).replace("-", "−");
+}
+
+/** Least and largest of the numbers in some lists; on a logarithmic axis of those above zero. */
+export function extremes(lists, log) {
+  const all = lists.flat().filter((value) => typeof value === "number" && Number.isFinite(value) && (!log || value > 0));
+  return [all.reduce((a, b) => Math.min(a, b), Infinity), all.reduce((a, b) => Math.max(a, b), -Infinity)];
+}
+
+/** Edges of the cells of a map along one axis: half way between its values. */
+export function cellEdges(values, log) {
+  const scaled = values.map((value) => (log ? Math.log(value) : value));
+  const middle = scaled.slice(1).map((value, i) => (value + scaled[i]) / 2);
+  const edges = [scaled[0] - (middle[0] - scaled[0]), ...middle, scaled.at(-1) + (scaled.at(-1) - middle.at(-1))];
+  return log ? edges.map(Math.exp) : edges;
+}
+
+/** The colour of a value between two ends; of a name by its place. */
+export function shadeOf(value, [low, high], { names, colours }) {
+  if (value === null || value < 0 && names) return null;
+  if (names) return colours[value % colours.length];
+  const place = ((colours.length - 1) * (value - low)) / (high - low || 1);
+  const at = Math.min(colours.length - 2, Math.max(0, Math.floor(place)));
+  const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16);
+  const mixed = [0, 1, 2].map((i) => Math.round(channel(colours[at], i) * (1 - place + at) + channel(colours[at + 1], i) * (place - at)));
+  return `rgb(${mixed.join()})`;
 }

@@ -1,8 +1,8 @@
 // The equations of a family, typeset; a symbol that is a field lights its control, and the other way round.
 
-import { element } from "./elements.js";
-import { loadScript, opened } from "./opening.js";
+import { element, loadScript, unfold } from "./elements.js";
 import { ofAllEntries } from "./schema.js";
+import { opened } from "./show.js";
 import { words } from "./symbols.js";
 
 const OPTIONS = {
@@ -67,7 +67,7 @@ export function linkSymbols(theory, side) {
   const go = (name) => {
     const box = controlOf(name);
     if (!box) return;
-    for (let fold = box.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    unfold(box);
     box.scrollIntoView({ block: "nearest" });
     box.querySelector("input, select")?.focus({ preventScroll: true });
     light(name);

@@ -1,11 +1,17 @@
-// A table is dropped, the server forecasts its learning curve, Plotly draws it.
+// A table is dropped, the server forecasts its learning curve, and it is drawn.
 
-const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"];
+import { swatch } from "./figure.js";
+import { fillLegend } from "./legend.js";
+import { Plots } from "./plot.js";
+import { short } from "./symbols.js";
+
 const WORDS = { error: "misclassified share", mse: "mean squared test error", train_mse: "training error" };
 const MOST_CURVES = 5;
 const HEAD = 65536;
 
-const element = (id) => document.getElementById(id);
+const $ = (id) => document.getElementById(id);
+const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+const plots = new Plots($("chart"));
 let file = null;
 let answer = null;
 
@@ -13,26 +19,26 @@ let answer = null;
 async function take(chosen) {
   if (!chosen) return;
   file = chosen;
-  element("ask").disabled = false;
-  element("status").textContent = `${file.name}, ${file.size.toLocaleString("en")} bytes. Say which column holds the labels.`;
+  $("ask").disabled = false;
+  $("status").textContent = `${file.name}, ${file.size.toLocaleString("en")} bytes. Say which column holds the labels.`;
   const separator = { csv: ",", tsv: "\t" }[file.name.toLowerCase().split(".").pop()];
   const line = separator ? (await file.slice(0, HEAD).text()).split(/\r?\n/, 1)[0] : "";
   const columns = line ? line.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1")) : [];
-  element("columns").replaceChildren(...columns.map((name) => new Option(name, name)));
-  element("label").value = columns.length ? columns[columns.length - 1] : "y";
+  $("columns").replaceChildren(...columns.map((name) => new Option(name, name)));
+  $("label").value = columns.length ? columns[columns.length - 1] : "y";
 }
 
 /** Say what went wrong, or nothing. */
 function say(problem) {
-  element("problem").textContent = problem;
-  element("problem").hidden = !problem;
+  $("problem").textContent = problem;
+  $("problem").hidden = !problem;
 }
 
 async function ask() {
   say("");
-  element("ask").disabled = true;
-  element("status").textContent = "Forecasting …";
-  const query = new URLSearchParams({ file: file.name, label: element("label").value, task: element("task").value });
+  $("ask").disabled = true;
+  $("status").textContent = "Forecasting …";
+  const query = new URLSearchParams({ file: file.name, label: $("label").value, task: $("task").value });
   try {
     const response = await fetch(`/api/forecast?${query}`, {
       method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file,
@@ -42,21 +48,21 @@ async function ask() {
     show(data);
   } catch (error) {
     say(error.message || "The server does not answer.");
-    element("status").textContent = "";
+    $("status").textContent = "";
   }
-  element("ask").disabled = false;
+  $("ask").disabled = false;
 }
 
 function show(data) {
   answer = data;
   const { attrs } = data.result;
-  element("status").textContent = `${attrs.N} rows, ${attrs.p} features, ${attrs.task}`;
-  element("remarks").replaceChildren(...data.warnings.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
-  element("trust").textContent = data.trust;
-  element("trust").hidden = false;
+  $("status").textContent = `${attrs.N} rows, ${attrs.p} features, ${attrs.task}`;
+  $("remarks").replaceChildren(...data.warnings.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  $("trust").textContent = data.trust;
+  $("trust").hidden = false;
   const names = Object.keys(WORDS).filter((name) => name in data.result);
-  element("variable").replaceChildren(...names.map((name) => new Option(WORDS[name], name)));
-  element("variable").disabled = element("csv").disabled = false;
+  $("variable").replaceChildren(...names.map((name) => new Option(WORDS[name], name)));
+  $("variable").disabled = $("csv").disabled = false;
   draw();
 }
 
@@ -72,47 +78,28 @@ function chosenRidges(result, name) {
   return even.map((place) => (place === nearest ? best : place));
 }
 
-/** One total standard error around a curve; below zero a logarithmic axis ends, so it stops at a tenth of the curve. */
-function band(x, y, total, colour, group) {
-  const known = x.map((_, place) => place).filter((place) => y[place] !== null && total[place] !== null);
-  const back = [...known].reverse();
-  const low = (place) => Math.max(y[place] - total[place], y[place] / 10);
-  return {
-    x: [...known, ...back].map((place) => x[place]), y: [...known.map((place) => y[place] + total[place]), ...back.map(low)],
-    mode: "none", fill: "toself", fillcolor: `${colour}26`, legendgroup: group, showlegend: false, hoverinfo: "skip",
-  };
+/** One total standard error around a curve; a logarithmic axis ends above zero, so it stops at a tenth of the curve. */
+function areaOf(x, y, total, colour) {
+  const known = [...x.keys()].filter((place) => y[place] !== null && total[place] !== null);
+  return { colour, x: known.map((place) => x[place]), high: known.map((place) => y[place] + total[place]), low: known.map((place) => Math.max(y[place] - total[place], y[place] / 10)) };
 }
 
 function draw() {
+  if (!answer) return;
   const { result } = answer;
-  const name = element("variable").value;
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const ink = dark ? "#e8eaed" : "#1b1f23";
+  const { attrs, samples: x } = result;
+  const name = $("variable").value;
   const column = (variable, source, ridge) => result[variable][source].map((row) => row[ridge]);
-  const traces = chosenRidges(result, name).flatMap((ridge, place) => {
-    const colour = PALETTE[place];
-    const label = `ridge ${Number(result.ridge[ridge].toPrecision(3))}`;
-    const total = `${name}_se_total` in result ? column(`${name}_se_total`, 0, ridge) : null;
-    const line = { x: result.samples, y: column(name, 0, ridge), mode: "lines", name: label, legendgroup: label, line: { color: colour } };
-    const lines = total ? [band(result.samples, line.y, total, colour, label), line] : [line];
-    if (result.source.length < 2) return lines;
-    const dots = {
-      x: result.samples, y: column(name, 1, ridge), mode: "markers", name: `${label}, experiment`, legendgroup: label, showlegend: false,
-      marker: { color: colour, symbol: "circle-open", size: 8 },
-      error_y: { type: "data", array: column(`${name}_stderr`, 1, ridge), color: colour, thickness: 1.2, width: 3 },
-    };
-    return [...lines, dots];
+  const panel = { name, kind: "lines", title: `<b>${WORDS[name]}</b>${attrs[`verdict_${name}`] ? `, forecast ${attrs[`verdict_${name}`]}` : ""}`, x: { label: "training samples <i>n</i>", log: true }, y: { log: true }, series: [], scores: [], marks: [], areas: [], bands: [{ from: attrs.N, to: attrs.N, label: `N = ${attrs.N}` }] };
+  chosenRidges(result, name).forEach((ridge, place) => {
+    const [colour, key] = [swatch(place, isDark), String(ridge)];
+    const line = { kind: "line", key, label: `ridge ${short(result.ridge[ridge], 3)}`, x, y: column(name, 0, ridge), colour, width: 2, dash: [] };
+    if (`${name}_se_total` in result) panel.areas.push(areaOf(x, line.y, column(`${name}_se_total`, 0, ridge), colour));
+    panel.series.push(line);
+    if (result.source.length > 1) panel.series.push({ kind: "dots", key: `${key} dots`, x, y: column(name, 1, ridge), errors: column(`${name}_stderr`, 1, ridge), colour, marker: "circle" });
   });
-  const rows = result.attrs.N;
-  const verdict = result.attrs[`verdict_${name}`];
-  const layout = {
-    title: { text: verdict ? `Forecast of the ${WORDS[name]}: ${verdict}` : "", font: { size: 13 }, x: 0.02, xanchor: "left" },
-    xaxis: { type: "log", dtick: "D2", title: { text: "training samples n" } }, yaxis: { type: "log", title: { text: WORDS[name] } },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink }, margin: { t: 40, r: 10 },
-    shapes: [{ type: "line", x0: rows, x1: rows, yref: "paper", y0: 0, y1: 1, line: { dash: "dash", color: "#888", width: 1 } }],
-    annotations: [{ x: Math.log10(rows), y: 1, yref: "paper", text: `N = ${rows}`, showarrow: false, xanchor: "left", yanchor: "top" }],
-  };
-  Plotly.react(element("chart"), traces, layout, { responsive: true, displaylogo: false });
+  fillLegend($("named"), [panel]);
+  plots.draw([panel], { height: Math.min(480, 0.6 * innerHeight), dark: isDark });
 }
 
 function download() {
@@ -122,15 +109,16 @@ function download() {
   URL.revokeObjectURL(link.href);
 }
 
-document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-element("file").addEventListener("change", (event) => take(event.target.files[0]));
-element("variable").addEventListener("change", draw);
-element("csv").addEventListener("click", download);
-element("controls").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+document.documentElement.dataset.theme = isDark ? "dark" : "light";
+addEventListener("resize", draw);
+$("file").addEventListener("change", (event) => take(event.target.files[0]));
+$("variable").addEventListener("change", draw);
+$("csv").addEventListener("click", download);
+$("controls").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 for (const kind of ["dragover", "dragleave", "drop"]) {
-  element("drop").addEventListener(kind, (event) => {
+  $("drop").addEventListener(kind, (event) => {
     event.preventDefault();
-    element("drop").classList.toggle("over", kind === "dragover");
+    $("drop").classList.toggle("over", kind === "dragover");
     if (kind === "drop") take(event.dataTransfer.files[0]);
   });
 }

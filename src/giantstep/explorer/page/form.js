@@ -1,7 +1,7 @@
 // The controls, made from the description of a family: a slider for a number, a list for a choice, text for the rest.
 
 import { BOUNDS } from "./bounds.js";
-import { element } from "./elements.js";
+import { element, unfold } from "./elements.js";
 import { parsed, wholeField } from "./fields.js";
 import { called } from "./layout.js";
 import { chosen, fieldGroups, gridFields, gridRange, isList, isNumeric, isTable, ofAllEntries, openFields, sliderRange, startOf, symbolOf, valueAt, withValue } from "./schema.js";
@@ -28,7 +28,7 @@ export function showWrong(root, name, sentence) {
   const input = root.querySelector(`[data-field="${CSS.escape(name)}"], [data-field="${CSS.escape(`${name}.start`)}"]`);
   if (!input) return false;
   input.setAttribute("aria-invalid", "true");
-  for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  unfold(input);
   input.closest(".field")?.append(element("p", { class: "wrong" }, sentence));
   return true;
 }

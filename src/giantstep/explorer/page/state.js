@@ -123,6 +123,7 @@ export function fromLink(hash, families) {
   if (typeof state.preset === "string") good.preset = state.preset;
   if (isTable(state.slices)) good.slices = Object.fromEntries(Object.entries(state.slices).filter(([, index]) => Number.isInteger(index) && index >= 0));
   if (typeof state.story === "string") good.story = state.story;
+  for (const name of ["title", "sentence"]) if (typeof state[name] === "string") good[name] = state[name].slice(0, 300);
   if (state.ab === true) good.ab = true;
   if (Number.isInteger(state.time) && state.time >= 0) good.time = state.time;
   for (const [name, most] of [["dots", 200], ["budget", 300]]) {

@@ -7,8 +7,8 @@ import { short, words } from "./symbols.js";
 
 /** The state a story starts with. */
 export function storyState(story, family, stateOf) {
-  const kept = (story.kept ?? []).map((changes) => merged(story.study, changes));
-  const made = stateOf(family, [story.study, ...kept], "");
+  const kept = (story.kept ?? []).map((changes, i) => ({ ...merged(story.study, changes), name: story.kept_labels?.[i] }));
+  const made = stateOf(family, [{ ...story.study, name: story.label }, ...kept], "");
   return { ...made, story: story.name, variables: story.variables, log: story.log ?? made.log };
 }
 
@@ -18,11 +18,6 @@ function merged(table, changes) {
     copy[name] = isTable(value) && isTable(copy[name]) && !("kind" in value) ? merged(copy[name], value) : value;
   }
   return copy;
-}
-
-/** What a story calls its curves; null outside of one. */
-export function storyLabels(story) {
-  return story?.label ? [story.label, ...(story.kept_labels ?? [])] : null;
 }
 
 /** Show a story, or nothing, in its panel. `actions`: go(name), leave(), set(scenario), live(). */

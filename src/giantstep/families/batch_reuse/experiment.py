@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.gaussian_matrix import GaussianMatrix
 from giantstep.families.batch_reuse.network import Forward, forward, losses
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
@@ -80,6 +81,7 @@ class Training:
         scenario, k, root = self.scenario, self.scenario.target.directions, self.dim**0.5
         samples = self._draw_samples()
         for t in range(scenario.steps + 1):
+            check_time()
             W, a = self._W, self._second_layer
             M, Q = to_numpy(W[:, :k]) / root, to_numpy(W @ W.T) / self.dim
             if not np.isfinite(Q).all() or Q.diagonal().max() >= DIVERGED:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.checks import check_number, every_time
+from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.closed_forms import two_steps
 from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, WeightedPoints, grid_points, sobol_points
@@ -209,6 +210,7 @@ def _draw(layout: Layout, settings: Mapping[str, Any]) -> Iterator[WeightedPoint
         yield grid_points(layout, max(2, int(0.75 * per_axis)))
         return
     for scramble in range(settings["scrambles"]):
+        check_time()
         yield sobol_points(layout, settings["nodes"], settings["seed"], scramble)
 
 

@@ -16,6 +16,7 @@ import scipy
 from scipy import special
 
 from giantstep.blocks import BLOCK, split_rows
+from giantstep.deadline import check_time
 from giantstep.gaussian.grids import hermite_rule, product_grid
 from giantstep.solve.triangular import cholesky_in_blocks, solve_lower_in_blocks
 from giantstep.types import Floats
@@ -128,11 +129,13 @@ def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:
 
 def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool = True) -> WeightedPoints:
     k = layout.directions
-    for row in uniform:  # one by one: the deadline of a point is heard between them
+    for row in uniform:
+        check_time()
         np.clip(row, _SMALLEST, 1 - _SMALLEST, out=row)
     normal = uniform[: layout.gaussian]
     mask = _mask(layout, uniform[layout.gaussian :])
     for row in normal:
+        check_time()
         special.ndtri(row, out=row)
     scale = 1.0 if not widen else WIDENED if k <= FEW_DIRECTIONS else SLIGHTLY_WIDENED
     logs = -0.5 * (scale**2 - 1) * (normal[:k] ** 2).sum(axis=0)
@@ -145,7 +148,7 @@ def _from_uniform(layout: Layout, uniform: Floats, *, widen: bool, match: bool =
 
 
 _MANY, _PRODUCT = 512, 1 << 22
-"""Columns, and numbers of all, above which products are made in blocks: the deadline of a point is heard between."""
+"""Columns, and numbers of all, above which products are made in blocks: the deadline is looked at between."""
 
 
 def _match_moments(normal: Floats, weights: Floats) -> Floats:
@@ -156,9 +159,11 @@ def _match_moments(normal: Floats, weights: Floats) -> Floats:
         return np.asarray(np.linalg.inv(factor) @ normal)
     covariance, blocks = np.zeros((len(normal), len(normal))), list(split_rows(len(normal), 1, _MANY // 2))
     for rows in blocks:
+        check_time()
         normal[rows] -= (normal[rows] @ weights)[:, None]
     for part in split_rows(len(weights), _MANY // 2, _PRODUCT):
         for number, rows in enumerate(blocks):
+            check_time()
             weighted = normal[rows, part] * weights[part]
             for earlier in blocks[: number + 1]:
                 covariance[rows, earlier] += weighted @ normal[earlier, part].T

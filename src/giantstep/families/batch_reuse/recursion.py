@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.network import Loss, forward, hessian, losses
 from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product
 from giantstep.gaussian import Function
@@ -132,6 +133,7 @@ class _Run:
     def trajectory(self) -> Trajectory:
         diverged = 0
         for t in range(self.T + 1):
+            check_time()
             self._factorise(t)
             if t == self.T:
                 self.loss[t] = self._last_loss()
@@ -217,6 +219,7 @@ class _Run:
             self.inverse.append(inverse)
             return
         for s in range(t):
+            check_time()
             before = self.upto(s)
             rest = self.C[self.at(t), self.at(s)] - self.L[self.at(t), before] @ self.L[self.at(s), before].T
             self.L[self.at(t), self.at(s)] = rest @ self.inverse[s].T
@@ -250,6 +253,7 @@ class _Run:
             return row
         moments = weighted @ self.points.normals[: (t + 1) * self.p].T
         for s in range(t, -1, -1):
+            check_time()
             later = slice((s + 1) * self.p, (t + 1) * self.p)
             rest = moments[:, self.at(s)] - row[:, later] @ self.L[later, self.at(s)]
             row[:, self.at(s)] = rest @ self.inverse[s]
@@ -265,6 +269,7 @@ class _Run:
         row = np.zeros((p, (t + 1) * p))
         identity = np.broadcast_to(np.eye(p)[:, :, None], (p, p, h.shape[1]))
         for s in range(t + 1):
+            check_time()
             if s == t:
                 tangent = identity
             elif process.fresh:

@@ -1,42 +1,45 @@
 """The curve alpha(q) of fixed points of one order parameter, and everything that follows from it.
 
 alpha(q) = q/((1 - q) I(q)), bayes_multi_index (5): a fixed point is stable where the curve rises, the free entropy has
-slope r I (alpha - alpha(q))/2. No state evolution is iterated.
+slope r I (alpha - alpha(q))/2. No state evolution is iterated. The coordinate is t = logit q, in which q/(1 - q) = e^t.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import expit
 
+from giantstep.deadline import check_time
+from giantstep.families.bayes_limit.tolerances import ABSENT, TINY
 from giantstep.solve.finite import brent_root, require_finite
-from giantstep.solve.spline import Spline, spline_through
-from giantstep.types import Floats, Indices
+from giantstep.types import Floats
 
-ABSENT = 1e-7
-"""E m1^2 and rho below this count as zero."""
-_FIRST, _SMOOTH = -7.0, -3.0
-"""Logit q at which the table begins, and below which few nodes suffice: alpha(q) is nearly a power of q there."""
-_DEEPEST = 34.0
-_TOLERANCE = 1e-12
-_LAST = 3e-13
-"""Product of two distances from a root in log alpha, the order of the next one, which need not be looked at then."""
+_SMALL_Q = (-7.0, -5.0)
+"""First nodes t: alpha(q) is nearly a power of q there, so that few suffice."""
+_NEXT = -3.0
+"""Node t from which on the channel's own spacing holds: q = 0.05."""
+_LARGE_Q = 5.0
+"""Node t from which on it is doubled: q = 0.993. A loop that ends further out is wide."""
+_DEEPEST = -34.0
+"""Smallest t that is looked at: q = 1e-15."""
+_KEPT = 512
+"""Values of the curve that are kept: those of its nodes and of the roots of some dozen points."""
 _SHALLOW = 0.12
-"""Slope of log alpha in logit q below which the curve is looked at more closely: a loop may hide there."""
-_SAME = 1e-9
-_NEIGHBOURS, _SPAN, _APART = 10, 2.6, 0.03
-"""Known values that are interpolated, how far apart in logit q the outer ones may be and neighbours must be."""
-_TURNING, _INSIDE = 0.15, 0.7
-"""Half-width in logit q of the polynomial through values around a turn, and the part of it the turn has to lie in."""
-_CLEAR = 0.01
-"""Slopes and differences of log alpha above this are beyond doubt in rough values, whose error is below 1e-3."""
+"""Slope of log alpha in t below which nodes are added: a loop narrower than their distance may hide there."""
+_NEAR_A_TURN = 0.3
+"""Distance in log alpha from a node within which the curve may lie between it and its neighbours."""
+_FLAT = 1e-9
+"""Change of log alpha over one unit of t that is rounding: no turn."""
+_TURN_WIDTH = 0.15
+"""Half-width in t of the polynomial of degree 8 through values around a turn."""
+_ROOT = 1e-12
+"""Distance from a root in log alpha that is good enough."""
 
 
 class ScalarChannel(Protocol):
@@ -52,11 +55,11 @@ class ScalarChannel(Protocol):
 
     @property
     def last(self) -> float:
-        """How far in logit q the curve is tabulated at once; further out where a point asks for it."""
+        """Last node in logit q; the curve is followed further where a point asks for it."""
 
     @property
     def spacing(self) -> float:
-        """Spacing of that table."""
+        """Distance of nodes in logit q."""
 
     @property
     def farthest(self) -> float:
@@ -64,9 +67,6 @@ class ScalarChannel(Protocol):
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q), per direction, and Psi(q)."""
-
-    def survey(self, q: Floats) -> Floats:
-        """Return I(q) at many q to a relative 1e-3 or better, quickly: where roots and turns are looked for."""
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho."""
@@ -82,6 +82,11 @@ class Turn(NamedTuple):
     alpha: float
     is_maximum: bool
 
+    @property
+    def t(self) -> float:
+        """Logit q."""
+        return math.log(self.q) - math.log1p(-self.q)
+
 
 class Jump(NamedTuple):
     """A first-order transition: alpha and q where the upper branch is born, of equal free entropy, where AMP jumps."""
@@ -89,29 +94,30 @@ class Jump(NamedTuple):
     alpha_dyn: float
     q_dyn: float
     alpha_it: float
-    q_low: float
-    q_high: float
+    q_it: float
     alpha_amp: float
     q_amp: float
 
 
 @dataclass(eq=False)
 class Curve:
-    """The curve of one channel, tabulated in t = logit q and followed further out where a point asks for it."""
+    """The curve of one channel, computed at the nodes that a question needs."""
 
     channel: ScalarChannel
-    _values: dict[float, tuple[float, float]] = field(default_factory=dict)
-    _known: list[float] = field(default_factory=list)
-    """Logit q of the values that were computed, in increasing order."""
+
+    def __post_init__(self) -> None:
+        self._at = lru_cache(maxsize=_KEPT)(self._evaluate)
+
+    def _evaluate(self, t: float) -> tuple[float, float]:
+        check_time()
+        information, psi = self.channel.information(float(expit(t)))
+        value = t - math.log(max(information, 1e-300))
+        require_finite("the curve of the overlap", value)
+        return value, psi
 
     def at(self, t: float) -> tuple[float, float]:
-        """Return log alpha and Psi at q = expit(t); what was asked for is kept, up to rounding of t."""
-        key = round(t, 12)
-        if key not in self._values:
-            information, psi = self.channel.information(float(expit(t)))
-            self._values[key] = (t - math.log(max(information, 1e-300)), psi)  # q/(1 - q) = exp(t)
-            bisect.insort(self._known, key)
-        return self._values[key]
+        """Return log alpha and Psi at q = expit(t)."""
+        return self._at(round(t, 12))
 
     def alpha(self, q: float) -> float:
         """Return alpha(q)."""
@@ -132,200 +138,131 @@ class Curve:
         return 1 / second if second > ABSENT else math.inf
 
     @cached_property
-    def _rough(self) -> Spline:
-        """Log alpha in t = logit q, through rough values."""
-        return self._spline(self._rough_values)[1]
+    def nodes(self) -> list[float]:
+        """The nodes t at which the curve is looked at."""
+        step = self.channel.spacing
+        dense = np.arange(_NEXT, min(self.channel.last, _LARGE_Q), step)
+        return [*_SMALL_Q, *dense.tolist(), *np.arange(dense[-1] + step, self.channel.last + step, 2 * step).tolist()]
 
-    def _rough_values(self, t: Floats) -> Floats:
-        return np.asarray(t - np.log(np.maximum(self.channel.survey(expit(t)), 1e-300)))
-
-    @cached_property
-    def _table(self) -> tuple[Floats, Spline]:
-        """The nodes t and log alpha through accurate values."""
-        return self._spline(lambda t: np.array([self.at(float(x))[0] for x in t]))
-
-    def _spline(self, values: Callable[[Floats], Floats]) -> tuple[Floats, Spline]:
-        """Return nodes and a spline, with more nodes where the slope has a small minimum."""
-        spacing = self.channel.spacing
-        near = np.arange(_SMOOTH, self.channel.last + 0.5 * spacing, spacing)
-        t = np.concatenate([np.linspace(_FIRST, _SMOOTH, 5)[:-1], near])
-        known = values(t)
-        require_finite("the curve of the overlap", known)
-        spline = spline_through(t, known)
-        for _ in range(2):
-            fine, slope, lowest = _slow_places(spline)
-            centres = fine[lowest[np.abs(slope[lowest]) < _SHALLOW]]
-            if not len(centres):
-                break
-            more = np.unique((centres[:, None] + np.array([-0.6, -0.3, 0.0, 0.3, 0.6]) * spacing).ravel())
-            apart = np.abs(more[:, None] - t).min(axis=1) > 1e-3
-            more = more[(more > t[0]) & (more < t[-1]) & apart & np.append(True, np.diff(more) > 1e-3)]
-            order = np.argsort(np.concatenate([t, more]))
-            t, known = np.concatenate([t, more])[order], np.concatenate([known, values(more)])[order]
-            require_finite("the curve of the overlap", known)
-            spline = spline_through(t, known)
-        return t, spline
-
-    @cached_property
-    def _rough_turns(self) -> Floats | None:
-        """Where the rough curve turns, in logit q; None where rough values leave a doubt."""
-        spline = self._rough
-        _, slope, lowest = _slow_places(spline)
-        roots = spline.turns()
-        levels = spline(np.concatenate([spline.x[:1], roots, spline.x[-1:]]))
-        doubtful = (np.abs(slope[lowest]) < _CLEAR).any() or (np.abs(np.diff(levels)) < _CLEAR).any()
-        return None if doubtful else roots
+    # -- turns ------------------------------------------------------------------------------------
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """The extrema of alpha(q), in the order of q."""
-        if self._rough_turns is not None and not len(self._rough_turns):
-            return ()
-        t, spline = self._table
-        roots = [float(root) for root in spline.turns()]
-        kept = [root for root in roots if t[0] < root < t[-1] and not self._is_flat(root)]
-        return tuple(self._refine(root) for root in kept)
+        t, value = self._refined_table()
+        rising = np.diff(value) > 0
+        places = [t[i] for i in np.flatnonzero(rising[1:] != rising[:-1]) + 1]
+        return tuple(self._turn_near(float(place)) for place in places if not self._is_flat(float(place)))
+
+    def _refined_table(self) -> tuple[Floats, Floats]:
+        """Return nodes and log alpha there, with more nodes where the slope has a small minimum."""
+        t = np.array(self.nodes)
+        for _ in range(3):
+            value = np.array([self.at(float(x))[0] for x in t])
+            slope = np.diff(value) / np.diff(t)
+            around = np.concatenate([[np.inf], slope, [np.inf]])
+            least = (slope <= around[:-2]) & (slope < around[2:]) & (np.abs(slope) < _SHALLOW) & (t[1:] > _NEXT)
+            if not least.any():
+                break
+            halved = np.convolve(least, np.ones(3), "same") > 0  # its neighbours, too
+            t = np.sort(np.concatenate([t, 0.5 * (t[:-1] + t[1:])[halved]]))
+        return t, np.array([self.at(float(x))[0] for x in t])
 
     def _is_flat(self, t: float) -> bool:
-        """Tell whether the curve does not turn at a root of the spline's slope but is constant up to rounding."""
+        """Tell whether the curve does not turn at t but is constant up to rounding."""
         around = [self.at(t + shift)[0] for shift in (-0.5, 0.0, 0.5)]
-        return max(around) - min(around) < _SAME
+        return max(around) - min(around) < _FLAT
 
-    def _refine(self, t: float) -> Turn:
-        """Return the extremum near t by a polynomial of degree 8 through true values around it."""
-        nodes, curvature = np.cos(np.pi * (np.arange(9) + 0.5) / 9), math.nan
-        for _ in range(4):
-            values = [self.at(t + _TURNING * float(x))[0] for x in nodes]
-            fit = np.polynomial.Chebyshev.fit(nodes, values, 8, domain=[-1, 1])
-            roots = fit.deriv().roots()
-            real = roots.real[np.abs(roots.imag) < 1e-9]
-            if not len(real):
-                break
-            nearest = float(real[np.argmin(np.abs(real))])
-            if abs(nearest) > 3:
-                break
-            curvature = float(fit.deriv(2)(nearest))
-            t += _TURNING * nearest
-            if abs(nearest) < _INSIDE:
-                break
+    def _turn_near(self, t: float) -> Turn:
+        t, curvature = extremum_near(lambda x: self.at(x)[0], t, _TURN_WIDTH, 9)
         return Turn(float(expit(t)), math.exp(self.at(t)[0]), curvature < 0)
 
     # -- branches ---------------------------------------------------------------------------------
 
     def fixed_points(self, alpha: float) -> list[float]:
         """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
-        return [float(expit(t)) for t in self._roots(alpha)]
+        return [float(expit(self._root(alpha, low, high))) for low, high in self._brackets(math.log(alpha))]
 
-    def _pieces(self, wanted: float) -> tuple[list[float], Spline]:
-        """Return the ends of the monotone pieces and a spline: rough ones where `wanted` is far from all of them."""
-        rough = self._rough_turns
-        if rough is not None:
-            ends = [float(self._rough.x[0]), *rough.tolist(), float(self._rough.x[-1])]
-            if (np.abs(self._rough(ends) - wanted) > _CLEAR).all():
-                return ends, self._rough
-        t, spline = self._table
-        return [float(t[0]), *(math.log(turn.q) - math.log1p(-turn.q) for turn in self.turns), float(t[-1])], spline
+    def _possible(self, wanted: float, first: int, last: int) -> Iterator[tuple[float, float]]:
+        """Yield neighbouring nodes between which a fixed point may lie.
 
-    def _roots(self, alpha: float, stable: bool = False) -> list[float]:
-        """Return logit q of all fixed points in (0, 1), in increasing order; where asked, of the stable ones only."""
-        wanted = math.log(alpha)
-        ends, spline = self._pieces(wanted)
-        level = [float(x) for x in spline(ends)] if spline is self._rough else [self.at(t)[0] for t in ends]
-        roots = []
-        if level[0] > wanted and self.weak < alpha:
-            low = ends[0] - 2.0
-            while self.at(low)[0] >= wanted and low > -_DEEPEST:
+        A step of state evolution is t -> t - (log alpha(t) - wanted). I(q) grows with q, and the step with t: what lies
+        between two nodes is mapped between their images. Where these are elsewhere, nothing in between is computed.
+        """
+        low, high = self.nodes[first], self.nodes[last]
+        if low - self.at(low)[0] + wanted > high or high - self.at(high)[0] + wanted < low:
+            return
+        if last == first + 1:
+            yield low, high
+            return
+        middle = (first + last) // 2
+        yield from self._possible(wanted, first, middle)
+        yield from self._possible(wanted, middle, last)
+
+    def _brackets(self, wanted: float) -> Iterator[tuple[float, float]]:
+        """Yield the ends of intervals of t on which log alpha passes the wanted value once, in increasing order."""
+        low = first = self.nodes[0]
+        if self.at(first)[0] > wanted and math.log(max(self.weak, TINY)) < wanted:
+            while self.at(low)[0] >= wanted and low > _DEEPEST:
                 low -= 4.0
-            roots.append(self._bracketed(wanted, low, ends[0]) if self.at(low)[0] < wanted else low)
-        for index, (low, high) in enumerate(zip(ends, ends[1:])):
-            left, right = level[index] - wanted, level[index + 1] - wanted
-            crosses = left * right < 0 or (right == 0 and high == ends[-1])
-            if crosses and (left < 0 or not stable):
-                roots.append(self._polished(wanted, low, high, spline))
-        low, farthest = ends[-1], self.channel.farthest
-        beyond = level[-1] < wanted and alpha < self.full
-        while beyond and self.at(low)[0] < wanted and low < farthest:
+            yield low, first
+        for low, high in self._possible(wanted, 0, len(self.nodes) - 1):
+            ends = [low, high]
+            if self._may_turn(wanted, low, high):
+                ends = [low, *(turn.t for turn in self.turns if low < turn.t < high), high]
+            for left, right in zip(ends, ends[1:]):
+                if (self.at(left)[0] < wanted) != (self.at(right)[0] < wanted):
+                    yield left, right
+        low, farthest = self.nodes[-1], self.channel.farthest
+        while wanted < math.log(self.full) and self.at(low)[0] < wanted and low < farthest:
             high = min(low + 1.5, farthest)
             if self.at(high)[0] >= wanted:
-                roots.append(self._bracketed(wanted, low, high))
+                yield low, high
             low = high
-        return roots
 
-    def _bracketed(self, wanted: float, low: float, high: float) -> float:
-        return brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14)
+    def _may_turn(self, wanted: float, low: float, high: float) -> bool:
+        """Tell whether the curve may pass the wanted value twice between neighbouring nodes on one side of it.
 
-    def _polished(self, wanted: float, low: float, high: float, spline: Spline) -> float:
-        """Return the root in a bracket on which the curve is monotone: the spline's, moved by a few Newton steps."""
-        if (spline(low) - wanted) * (spline(high) - wanted) < 0:
-            t = spline.crossing(wanted, low, high)
-            t, slope, before = self._interpolated(wanted, t) or self._near(wanted, t, float(spline(t, 1)), spline)
+        It turns beside the nearer one if the node beyond that is further off, on the same side.
+        """
+        away = {t: self.at(t)[0] - wanted for t in (low, high)}
+        near = min(away, key=lambda t: abs(away[t]))
+        place = self.nodes.index(near) + (1 if near == high else -1)
+        if away[low] * away[high] < 0 or abs(away[near]) > _NEAR_A_TURN or not 0 <= place < len(self.nodes):
+            return False
+        beyond = self.at(self.nodes[place])[0] - wanted
+        return beyond * away[near] > 0 and abs(beyond) >= abs(away[near])
+
+    def _root(self, alpha: float, low: float, high: float) -> float:
+        """Return the root of log alpha(t) = log alpha: that of the cubic through four nodes, moved by secants."""
+        wanted = math.log(alpha)
+        if self.at(low)[0] == wanted or low <= _DEEPEST:
+            return low
+        nodes = sorted(self.nodes, key=lambda t: abs(t - 0.5 * (low + high)))[:4]
+        cubic = np.polynomial.Polynomial.fit(nodes, [self.at(t)[0] - wanted for t in nodes], 3)
+        roots = np.asarray(cubic.roots(), dtype=complex)
+        inside = roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
+        if len(inside):
+            t, slope = float(inside[0]), float(cubic.deriv()(inside[0]))
             for _ in range(4):
                 left = self.at(t)[0] - wanted
-                if abs(left) < _TOLERANCE:
+                if abs(left) < _ROOT:
                     return t
-                if slope == 0 or not low <= t - left / slope <= high:
+                moved = t - left / slope if slope else math.inf
+                if not low < moved < high:
                     break
-                moved = t - left / slope
-                if abs(left) * before < _LAST:
-                    return self._moved(t, moved, wanted)
-                before = abs(left)
-                slope = (self.at(moved)[0] - wanted - left) / (moved - t) if abs(moved - t) > 1e-7 else slope
+                if abs(moved - t) > 1e-7:
+                    slope = (self.at(moved)[0] - wanted - left) / (moved - t)
                 t = moved
-            if abs(self.at(t)[0] - wanted) < 1e-11:
-                return t
-        return self._bracketed(wanted, low, high)
-
-    def _interpolated(self, wanted: float, t: float) -> tuple[float, float, float] | None:
-        """Return the root near t of the polynomial through known values on both sides, its slope, how wrong it may be.
-
-        None where too few are near.
-        """
-        place = bisect.bisect(self._known, t)
-        sides = (reversed(self._known[:place]), self._known[place:])
-        left, right = (_apart(side, t, _NEIGHBOURS // 2) for side in sides)
-        chosen = sorted([*left, *right], key=lambda x: abs(x - t))
-        if min(len(left), len(right)) < 2 or max(chosen) - min(chosen) > _SPAN:
-            return None
-        scaled = np.array(chosen) - t
-        values = np.array([self._values[x][0] for x in chosen]) - wanted
-        roots = []
-        for count in (len(chosen) - 1, len(chosen)):
-            fit = np.linalg.solve(np.vander(scaled[:count], increasing=True), values[:count])
-            root = 0.0
-            for _ in range(4):
-                slope = float(np.polynomial.polynomial.polyval(root, np.arange(1, count) * fit[1:]))
-                root -= float(np.polynomial.polynomial.polyval(root, fit)) / slope if slope else math.inf
-            roots.append(root)
-        doubt = abs(roots[1] - roots[0])
-        inside = abs(roots[1]) < 0.5 * _SPAN and doubt < 1e-3
-        return (t + roots[1], slope, max(10 * doubt, 1e-7)) if inside else None
-
-    def _near(self, wanted: float, t: float, slope: float, spline: Spline) -> tuple[float, float, float]:
-        """Return a better start and slope from rough values, where the spline went through such; the doubt is 1."""
-        if spline is not self._rough or slope == 0:
-            return t, slope, 1.0
-        first = self._rough_values(np.array([t]))[0] - wanted
-        moved = t - first / slope
-        if not 1e-7 < abs(moved - t) < 0.1:
-            return t, slope, 1.0
-        second = self._rough_values(np.array([moved]))[0] - wanted
-        steeper = (second - first) / (moved - t)
-        agrees = 0.5 < steeper / slope < 2
-        return (moved - second / steeper, steeper, 1.0) if agrees else (t, slope, 1.0)
-
-    def _moved(self, t: float, root: float, wanted: float) -> float:
-        """Return a root so near to t that one Newton step reaches it; Psi follows with slope r I/2."""
-        value, psi = self.at(t)
-        information = math.exp(t - value)
-        change = 0.5 * self.channel.directions * information * float(expit(root) - expit(t))
-        self._values.setdefault(round(root, 12), (wanted, psi + change))
-        return root
+        return brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14)
 
     def stable(self, alpha: float) -> list[float]:
         """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""
         start = [0.0] if alpha <= self.weak and self.weak > 0 else []
-        rising = [float(expit(t)) for t in self._roots(alpha, stable=True)]
-        found = [*start, *rising, *([1.0] if alpha > self.full else [])]
+        wanted = math.log(alpha)
+        rising = [pair for pair in self._brackets(wanted) if self.at(pair[0])[0] <= wanted or pair[0] <= _DEEPEST]
+        inner = [float(expit(self._root(alpha, low, high))) for low, high in rising]
+        found = [*start, *inner, *([1.0] if alpha > self.full else [])]
         return found or ([1.0] if alpha == self.full else [])  # a curve that rises to q = 1 there
 
     def entropy(self, q: float, alpha: float) -> float:
@@ -361,66 +298,56 @@ class Curve:
         if not minima:
             return None
         born = minima[-1]
-        before = [turn for turn in self.turns if turn.is_maximum and turn.q < born.q]
-        top = max(before, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
-        if self.weak > top.alpha:
-            top = Turn(0.0, self.weak, True)
-
+        alpha_amp, q_amp = self._spinodal_before(born.q)
         low = born.alpha * (1 + 1e-9)
-        high = top.alpha * (1 - 1e-9) if math.isfinite(top.alpha) else self._far_gain()
+        high = alpha_amp * (1 - 1e-9) if math.isfinite(alpha_amp) else self._far_gain()
         equal = self._equal_entropy(low, high)
-        ends = self.stable(equal) if math.isfinite(equal) else [math.nan]
-        return Jump(born.alpha, born.q, equal, ends[0], ends[-1], top.alpha, top.q)
+        q_it = self.stable(equal)[-1] if math.isfinite(equal) else math.nan
+        return Jump(born.alpha, born.q, equal, q_it, alpha_amp, q_amp)
 
-    def _gain(self, alpha: float) -> tuple[float, float]:
-        """Return phi of the upper branch minus that of the lower one, and its slope in alpha: the difference of Psi."""
-        low, high = (self.stable(alpha)[end] for end in (0, -1))
-        slope = (self._psi(high) if high < 1 else math.inf) - self._psi(low)
-        return self.entropy(high, alpha) - self.entropy(low, alpha), slope
-
-    def _equal_entropy(self, low: float, high: float) -> float:
-        """Return alpha at which both branches have the same free entropy, NaN where there is none in between."""
-        if not self._gain(low)[0] < 0 < self._gain(high)[0]:
-            return math.nan
-        alpha = 0.5 * (low + high)
-        for _ in range(60):  # Newton's method: phi is stationary in q; halving where it leaves the bracket
-            gain, slope = self._gain(alpha)
-            low, high = (alpha, high) if gain < 0 else (low, alpha)
-            moved = alpha - gain / slope if slope > 0 else math.nan
-            moved = moved if low < moved < high else 0.5 * (low + high)
-            if abs(moved - alpha) < _TOLERANCE * alpha:
-                return moved
-            alpha = moved
-        return alpha
-
-    def _far_gain(self) -> float:
-        alpha = 2 * max(turn.alpha for turn in self.turns)
-        while self._gain(alpha)[0] < 0 and alpha < 1e6:
-            alpha *= 2
-        return alpha
+    def _spinodal_before(self, q: float) -> tuple[float, float]:
+        """Return (alpha, q) of the largest maximum of the curve before q; (weak, 0) where weak recovery comes later."""
+        maxima = [turn for turn in self.turns if turn.is_maximum and turn.q < q and turn.alpha > self.weak]
+        top = max(maxima, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
+        return top.alpha, top.q
 
     @cached_property
     def spinodal(self) -> tuple[float, float]:
         """(alpha, q) of the largest maximum of the curve before its end; (weak, 0) where there is none."""
-        maxima = [turn for turn in self.turns if turn.is_maximum]
-        top = max(maxima, key=lambda turn: turn.alpha, default=Turn(0.0, self.weak, True))
-        return (top.alpha, top.q) if top.alpha > self.weak else (self.weak, 0.0)
+        return self._spinodal_before(1.0)
+
+    def _gain(self, alpha: float) -> float:
+        """Return phi of the upper branch minus that of the lower one."""
+        found = self.stable(alpha)
+        return self.entropy(found[-1], alpha) - self.entropy(found[0], alpha)
+
+    def _equal_entropy(self, low: float, high: float) -> float:
+        """Return alpha at which both branches have the same free entropy, NaN where there is none in between."""
+        if not self._gain(low) < 0 < self._gain(high):
+            return math.nan
+        return brent_root(self._gain, low, high, xtol=1e-13, rtol=1e-12)
+
+    def _far_gain(self) -> float:
+        alpha = 2 * max(turn.alpha for turn in self.turns)
+        while self._gain(alpha) < 0 and alpha < 1e6:
+            alpha *= 2
+        return alpha
 
 
-def _apart(known: Iterable[float], t: float, most: int) -> list[float]:
-    """Return the first of some values, each further from t and not too near to the one before."""
-    chosen: list[float] = []
-    for x in known:
-        if abs(x - (chosen[-1] if chosen else t)) > (_APART if chosen else 0.0):
-            chosen.append(x)
-        if len(chosen) == most or abs(x - t) > _SPAN:
+def extremum_near(function: Callable[[float], float], x: float, width: float, count: int) -> tuple[float, float]:
+    """Return the extremum near x of a function, by a polynomial through so many values around it; its curvature."""
+    unit, curvature = np.cos(np.pi * (np.arange(count) + 0.5) / count), math.nan
+    for _ in range(6):
+        fit = np.polynomial.Chebyshev.fit(
+            unit, [function(x + width * float(u)) for u in unit], count - 1, domain=[-1, 1]
+        )
+        roots = fit.deriv().roots()
+        real = roots.real[np.abs(roots.imag) < 1e-9]
+        if not len(real):
             break
-    return chosen
-
-
-def _slow_places(spline: Spline) -> tuple[Floats, Floats, Indices]:
-    """Return fine nodes, the slope there, and the indices of its local minima beyond q = 0.05."""
-    fine = np.linspace(spline.x[0], spline.x[-1], 8 * len(spline.x))
-    slope = spline(fine, 1)
-    lowest = np.flatnonzero((slope[1:-1] < slope[:-2]) & (slope[1:-1] <= slope[2:])) + 1
-    return fine, slope, lowest[fine[lowest] > -3]
+        nearest = float(np.clip(real[np.argmin(np.abs(real))], -3.0, 3.0))  # the polynomial is wild further out
+        curvature = float(fit.deriv(2)(nearest))
+        x += width * nearest
+        if abs(nearest) < 0.7:
+            break
+    return x, curvature

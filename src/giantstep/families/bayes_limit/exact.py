@@ -1,53 +1,46 @@
-"""One direction without noise: the channel as a sum over preimages and atoms, bayes_multi_index (7)."""
+"""One direction without noise: a sum over preimages of y, bayes_multi_index (7), and labels of intervals, (6), (11)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
-from giantstep.families.bayes_limit.labels import interval_probabilities, label_panels
-from giantstep.families.bayes_limit.line import REACH, Line
+from giantstep.deadline import check_time
+from giantstep.families.bayes_limit.line import Interval, Line
+from giantstep.families.bayes_limit.tolerances import REACH, TINY
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.types import Booleans, Floats, Indices
+from giantstep.solve.finite import brent_root
+from giantstep.types import Booleans, DeviceArray, Floats, Indices
 
-_WIDTH = 0.5
-_FLAT = 1e-6
+_PANEL, _RATIO, _SMALLEST, _NODES = 0.5, 4.0, 1e-13, 10
+"""Panels of z: widest, how they shrink towards a break, down to which width, and their nodes. They leave 1e-10."""
+_LIGHTEST = 1e-18
+"""Weight of z below which a node is left out."""
+_ROUNDED = 1e-6
 """Closer than this to a critical point of value 1 rounding of y hides the preimages; they are read here instead."""
-_XI = 8.5
+_XI = 0.7
+"""Largest step of the trapezoid rule in xi, in standard deviations: it leaves 1e-17 for one Gaussian."""
+_DIGITS = 32.0
+"""Minus the logarithm of the error of that rule, relative to all of z: 1e-14; with 28, 1e-7 is lost at some q."""
+_LEVELS = 2
+"""Steps in xi are rounded down to powers of 2^(1/2), so that nodes z that share one are summed together."""
+_NEGLIGIBLE = -45.0
+"""Logarithm of the weight below which another preimage is left out: 3e-20."""
 _BLOCK = 1 << 18
-_TINY = 1e-290
-
-
-class Steps(NamedTuple):
-    """How fine the rules are.
-
-    Attributes
-    ----------
-    nodes, ratio, smallest : nodes of a panel of z, how panels shrink towards a break, and down to which width.
-    xi : largest step in xi.
-    accuracy : minus the logarithm of the error of the trapezoid rule in xi, relative to all of z.
-    levels : into how many groups an octave of steps in xi is split.
-    reach, lightest : standard deviations of xi that count, and the weight from which nodes z do.
-    negligible : logarithm of the weight below which another preimage is left out.
-    rounds : halvings in which preimages are found.
-    """
-
-    nodes: int = 10
-    ratio: float = 4.0
-    smallest: float = 1e-13
-    xi: float = 0.7
-    accuracy: float = 32.0
-    levels: int = 2
-    reach: float = _XI
-    lightest: float = 1e-18
-    negligible: float = -45.0
-    rounds: int = 64
-
-
-ACCURATE, ROUGH = Steps(), Steps(5, 6.0, 1e-7, 1.0, 15.0, 1, 5.5, 1e-9, -14.0, 44)
+"""Numbers of one block of the sum, 2 MB."""
+_CUT = 9.0
+"""Standard deviations of omega at which labels are cut."""
+_OFFSETS = np.array([-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
+"""Edges of panels of omega around an end of an interval, in standard deviations of z given omega."""
+_LABEL_NODES = 20
+"""Nodes of such a panel; they leave 1e-12."""
+_BOUNDARY = 1e-10
+"""Distance from a boundary between labels that is near enough: errors are quadratic in it."""
 
 
 class Preimages(NamedTuple):
@@ -64,50 +57,45 @@ class Preimages(NamedTuple):
     """log |g'(z)/g'(z_j)| (N, J); minus infinity where there is none."""
 
 
-def geometric_panels(breaks: tuple[float, ...], steps: Steps = ACCURATE) -> tuple[Floats, Floats]:
+def _geometric_panels(breaks: tuple[float, ...]) -> tuple[Floats, Floats]:
     """Return nodes and weights dz on (-8.5, 8.5), panels shrinking geometrically towards every break."""
-    levels = np.ceil(np.log(_WIDTH / steps.smallest) / np.log(steps.ratio))
-    shrinking = _WIDTH * steps.ratio ** -np.arange(1, levels)
-    edges = [np.linspace(-REACH, REACH, int(2 * REACH / _WIDTH) + 1), np.asarray(breaks, dtype=float)]
+    shrinking = _PANEL * _RATIO ** -np.arange(1, np.ceil(np.log(_PANEL / _SMALLEST) / np.log(_RATIO)))
+    edges = [np.linspace(-REACH, REACH, int(2 * REACH / _PANEL) + 1), np.asarray(breaks, dtype=float)]
     for index, end in enumerate(breaks):
         left = end - breaks[index - 1] if index else np.inf
         right = breaks[index + 1] - end if index + 1 < len(breaks) else np.inf
         edges += [end - shrinking[shrinking < 0.6 * left], end + shrinking[shrinking < 0.6 * right]]
     together = np.concatenate(edges)
-    return gauss_legendre_panels(np.unique(together[np.abs(together) <= REACH]), steps.nodes)
+    return gauss_legendre_panels(np.unique(together[np.abs(together) <= REACH]), _NODES)
 
 
 @dataclass(frozen=True)
 class Exact:
-    """y = g(z) without noise."""
+    """y = g(z) without noise; where g is a label, another one with probability `flip`."""
 
     line: Line
+    flip: float = 0.0
 
     directions = 1
-    last, spacing, farthest = 9.0, 0.4, 34.0
+    last, spacing, farthest = 9.0, 0.7, 34.0
 
     @cached_property
-    def nodes(self) -> Preimages:
-        """Quadrature nodes on the monotone pieces, with their preimages."""
-        return self._nodes(ACCURATE)
-
-    @cached_property
-    def _few_nodes(self) -> Preimages:
-        return self._nodes(ROUGH)
-
-    def _nodes(self, steps: Steps) -> Preimages:
-        z, weights = geometric_panels(self.line.breaks, steps)
+    def nodes(self) -> Preimages | None:
+        """Quadrature nodes on the monotone pieces, with their preimages; None where y is a label."""
+        if self.line.is_discrete:
+            return None
+        z, weights = _geometric_panels(self.line.breaks)
         if self.line.is_even_or_odd:  # z < 0 adds the same as z > 0
             z, weights = z[z > 0], 2 * weights[z > 0]
         on_atom = np.zeros(len(z), dtype=bool)
         for piece in self.line.flat:
             on_atom |= (z > piece.low) & (z < piece.high)
-        z, weights = z[~on_atom], (weights * normal_density(z))[~on_atom]
-        z, weights = z[weights > steps.lightest], weights[weights > steps.lightest]
+        weights = weights * normal_density(z)
+        z, weights = z[~on_atom & (weights > _LIGHTEST)], weights[~on_atom & (weights > _LIGHTEST)]
         for point in self.line.critical_points:
-            near = _FLAT * min(1.0, float(np.sqrt(np.abs(self.line(np.array(point))))))
+            near = _ROUNDED * min(1.0, float(np.sqrt(np.abs(self.line(np.array(point))))))
             z = np.where(np.abs(z - point) < near, point + np.copysign(near, z - point), z)
-        images = self.line.preimages(self.line(z), steps.rounds)
+        images = self.line.preimages(self.line(z))
         lows = np.array([low for low, _ in self.line.pieces])
         images[np.arange(len(z)), np.searchsorted(lows, z) - 1] = np.nan
         there = np.isfinite(images)
@@ -122,74 +110,102 @@ class Exact:
     @cached_property
     def continuous_mass(self) -> float:
         """Probability that y is not an atom; M = 1 is stable above alpha = 1 over it."""
-        return 1.0 if not self.line.flat else float(self.nodes.weights.sum())
-
-    @cached_property
-    def _atoms(self) -> tuple[float, ...]:
-        return tuple(sorted({piece.value for piece in self.line.flat}))
+        if self.nodes is None:
+            return 0.0
+        return 1.0 if not self.line.labels else float(self.nodes.weights.sum())
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2); Psi contains E log|g'|."""
-        return self._summed(q, self.nodes, ACCURATE)
+        information, psi = self._from_labels(q)
+        if self.nodes is not None:
+            more = _from_preimages(self.nodes, q)
+            information, psi = information + more[0], psi + more[1]
+        return information, psi
 
-    def survey(self, q: Floats) -> Floats:
-        """Return I at many q from few nodes."""
-        return np.array([self._summed(float(x), self._few_nodes, ROUGH)[0] for x in q])
-
-    def _summed(self, q: float, nodes: Preimages, steps: Steps) -> tuple[float, float]:
-        V = 1 - q
-        ratio = nodes.log_ratio - nodes.distance**2 / (2 * V) - nodes.distance * nodes.z[:, None]
-        rate = nodes.distance * np.sqrt(q / V)
-        seen = ratio + np.abs(rate) * steps.reach > steps.negligible
-        steepest = np.where(seen, np.abs(nodes.distance), 0.0).max(axis=1, initial=0.0)
-        # poles at distance b = pi sqrt(V/q)/|z_j - z| from the real axis: error exp(-2 pi b/step) times the weight of z
-        scale = 2 * np.pi**2 / np.maximum(steps.accuracy + np.log(nodes.weights), 8.0)
-        step = np.minimum(steps.xi, scale * np.sqrt(V / q) / np.maximum(steepest, 1e-300))
-        level = np.ceil(steps.levels * np.log2(steps.xi / step) - 1e-9).astype(int)
-        information = psi = 0.0
-        for number in np.unique(level):
-            rows = np.flatnonzero(level == number)
-            fine = steps.xi / 2.0 ** (number / steps.levels)
-            xi = fine * np.arange(-int(steps.reach / fine), int(steps.reach / fine) + 1)
-            density = fine * normal_density(xi)
-            columns = np.flatnonzero(seen[rows].any(axis=0))
-            size = max(1, _BLOCK // (len(xi) * max(len(columns), 1)))
-            for start in range(0, len(rows), size):
-                part = rows[start : start + size]
-                pieces = _integrate(nodes, part, columns, ratio, rate, seen, (xi, density), q)
-                information, psi = information + pieces[0], psi + pieces[1]
-        atoms = self._atom_terms(q)
-        return information + atoms[0], psi + atoms[1]
-
-    def _atom_terms(self, q: float) -> tuple[float, float]:
-        if not self._atoms:
+    def _from_labels(self, q: float) -> tuple[float, float]:
+        if not self.line.labels:
             return 0.0, 0.0
         omega, weights = label_panels(self.line.flat, q)
-        P, slope = interval_probabilities(self.line.flat, self._atoms, omega, 1 - q)
-        P = np.maximum(P, _TINY)
-        return float((slope**2 / P).sum(axis=0) @ weights), float((P * np.log(P)).sum(axis=0) @ weights)
+        Z, slope = self.law(omega, 1 - q)
+        Z = np.maximum(Z, TINY)
+        return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
+
+    def law(self, omega: Floats, V: float) -> tuple[Floats, Floats]:
+        """Return Z_l(omega) of the labels and dZ_l/domega, (K, N) each."""
+        return noisy_labels(*_interval_probabilities(self.line.flat, self.line.labels, omega, V), self.flip)
 
     def onset(self) -> tuple[float, float]:
-        """Return E m1^2 and rho, bayes_multi_index (12)."""
-        nodes = self.nodes
-        odds = np.exp(nodes.log_ratio - 0.5 * nodes.distance**2 - nodes.distance * nodes.z[:, None])
-        total = 1 + odds.sum(axis=1)
-        others = nodes.z[:, None] + nodes.distance
-        first = (nodes.z + (odds * others).sum(axis=1)) / total
-        second = (nodes.z**2 + (odds * others**2).sum(axis=1)) / total - 1
-        m1, rho = float(nodes.weights @ first**2), float(nodes.weights @ second**2)
-        if self._atoms:
-            from giantstep.families.bayes_limit.labels import Labels
-
-            for value in self._atoms:
-                own = tuple(piece for piece in self.line.flat if piece.value == value)
-                atom = Labels(own, 0.0).onset()
-                m1, rho = m1 + atom[0], rho + atom[1]
-        return m1, rho
+        """Return E m1^2 and rho = E (E[z^2 - 1|y])^2, bayes_multi_index (12)."""
+        P, first, second = np.zeros((3, len(self.line.labels), 1))
+        for low, high, value in self.line.flat:
+            row, ends = self.line.labels.index(value), np.array([low, high])
+            inside = np.where(np.isfinite(ends), ends, 0.0)
+            P[row] += float(np.diff(ndtr(ends))[0])
+            first[row] -= float(np.diff(normal_density(ends))[0])
+            second[row] -= float(np.diff(inside * normal_density(ends))[0])
+        Z, first = noisy_labels(P, first, self.flip)
+        second = noisy_labels(P, second, self.flip)[1]
+        m1, rho = float((first**2 / Z).sum()), float((second**2 / Z).sum())
+        if self.nodes is None:
+            return m1, rho
+        z, weights, _, distance, log_ratio = self.nodes
+        odds = np.exp(log_ratio - 0.5 * distance**2 - distance * z[:, None])
+        total, others = 1 + odds.sum(axis=1), z[:, None] + distance
+        mean = (z + (odds * others).sum(axis=1)) / total
+        square = (z**2 + (odds * others**2).sum(axis=1)) / total - 1
+        return m1 + float(weights @ mean**2), rho + float(weights @ square**2)
 
     def errors(self, q: float) -> tuple[float, float]:
-        """Return the best square error; there are no labels."""
-        return (0.0 if q >= 1 else max(0.0, self.line.second_moment - self.line.mean_square(q))), np.nan
+        """Return the best square error and, of labels, the best fraction of wrong ones, bayes_multi_index (11)."""
+        if not self.line.is_discrete:
+            return (0.0 if q >= 1 else max(0.0, self.line.second_moment - self.line.mean_square(q))), np.nan
+        values, omega, weights = np.asarray(self.line.labels), np.zeros(1), np.ones(1)
+        if q > 0:
+            omega, weights = label_panels(self.line.flat, q, self._decision_boundaries(q))
+        Z, _ = self.law(omega, 1 - q)
+        mean = values @ Z
+        return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
+
+    def _decision_boundaries(self, q: float) -> list[float]:
+        """Return the omega at which another label becomes the likeliest."""
+        omega, _ = label_panels(self.line.flat, q)
+        best = self.law(omega, 1 - q)[0].argmax(axis=0)
+        found = []
+        for place in np.flatnonzero(best[1:] != best[:-1]):
+
+            def lead(x: float, pair: Indices = best[place : place + 2]) -> float:
+                first, second = self.law(np.array([x]), 1 - q)[0][pair, 0]
+                return float(first - second)
+
+            low, high = float(omega[place]), float(omega[place + 1])
+            found.append(brent_root(lead, low, high, xtol=_BOUNDARY) if lead(low) * lead(high) < 0 else high)
+        return found
+
+
+def _from_preimages(nodes: Preimages, q: float) -> tuple[float, float]:
+    """Return what the continuous part of y adds to I and Psi."""
+    V = 1 - q
+    ratio = nodes.log_ratio - nodes.distance**2 / (2 * V) - nodes.distance * nodes.z[:, None]
+    rate = nodes.distance * np.sqrt(q / V)
+    seen = ratio + np.abs(rate) * REACH > _NEGLIGIBLE
+    steepest = np.where(seen, np.abs(nodes.distance), 0.0).max(axis=1, initial=0.0)
+    # poles at distance b = pi sqrt(V/q)/|z_j - z| from the real axis: error exp(-2 pi b/step) times the weight of z
+    scale = 2 * np.pi**2 / np.maximum(_DIGITS + np.log(nodes.weights), 8.0)
+    step = np.minimum(_XI, scale * np.sqrt(V / q) / np.maximum(steepest, 1e-300))
+    level = np.ceil(_LEVELS * np.log2(_XI / step) - 1e-9).astype(int)
+    information = psi = 0.0
+    for number in np.unique(level):
+        rows = np.flatnonzero(level == number)
+        fine = _XI / 2.0 ** (number / _LEVELS)
+        xi = fine * np.arange(-int(REACH / fine), int(REACH / fine) + 1)
+        columns = np.flatnonzero(seen[rows].any(axis=0))
+        size = max(1, _BLOCK // (len(xi) * max(len(columns), 1)))
+        for start in range(0, len(rows), size):
+            check_time()
+            part = rows[start : start + size]
+            pieces = _integrate(nodes, part, columns, ratio, rate, seen, (xi, fine * normal_density(xi)), q)
+            information, psi = information + pieces[0], psi + pieces[1]
+    return information, psi
 
 
 def _integrate(
@@ -218,3 +234,47 @@ def _integrate(
     log_Z = -0.5 * V * plain**2 - 0.5 * np.log(2 * np.pi * V) - nodes.log_slope[part][:, None] + log_total
     weights = nodes.weights[part]
     return float(weights @ (np.square(plain + shift) @ density)), float(weights @ (log_Z @ density))
+
+
+@lru_cache(maxsize=256)
+def _finite_ends(intervals: tuple[Interval, ...]) -> tuple[float, ...]:
+    return tuple(sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)}))
+
+
+def _interval_probabilities(
+    intervals: tuple[Interval, ...], labels: Sequence[float], omega: Floats, V: float
+) -> tuple[Floats, Floats]:
+    """Return P(z in the intervals of each label | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
+    s = np.sqrt(V)
+    P, slope = np.zeros((2, len(labels), len(omega)))
+    scaled = {end: (end - omega) / s for end in _finite_ends(intervals)}
+    density = {end: normal_density(x) / s for end, x in scaled.items()}
+    for low, high, value in intervals:
+        row = labels.index(value)
+        P[row] += _between(scaled.get(low), scaled.get(high))
+        slope[row] += density.get(low, 0.0) - density.get(high, 0.0)
+    return P, slope
+
+
+def _between(a: Floats | None, b: Floats | None) -> Floats | float:
+    """Return P(a < u < b), u ~ N(0, 1); None stands for an infinite end."""
+    if a is None or b is None:
+        return 1.0 if a is b else np.asarray(ndtr(b) if b is not None else ndtr(-np.asarray(a)))
+    swap = a > 0  # the difference of two numbers near one would cancel
+    return np.asarray(ndtr(np.where(swap, -a, b)) - ndtr(np.where(swap, -b, a)))
+
+
+def label_panels(intervals: tuple[Interval, ...], q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
+    """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
+    s, cut = np.sqrt(1 - q), _CUT * np.sqrt(q)
+    around = (np.array(_finite_ends(intervals))[:, None] + s * _OFFSETS).ravel()
+    plain = np.linspace(-cut, cut, max(2, int(np.ceil(2 * cut / min(0.5, 0.75 * np.sqrt(q)))) + 1))
+    edges = np.unique(np.concatenate([plain, around[np.abs(around) < cut], np.asarray(extra, dtype=float)]))
+    omega, weights = gauss_legendre_panels(edges, _LABEL_NODES)
+    return omega, weights * normal_density(omega / np.sqrt(q)) / np.sqrt(q)
+
+
+def noisy_labels(P: DeviceArray, slope: DeviceArray, flip: float) -> tuple[DeviceArray, DeviceArray]:
+    """Return Z_l and its derivative where a label is replaced by another one with probability `flip`."""
+    others = flip / max(len(P) - 1, 1)
+    return (1 - flip) * P + others * (1 - P), (1 - flip - others) * slope

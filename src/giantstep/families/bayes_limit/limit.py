@@ -12,17 +12,14 @@ from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.jumps import jump_thresholds
 from giantstep.families.bayes_limit.many import ManyDirections
 from giantstep.families.bayes_limit.matrix import SeveralDirections
-from giantstep.families.bayes_limit.problem import OneOverlap, Problem, problem_of
+from giantstep.families.bayes_limit.problem import Problem, problem_of
 from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
-from giantstep.family import LOOSE, Answer
+from giantstep.families.bayes_limit.tolerances import SAME_BRANCH, TOLD
+from giantstep.family import Answer
 from giantstep.progress import point_done
 from giantstep.types import Array, Floats, Points
 
-_SAME = 1e-7
-"""Difference of overlaps below which two branches are one."""
-_TOLD = 4.0
-"""Standard errors by which free entropies of sampled branches differ where the better one is told."""
 _START = 0.05
 """Overlap at which a trajectory starts if none is given."""
 
@@ -83,19 +80,13 @@ def limit(scenario: BayesLimit, points: Points, what: str, settings: Mapping[str
     """Answer all points; those with the same noise and flips share one curve."""
     size = len(points["samples_per_dim"])
     answer = Answer.blank(size)
-    for index in _spread_out(points["samples_per_dim"]):
+    for index in range(size):
         problem = problem_of(scenario.target, float(points["noise"][index]), float(points["flip"][index]))
         row, answer.status[index] = _ANSWERS[what](problem, float(points["samples_per_dim"][index]), settings)
         answer.put(index, row)
         point_done()
     answer.coords = _coords(what, settings)
     return answer
-
-
-def _spread_out(alpha: Floats) -> list[int]:
-    """Return the points in an order in which most lie between earlier ones: their values are good starts."""
-    ranks, bits = np.argsort(np.argsort(alpha)), max(1, len(alpha).bit_length())
-    return sorted(range(len(alpha)), key=lambda index: f"{int(ranks[index]):0{bits}b}"[::-1])
 
 
 def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
@@ -138,7 +129,7 @@ def _sampled_errors(problem: ManyDirections, alpha: float, seed: int) -> tuple[d
     both = np.zeros(2, dtype=int) if found.same else np.arange(2)
     row |= {"phi": means[both], "phi_stderr": errors[both]}
     gain, doubt = (x[0] for x in _with_bias(np.diff(phi[:, both], axis=1), np.diff(moved[:, both], axis=1)))
-    told = found.same or abs(gain) > _TOLD * doubt
+    told = found.same or abs(gain) > TOLD * doubt
     better = 1 if gain > 0 else 0
     best = {n: v[better : better + 1] if told else np.full_like(v[:1], np.nan) for n, v in row.items()}
     row = {name: np.concatenate([values, best[name]]) for name, values in row.items()}
@@ -155,8 +146,6 @@ def _with_bias(runs: Floats, moved: Floats) -> tuple[Floats, Floats]:
 def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if isinstance(problem, ManyDirections):
         return _sampled_errors(problem, alpha, int(settings.get("seed") or 0))
-    if isinstance(problem, OneOverlap) and settings.get("tolerance", 0.0) > LOOSE:
-        problem = problem.surveyed
     solution = problem.solve(alpha)
     if solution.status:
         M = np.full_like(solution.M, np.nan)
@@ -171,7 +160,7 @@ def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tupl
 def _phase(q: Floats) -> str:
     if q[2] <= 0:
         return PHASES[0]
-    return PHASES[1] if q[0] < q[2] - _SAME else PHASES[2]
+    return PHASES[1] if q[0] < q[2] - SAME_BRANCH else PHASES[2]
 
 
 def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -9,16 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
+from giantstep.families.bayes_limit.tolerances import REACH, SAME_POINT
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.quadrature import trapezoid_rule
 from giantstep.types import Booleans, Floats
 
-REACH = 8.5
-"""Standard deviations of z beyond which nothing is integrated."""
 MOST_PIECES = 64
+"""Monotone pieces without noise; with more the law of y takes seconds."""
 _BEYOND = 12.0
+"""Standard deviations of z beyond which a target is not looked at."""
 _SCAN = 1 / 400
+"""Step in z at which critical points are looked for."""
 _INSIDE, _ROUNDING = 1e-12, 1e-15
 """Distances from a break at which the limits of a function are read, and from an end at which a piece begins."""
 
@@ -85,13 +88,20 @@ class Line:
         for low, high in zip(ends, ends[1:]):
             values = self(low + (high - low) * np.linspace(0.01, 0.99, 21))
             if np.ptp(values) <= 1e-12 * (1 + np.abs(values).max()):
-                piece = Interval(-np.inf if low == -_BEYOND else low, np.inf if high == _BEYOND else high, values[10])
-                if flat and flat[-1].high == low and abs(flat[-1].value - piece.value) < 1e-9:
-                    piece = Interval(flat.pop().low, piece.high, piece.value)
+                same = [piece.value for piece in flat if abs(piece.value - values[10]) < SAME_POINT]
+                value = float(same[0] if same else values[10])
+                piece = Interval(-np.inf if low == -_BEYOND else low, np.inf if high == _BEYOND else high, value)
+                if flat and flat[-1].high == low and flat[-1].value == value:
+                    piece = Interval(flat.pop().low, piece.high, value)
                 flat.append(piece)
         return tuple(flat)
 
-    @property
+    @cached_property
+    def labels(self) -> tuple[float, ...]:
+        """The values of its flat pieces, in increasing order: atoms of the law of g(z)."""
+        return tuple(sorted({piece.value for piece in self.flat}))
+
+    @cached_property
     def is_discrete(self) -> bool:
         """Whether it takes finitely many values."""
         covered = [piece for piece in self.flat if piece.low < _BEYOND]
@@ -125,6 +135,7 @@ class Line:
         turns = np.flatnonzero(sign[known[1:]] != sign[known[:-1]])
         left, right, first = z[known[turns]], z[known[turns + 1]], sign[known[turns]]
         for _ in range(60):
+            check_time()
             middle = 0.5 * (left + right)
             same = np.sign(self.slope(middle)) == first
             left, right = np.where(same, middle, left), np.where(same, right, middle)
@@ -146,11 +157,8 @@ class Line:
         images = self.preimages(values)
         return tuple(_apart([*ends, *images[np.isfinite(images)].tolist()]))
 
-    def preimages(self, y: Floats, rounds: int = 64) -> Floats:
-        """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is.
-
-        So many `rounds` of halving; 64 leave rounding only.
-        """
+    def preimages(self, y: Floats) -> Floats:
+        """Return for every y the point of each monotone piece that is mapped to it, (N, pieces), NaN where none is."""
         found = np.full((len(y), len(self.pieces)), np.nan)
         low, high = (np.array(ends) for ends in zip(*self.pieces))
         first = self(low + _ROUNDING * np.maximum(1.0, np.abs(low)))
@@ -159,7 +167,8 @@ class Line:
         row, piece = np.nonzero(inside)
         wanted, rising = y[row], (last > first)[piece]
         left, right = low[piece], high[piece]
-        for _ in range(rounds):
+        for _ in range(64):  # halvings, until rounding is left
+            check_time()
             middle = 0.5 * (left + right)
             up = (self(middle) < wanted) == rising
             left, right = np.where(up, middle, left), np.where(up, right, middle)
@@ -182,6 +191,6 @@ def _apart(points: list[float]) -> list[float]:
     """Return the points in increasing order, without those that only rounding tells apart."""
     kept: list[float] = []
     for point in sorted(points):
-        if abs(point) < REACH and (not kept or point - kept[-1] > 1e-9):
+        if abs(point) < REACH and (not kept or point - kept[-1] > SAME_POINT):
             kept.append(point)
     return kept

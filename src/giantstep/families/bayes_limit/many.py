@@ -13,14 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.blocks import split_rows
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.curve import Curve
 from giantstep.families.bayes_limit.noisy import even_nodes, y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
-from giantstep.families.bayes_limit.problem import Solution, Thresholds
+from giantstep.families.bayes_limit.problem import Solution, Thresholds, stage_thresholds
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.families.bayes_limit.sampled import SCRAMBLES, SampledChannel, draw
 from giantstep.families.bayes_limit.stages import Stage, UnknownStage, find_stages, in_order
+from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAMPLED_SAME, SEEN, TOLD, VISIBLE
 from giantstep.gaussian.grids import broken_rule, hermite_rule
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.types import Array, Floats
@@ -28,16 +30,13 @@ from giantstep.types import Array, Floats
 _MOST = 2_000_000_000
 """Likelihoods (z, y) that are summed up to a table at most."""
 _Y_BLOCK = 24
-_SEEN = 8.6
-"""Standard deviations of the noise at which y is seen."""
+"""Values of y that share one list of the points they see."""
 _LIGHT = 1e-16
 """Weight of points below which they are left out."""
 _PIECE = 10
-_VISIBLE = 7.7
+"""Nodes between two breaks along an axis on which the target is constant there: moments up to degree 19 are exact."""
 _SEED, _KNOWLEDGE = 0.02, 0.9
 """Overlaps at which state evolution starts without and with knowledge."""
-_SAME = 1e-3
-NOT_SEARCHED = "not looked for"
 
 
 @dataclass(eq=False)
@@ -94,8 +93,8 @@ class AxisChannel:
             labels = np.asarray(self.reading.labels)
             return labels, np.ones(len(labels))
         z = np.random.default_rng(4).standard_normal((20_000, self.reading.rank))
-        far = z / np.linalg.norm(z, axis=1)[:, None] * np.linspace(0, _VISIBLE, len(z))[:, None]
-        along = np.concatenate([x * np.eye(self.reading.rank) for x in np.linspace(-_VISIBLE, _VISIBLE, 101)])
+        far = z / np.linalg.norm(z, axis=1)[:, None] * np.linspace(0, VISIBLE, len(z))[:, None]
+        along = np.concatenate([x * np.eye(self.reading.rank) for x in np.linspace(-VISIBLE, VISIBLE, 101)])
         seen = np.asarray(self.reading.inner(np.concatenate([z, far, along])), dtype=float)
         s = float(np.sqrt(self.noise))
         y = even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
@@ -111,8 +110,9 @@ class AxisChannel:
         g, columns = g[order] / s, columns[order]
         summed = np.empty((columns.shape[1], len(y)))
         for start in range(0, len(y), _Y_BLOCK):  # the sorted values that a block of y sees are neighbours
+            check_time()
             block = y[start : start + _Y_BLOCK] / s
-            low, high = np.searchsorted(g, [block[0] - _SEEN, block[-1] + _SEEN])
+            low, high = np.searchsorted(g, [block[0] - SEEN, block[-1] + SEEN])
             summed[:, start : start + _Y_BLOCK] = columns[low:high].T @ normal_density(block - g[low:high, None])
         return summed / s
 
@@ -151,7 +151,7 @@ class AxisChannel:
 
     def _check_size(self, points: int, rows: int, outputs: int) -> None:
         """Refuse tables that would take minutes."""
-        seen = outputs if self.noise == 0 else min(outputs, _Y_BLOCK + int(2 * _SEEN * np.sqrt(self.noise) / self._dy))
+        seen = outputs if self.noise == 0 else min(outputs, _Y_BLOCK + int(2 * SEEN * np.sqrt(self.noise) / self._dy))
         if points * rows * seen > _MOST:
             raise InputError(
                 f"The thresholds of the target {self.reading.target.name} would take too long ({points * rows:.1e} "
@@ -227,9 +227,9 @@ class ManyDirections:
         gap, error = _mean_and_error(np.trace(M[:, 1] - M[:, 0], axis1=1, axis2=2))
         status = "" if settled else "state evolution did not settle"
         sizes = np.linalg.eigvalsh(rows @ M[:, 0] @ rows.T)
-        if len(rows) and bool(np.any(sizes.mean(axis=0) < 4 * sizes.std(axis=0) / math.sqrt(SCRAMBLES))):
+        if len(rows) and bool(np.any(sizes.mean(axis=0) < TOLD * sizes.std(axis=0) / math.sqrt(SCRAMBLES))):
             status = "too near to a threshold for sampled overlaps"
-        return SampledBranches(M, bool(gap < 4 * error + _SAME), status)
+        return SampledBranches(M, bool(gap < TOLD * error + SAMPLED_SAME), status)
 
     @cached_property
     def entropy_at_zero(self) -> float:
@@ -242,7 +242,7 @@ class ManyDirections:
         Psi is summed up on the way from 0 to M; (S, N) and, part by part of the way, (S, N, parts). The second is the
         change with half of the nodes of every posterior mean: a bias that all scrambles share.
         """
-        scrambles, M = self.samples(seed), np.minimum(M, 1 - 1e-6)
+        scrambles, M = self.samples(seed), np.minimum(M, LARGEST_OVERLAP)
         fine, coarse = (
             np.array([[channel.slopes(x) for x in path] for channel, path in zip(channels, M)])
             for channels in (scrambles, [channel.coarser() for channel in scrambles])
@@ -275,10 +275,3 @@ class ManyDirections:
 
 def _mean_and_error(values: Floats) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-def stage_thresholds(stages: list[Stage]) -> Thresholds:
-    """Return the thresholds of stages; first-order transitions are not looked for."""
-    alphas, rows = in_order(stages)
-    weak, unknown = float(stages[0].alpha), math.nan
-    return Thresholds(weak, unknown, unknown, unknown, math.inf, unknown, unknown, unknown, alphas, rows, NOT_SEARCHED)

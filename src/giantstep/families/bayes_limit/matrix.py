@@ -1,33 +1,42 @@
-"""Several directions: fixed points of the overlap matrix, iterated coarsely and finished by Newton's method."""
+"""Two directions that no symmetry makes equivalent: fixed points of the overlap matrix."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.curve import Curve
-from giantstep.families.bayes_limit.many import stage_thresholds
-from giantstep.families.bayes_limit.pairs import COARSE, FINE, Fineness, PairChannel, PairNoisy
-from giantstep.families.bayes_limit.problem import Solution, Thresholds
+from giantstep.families.bayes_limit.pairs import PairChannel, PairNoisy
+from giantstep.families.bayes_limit.problem import Solution, Thresholds, stage_thresholds
 from giantstep.families.bayes_limit.reading import Reading
 from giantstep.families.bayes_limit.stages import Stage, find_stages, in_order
+from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SETTLED, UNSETTLED
 from giantstep.types import Floats
 
 _SEED = np.array([2e-3, 1.6e-3])
+"""Overlaps with the directions that are learnt, at which message passing starts; unequal, to break symmetries."""
 _KNOWLEDGE = 0.9
 """Overlap from which the informed branch is followed down."""
-_NEAR, _SETTLED, _SOLVED = 1e-2, 1e-7, 1e-9
+_NEAR = 0.03
+"""Relative change in a sweep from which on Newton's method takes over."""
 _SWEEPS, _ROUNDS = 400, 6
-_CAUTIOUS, _CAUTIOUS_ROUNDS = 0.03, 30
-"""Steps, and how many rounds of them, where no fixed point may be near: large ones would end at full knowledge."""
-_STANDING = 1e-4
-"""Change in a sweep below which an unstable point has to be left."""
-_JUMPED = 0.1
-"""Distance of two overlaps at neighbouring n/d that are not on one branch."""
+"""Sweeps before Newton's method takes over, and how often an unstable point is left, at most."""
+_MORE = 20
+"""Sweeps by which a round is longer than the one before."""
+_LARGEST_STEP = 0.1
+"""Steps of Newton's method are at most so long: beyond a fold larger ones would run to full knowledge."""
+_SAME = 1e-3
+"""Distance of two fixed points that are one, before they are solved for to the end."""
+_DIFFERENCE = 1e-5
+"""Step of the differences that give the Jacobian: rules that follow M jump by 1e-9."""
+_DOUBTFUL = 0.05
+"""Distance of the largest eigenvalue of a step from one within which its Jacobian is computed at the point itself."""
+_PUSH = 1e-2
+"""Distance from an unstable point at which sweeps start again."""
 
 
 class FixedPoint(NamedTuple):
@@ -35,12 +44,12 @@ class FixedPoint(NamedTuple):
 
     M: Floats
     phi: float
+    psi: float
+    """Psi(M), the slope of phi in alpha."""
     residual: float
     stable: bool
     inverse: Floats
     """(1 - Jacobian of a step)^-1 in the entries of M."""
-    psi: float = 0.0
-    """Psi(M), the slope of phi in alpha."""
 
 
 class SeveralDirections:
@@ -57,14 +66,15 @@ class SeveralDirections:
         """The directions in the order in which they are learnt."""
         return find_stages(self.channel, self.reading.rank)
 
-    def _step(self, M: Floats, alpha: float, fineness: Fineness) -> tuple[Floats, float]:
-        information, psi = self.channel.information(M, fineness)
-        r = len(M)
-        return np.eye(r) - np.linalg.inv(np.eye(r) + alpha * 0.5 * (information + information.T)), psi
+    def _step(self, M: Floats, alpha: float) -> tuple[Floats, float]:
+        check_time()
+        information, psi = self.channel.information(M)
+        identity = np.eye(len(M))
+        return identity - np.linalg.inv(identity + alpha * 0.5 * (information + information.T)), psi
 
     def step(self, M: Floats, alpha: float) -> Floats:
-        """Return one step of state evolution."""
-        return self._step(moved_inside(M), alpha, FINE)[0]
+        """Return one step of state evolution, bayes_multi_index (3)."""
+        return self._step(moved_inside(M), alpha)[0]
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
@@ -73,86 +83,87 @@ class SeveralDirections:
     def solve(self, alpha: float) -> Solution:
         """Return the branches: message passing in the directions learnt at this alpha, and down from knowledge."""
         r, rows = self.reading.rank, self.learnt_rows(alpha)
-        if not len(rows):
-            low = self.at_zero(alpha)
-        else:
-            low = self._follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
-        high = self._follow(_KNOWLEDGE * np.eye(r), alpha, np.eye(r), known=low)
+        low = self.follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
+        high = self.follow(_KNOWLEDGE * np.eye(r), alpha, np.eye(r), known=low)
         best = max((low, high), key=lambda point: point.phi)
         residual = max(low.residual, high.residual)
-        status = "" if residual < 1e-6 and low.stable else "state evolution did not settle"
+        status = "" if residual < UNSETTLED and low.stable else "state evolution did not settle"
         return Solution(np.array([low.M, high.M, best.M]), np.array([low.phi, high.phi, best.phi]), residual, status)
 
     def learnt_rows(self, alpha: float) -> Floats:
         """Return the directions that message passing learns at this alpha, as orthonormal rows."""
         return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
 
-    def at_zero(self, alpha: float) -> FixedPoint:
-        """Return the fixed point without any knowledge."""
-        r = self.reading.rank
-        psi = self.channel.information(np.zeros((r, r)))[1]
-        return FixedPoint(np.zeros((r, r)), alpha * psi, 0.0, True, np.eye(0), psi)
+    def follow(self, M: Floats, alpha: float, rows: Floats, known: FixedPoint | None = None) -> FixedPoint:
+        """Return the stable fixed point that state evolution reaches from M inside the span of `rows`.
 
-    def _follow(self, M: Floats, alpha: float, rows: Floats, known: FixedPoint | None = None) -> FixedPoint:
-        """Settle with coarse rules, then refine, unless that leads to the point `known`."""
-        project = rows.T @ rows
-        coarse = self.map_at(alpha, project, COARSE)
-        inverse, stable = np.eye(0), False
-        for _ in range(_ROUNDS):
-            M = _iterate(coarse, M)
-            if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
-                nearby, _ = _broyden(coarse, M, known.inverse, rows, 3)
-                if np.abs(nearby - known.M).max() < 1e-3:
-                    return known
-            M, inverse, stable, away = _leave_unstable(coarse, M, rows)
-            if known is not None and np.abs(M - known.M).max() < 1e-3:
-                return known
-            if stable:
-                break
-            M = away
-        return self.refine(M, alpha, rows, inverse)._replace(stable=stable)
-
-    def settle(self, M: Floats, alpha: float, rows: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-        """Return the stable fixed point that coarse rules reach from M, and (1 - J)^-1 of a step there.
-
-        `inverse`, that of a neighbouring alpha or empty, saves the iteration where its fixed point is near.
+        `known` is returned where it leads there.
         """
-        coarse = self.map_at(alpha, rows.T @ rows, COARSE)
-        start, trusted = coarse(M), bool(len(inverse))
-        for _ in range(_CAUTIOUS_ROUNDS):
-            near = _nearby(coarse, start, inverse, rows) if trusted else None
-            if near is not None:
-                return near, inverse
-            start = _sweep(coarse, start, 8)
-            jacobian = _jacobian(coarse, start, rows)
-            inverse = np.asarray(np.linalg.inv(np.eye(len(jacobian)) - jacobian), dtype=np.float64)
+        if not len(rows):
+            psi = self.channel.information(M)[1]
+            return FixedPoint(M, alpha * psi, psi, 0.0, True, np.eye(0))
+        for number in range(_ROUNDS):
+            M = swept = self._sweep(M, alpha, rows, _MORE * number)
+            if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
+                nearby = self.nearby(M, alpha, rows, known.inverse, 3)
+                if np.abs(nearby.M - known.M).max() < _SAME:
+                    return known
+            for _ in range(4):
+                jacobian = self._jacobian(M, alpha, rows)
+                point = self.nearby(M, alpha, rows, _inverse(jacobian))
+                moved, M = np.abs(point.M - M).max(), point.M
+                slow = abs(float(np.abs(np.linalg.eigvals(jacobian)).max()) - 1) < _DOUBTFUL
+                if point.residual < SETTLED and not (slow and moved > 1e-4):
+                    break
+            if known is not None and np.abs(point.M - known.M).max() < _SAME:
+                return known
+            if point.residual > UNSETTLED:
+                M = swept  # sweeps are slow where a fixed point has just vanished
+                continue
             sizes, vectors = np.linalg.eig(jacobian)
-            trusted = bool(np.abs(sizes).max() < 1)
-            if not trusted and np.abs(coarse(start) - start).max() < _STANDING:
-                start = _beside(start, sizes, vectors, rows)
-        return start, inverse
+            if np.abs(sizes).max() < 1 + 1e-9:
+                return point
+            push = matrix_of(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
+            M = moved_inside(point.M + _PUSH * push * (1 if np.trace(push) >= 0 else -1))
+        return point._replace(stable=False)
 
-    def refine(self, M: Floats, alpha: float, rows: Floats, inverse: Floats) -> FixedPoint:
-        """Finish with accurate rules; phi is stationary, so that the M of the last step serves it."""
-        project, r, psi, at = rows.T @ rows, len(M), [0.0], [M]
+    def nearby(self, M: Floats, alpha: float, rows: Floats, inverse: Floats, most: int = 10) -> FixedPoint:
+        """Return the fixed point that so many quasi-Newton steps from M reach, with (1 - J)^-1 of one close to it."""
+        last, psi = M, 0.0
 
-        def fine(M: Floats) -> Floats:
-            new, psi[0] = self._step(moved_inside(M), alpha, FINE)
-            at[0] = moved_inside(M)
-            return moved_inside(project @ new @ project)
+        def gap(entries: Floats) -> Floats:
+            nonlocal last, psi
+            last = moved_inside(matrix_of(entries, rows))
+            new, psi = self._step(last, alpha)
+            return entries - entries_of(new, rows)
 
-        M, residual = _broyden(fine, M, inverse, rows, 7, _SOLVED)
-        last = at[0]
-        phi = 0.5 * float(np.trace(last)) + 0.5 * float(np.linalg.slogdet(np.eye(r) - last)[1]) + alpha * psi[0]
-        return FixedPoint(M, phi, residual, True, inverse, psi[0])
+        entries, residual, inverse = broyden(gap, entries_of(M, rows), inverse, rows, most)
+        phi = 0.5 * float(np.trace(last)) + 0.5 * float(np.linalg.slogdet(np.eye(len(M)) - last)[1]) + alpha * psi
+        return FixedPoint(moved_inside(matrix_of(entries, rows)), phi, psi, residual, True, inverse)
 
-    def map_at(self, alpha: float, project: Floats, fineness: Fineness) -> Callable[[Floats], Floats]:
-        """Return a step of state evolution inside a subspace."""
+    def _sweep(self, M: Floats, alpha: float, rows: Floats, least: int) -> Floats:
+        """Iterate so often at least, until sweeps move little and less and less; two that alternate are averaged."""
+        project, last, falling, previous = rows.T @ rows, np.inf, 0, np.zeros_like(M)
+        for number in range(_SWEEPS):
+            new = project @ self.step(M, alpha) @ project
+            change = new - M
+            moved = float(np.abs(change).max())
+            falling = falling + 1 if moved < last else 0
+            if moved < _NEAR * max(float(np.abs(new).max()), 1e-2) and falling > 1 and number >= least:
+                return new
+            alternates = float((previous * change).sum()) < 0
+            M, previous, last = (0.5 * (new + M) if alternates else new), change, moved
+        return M
 
-        def step(M: Floats) -> Floats:
-            return moved_inside(project @ self._step(moved_inside(M), alpha, fineness)[0] @ project)
-
-        return step
+    def _jacobian(self, M: Floats, alpha: float, rows: Floats) -> Floats:
+        """Return the derivatives of a step in the entries of M, by differences."""
+        base, columns = self.step(M, alpha), []
+        for unit in np.eye(len(rows) * (len(rows) + 1) // 2):
+            change = _DIFFERENCE * matrix_of(unit, rows)
+            sizes = np.linalg.eigvalsh(M + change)
+            sign = 1 if sizes[0] >= -1e-12 and sizes[-1] < LARGEST_OVERLAP else -1
+            columns.append(entries_of(self.step(M + sign * change, alpha) - base, rows) / (sign * _DIFFERENCE))
+        return np.stack(columns, axis=1)
 
     def first_learnt(self) -> tuple[Floats, Floats]:
         """Return where each direction is learnt, and the directions."""
@@ -163,15 +174,13 @@ class SeveralDirections:
         return stage_thresholds(self.stages)
 
 
-def moved_inside(M: Floats, project: Floats | None = None) -> Floats:
+def moved_inside(M: Floats) -> Floats:
     """Return the symmetric matrix with eigenvalues moved into [0, 1)."""
     M = 0.5 * (M + M.T)
-    if project is not None:
-        M = project @ M @ project
     sizes, vectors = np.linalg.eigh(M)
-    if sizes[0] >= 0 and sizes[-1] < 1 - 1e-6:
+    if sizes[0] >= 0 and sizes[-1] < LARGEST_OVERLAP:
         return M
-    return np.asarray((vectors * np.clip(sizes, 0.0, 1 - 1e-6)) @ vectors.T)
+    return np.asarray((vectors * np.clip(sizes, 0.0, LARGEST_OVERLAP)) @ vectors.T)
 
 
 def entries_of(M: Floats, rows: Floats) -> Floats:
@@ -188,112 +197,36 @@ def matrix_of(entries: Floats, rows: Floats) -> Floats:
     return np.asarray(rows.T @ inner @ rows)
 
 
-def _iterate(step: Callable[[Floats], Floats], M: Floats) -> Floats:
-    """Iterate until a sweep moves little; where sweeps alternate, two are averaged."""
-    last, falling, previous = math.inf, 0, np.zeros_like(M)
-    for _ in range(_SWEEPS):
-        new = step(M)
-        moved = float(np.abs(new - M).max())
-        falling = falling + 1 if moved < last else 0
-        if moved < _NEAR * max(float(np.abs(new).max()), 1e-2) and falling > 2:
-            return new
-        change = new - M
-        alternates = float((previous * change).sum()) < 0
-        M, previous, last = (0.5 * (new + M) if alternates else new), change, moved
-    return M
+def _inverse(jacobian: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(np.eye(len(jacobian)) - jacobian), dtype=np.float64)
 
 
-def _newton(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the fixed point near M, the Jacobian J of the step there, and (1 - J)^-1."""
-    jacobian = inverse = np.zeros((0, 0))
-    for _ in range(4):
-        jacobian = _jacobian(step, M, rows)
-        inverse = np.asarray(np.linalg.inv(np.eye(len(jacobian)) - jacobian), dtype=np.float64)
-        start = M
-        M, residual = _broyden(step, M, inverse, rows, 8, _SETTLED)
-        doubtful = abs(float(np.abs(np.linalg.eigvals(jacobian)).max()) - 1) < 0.05 and np.abs(M - start).max() > 1e-4
-        if residual < _SETTLED and not doubtful:
-            break
-    return M, jacobian, inverse
+def broyden(
+    gap: Callable[[Floats], Floats], x: Floats, inverse: Floats, rows: Floats, most: int = 10
+) -> tuple[Floats, float, Floats]:
+    """Return x after at most so many quasi-Newton steps towards gap(x) = 0, the last gap, and the learnt inverse.
 
-
-def _jacobian(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> Floats:
-    """Return the derivatives of a step in the entries of M, by differences."""
-    base, columns = step(M), []
-    for entry in np.eye(len(rows) * (len(rows) + 1) // 2):
-        h = 1e-5 if _inside_bounds(M, 1e-5 * matrix_of(entry, rows)) else -1e-5
-        columns.append(entries_of(step(M + h * matrix_of(entry, rows)) - base, rows) / h)
-    return np.stack(columns, axis=1)
-
-
-def _broyden(
-    step: Callable[[Floats], Floats],
-    M: Floats,
-    inverse: Floats,
-    rows: Floats,
-    most: int,
-    tolerance: float = 0.0,
-    largest: float = 0.2,
-) -> tuple[Floats, float]:
-    """Return M after at most so many quasi-Newton steps, the matrix (1 - J)^-1 learning on the way, and the last gap.
-
-    Stops after the step that leaves a gap below the tolerance, which it still takes. No step is above `largest`.
+    x begins with the entries of an overlap matrix on the span of `rows`; `inverse` is that of the derivative of the
+    gap. The step that leaves a gap below SETTLED is still taken.
     """
-    project, residual = rows.T @ rows, math.inf
-    old_gap, old_move = np.zeros(len(inverse)), np.zeros(len(inverse))
+
+    def unknown(x: Floats) -> float:
+        """Return the smallest eigenvalue of V = 1 - M."""
+        return 1 - float(np.linalg.eigvalsh(matrix_of(x[: len(rows) * (len(rows) + 1) // 2], rows))[-1])
+
+    old, move, residual = np.zeros(len(x)), np.zeros(len(x)), np.inf
     for _ in range(most):
-        gap = entries_of(step(M) - M, rows)
-        residual = float(np.abs(gap).max())
-        if old_move.any():
-            response = inverse @ (old_gap - gap)  # the inverse maps the fall of the gap to the move
-            scale = float(old_move @ response)
-            if abs(scale) > 1e-3 * float(old_move @ old_move):
-                inverse = inverse + np.outer((old_move - response) / scale, old_move @ inverse)
-        move = inverse @ gap
-        move *= min(1.0, largest / max(float(np.abs(move).max()), 1e-300))
-        while _variance(M + matrix_of(move, rows)) < 0.5 * _variance(M):  # beyond a fold it would run to full knowledge
-            move = 0.5 * move
-        new = moved_inside(M + matrix_of(move, rows), project)
-        old_gap, old_move, M = gap, entries_of(new - M, rows), new
-        if residual < tolerance:
+        now = gap(x)
+        residual = float(np.abs(now).max())
+        response = inverse @ (now - old)  # the inverse maps the change of the gap to the move
+        scale = float(move @ response)
+        if abs(scale) > 1e-3 * float(move @ move):
+            inverse = inverse + np.outer((move - response) / scale, move @ inverse)
+        move = -inverse @ now
+        move *= min(1.0, _LARGEST_STEP / max(float(np.abs(move).max()), 1e-300))
+        while unknown(x + move) < 0.5 * unknown(x):  # beyond a fold it would run to full knowledge
+            move *= 0.5
+        old, x = now, x + move
+        if residual < SETTLED:
             break
-    return M, residual
-
-
-def _leave_unstable(step: Callable[[Floats], Floats], M: Floats, rows: Floats) -> tuple[Floats, Floats, bool, Floats]:
-    """Return the fixed point near M, (1 - J)^-1, whether it is stable, and a point beside it along what grows most."""
-    M, jacobian, inverse = _newton(step, M, rows)
-    sizes, vectors = np.linalg.eig(jacobian)
-    return M, inverse, bool(np.abs(sizes).max() < 1 + 1e-9), _beside(M, sizes, vectors, rows)
-
-
-def _beside(M: Floats, sizes: Floats, vectors: Floats, rows: Floats) -> Floats:
-    """Return a point beside M along the eigenvector that grows most."""
-    push = matrix_of(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
-    return moved_inside(M + 1e-2 * push * (1 if np.trace(push) >= 0 else -1), rows.T @ rows)
-
-
-def _nearby(step: Callable[[Floats], Floats], M: Floats, inverse: Floats, rows: Floats) -> Floats | None:
-    """Return the fixed point that few small quasi-Newton steps reach; None where there is none so near."""
-    near, residual = _broyden(step, M, inverse, rows, 6, _SETTLED, _CAUTIOUS)
-    return near if residual < 10 * _SETTLED and np.abs(near - M).max() < _JUMPED else None
-
-
-def _sweep(step: Callable[[Floats], Floats], M: Floats, count: int) -> Floats:
-    """Return M after so many sweeps; where sweeps alternate, two are averaged."""
-    previous = np.zeros_like(M)
-    for _ in range(count):
-        new = step(M)
-        change = new - M
-        M, previous = (0.5 * (new + M) if float((previous * change).sum()) < 0 else new), change
-    return M
-
-
-def _variance(M: Floats) -> float:
-    """Return the smallest eigenvalue of V = 1 - M."""
-    return 1 - float(np.linalg.eigvalsh(M)[-1])
-
-
-def _inside_bounds(M: Floats, change: Floats) -> bool:
-    sizes = np.linalg.eigvalsh(M + change)
-    return bool(sizes[0] >= -1e-12 and sizes[-1] < 1 - 2e-6)
+    return x, residual, inverse

@@ -13,57 +13,43 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.families.bayes_limit.grading import graded_panels, limit_growth
-from giantstep.families.bayes_limit.line import REACH, Line
-from giantstep.gaussian.quadrature import normal_density
+from giantstep.deadline import check_time
+from giantstep.families.bayes_limit.line import Line
+from giantstep.families.bayes_limit.tolerances import REACH, SEEN, TINY
+from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Floats, Indices
 
-_Y_STEP, _Y_BLOCK, _Y_REACH = 0.4, 24, 8.0
+_PANEL_NODES = 12
+"""Gauss-Legendre nodes of a panel in z, y and omega; with half the widths below nothing changes by 1e-9."""
+_Y_STEP = 0.4
+"""Even steps of y, in standard deviations of the noise."""
+_Y_REACH = 8.0
+"""Standard deviations of the noise beyond the outputs of g that are integrated over."""
+_Y_VISIBLE = 7.6
+"""Standard deviations of z whose images y are integrated over, bayes_multi_index section 5."""
+_Y_BLOCK = 24
+"""Values of y that share one list of the z they see."""
 _Y_TOGETHER = 64
-"""Blocks of y whose integrands are summed up at once."""
-_SEEN = 8.6
-"""Standard deviations at which a Gaussian is cut."""
+"""Blocks of y whose integrands are summed up at once: some hundred kB."""
 _OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
-"""Width of a block of omega, in units of sqrt(1 - q), the least and the largest number of nodes in it."""
-_TINY = 1e-290
+"""Width of a block of omega, in units of sqrt(1 - q); the least and the largest number of nodes in it."""
 MOST_NODES = 4_000_000
+"""Even steps that fit into memory: 32 MB a column."""
 _MOST_RULES, _MOST_KEPT = 12, 2_000_000
-"""Rules that are kept, and values of the likelihood that one keeps."""
-_Z_WIDTH, _WIDEST = 3.6, 1.0
-"""Panels of z: in standard deviations of likelihood times posterior, and at most."""
+"""Rules that are kept, and numbers of the likelihood that one keeps: 16 MB."""
+_Z_WIDTH, _Z_WIDEST = 3.6, 1.0
+"""Panels of z: in standard deviations of likelihood times posterior, and at most in those of z."""
 _Y_CORE, _Y_FAR, _Y_LEVEL, _Y_GROWTH = 2.0, 3.0, 0.6, 0.3
-"""Panels of y: in sqrt(noise) near critical values, in standard deviations of y given omega far from them; how their
-width grows with the distance, and how it differs between neighbours."""
+"""Panels of y: in sqrt(noise) near critical values; in standard deviations of y given omega far from them; their width
+over the distance from a critical value; their largest change from one to the next."""
+_OMEGA_STEP = 0.12
+"""Even steps of omega over sqrt(min(q, 1 - q)), bayes_multi_index section 5."""
 _OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 0.9, 0.8, 0.6, 0.8
-"""Panels of omega: in sqrt(1 - q) near kinks and critical points; growth as for y; at most."""
+"""Panels of omega: in sqrt(1 - q) near kinks and critical points; over the distance and growth as for y; at most."""
 _PLATEAU = 3.0
 """Distance of omega from a critical point, in sqrt(1 - q), up to which panels stay as narrow as there."""
-
-
-class Steps(NamedTuple):
-    """How fine the rules are.
-
-    Attributes
-    ----------
-    omega : the step of omega over sqrt(min(q, 1 - q)), where it is even.
-    nodes, stretch : nodes of a panel, and by which factor panels are wider than those of the accurate rules.
-    reach, visible : standard deviations of z that count, and those whose images y are integrated over.
-    levels : how many rules there are for posterior variances up to a factor of two apart.
-    """
-
-    omega: float = 0.12
-    nodes: int = 12
-    stretch: float = 1.0
-    reach: float = REACH
-    visible: float = 7.6
-    levels: float = 1.0
-
-    def level_of(self, V: Floats) -> Indices:
-        """Return the number of the rule for posterior variances."""
-        return np.floor(self.levels * np.log2(V)).astype(int)
-
-
-ACCURATE, ROUGH = Steps(), Steps(0.5, 6, 1.1, 5.5, 5.0, 0.5)
+_MOST_PANELS = 200_000
+"""Panels that fit into memory."""
 
 
 class Block(NamedTuple):
@@ -85,12 +71,12 @@ class Rule:
     """Nodes and weights on graded panels."""
 
 
-def y_step(noise: float, jump: float) -> float:
-    """Return the step of the trapezoid rule in y.
+def y_step(noise: float, jump: float, widest: float = _Y_STEP) -> float:
+    """Return the step of the trapezoid rule in y, at most so many standard deviations of the noise.
 
     Where g jumps by J the odds of its two sides turn over y ~ noise/J: poles at distance pi noise/J from the real line.
     """
-    step = _Y_STEP * float(np.sqrt(noise))
+    step = widest * float(np.sqrt(noise))
     return min(step, max(0.7 * noise / jump, 0.1 * step)) if jump > 0 else step
 
 
@@ -109,10 +95,12 @@ class Noisy:
     noise: float
     jump: float = 0.0
     """Largest jump of g."""
+    stretch: float = 1.0
+    """Width of panels and steps over that of the accurate rules; less shows how accurate they are."""
 
     directions = 1
     continuous_mass = 0.0
-    spacing, farthest = 0.4, 18.0
+    spacing, farthest = 0.7, 18.0
 
     @property
     def last(self) -> float:
@@ -144,63 +132,56 @@ class Noisy:
         """Return nodes and weights dz: panels of at most min(1, 2.5 sqrt(V), 3 sqrt(noise)/|g'|), broken at kinks."""
         z, slope = self._steepness
         width = np.minimum(min(1.0, 2.5 * float(np.sqrt(V))), 3 * np.sqrt(self.noise) / np.maximum(slope, 1e-12))
-        return graded_panels(z, width, self._stops(-REACH, REACH), ACCURATE.nodes)
+        return graded_panels(z, width, self._stops(-REACH, REACH))
 
     def _stops(self, low: float, high: float) -> Floats:
         """Return the ends of an interval and the kinks inside."""
         return np.array([low, *(kink for kink in self.line.kinks if low < kink < high), high])
 
-    def _seen_z(self, V: float, steps: Steps) -> tuple[Floats, Floats]:
+    def _seen_z(self, V: float) -> tuple[Floats, Floats]:
         """Return nodes and weights dz for likelihood times posterior; of even targets for z > 0 alone."""
         z, slope = self._steepness
-        width = _Z_WIDTH * steps.stretch / np.sqrt(1 / V + slope**2 / self.noise)
-        width = np.minimum(width * _lightness(z), _WIDEST)
-        stops = self._stops(0.0 if self.line.is_even else -steps.reach, steps.reach)
-        return graded_panels(z, width, stops, steps.nodes)
+        width = _Z_WIDTH * self.stretch / np.sqrt(1 / V + slope**2 / self.noise)
+        width = np.minimum(width * _lightness(z), _Z_WIDEST)
+        return graded_panels(z, width, self._stops(0.0 if self.line.is_even else -REACH, REACH))
 
     @cached_property
-    def _kept(self) -> dict[tuple[int, Steps], Rule]:
+    def _kept(self) -> dict[int, Rule]:
         return {}
 
-    def _rule(self, V: Floats, steps: Steps) -> Rule:
-        """Return the rule for posterior variances of one level, made for the least that it may hold."""
-        level = int(steps.level_of(V)[0])
-        if (level, steps) not in self._kept:
-            least = 2.0 ** (level / steps.levels)
-            z, weights = self._seen_z(least, steps)
-            g, (y, dy) = self.line(z), self.y_rule(least, steps)
-            margin = _SEEN * np.sqrt(self.noise)
+    def _rule(self, V: float) -> Rule:
+        """Return the rule for posterior variances up to a factor of two apart, made for the least of them."""
+        level = int(np.floor(0.5 * np.log2(V)))
+        if level not in self._kept:
+            least = 4.0**level
+            z, weights = self._seen_z(least)
+            g, (y, dy) = self.line(z), self.y_rule(least)
+            margin = SEEN * np.sqrt(self.noise)
             seen = (g > y[0] - margin) & (g < y[-1] + margin)
             z, weights, g = z[seen], weights[seen], g[seen]
             blocks = list(self._blocks(g, y, dy)) if len(z) * _Y_BLOCK < _MOST_KEPT else None
             if len(self._kept) >= _MOST_RULES:
                 self._kept.pop(next(iter(self._kept)))
             lazily = partial(self._blocks, g, y, dy) if blocks is None else partial(iter, blocks)
-            self._kept[level, steps] = Rule(z, weights, lazily, self._omega_panels(least, steps))
-        return self._kept[level, steps]
+            self._kept[level] = Rule(z, weights, lazily, self._omega_panels(least))
+        return self._kept[level]
 
     @cached_property
-    def _images(self) -> dict[float, tuple[Floats, Floats, Floats]]:
-        """What `_image` returns, by the standard deviations of z that are visible."""
-        return {}
+    def _image(self) -> tuple[Floats, Floats, Floats]:
+        """The outputs g of what is visible in order, |g'| there, about how far the next critical value is."""
+        grid, slope = self._steepness
+        inside = np.abs(grid) <= _Y_VISIBLE
+        kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= _Y_VISIBLE])
+        g = self.line(np.concatenate([grid[inside], kinks]))
+        away = 0.5 * slope[inside] * np.where(slope[inside] > 0, self._length[inside], 0.0)
+        order = np.argsort(g)
+        zeros = np.zeros(len(kinks))
+        slopes, away = np.concatenate([slope[inside], zeros])[order], np.concatenate([away, zeros])[order]
+        return g[order], slopes, away
 
-    def _image(self, visible: float) -> tuple[Floats, Floats, Floats]:
-        """Return the outputs g of what is visible in order, |g'| there, about how far the next critical value is."""
-        if visible not in self._images:
-            grid, slope = self._steepness
-            inside = np.abs(grid) <= visible
-            kinks = np.array([kink for kink in self.line.kinks if abs(kink) <= visible])
-            g = self.line(np.concatenate([grid[inside], kinks]))
-            away = 0.5 * slope[inside] * np.where(slope[inside] > 0, self._length[inside], 0.0)
-            order = np.argsort(g)
-            zeros = np.zeros(len(kinks))
-            slopes, away = np.concatenate([slope[inside], zeros])[order], np.concatenate([away, zeros])[order]
-            self._images[visible] = g[order], slopes, away
-        return self._images[visible]
-
-    def y_rule(self, V: float, steps: Steps = ACCURATE) -> tuple[Floats, Floats]:
+    def y_rule(self, V: float) -> tuple[Floats, Floats]:
         """Return nodes y and weights dy over what is visible of g and its noise; even steps where g jumps."""
-        g, slope, away = self._image(steps.visible)
+        g, slope, away = self._image
         s, step = float(np.sqrt(self.noise)), y_step(self.noise, self.jump)
         low, high = float(g[0]) - _Y_REACH * s, float(g[-1]) + _Y_REACH * s
         if not high - low < MOST_NODES * step or self.jump > 0:
@@ -210,7 +191,7 @@ class Noisy:
         width = np.minimum(width, _Y_CORE * s + _Y_LEVEL * np.maximum(away - 2 * _Y_CORE * s, 0.0))
         ends, y = np.full(2, _Y_CORE * s), np.concatenate([[low, g[0]], g, [g[-1], high]])
         width = limit_growth(y, np.concatenate([ends, width, ends]), _Y_GROWTH)
-        return graded_panels(y, steps.stretch * width, np.array([low, high]), steps.nodes)
+        return graded_panels(y, self.stretch * width, np.array([low, high]))
 
     def likelihood(self, y: Floats, g: Floats) -> Floats:
         """Return N(y; g, noise) for all pairs."""
@@ -218,33 +199,40 @@ class Noisy:
         return normal_density((y[:, None] - g) / s) / s
 
     def information(self, q: float) -> tuple[float, float]:
-        """Return I(q) and Psi(q), bayes_multi_index (2)."""
-        information, psi = self._integrate(np.array([q]), ACCURATE)
-        return float(information[0]), float(psi[0])
+        """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
+        s = float(np.sqrt(1 - q))
+        rule = self._rule(1 - q)
+        omega, density = self._omega_rule(q, rule)
+        information, psi, start = 0.0, 0.0, 0
+        while start < len(omega):
+            check_time()
+            far = int(np.searchsorted(omega, omega[start] + _OMEGA_BLOCK * s))
+            part = slice(start, min(max(start + _LEAST_BLOCK, far), start + _MOST_ROWS))
+            for Z, slope, dy in _summed(rule, omega[part], s, self.line.is_even):
+                np.maximum(Z, TINY, out=Z)
+                slope *= slope
+                slope /= Z
+                information += float(density[part] @ (slope @ dy)) / s**2
+                np.multiply(Z, np.log(Z), out=slope)
+                psi += float(density[part] @ (slope @ dy))
+            start = part.stop
+        return information, psi
 
-    def survey(self, q: Floats) -> Floats:
-        """Return I at many q from rough rules; those that share a rule at once."""
-        levels, information = ROUGH.level_of(1 - q), np.empty(len(q))
-        for level in np.unique(levels):
-            own = levels == level
-            information[own] = self._integrate(q[own], ROUGH, with_psi=False)[0]
-        return information
-
-    def _omega_rule(self, q: float, rule: Rule, steps: Steps) -> tuple[Floats, Floats]:
+    def _omega_rule(self, q: float, rule: Rule) -> tuple[Floats, Floats]:
         """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
 
         Even steps where they are fewer than the nodes of panels.
         """
         root, half = float(np.sqrt(q)), self.line.is_even_or_odd
-        step = steps.omega * float(np.sqrt(min(q, 1 - q)))
-        count = int(np.ceil(steps.reach * root / step))
+        step = self.stretch * _OMEGA_STEP * float(np.sqrt(min(q, 1 - q)))
+        count = int(np.ceil(REACH * root / step))
         omega, weights = rule.omega
         if not 0 < len(omega) < (1 if half else 2) * count:
             omega = step * np.arange(0.0 if half else -count, count + 1)
             weights = np.where(omega == 0, 0.5, 1.0) * step if half else np.full(len(omega), step)
         return omega, (2.0 if half else 1.0) * weights * normal_density(omega / root) / root
 
-    def _omega_panels(self, V: float, steps: Steps) -> tuple[Floats, Floats]:
+    def _omega_panels(self, V: float) -> tuple[Floats, Floats]:
         """Return nodes omega and weights on panels; none where even steps are fewer in any case.
 
         What is left after y is integrated over varies with the slope of g alone, far from its kinks and critical
@@ -252,40 +240,17 @@ class Noisy:
         """
         if V > 0.4:
             return np.zeros(0), np.zeros(0)
-        s, reach = float(np.sqrt(V)), steps.reach
+        s = float(np.sqrt(V))
         width = _OMEGA_CORE * s + _OMEGA_LEVEL * np.maximum(self._length - _PLATEAU * s, 0.0)
         width = limit_growth(self._slope[0], np.minimum(width, _OMEGA_WIDEST), _OMEGA_GROWTH)
-        stops = self._stops(0.0 if self.line.is_even_or_odd else -reach, reach)
-        return graded_panels(self._slope[0], steps.stretch * width, stops, steps.nodes)
-
-    def _integrate(self, q: Floats, steps: Steps, with_psi: bool = True) -> tuple[Floats, Floats]:
-        """Return I and, where asked for, Psi at q of one level, block by block in omega and y."""
-        rule, root = self._rule(1 - q, steps), np.sqrt(1 - q)
-        rules = [self._omega_rule(float(x), rule, steps) for x in q]
-        owner = np.repeat(np.arange(len(q)), [len(omega) for omega, _ in rules])
-        omega, density = (np.concatenate(parts) for parts in zip(*rules))
-        order = np.argsort(omega, kind="stable")
-        omega, density, owner = omega[order], density[order], owner[order]
-        totals, start = np.zeros((2, len(q))), 0
-        while start < len(omega):
-            far = int(np.searchsorted(omega, omega[start] + _OMEGA_BLOCK * root.min()))
-            part = slice(start, min(max(start + _LEAST_BLOCK, far), start + _MOST_ROWS))
-            s, shares = root[owner[part]], density[part]
-            for Z, slope, dy in _summed(rule, omega[part], s, self.line.is_even):
-                np.maximum(Z, _TINY, out=Z)
-                slope *= slope
-                slope /= Z
-                totals[0] += np.bincount(owner[part], shares * (slope @ dy) / s**2, len(q))
-                if with_psi:
-                    np.multiply(Z, np.log(Z), out=slope)
-                    totals[1] += np.bincount(owner[part], shares * (slope @ dy), len(q))
-            start = part.stop
-        return totals[0], totals[1]
+        stops = self._stops(0.0 if self.line.is_even_or_odd else -REACH, REACH)
+        return graded_panels(self._slope[0], self.stretch * width, stops)
 
     def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:
         """Yield the likelihood block by block in y."""
-        margin = _SEEN * np.sqrt(self.noise)
+        margin = SEEN * np.sqrt(self.noise)
         for start in range(0, len(nodes), _Y_BLOCK):
+            check_time()
             y = nodes[start : start + _Y_BLOCK]
             near: Indices = np.flatnonzero((g > y[0] - margin) & (g < y[-1] + margin))
             if len(near):
@@ -293,14 +258,14 @@ class Noisy:
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""
-        rule = self._rule(np.ones(1), ACCURATE)
+        rule = self._rule(1.0)
         z, density = rule.z, rule.weights * normal_density(rule.z)
         first, second = density * z, density * (z**2 - 1)
         if self.line.is_even:
             density, first, second = 2 * density, 0 * first, 2 * second
         m1 = rho = 0.0
         for near, L, dy in rule.blocks():
-            P = np.maximum(density[near] @ L, _TINY)
+            P = np.maximum(density[near] @ L, TINY)
             m1 += float(((first[near] @ L) ** 2 / P) @ dy)
             rho += float(((second[near] @ L) ** 2 / P) @ dy)
         return m1, rho
@@ -315,9 +280,9 @@ def _lightness(z: Floats) -> Floats:
     return np.asarray(1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5))
 
 
-def _summed(rule: Rule, omega: Floats, s: Floats, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
+def _summed(rule: Rule, omega: Floats, s: float, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Yield Z and s dZ/domega (omega, y) with the weights dy, some y at a time."""
-    reach = _SEEN * float(s.max())
+    reach = SEEN * s
     low, high = (int(x) for x in np.searchsorted(rule.z, [omega[0] - reach, omega[-1] + reach]))
     if low == high:
         return
@@ -338,17 +303,16 @@ def _summed(rule: Rule, omega: Floats, s: Floats, fold: bool) -> Iterator[tuple[
         yield _joined(pending, len(omega))
 
 
-def _kernels(z: Floats, weights: Floats, omega: Floats, s: Floats) -> Floats:
+def _kernels(z: Floats, weights: Floats, omega: Floats, s: float) -> Floats:
     """Return dz N(z; omega, s^2) and (z - omega)/s times it, one below the other: (2 omega, z)."""
     both = np.empty((2 * len(omega), len(z)))
     plain, sloped = both[: len(omega)], both[len(omega) :]
     np.subtract(z, omega[:, None], out=sloped)
-    sloped /= s[:, None]
+    sloped /= s
     np.multiply(sloped, sloped, out=plain)
     plain *= -0.5
     np.exp(plain, out=plain)
-    plain *= weights / np.sqrt(2 * np.pi)
-    plain /= s[:, None]
+    plain *= weights / (s * np.sqrt(2 * np.pi))
     sloped *= plain
     return both
 
@@ -362,3 +326,24 @@ def _columns(index: Indices) -> Indices | slice:
     """Return neighbouring columns as a slice, which needs no copy."""
     together = index[-1] - index[0] == len(index) - 1
     return slice(int(index[0]), int(index[-1]) + 1) if together else index
+
+
+def limit_growth(x: Floats, width: Floats, slope: float) -> Floats:
+    """Return the largest function below `width` at increasing x whose slope is at most `slope` both ways."""
+    rising = np.minimum.accumulate(width - slope * x) + slope * x
+    return np.asarray(np.minimum.accumulate((rising + slope * x)[::-1])[::-1] - slope * x)
+
+
+def graded_panels(x: Floats, width: Floats, stops: Floats) -> tuple[Floats, Floats]:
+    """Return Gauss-Legendre nodes and weights between the `stops`, on panels about as wide as `width` says at x."""
+    grown = np.concatenate([[0.0], np.cumsum(0.5 * (1 / width[1:] + 1 / width[:-1]) * np.diff(x))])
+    at = np.interp(stops, x, grown)
+    if not at[-1] - at[0] < _MOST_PANELS:
+        raise MemoryError("the noise is too small for the slope of the target")
+    edges = [
+        np.interp(np.linspace(low, high, max(1, int(np.ceil(high - low))) + 1), grown, x)
+        for low, high in zip(at, at[1:])
+    ]
+    for piece, low, high in zip(edges, stops, stops[1:]):
+        piece[0], piece[-1] = low, high
+    return gauss_legendre_panels(np.unique(np.concatenate(edges)), _PANEL_NODES)

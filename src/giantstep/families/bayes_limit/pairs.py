@@ -9,43 +9,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
 
 from giantstep.blocks import split_rows
-from giantstep.errors import InputError
-from giantstep.families.bayes_limit.labels import noisy_labels
+from giantstep.families.bayes_limit.exact import noisy_labels
 from giantstep.families.bayes_limit.noisy import even_nodes, y_step
 from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY, VISIBLE
 from giantstep.gaussian.grids import with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
 from giantstep.gaussian.target import Plane
 from giantstep.types import Array, Floats
 
-_REACH, _CUT, _TINY = 8.5, 7.5, 1e-290
-_VISIBLE = 7.7
-"""Radius of z whose images y are integrated over."""
-_FINEST, _COARSEST = 0.04, 0.15
+_CUT = 7.5
+"""Standard deviations of omega at which its rules end."""
+_FINEST, _COARSEST = 0.05, 0.19
+"""Steps of z at least and at most: finer ones do not fit into memory, coarser ones do not resolve z."""
+_Z_STEP, _POSTERIOR_STEP = 0.56, 0.75
+"""Steps of z, in standard deviations of the likelihood where the target is as steep as on average, and of z given
+omega."""
+_Y_STEP = 0.8
+"""Step of y in standard deviations of the noise; half of it changes the information by 2e-9 at most."""
+_OMEGA_NOISY, _OMEGA_LABELS, _OMEGA_WRONG = (0.45, 0.1), (0.3, 0.02), (0.07, 0.02)
+"""Steps of omega over sqrt((1 - m)/m), and the least of this root that they follow: for noisy outputs, for labels, and
+for the fraction of wrong labels, which has kinks."""
+_OMEGA_SLAB = 0.12
+"""Step of omega along one direction over sqrt((1 - m)/m), as for one direction with noise."""
 _UNSEEN = 1e-40
 """Probability below which a label is left out: its score is rounding."""
-_CERTAIN = 1e-12
-"""Eigenvalue of M below which omega is zero along its direction."""
-
-
-class Fineness(NamedTuple):
-    """Steps of the rules in omega, z and y, relative to the accurate ones."""
-
-    omega: float = 1.0
-    z: float = 1.0
-    y: int = 1
-
-
-FINE, COARSE = Fineness(), Fineness(2.0, 1.6, 2)
+_ACROSS = 1e-12
+"""Entries of the normal of a plane below which it is parallel to an axis."""
 _MOST_TABLES = 4
+"""Tables that are kept: those of neighbouring overlaps."""
 _MOST_KEPT, _BLOCK, _CACHED = 1 << 26, 1 << 24, 1 << 18
-"""Numbers of a likelihood that is kept, of a block of one that is not, and of what stays in cache."""
+"""Numbers of a likelihood that is kept, of a block of one that is not, of what stays in cache: 512, 128 and 2 MB."""
 
 
 class PairChannel(Protocol):
@@ -53,7 +53,7 @@ class PairChannel(Protocol):
 
     reading: Reading
 
-    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+    def information(self, M: Floats) -> tuple[Floats, float]:
         """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
 
     def errors(self, M: Floats) -> tuple[float, float]:
@@ -83,10 +83,10 @@ class Slab:
     second: Floats
     measure: Floats
 
-    def _kernels(self, m: float, step: float = 0.12) -> tuple[Floats, Floats, Floats]:
+    def _kernels(self, m: float) -> tuple[Floats, Floats, Floats]:
         """Return w N(z; omega, 1 - m) and its derivative in omega, (O, N), and the weights of omega (O,)."""
-        xi, density = trapezoid_rule(step * min(1.0, float(np.sqrt((1 - m) / max(m, 1e-12)))), 8.5)
-        if m < _CERTAIN:
+        xi, density = trapezoid_rule(_OMEGA_SLAB * min(1.0, float(np.sqrt((1 - m) / max(m, CERTAIN)))), REACH)
+        if m < CERTAIN:
             xi, density = np.zeros(1), np.ones(1)
         K, S = _kernels(self.z, self.weights, np.sqrt(m) * xi, 1 - m)
         return K, S, density
@@ -101,7 +101,7 @@ class Slab:
     def entropy(self) -> float:
         """Psi(0) = Int P(y) log P(y), bayes_multi_index (2)."""
         K, _, _ = self._kernels(0.0)
-        P = np.maximum(K @ self.law, _TINY)[0]
+        P = np.maximum(K @ self.law, TINY)[0]
         return float(self.measure @ (P * np.log(P)))
 
     def information(self, m: float) -> float:
@@ -111,7 +111,7 @@ class Slab:
     def visible(self, m: float) -> Floats:
         """Return E[E[z_D|y, omega] E[z_D|y, omega]^T] (D, D): directions that are seen at once."""
         K, _, density = self._kernels(m)
-        Z = np.maximum(K @ self.law, _TINY)
+        Z = np.maximum(K @ self.law, TINY)
         first = np.tensordot(K, self.first, axes=1)
         return np.asarray(np.einsum("oy,oya,oyb->ab", density[:, None] * self.measure / Z, first, first))
 
@@ -119,10 +119,10 @@ class Slab:
         """Return the matrix (D^2, D^2) of the map dM -> E[H dM H], bayes_multi_index (13)."""
         return self.information_and_growth(m)[1]
 
-    def information_and_growth(self, m: float, step: float = 0.12) -> tuple[float, Floats]:
-        """Return both from one average over omega and y; `step` is that of omega in units of sqrt(1 - m)."""
-        K, S, density = self._kernels(m, step)
-        Z, slope = np.maximum(K @ self.law, _TINY), S @ self.law
+    def information_and_growth(self, m: float) -> tuple[float, Floats]:
+        """Return both from one average over omega and y."""
+        K, S, density = self._kernels(m)
+        Z, slope = np.maximum(K @ self.law, TINY), S @ self.law
         weights = density[:, None] * self.measure / Z
         D = len(self.rest)
         rows, columns = np.triu_indices(D)
@@ -139,30 +139,30 @@ def rotated_planes(planes: Sequence[Plane], basis: Floats) -> list[Plane]:
     rotated = []
     for plane in planes:
         normal = basis @ np.array(plane.normal)
-        rotated.append(Plane(tuple(np.where(np.abs(normal) < 1e-12, 0.0, normal).tolist()), plane.offset))
+        rotated.append(Plane(tuple(np.where(np.abs(normal) < _ACROSS, 0.0, normal).tolist()), plane.offset))
     return rotated
 
 
 def breaks_along_first(planes: Sequence[Plane]) -> Floats:
     """Return where rules in z1 break: planes across z1 alone, and crossings of others."""
-    ends = [-plane.offset / plane.normal[0] for plane in with_crossings(planes, 2) if abs(plane.normal[1]) < 1e-12]
-    inside = np.array([end for end in ends if abs(end) < _REACH])
+    ends = [-plane.offset / plane.normal[0] for plane in with_crossings(planes, 2) if abs(plane.normal[1]) < _ACROSS]
+    inside = np.array([end for end in ends if abs(end) < REACH])
     return np.unique(np.round(inside, 12)) if len(inside) else inside
 
 
 def line_rule(breaks: Floats, step: float) -> tuple[Array, Array]:
     """Return nodes and weights dz on (-8.5, 8.5): equally spaced without breaks, else panels between them."""
     if not len(breaks):
-        count = int(np.ceil(_REACH / step))
+        count = int(np.ceil(REACH / step))
         nodes = step * np.arange(-count, count + 1)
         return nodes, np.full(len(nodes), step)
-    plain = np.linspace(-_REACH, _REACH, int(np.ceil(2 * _REACH / (8 * step))) + 1)
+    plain = np.linspace(-REACH, REACH, int(np.ceil(2 * REACH / (8 * step))) + 1)
     return gauss_legendre_panels(np.unique(np.concatenate([plain, breaks])), 10)
 
 
 def omega_rule(m: float, widest: float, narrowest: float) -> tuple[Floats, Floats]:
     """Return omega along an eigenvector of M of eigenvalue m, and weights of N(0, m)."""
-    if m < _CERTAIN:
+    if m < CERTAIN:
         return np.zeros(1), np.ones(1)
     ratio = float(np.sqrt((1 - m) / m))
     xi, weights = trapezoid_rule(min(max(ratio, narrowest), 0.5) * widest, _CUT)
@@ -227,7 +227,7 @@ def _information_of(
     (K1, S1), (K2, S2) = first, second
     plain, sloped = np.matmul(K2, likelihood), np.matmul(S2, likelihood)
     flat = plain.reshape(len(plain), -1)
-    Z = np.maximum(K1 @ flat, _TINY)
+    Z = np.maximum(K1 @ flat, TINY)
     scores = [S1 @ flat, K1 @ sloped.reshape(len(plain), -1)]
     measure = np.repeat(measure.reshape(len(K1), -1), likelihood.shape[-1], axis=1)
     weighted = measure / Z
@@ -246,25 +246,25 @@ class PairNoisy:
     @cached_property
     def _step(self) -> float:
         """Spacing of z that resolves the likelihood where z is likely."""
-        return float(np.clip(0.45 * np.sqrt(self.noise) / max(self.reading.steepness, 1e-9), _FINEST, _COARSEST))
+        return float(np.clip(_Z_STEP * np.sqrt(self.noise) / max(self.reading.steepness, 1e-9), _FINEST, _COARSEST))
 
     @cached_property
     def _dy(self) -> float:
-        return y_step(self.noise, self.reading.jump)
+        return y_step(self.noise, self.reading.jump, _Y_STEP)
 
     @cached_property
     def y(self) -> Floats:
         """Equally spaced y over what is visible of g and its noise."""
-        axis = np.linspace(-_VISIBLE, _VISIBLE, 201)
+        axis = np.linspace(-VISIBLE, VISIBLE, 201)
         mesh = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-        seen = np.asarray(self.reading.inner(mesh[(mesh**2).sum(axis=1) < _VISIBLE**2]), dtype=float)
+        seen = np.asarray(self.reading.inner(mesh[(mesh**2).sum(axis=1) < VISIBLE**2]), dtype=float)
         s = np.sqrt(self.noise)
         return even_nodes(float(seen.min() - 8 * s), float(seen.max() + 8 * s), self._dy)
 
-    def _table(self, basis: Floats, step: float, stride: int = 1) -> _Table:
-        """Return the rules along the rows of a basis with the likelihood of every `stride`-th y."""
+    def _table(self, basis: Floats, step: float) -> _Table:
+        """Return the rules along the rows of a basis with the likelihood of every y."""
         step = float(f"{step:.2g}")
-        key = (step, stride, *np.round(basis, 12).ravel())
+        key = (step, *np.round(basis, 12).ravel())
         if key not in self._tables:
             planes = rotated_planes(self.reading.planes, basis)
             z1, w1 = line_rule(breaks_along_first(planes), step)
@@ -273,20 +273,19 @@ class PairNoisy:
             g = np.asarray(self.reading.inner(points @ basis), dtype=float)
             if len(self._tables) >= _MOST_TABLES:
                 self._tables.pop(next(iter(self._tables)))
-            self._tables[key] = _Table(z1, w1, z2, w2, g, self.y[::stride], float(np.sqrt(self.noise)))
+            self._tables[key] = _Table(z1, w1, z2, w2, g, self.y, float(np.sqrt(self.noise)))
         return self._tables[key]
 
-    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+    def information(self, M: Floats) -> tuple[Floats, float]:
         """Return I(M) and Psi(M)."""
         m, basis = eigenbasis(M)
         V = 1 - m
-        step = fineness.z * min(self._step, 0.6 * float(np.sqrt(V.min())))
-        table = self._table(basis, step, fineness.y)
-        rules = [omega_rule(float(x), 0.45 * fineness.omega, 0.1) for x in m]
+        table = self._table(basis, min(self._step, _POSTERIOR_STEP * float(np.sqrt(V.min()))))
+        rules = [omega_rule(float(x), *_OMEGA_NOISY) for x in m]
         alone = self._halve(rules, basis)
         (o1, d1), (o2, d2) = rules
         second, first = _kernels(table.z2, table.w2, o2, float(V[1])), _kernels(table.z1, table.w1, o1, float(V[0]))
-        measure = np.outer(d1, d2) * (fineness.y * self._dy)
+        measure = np.outer(d1, d2) * self._dy
         I, entropy = np.zeros((2, 2)), 0.0
         for likelihood in table.blocks(len(o2), len(o1)):
             part, more = _information_of(likelihood, first, second, measure)
@@ -320,7 +319,7 @@ class PairNoisy:
         z2, w2 = _second_rule(z1, planes, step)
         points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
         g = np.asarray(self.reading.inner(points @ basis), dtype=float)
-        (o1, d1), (o2, d2) = (omega_rule(float(x), 0.45, 0.1) for x in m)
+        (o1, d1), (o2, d2) = (omega_rule(float(x), *_OMEGA_NOISY) for x in m)
         K2, _ = _kernels(z2, w2, o2, float(V[1]))
         K1, _ = _kernels(z1, w1, o1, float(V[0]))
         ghat = K1 @ np.matmul(K2, g[..., None])[..., 0]
@@ -342,16 +341,16 @@ class PairNoisy:
 
 def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:
     """Return nodes and weights dz2 for every z1, (1, N2) or (N1, N2): broken where a plane cuts the line."""
-    cutting = [plane for plane in planes if abs(plane.normal[1]) > 1e-12]
+    cutting = [plane for plane in planes if abs(plane.normal[1]) > _ACROSS]
     if not cutting:
         nodes, weights = line_rule(np.zeros(0), step)
         return nodes[None], weights[None]
-    if all(abs(plane.normal[0]) < 1e-12 for plane in cutting):
+    if all(abs(plane.normal[0]) < _ACROSS for plane in cutting):
         nodes, weights = line_rule(np.array([-plane.offset / plane.normal[1] for plane in cutting]), step)
         return nodes[None], weights[None]
     cuts = np.stack([-(plane.offset + plane.normal[0] * z1) / plane.normal[1] for plane in cutting], axis=1)
-    plain = np.linspace(-_REACH, _REACH, int(np.ceil(2 * _REACH / (8 * step))) + 1)
-    edges = np.concatenate([np.broadcast_to(plain, (len(z1), len(plain))), np.clip(cuts, -_REACH, _REACH)], axis=1)
+    plain = np.linspace(-REACH, REACH, int(np.ceil(2 * REACH / (8 * step))) + 1)
+    edges = np.concatenate([np.broadcast_to(plain, (len(z1), len(plain))), np.clip(cuts, -REACH, REACH)], axis=1)
     return gauss_legendre_panels(np.sort(edges, axis=1), 10)
 
 
@@ -376,7 +375,7 @@ class PairLabels:
 
     def _cells(self, z1: Floats, planes: Sequence[Plane], basis: Floats) -> tuple[Floats, Floats]:
         """Return the cuts of every line z1 = const, (N1, J + 2), and the label number of each interval between them."""
-        cutting = [plane for plane in planes if abs(plane.normal[1]) > 1e-12]
+        cutting = [plane for plane in planes if abs(plane.normal[1]) > _ACROSS]
         cuts = [-(plane.offset + plane.normal[0] * z1) / plane.normal[1] for plane in cutting]
         far = np.full(len(z1), 1e3)
         ends = np.sort(np.stack([-far, *cuts, far], axis=1), axis=1)
@@ -409,10 +408,10 @@ class PairLabels:
         Z, second = noisy_labels(K1 @ P, K1 @ slope, self.flip)
         return Z, noisy_labels(K1 @ P, S1 @ P, self.flip)[1], second
 
-    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
+    def information(self, M: Floats) -> tuple[Floats, float]:
         """Return I(M) and Psi(M)."""
         m, basis = eigenbasis(M)
-        rules = [omega_rule(float(x), 0.3 * fineness.omega, 0.02) for x in m]
+        rules = [omega_rule(float(x), *_OMEGA_LABELS) for x in m]
         Z, *scores = self.law(M, rules)
         seen = Z > _UNSEEN
         Z = np.where(seen, Z, 1.0)
@@ -426,7 +425,7 @@ class PairLabels:
         The second has kinks in omega where another label becomes the likeliest; two steps are extrapolated.
         """
         m, _ = eigenbasis(M)
-        rules = [omega_rule(float(x), 0.07, 0.02) for x in m]
+        rules = [omega_rule(float(x), *_OMEGA_WRONG) for x in m]
         Z, _, _ = self.law(M, rules)
         measure = np.outer(rules[0][1], rules[1][1])
         mean = np.tensordot(self.values, Z, axes=1)
@@ -452,25 +451,3 @@ class PairLabels:
         law, first = noisy_labels(P.T, first.T, self.flip)
         second = noisy_labels(P.T, second.T, self.flip)[1]
         return Slab(z1, w1, basis[1:], law.T, first.T[..., None], second.T[..., None, None], np.ones(len(self.values)))
-
-
-@dataclass(eq=False)
-class PairProduct:
-    """y = c z1 z2 without noise at any M: only M = q I has a closed form, so that other matrices are refused."""
-
-    reading: Reading
-
-    def information(self, M: Floats, fineness: Fineness = FINE) -> tuple[Floats, float]:
-        """Refuse: use a start that is a multiple of the identity, or some noise."""
-        raise InputError(
-            "Without noise z1*z2 is followed from overlaps q I only: give `overlap` one number, or some noise."
-        )
-
-    def errors(self, M: Floats) -> tuple[float, float]:
-        """Return c^2 (1 - M11 M22 - M12^2)."""
-        scale = self.reading.product_scale or 1.0
-        return float(scale**2 * (1 - M[0, 0] * M[1, 1] - M[0, 1] ** 2)), np.nan
-
-    def slab(self, direction: Floats) -> Slab:
-        """Refuse, as above."""
-        raise InputError("Without noise z1*z2 has no tables along one direction.")

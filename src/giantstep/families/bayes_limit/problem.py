@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from giantstep.errors import InputError
 from giantstep.families.bayes_limit.curve import Curve, ScalarChannel
 from giantstep.families.bayes_limit.exact import Exact
-from giantstep.families.bayes_limit.labels import Labels
 from giantstep.families.bayes_limit.noisy import Noisy
-from giantstep.families.bayes_limit.pairs import COARSE, PairChannel, PairLabels, PairNoisy, PairProduct
+from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy
 from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.product import Product
 from giantstep.families.bayes_limit.reading import Reading, read_target
-from giantstep.families.bayes_limit.stages import find_stages
-from giantstep.families.bayes_limit.surveyed import SurveyedCurve
+from giantstep.families.bayes_limit.stages import Stage, find_stages, in_order
 from giantstep.gaussian import Target
 from giantstep.types import Floats
 
@@ -49,6 +48,13 @@ class Thresholds(NamedTuple):
     vector: Floats
     transition: str
     status: str = ""
+
+
+def stage_thresholds(stages: list[Stage]) -> Thresholds:
+    """Return the thresholds of stages; first-order transitions are not looked for."""
+    alphas, rows = in_order(stages)
+    weak, x = float(stages[0].alpha), math.nan
+    return Thresholds(weak, x, x, x, math.inf, x, x, x, alphas, rows, "not looked for")
 
 
 class Problem(Protocol):
@@ -86,13 +92,6 @@ class OneOverlap:
         self.curve = Curve(channel)
         self.seconds = 1.0 if isinstance(channel, Diagonal) else 0.0
 
-    @cached_property
-    def surveyed(self) -> OneOverlap:
-        """The same problem for a first picture: its branches are good to about 1e-3."""
-        rough = OneOverlap(self.reading, self.channel, self.pair)
-        rough.curve = SurveyedCurve(self.curve)
-        return rough
-
     def solve(self, alpha: float) -> Solution:
         """Return the branches read off the curve."""
         branches = self.curve.branches(alpha)
@@ -102,8 +101,8 @@ class OneOverlap:
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution; of two directions from any M."""
-        if self.pair is not None and not _is_multiple(M):
-            information, _ = self.pair.information(M)
+        if not _is_multiple(M):
+            information, _ = self._pair().information(M)
             return np.eye(2) - np.linalg.inv(np.eye(2) + alpha * information)
         q = float(np.trace(M)) / self.reading.rank
         if q >= 1:
@@ -113,9 +112,17 @@ class OneOverlap:
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
-        if self.pair is not None and not _is_multiple(M):
-            return self.pair.errors(M)
+        if not _is_multiple(M):
+            return self._pair().errors(M)
         return self.channel.errors(float(np.trace(M)) / self.reading.rank)
+
+    def _pair(self) -> PairChannel:
+        if self.pair is None:
+            raise InputError(
+                f"The target {self.reading.target.name} is followed from overlaps q I only: give `overlap` one number"
+                + (", or some noise." if self.reading.product_scale is not None else ".")
+            )
+        return self.pair
 
     def first_learnt(self) -> tuple[Floats, Floats]:
         """Return where q leaves zero, for every direction."""
@@ -136,7 +143,7 @@ class OneOverlap:
             return Thresholds(weak, weak, weak, weak, math.inf, 0.0, 0.0, 0.0, *known, _NAMES[False])
         status = "" if math.isfinite(jump.alpha_it) else "the free entropies of the two branches do not cross"
         return Thresholds(
-            weak, jump.alpha_dyn, jump.alpha_it, jump.alpha_amp, math.inf, jump.q_dyn, jump.q_high, jump.q_amp,
+            weak, jump.alpha_dyn, jump.alpha_it, jump.alpha_amp, math.inf, jump.q_dyn, jump.q_it, jump.q_amp,
             *known, _NAMES[True], status,
         )  # fmt: skip
 
@@ -152,15 +159,13 @@ def line_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel:
     """Return the channel of one direction."""
     if noise > 0:
         return Noisy(reading.line, noise, reading.jump)
-    return Labels(reading.line.flat, flip) if reading.line.is_discrete else Exact(reading.line)
+    return Exact(reading.line, flip)
 
 
 def pair_channel(reading: Reading, noise: float, flip: float) -> PairChannel:
     """Return the channel of two directions at any overlap matrix."""
     if noise > 0:
         return PairNoisy(reading, noise)
-    if reading.labels is None:
-        return PairProduct(reading)
     return PairLabels(reading, flip)
 
 
@@ -181,16 +186,12 @@ class Diagonal:
 
     directions = 2
     continuous_mass = 0.0
-    last, spacing, farthest = 3.0, 0.8, 6.0
+    last, spacing, farthest = 3.0, 1.0, 6.0
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q)."""
         information, psi = self.channel.information(q * np.eye(2))
         return 0.5 * float(np.trace(information)), psi
-
-    def survey(self, q: Floats) -> Floats:
-        """Return I at many q from coarse rules."""
-        return np.array([0.5 * float(np.trace(self.channel.information(x * np.eye(2), COARSE)[0])) for x in q])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho."""
@@ -214,7 +215,8 @@ def problem_of(target: Target, noise: float, flip: float) -> Problem:
 
     channel = symmetric_channel(reading, noise, flip)
     if channel is not None:
-        return OneOverlap(reading, channel, pair_channel(reading, noise, flip) if reading.rank == 2 else None)
+        has_tables = reading.rank == 2 and (noise > 0 or reading.labels is not None)
+        return OneOverlap(reading, channel, pair_channel(reading, noise, flip) if has_tables else None)
     if reading.rank > 2:
         return ManyDirections(reading, noise, flip)
     return SeveralDirections(reading, pair_channel(reading, noise, flip))

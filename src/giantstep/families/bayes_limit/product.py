@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import next_fast_len
@@ -27,45 +26,36 @@ _DEEPEST = -40.0
 """Smallest log|x| on a level set."""
 _LOG_STEP, _STEP, _REACH = 0.1, 0.4, 8.5
 """Steps in log|x| and in x at most, and how far x lies from w."""
-_PIECES = ((0.0, 0.3, 14), (0.3, 1.0, 16), (1.0, 3.0, 18), (3.0, 6.0, 16), (6.0, 12.2, 16))
-"""Intervals of rho with the number of Chebyshev nodes in each; beyond them 1/rho is the variable."""
-_FAR, _LAST, _FAR_COUNT = 12.2, 60.0, 12
+_SERIES, _SCALE = 80, 4.0
+"""Degree of the Chebyshev series of both functions in rho/(rho + scale); 110 change I and Psi by 1e-11."""
+_FAR = 12.2
+"""Distance from the origin beyond which x1 is positive: 8.5 standard deviations, at half of a right angle."""
 _SIDE, _ANGLES = 6.0, (14, 8)
 """Distance from an axis within which F changes fast, and nodes of the angle on both sides of it."""
 _ETA_STEP, _ETA_REACH = 0.2, 13.0
+"""Step and reach in eta far from the origin, in units of rho, which is its standard deviation."""
+_JOINTS = np.array([0.3, 1.0, 3.0, 6.0, 12.2])
+"""Ends of panels of rho where F and H change fast, however wide the law of w is."""
 _CUT = 9.0
-_FLAT = -0.5 * math.log(2 * math.pi * math.e)
-
-
-class Series(NamedTuple):
-    """Chebyshev series on an interval of the means over the angle."""
-
-    low: float
-    high: float
-    information: Floats
-    entropy: Floats
-
-    def at(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return both functions."""
-        scaled = (2 * x - self.low - self.high) / (self.high - self.low)
-        chebval = np.polynomial.chebyshev.chebval
-        return np.asarray(chebval(scaled, self.information)), np.asarray(chebval(scaled, self.entropy))
-
-
-def _series(low: float, high: float, count: int, far: bool = False) -> Series:
-    """Return series of F/rho^2 and H in rho, or far out of (F - 1) rho^2 and (H - limit) rho^2 in 1/rho."""
-    unit = np.cos(np.pi * (np.arange(count) + 0.5) / count)
-    x = 0.5 * (low + high) + 0.5 * (high - low) * unit
-    rho = 1 / x if far else x
-    F, H = np.array([_angular_means(float(r)) for r in rho]).T
-    values = ((F - 1) * rho**2, (H - _FLAT + np.log(rho)) * rho**2) if far else (F / rho**2, H)
-    return Series(low, high, *(np.polynomial.chebyshev.chebfit(unit, v, count - 1) for v in values))
+"""Standard deviations of w at which its law is cut."""
 
 
 @lru_cache(maxsize=1)
-def tables() -> tuple[tuple[Series, ...], Series]:
-    """Return the series of the intervals of rho, and the one for larger rho."""
-    return tuple(_series(*piece) for piece in _PIECES), _series(1 / _LAST, 1 / _FAR, _FAR_COUNT, far=True)
+def tables() -> tuple[Floats, Floats]:
+    """Return the series of F (1 + rho^2)/rho^2 and of H + log(1 + rho^2)/2: smooth at zero and at infinity."""
+    unit = np.cos(np.pi * (np.arange(_SERIES) + 0.5) / _SERIES)
+    rho = _SCALE * (1 + unit) / (1 - unit)
+    F, H = np.array([_angular_means(float(r)) for r in rho]).T
+    values = F * (1 + rho**2) / rho**2, H + 0.5 * np.log1p(rho**2)
+    first, second = (np.polynomial.chebyshev.chebfit(unit, v, _SERIES - 1) for v in values)
+    return first, second
+
+
+def _means(rho: Floats) -> tuple[Floats, Floats]:
+    """Return the means of F and H over the angle."""
+    unit, (first, second) = 2 * rho / (rho + _SCALE) - 1, tables()
+    chebval = np.polynomial.chebyshev.chebval
+    return chebval(unit, first) * rho**2 / (1 + rho**2), chebval(unit, second) - 0.5 * np.log1p(rho**2)
 
 
 def _angular_means(rho: float) -> tuple[float, float]:
@@ -145,23 +135,18 @@ class Product:
 
     directions = 2
     continuous_mass = 1.0
-    last, spacing, farthest = 9.0, 0.4, 34.0
+    last, spacing, farthest = 9.0, 0.7, 34.0
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q)."""
         V = 1 - q
         sigma = math.sqrt(q / V)
         cut = _CUT * sigma
-        joints = np.array([piece[1] for piece in _PIECES])
-        edges = np.unique(np.concatenate([np.linspace(0.0, cut, 19), joints[joints < cut]]))
+        edges = np.unique(np.concatenate([np.linspace(0.0, cut, 19), _JOINTS[cut > _JOINTS]]))
         rho, weight = gauss_legendre_panels(edges, 12)
         weight = weight * rho / sigma**2 * np.exp(-0.5 * (rho / sigma) ** 2)
         information, entropy = _means(rho)
         return float(weight @ information) / (2 * V), float(weight @ entropy) - math.log(V * abs(self.scale))
-
-    def survey(self, q: Floats) -> Floats:
-        """Return I at many q."""
-        return np.array([self.information(float(x))[0] for x in q])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""
@@ -173,18 +158,3 @@ class Product:
     def errors(self, q: float) -> tuple[float, float]:
         """Return the best square error c^2 (1 - q^2)."""
         return self.scale**2 * (1 - q**2), np.nan
-
-
-def _means(rho: Floats) -> tuple[Floats, Floats]:
-    """Return the means of F and H over the angle at increasing distances."""
-    pieces, far = tables()
-    information, entropy = np.empty((2, len(rho)))
-    starts = np.searchsorted(rho, [piece.low for piece in pieces] + [_FAR])
-    for piece, start, stop in zip(pieces, starts, starts[1:]):
-        own = slice(start, stop)
-        ratio, entropy[own] = piece.at(rho[own])
-        information[own] = ratio * rho[own] ** 2
-    own, inverse = slice(starts[-1], None), 1 / rho[starts[-1] :]
-    more, rest = far.at(inverse)
-    information[own], entropy[own] = 1 + more * inverse**2, _FLAT + np.log(inverse) + rest * inverse**2
-    return information, entropy

@@ -11,12 +11,13 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.bayes_limit.line import Line
+from giantstep.families.bayes_limit.tolerances import SAME_POINT
 from giantstep.gaussian import Plane, Target
 from giantstep.learnability.prepared import PROBE, relevant
 from giantstep.types import Floats
 
 MOST_LABELS = 16
-_SAME = 1e-9
+"""Different values up to which a target of several directions is a label."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Reading:
     def labels(self) -> tuple[float, ...] | None:
         """Its values in increasing order where there are few, else None."""
         if self.rank == 1:
-            return tuple(sorted({piece.value for piece in self.line.flat})) if self.line.is_discrete else None
+            return self.line.labels if self.line.is_discrete else None
         probe = np.random.default_rng(11).standard_normal((4096, self.rank))
         values = np.unique(np.round(np.asarray(self.inner(probe), dtype=float), 9))
         return tuple(values.tolist()) if len(values) <= MOST_LABELS else None
@@ -55,7 +56,7 @@ class Reading:
         z = PROBE[:, :2]
         values = np.asarray(self.inner(z), dtype=float)
         scale = float(np.mean(values * z[:, 0] * z[:, 1]) / np.mean((z[:, 0] * z[:, 1]) ** 2))
-        return scale if np.allclose(values, scale * z[:, 0] * z[:, 1], atol=_SAME) else None
+        return scale if np.allclose(values, scale * z[:, 0] * z[:, 1], atol=SAME_POINT) else None
 
     @cached_property
     def steepness(self) -> float:

@@ -12,18 +12,19 @@ from typing import Protocol
 
 import numpy as np
 
-from giantstep.families.bayes_limit.line import REACH, Interval, Line
+from giantstep.deadline import check_time
+from giantstep.families.bayes_limit.line import Interval, Line
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.tolerances import REACH, TINY
 from giantstep.gaussian.grids import even_rule, product_grid
 from giantstep.gaussian.primitives import special
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.lab import to_numpy
 from giantstep.types import DeviceArray, Floats
 
-_TINY = 1e-290
 _CHUNK = 1 << 22
-"""Entries of one block of rows by nodes."""
+"""Entries of one block of rows by nodes: 32 MB."""
 
 
 class Response(Protocol):
@@ -81,7 +82,7 @@ class LabelRows:
             second += own * (_finite(a, xp) * at_a - _finite(b, xp) * at_b) / s**2
         others = self.flip / max(len(self.values) - 1, 1)
         scale = 1 - self.flip - others
-        Z = xp.maximum(scale * P + others, _TINY)
+        Z = xp.maximum(scale * P + others, TINY)
         g = scale * first / Z
         return g[:, None], np.array([[float(xp.sum(g**2 - scale * second / Z))]])
 
@@ -102,7 +103,7 @@ class ExactRows:
             log_slope = np.log(np.maximum(np.abs(line.slope(np.where(there, images, 0.0))), 1e-200))
         self.images = xp.asarray(np.where(there, images, 0.0))
         self.weight = xp.asarray(np.where(there, -log_slope, -np.inf))
-        atoms = np.array(sorted({piece.value for piece in line.flat}))
+        atoms = np.array(line.labels)
         self.atoms: LabelRows | None = None
         if len(atoms):
             gap = np.abs(values[:, None] - atoms)
@@ -115,7 +116,7 @@ class ExactRows:
         log_weight = self.weight[rows] - 0.5 * (z - omega) ** 2 / v
         top = xp.max(log_weight, axis=1)
         weight = xp.exp(log_weight - xp.where(xp.isfinite(top), top, 0.0)[:, None])
-        total = xp.maximum(xp.sum(weight, axis=1), _TINY)
+        total = xp.maximum(xp.sum(weight, axis=1), TINY)
         mean = xp.sum(weight * z, axis=1) / total
         variance = xp.sum(weight * (z - mean[:, None]) ** 2, axis=1) / total
         g, curvature = (mean - omega[:, 0]) / v, 1 / v - variance / v**2
@@ -185,6 +186,7 @@ class NoisyRows:
         size = max(1, _CHUNK // len(g))
         parts, curvature = [], np.zeros_like(V)
         for start in range(0, len(y), size):
+            check_time()
             part = slice(start, start + size)
             log_likelihood = (y[part, None] - g) ** 2 * (-0.5 / self.noise)
             values, more = grid.sums(log_likelihood, omega[part], V)
@@ -234,6 +236,7 @@ class LabelGrid:
         size = max(1, _CHUNK // self.log_law.shape[1])
         parts, curvature = [], np.zeros_like(V)
         for start in range(0, len(kind), size):
+            check_time()
             part = slice(start, start + size)
             values, more = self.grid.sums(self.log_law[kind[part]], omega[part], V)
             parts.append(values)
@@ -259,6 +262,7 @@ class ProductRows:
         g, curvature = xp.empty(omega.shape), np.zeros_like(V)
         size = max(1, _CHUNK // len(z1))
         for start in range(0, len(y), size):
+            check_time()
             part = slice(start, start + size)
             z2 = y[part, None] / z1
             a, b = z1 - omega[part, :1], z2 - omega[part, 1:]

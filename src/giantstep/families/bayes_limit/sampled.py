@@ -14,18 +14,21 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAMPLED_SETTLED, TINY
 from giantstep.gaussian import semidefinite_factor
 from giantstep.gaussian.quadrature import legendre_rule
 from giantstep.types import Array, Floats
 
 SCRAMBLES = 6
+"""Independent scrambles behind a standard error, bayes_multi_index section 5."""
 _SIZES = {"labels": (8, 10), "noisy": (12, 6)}
 """Logarithms (base 2) of the numbers of (omega, z) and of the nodes z of a posterior mean; labels are summed over."""
-_SETTLED, _SWEEPS = 5e-5, 150
+_SWEEPS = 150
+"""Sweeps to a fixed point at most."""
 _WAY = 6
 """Nodes on the way to an overlap matrix along which Psi is integrated."""
-_TINY = 1e-290
 
 
 class Draw(NamedTuple):
@@ -107,7 +110,7 @@ class SampledChannel:
         ]
 
         def ratio(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> Floats:
-            Z = np.maximum(0.5 * (first[0] + second[0]), _TINY)
+            Z = np.maximum(0.5 * (first[0] + second[0]), TINY)
             summed = np.einsum("Nka,Nkb,Nk->ab", first[1], second[1], 1 / Z, optimize=True)
             return np.asarray(summed / len(Z))
 
@@ -165,9 +168,10 @@ class SampledChannel:
         """Return the fixed point reached from M inside the span of the orthonormal `rows`, and whether it settled."""
         project, previous = rows.T @ rows, np.zeros_like(M)
         for _ in range(_SWEEPS):
+            check_time()
             new = project @ self.step(M, alpha) @ project
             change = new - M
-            if np.abs(change).max() < _SETTLED:
+            if np.abs(change).max() < SAMPLED_SETTLED:
                 return new, True
             alternates = float((previous * change).sum()) < 0
             M, previous = (0.5 * (new + M) if alternates else new), change
@@ -179,8 +183,8 @@ def _weighted(weights: Floats, away: Floats) -> Floats:
     half = weights.shape[1] // 2
     sums = np.stack([np.einsum("Nn,Nna->Na", weights[:, part], away[:, part]) for part in _halves(half)])
     sizes = np.stack([weights[:, part].sum(axis=1) for part in _halves(half)])[..., None]
-    whole = sums.sum(axis=0) / np.maximum(sizes.sum(axis=0), _TINY)
-    return np.asarray(2 * whole - (sums / np.maximum(sizes, _TINY)).mean(axis=0))
+    whole = sums.sum(axis=0) / np.maximum(sizes.sum(axis=0), TINY)
+    return np.asarray(2 * whole - (sums / np.maximum(sizes, TINY)).mean(axis=0))
 
 
 def _halves(half: int) -> tuple[slice, slice]:
@@ -189,7 +193,7 @@ def _halves(half: int) -> tuple[slice, slice]:
 
 def _inside(M: Floats) -> Floats:
     sizes, vectors = np.linalg.eigh(0.5 * (M + M.T))
-    return np.asarray((vectors * np.clip(sizes, 0.0, 1 - 1e-6)) @ vectors.T)
+    return np.asarray((vectors * np.clip(sizes, 0.0, LARGEST_OVERLAP)) @ vectors.T)
 
 
 def _symmetric_root(V: Floats) -> Floats:

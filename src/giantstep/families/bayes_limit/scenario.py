@@ -136,7 +136,6 @@ class BayesLimit(Scenario):
             },
             plot=("mse", "error", "q"),
             labels={"branch": BRANCHES},
-            coarse_tolerance=1e-3,
         ),
         "trajectory": Question(
             "GAMP sweep by sweep beside state evolution, from a start of known overlap with the truth",

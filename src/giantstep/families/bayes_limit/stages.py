@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import expit
 
-from giantstep.families.bayes_limit.curve import ABSENT
+from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.pairs import Slab
+from giantstep.families.bayes_limit.tolerances import ABSENT
 from giantstep.gaussian.quadrature import normal_density
 from giantstep.gaussian.subspaces import complement, tidy
 from giantstep.solve.finite import brent_root
@@ -18,12 +19,9 @@ from giantstep.types import Floats
 _PROBE = 0.3
 """Overlap of the known direction at which it is asked what else is seen at once."""
 _NEGLIGIBLE = 1e-4
+"""Eigenvalue of the growing matrix, relative to the largest, below which a direction does not grow."""
 _SCAN = np.arange(-6.0, 4.3, 0.35)
 """Where the growth along a curve of fixed points is looked at, in logit m."""
-
-
-_COARSE = 0.36
-"""Step of omega at which the growth is looked at first."""
 
 
 class Stage(NamedTuple):
@@ -92,6 +90,7 @@ def _leading(growth: Floats) -> tuple[float, Floats]:
     rate = float(np.linalg.eigvalsh(0.5 * (growth + growth.T))[-1])
     M = np.eye(r)
     for _ in range(400):  # the shift keeps an eigenvalue -rate from alternating
+        check_time()
         M = (growth @ M.ravel()).reshape(r, r) + rate * M
         M /= max(np.trace(M), 1e-300)
     sizes, vectors = np.linalg.eigh(M)
@@ -126,21 +125,17 @@ def _continue(channel: Sliced, rank: int, stages: list[Stage]) -> list[Stage]:
 def _second_stage(slab: Slab, first: float) -> Stage:
     """Return where alpha rho(M_U(alpha)) = 1 along the curve of fixed points of the known direction."""
 
-    def excess(t: float, step: float = 0.12) -> float:
+    def excess(t: float) -> float:
         m = float(expit(t))
-        information, growth = slab.information_and_growth(m, step)
+        information, growth = slab.information_and_growth(m)
         rate = float(np.linalg.eigvalsh(growth)[-1])
         return t - math.log(information) + math.log(max(rate, 1e-300))  # alpha(m) = e^t/I
 
-    for step in (_COARSE, 0.12):
-        values = [excess(float(t), step) for t in _SCAN]
-        crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
-        ends = [float(t) for t in _SCAN[crossings[0] : crossings[0] + 2]] if crossings else []
-        if ends and excess(ends[0]) < 0 <= excess(ends[1]):  # rough values may be wrong by a place
-            break
-    if not ends:
+    values = [excess(float(t)) for t in _SCAN]
+    crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
+    if not crossings:
         return Stage(math.inf, slab.rest)
-    t = brent_root(excess, ends[0], ends[1], xtol=1e-12)
+    t = brent_root(excess, float(_SCAN[crossings[0]]), float(_SCAN[crossings[0] + 1]), xtol=1e-12)
     m = float(expit(t))
     _, rows = _leading(slab.growth(m))
     return Stage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError
 from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
 from giantstep.families.giant_steps.specialisation import spread_of, statistics
@@ -128,6 +129,7 @@ def _steps(run: _Trial, point: Mapping[str, float], what: str, settings: Mapping
         return y - run.scenario.activation(fields) @ run.second_layer / run.width
 
     for time in range(steps + 1):
+        check_time()
         if what == "errors":
             sizes = (fit_size, TEST_SAMPLES)
             error = _ridge_error(run, W, (f"fit {time}", f"test {time}"), sizes, float(settings["ridge"]), _Parts())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.checks import every_time
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
@@ -23,7 +24,6 @@ _SKETCH = (0.4, 0.3)
 """The pair that is tried first where the tolerance is loose."""
 _CLOSE = 2e-13
 _WORTH_A_STATUS = 1e-2
-_INACCURATE = "the quadrature is accurate only"
 _MOST_NEURONS = 1_000_000
 _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
 
@@ -62,9 +62,9 @@ def limit(scenario: GiantSteps, points: Points, what: str, settings: Mapping[str
             status[b], residual[b] = str(reason), np.nan
             continue
         name = _COMPARED[what]
-        residual[b], status[b] = _compare_rules(fine[name], rough[name], int(point["steps"]))
+        residual[b], status[b], accurate = _compare_rules(fine[name], rough[name], int(point["steps"]))
         residual[b] += float(np.max(fine.pop("clipped")))
-        if not status[b].startswith(_INACCURATE):
+        if accurate:
             for name, value in fine.items():
                 inside: tuple[Any, ...] = (b, *map(slice, value.shape))
                 values[name][inside] = value
@@ -91,13 +91,17 @@ def _two_trajectories(
     return fine, rough
 
 
-def _compare_rules(fine: Floats, rough: Floats, steps: int) -> tuple[float, str]:
-    """Return the relative difference of two rules and, where the trajectory ends early or is not accurate, why."""
+def _compare_rules(fine: Floats, rough: Floats, steps: int) -> tuple[float, str, bool]:
+    """Return the relative difference of two rules, why the trajectory ends early or is wrong, and whether it is right.
+
+    A trajectory that ends early is right up to there.
+    """
     done = min(len(fine), len(rough))
     gap = float(np.max(np.abs(fine[:done] - rough[:done]))) / max(1.0, float(np.max(np.abs(fine))))
     if done <= steps:
-        return gap, f"the weights diverged in step {done}: decrease the rate"
-    return gap, f"{_INACCURATE} to {gap:.0e}" if not gap <= _WORTH_A_STATUS else ""
+        return gap, f"the weights diverged in step {done}: decrease the rate", True
+    accurate = gap <= _WORTH_A_STATUS
+    return gap, "" if accurate else f"the quadrature is accurate only to {gap:.0e}", accurate
 
 
 def _empty_table(scenario: GiantSteps, what: str, size: int, settings: Mapping[str, Any]) -> dict[str, Floats]:
@@ -138,6 +142,7 @@ def _iterate(
     inverse_alpha = 1 / point["batch_per_dim"] if point["batch_exponent"] == 1 else 0.0
     state, rows, steps = overlap_map.start(network), [], int(point["steps"])
     for time in range(steps + 1):
+        check_time()
         if not np.max(state.q) < DIVERGED:
             break
         space = overlap_map.shared_space(network, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Norms
 from giantstep.families.mixture_glm.problem import Problem, State
@@ -120,6 +121,7 @@ def _solve_mean_step(
 
     value, balance, norm, moments = residual(delta, shift)
     for _ in range(_INNER_STEPS):
+        check_time()
         if np.all(~(norm > 1e-14 * (1 + np.abs(hat.h).max(axis=1)))):
             break
         response = field.response(hat.h + delta, moments)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.solve.finite import brent_root
 from giantstep.types import Floats
 
@@ -90,6 +91,7 @@ class RidgeCurve:
 
         low, high = np.log(1e-13 * self.values.min()), np.log(max(ridge, 1e-3 * self.values.max()) * 10.0)
         while excess(high) <= 0:
+            check_time()
             high += 2.0
         if excess(low) >= 0:  # no ridge and n > d: the fit of all rows has none either
             ridge_n = float(np.exp(low))

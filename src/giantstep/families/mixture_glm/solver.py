@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.elastic_net import ElasticNet
 from giantstep.families.mixture_glm.fixed_point import Norms, Quadratic, Solution, solve
 from giantstep.families.mixture_glm.problem import Problem, State
@@ -59,6 +60,7 @@ def _follow_path(problem: Problem, start: MarginStart) -> Solution:
     solution = solve(replace(problem, alpha=np.array([alpha])), Quadratic(), start.state(np.array([alpha])))
     behind = (alpha, solution.state)
     for _ in range(_MOST_STEPS):
+        check_time()
         if alpha >= target or step < _LEAST_STEP * target or not solution.residual[0] < GOOD:
             break
         ahead = min(alpha + step, target)

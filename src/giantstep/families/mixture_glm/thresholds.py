@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
 from giantstep.families.mixture_glm.problem import Problem
@@ -73,6 +74,7 @@ def from_margins(problem: Problem) -> float:
     path: list[tuple[float, float]] = []
     state = start.state(np.array([alpha]))
     for _ in range(_STEPS):
+        check_time()
         solution = solve(replace(problem, alpha=np.array([alpha])), Quadratic(), state)
         kappa = float(1 / np.sqrt(solution.norms.squared[0]))
         if not (solution.residual[0] < GOOD and kappa > _OPEN):

@@ -24,7 +24,7 @@ from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEAR
 from giantstep.gaussian.conditional import ConditionalTarget, condition
 from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
-from giantstep.readout import BatchBulk
+from giantstep.readout import BatchBulk, SignBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Strings
 
@@ -84,8 +84,8 @@ class Layer(Stacked):
     velocity: Motion | None = None
     """What momentum carries on; None before the first step that has one."""
     own: Floats | None = None  # (M, k, R): own noise of a batch of inputs with a covariance, a variable for each entry
-    batch: BatchBulk | None = None
-    """The anisotropic bulk that one finite batch leaves; U, B are then the spike and the length of the bulk rows."""
+    batch: BatchBulk | SignBulk | None = None
+    """The anisotropic bulk after a finite batch or a sign step; U, B are then the spike and the length of bulk rows."""
     rows_known: bool = True
     """Whether sums over single rows can be told (not where noise of a batch is described as a part of their law)."""
     bulk_rows: bool = False

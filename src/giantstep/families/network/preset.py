@@ -76,6 +76,12 @@ class Preset(OfNetwork):
         whole.values = self.shown(what, whole.values)
         return whole
 
+    def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:
+        """Refuse what the network has no theory for, in the words of the preset."""
+        for steps, rows in self._by_steps(points):
+            with self.in_own_words(steps):
+                self.network(steps).refuse_missing(self.translated(points, rows, steps), what, theory)
+
     def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Choose what both engines share; the points with most steps decide."""
         steps, rows = self._by_steps(points)[-1]

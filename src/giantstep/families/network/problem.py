@@ -158,6 +158,7 @@ def _finite_batches(points: Points) -> Floats:
 def _share(network: Network, points: Points, index: Integers, theory: str) -> Share:
     names = sorted(name for name in points if name.startswith("steps."))
     batches = [points[name] for name in names if name.endswith(".batch_per_dim")]
+    names += [name for name in points if name.startswith("coordinates.")]
     names += ["flip", *(["noise"] if any(np.isfinite(batch).any() for batch in batches) else [])]
     names += ["dim", "width_per_dim"] if np.isfinite(points["dim"]).any() else []
     rows = np.stack([points[name] for name in names], axis=1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.network import fields
+from giantstep.families.network.coordinates import AnyCoordinates
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
 from giantstep.families.network.readouts import AnyReadOut, Ridge, interpolates
@@ -100,6 +101,7 @@ class Network(OfNetwork):
         "maximal   v_i <- momentum v_i + zeta_q (1/n0) sum (y - f(x)) sigma'(<w_i,x>) x,  n0 = batch_per_dim d\n"
         "          w_i <- (1 - weight_decay) w_i + rate v_i\n"
         '          (loss="correlation": y in place of y - f; precondition = c: Sigma^-c x in place of x)\n'
+        "sign      w_i <- w_i + rate sign(zeta_q sum (y - f(x)) sigma'(<w_i,x>) x)/sqrt(d): Adam's first step\n"
         "small     the gradient times rate/sqrt(p), growing: rate n0^exponent/sqrt(p)\n"
         "planted   w_i <- s_q w_i + u_q v,  |v| = 1,  <v,w*> = alignment;  shifts: w_i <- s_q w_i + W*^T U_q\n"
         "ridge     a = argmin sum_mu (y_mu - f(x_mu))^2 + ridge |a|^2  on n samples, fresh or the step's own\n"
@@ -108,7 +110,7 @@ class Network(OfNetwork):
     )
     questions: ClassVar[Mapping[str, Question]] = QUESTIONS
     theories: ClassVar[Mapping[str, str]] = THEORIES
-    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", *NETWORK_PAPERS)
+    papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
     formula_version: ClassVar[int] = 2
@@ -127,6 +129,11 @@ class Network(OfNetwork):
     noise: Number = fields.noise()
     flip: Number = fields.flip()
     inputs: Inputs | None = fields.inputs()
+    coordinates: AnyCoordinates = field(
+        "sqrt(d) w*_i",
+        'law of the target\'s coordinates, which a SignStep sees: "gaussian", "equal" (all of one size), or a law',
+        default="gaussian",
+    )
     activation: Expression = fields.activation()
     width_per_dim: Number = fields.width_per_dim()
     second_layer: fields.SecondLayer = fields.second_layer()
@@ -137,13 +144,7 @@ class Network(OfNetwork):
     readout: AnyReadOut = field("l, lambda", "loss and penalty of the second layer's fit", default=Ridge(0.1))
     samples_per_dim: Number = fields.samples_per_dim()
     fit_sample: fields.FitSample = fields.fit_sample()
-
     shift: Shift | None = fields.shift()
-
-    def content(self) -> dict[str, Any]:
-        """Return the plain content; a shift that is not there is left out, as before the field existed."""
-        content = super().content()
-        return content if content["shift"] is not None else {n: value for n, value in content.items() if n != "shift"}
 
     def check(self) -> None:
         """Check that the parts fit together."""
@@ -211,6 +212,12 @@ class Network(OfNetwork):
         if other.size:
             allowed = f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
             raise bad_field(place.field("batch_per_dim"), float(batch[other[0]]), allowed)
+
+    def content(self) -> dict[str, Any]:
+        """Return the scenario as plain JSON data; later fields are left out where they have their defaults."""
+        content = super().content()
+        usual = {"coordinates": "gaussian", "shift": None}
+        return {name: value for name, value in content.items() if name not in usual or value != usual[name]}
 
     # -- what the engines ask ------------------------------------------------------------------------------------
 

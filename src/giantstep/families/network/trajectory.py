@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.errors import InputError
+from giantstep.errors import Code, InputError
 from giantstep.families.network.layer import Layer, start, trouble
 from giantstep.families.network.problem import Problem
 from giantstep.gaussian.grids import hermite_rule
@@ -61,7 +61,7 @@ def reason_of(error: InputError) -> str:
     """Return why a point is not answered: what was refused on its way."""
     text = str(error).rstrip(".")
     fewer = "; smaller rates, fewer `atoms` of the inputs or a preconditioner need fewer, gs.simulate none"
-    return text[:1].lower() + text[1:] + (fewer if "would need" in text else "")
+    return text[:1].lower() + text[1:] + (fewer if error.code is Code.TOO_MANY_NODES else "")
 
 
 def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:

@@ -11,6 +11,7 @@ from math import asin, nan, pi, sqrt
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.erf import ErfIntegrator
 from giantstep.families.online_sgd.moments import Integrator
@@ -64,6 +65,7 @@ class ErfPath:
         """Advance by so many updates."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(updates):
+                check_time()
                 self._advance()
 
     def _advance(self) -> None:
@@ -115,6 +117,7 @@ class SinglePath:
         """Advance by so many updates, or until the squared norm has passed the limit."""
         m, q, advance = self.m, self.q, self.advance
         for _ in range(updates):
+            check_time()
             if not q <= DIVERGED:
                 m = q = nan
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.blocks import filled
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.closed_path import closed_path
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Forces, Integrator
@@ -86,6 +87,7 @@ def map_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for column, updates in enumerate(np.diff(times, prepend=0).tolist()):
             for _ in range(updates):
+                check_time()
                 lost = has_diverged(Q)
                 if lost.any():
                     alive, M, Q, drive = alive[~lost], M[~lost], Q[~lost], drive.take(~lost)
@@ -105,6 +107,7 @@ def map_recovery(
     update = 0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while len(going):
+            check_time()
             reached, lost = best_cosine(M, Q, frame) >= threshold, has_diverged(Q)
             time[going[reached]] = update
             time[going[lost]] = np.nan

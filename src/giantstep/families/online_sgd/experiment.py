@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.moments import NodeIntegrator
@@ -69,6 +70,7 @@ def _recovery(
     first = xp.full((len(points["rate"]), int(settings["runs"])), xp.inf)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for update in range(last + 1):
+            check_time()
             simulator.advance(1 if update else 0)
             there = best_cosine(*simulator.overlaps(), frame) >= settings["threshold"]
             first = xp.where(there & (first == xp.inf), float(update), first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_step
 from giantstep.families.online_sgd.integrators import integrator_for
@@ -32,6 +33,7 @@ def errors_with_change(
     M, Q = starts(first, first.dim, seed or 0, 0, 1)
     draws, errors = Draws(seed or 0, "adaptive", 0), np.empty(first.steps)
     for update in range(first.steps):
+        check_time()
         errors[update] = integrator.mse(rows(M, Q))[0]
         if then is not None and scenario is first and errors[update] < share * errors[0]:
             scenario, rate = then, then.rate

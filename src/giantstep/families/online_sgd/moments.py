@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import JointRule
 from giantstep.types import Floats
@@ -100,6 +101,7 @@ class Summation:
         """Return drift, chi and spread at the states R (B, p, k + p)."""
         chunks = []
         for first in range(0, len(R), self.chunk):
+            check_time()
             rows = slice(first, first + self.chunk)
             nodes = self.nodes(R[rows], inner[rows], self.labels(noise[rows]))
             chunks.append(force_moments(self.scenario, nodes, R[rows], inner[rows], noise[rows]))
@@ -155,6 +157,7 @@ class NodeIntegrator(Summation):
         """Return E(h - f)^2."""
         mse = np.empty(len(R))
         for first in range(0, len(R), self.chunk):
+            check_time()
             rows = slice(first, first + self.chunk)
             output = self.net.output(np.matmul(self.xi, np.swapaxes(R[rows], -1, -2)))
             mse[rows] = ((self.clean - output) ** 2) @ self.rule.weights

@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from giantstep.blocks import filled
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.moments import Integrator
@@ -35,6 +36,7 @@ def ode_trajectory(integrator: Integrator, drive: Drive, M: Floats, Q: Floats, t
         for column, time in enumerate(wanted):
             count = int(np.ceil(SAMPLED_STEPS * (time - now) / max(wanted[-1], 1.0)))
             for _ in range(count):
+                check_time()
                 M, Q = _runge_kutta(integrator, drive, M, Q, (time - now) / count)
             now = time
             good = ~has_diverged(Q)
@@ -78,6 +80,7 @@ def _sampled_recovery(
     before = best_cosine(M, Q, frame)
     time = np.where(before >= threshold, 0.0, np.inf)
     for count in range(4 * SAMPLED_STEPS):
+        check_time()
         M, Q = _runge_kutta(integrator, drive, M, Q, step)
         after = best_cosine(M, Q, frame)
         new = (after >= threshold) & np.isinf(time)
@@ -119,6 +122,7 @@ class _SingleFlow:
         """Integrate from (M, Q) with the first step `first`, until `end` or until one of `stops` is zero."""
 
         def right(t: float, state: Floats) -> Floats:
+            check_time()
             dM, dQ = flow(self.integrator, self.drive, *self.unpack(state))
             return np.concatenate([dM.ravel(), dQ[0][self.low]])
 

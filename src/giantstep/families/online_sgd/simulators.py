@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import wishart_factor
@@ -75,6 +76,7 @@ class LawSimulator:
         k, repeats = self.k, self.algorithm.repeats
         block = max(1, BLOCK // (self.runs * self.batch * (k + self.p + 1)))
         while True:
+            check_time()
             xi = self.draws.normal("samples", (block, self.runs, self.batch, k + self.p + 1))
             known, noise, outer = xi[..., :-1], xi[..., -1], self._outer(block)
             label = self.scenario.target(xi[..., :k] @ self.whitening)
@@ -145,6 +147,7 @@ class DirectSimulator:
     def advance(self, updates: int) -> None:
         """Make so many updates."""
         for _ in range(updates):
+            check_time()
             self.W = self._step(self.W, self.targets)
 
     def _step(self, W: Any, targets: Any) -> Any:
@@ -155,6 +158,7 @@ class DirectSimulator:
             gradient = xp.zeros_like(W[:, run])
             radial = xp.zeros(W[:, run].shape[:2])
             for start in range(0, self.batch, ROWS):
+                check_time()
                 count = min(ROWS, self.batch - start)
                 X = self.draws.normal("inputs", (count, self.dim))
                 clean = self.scenario.target(X @ targets[run].T @ whitening)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.mixture import Mixture
 from giantstep.families.subspace_clustering.starts import STARTS, spectral_snr, starting_point
@@ -160,6 +161,7 @@ def amp(
     sweep = _Sweep(X, mixture, U)
     outcome, iteration = "not converged", 0
     while outcome == "not converged" and iteration < settings.max_iterations:
+        check_time()
         if settings.learn and iteration:
             sweep.learn(settings.learn)
         sweep.update_features(settings.damping)

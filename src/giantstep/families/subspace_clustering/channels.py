@@ -18,6 +18,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
+from giantstep.deadline import check_time
 from giantstep.gaussian import gauss_legendre_panels
 from giantstep.solve import bisect
 from giantstep.types import Floats
@@ -354,6 +355,7 @@ def _sigmoid_means(
     """Return means of expit(x), expit'(x)(t/2 - drift) and expit'(x); x = scale t/2 - threshold, t ~ chi^2_{p+2}."""
     means = np.empty((3, len(scale)))
     for first in range(0, len(scale), _CHUNK):
+        check_time()
         piece = slice(first, first + _CHUNK)
         r, weights = chi_nodes(scale[piece], threshold[piece], rank + 2, order)
         t = 0.5 * r**2
@@ -369,6 +371,7 @@ def _softplus_mean(scale: Floats, threshold: Floats, rank: int, order: int = _FI
     """Return E softplus(scale t/2 - threshold), t ~ chi^2_p."""
     mean = np.empty(len(scale))
     for first in range(0, len(scale), _CHUNK):
+        check_time()
         piece = slice(first, first + _CHUNK)
         r, weights = chi_nodes(scale[piece], threshold[piece], rank, order)
         values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])

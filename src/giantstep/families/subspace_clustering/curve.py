@@ -18,6 +18,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.families.subspace_clustering.channels import (
     AssignmentChannel,
     assignment_channel,
@@ -182,6 +183,7 @@ def _margin_grid(problems: Problems, points: int, rounds: int, width: float) -> 
     margin = _margins(problems, x, width)
     monotone = np.flatnonzero((margin > 0).all(axis=1))
     for _ in range(rounds):
+        check_time()
         if not len(monotone):
             break
         inner = _zoom(x[monotone], margin[monotone])
@@ -350,6 +352,7 @@ def _smallest_margin(channel: AssignmentChannel, alpha: float, rho: float) -> tu
     """Return the smallest margin per log a on the curve of one problem, and the log a of it."""
     x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
     for _ in range(8):
+        check_time()
         problems = Problems(channel, np.full(len(x), alpha), np.full(len(x), rho))
         margin = _margin_per_log(problems.margin(np.exp(x)), x)
         if x[1] - x[0] < 1e-7:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.checks import check_number, every_time
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
 from giantstep.families.subspace_clustering.curve import (
@@ -196,6 +197,7 @@ def _trajectory(batch: Batch) -> Solved:
     m_u, m_v, accuracy = np.zeros((3, batch.size, len(batch.settings["time"])))
     m_u[:, 0], accuracy[:, 0] = start, channel.accuracy(channel.snr(start))
     for step in range(1, m_u.shape[1]):
+        check_time()
         m_v[:, step], _ = problems.features_overlap(problems.features_snr(m_u[:, step - 1], lam), lam)
         m_u[:, step] = channel.overlap(lam * m_v[:, step])
         accuracy[:, step] = channel.accuracy(lam * m_v[:, step])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import InputError, bad_field
 from giantstep.families.subspace_clustering.channels import AssignmentChannel
 from giantstep.families.subspace_clustering.starts import spectral_overlap
@@ -107,6 +108,7 @@ def _component_entries(Y: Floats, u: Floats, g: float) -> int:
     It is iterated from `u`: v = soft(Y^T u, g), u = Y v/|Y v|, subspace_clustering section 11.
     """
     for _ in range(_SWEEPS):
+        check_time()
         v = Y.T @ u
         v = np.sign(v) * np.maximum(np.abs(v) - g, 0)
         image = Y @ v

@@ -19,6 +19,7 @@ import numpy as np
 import scipy
 from scipy import special
 
+from giantstep.deadline import check_time
 from giantstep.families.subspace_clustering.channels import log_odds
 from giantstep.families.subspace_clustering.mixture import assignment_covariance, cluster_directions
 from giantstep.solve import bisect
@@ -120,6 +121,7 @@ class UnequalClusters:
         """Iterate from full knowledge, or from nearly none, until nothing changes."""
         M_u = self.covariance if informed else 1e-4 * self.covariance
         for _ in range(_STEPS):
+            check_time()
             M_v, new, psi, accuracy = self.step(M_u, lam, alpha, rho)
             change = abs(float(np.trace(new - M_u))) / max(float(np.trace(new)), 1e-300)
             M_u = new

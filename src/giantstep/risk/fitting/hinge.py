@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linprog, nnls
 
+from giantstep.deadline import check_time
 from giantstep.risk.fitting.objective import Fit, Objective
 from giantstep.types import Floats
 
@@ -130,6 +131,7 @@ def _follow_interior(objective: Objective) -> Floats:
     signed, ridge, n = objective.signed, objective.ridge, len(objective.labels)
     a, low, high = 0.5 * objective.scale, np.ones(n), np.ones(n)
     for _ in range(60):
+        check_time()
         slack = objective.scale - a
         if min(a.min(), slack.min()) <= 0:  # as far as rounding lets it go
             break

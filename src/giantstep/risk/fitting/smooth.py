@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.objective import Fit, LeastSquares, Objective
 from giantstep.risk.fitting.quadratic import descend_coordinates
@@ -87,6 +88,7 @@ class _Smooth:
         """Halve the step until the objective falls as it should; near the optimum, where it cannot be seen, keep it."""
         along, length = self.a @ step, 1.0
         for _ in range(40):
+            check_time()
             trial = self.value(x + length * step, z + length * along)
             if trial <= value - 1e-4 * length * 2 * fall + 1e-13 * abs(value):
                 break
@@ -116,6 +118,7 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
     problem = _Smooth(a, slopes, penalty, linear)
     x, decrement, value = xp.zeros(a.shape[1]), np.inf, np.inf
     for _ in range(_STEPS):
+        check_time()
         z = a @ x
         value = problem.value(x, z)
         _, slope, curvature = slopes(z)
@@ -144,6 +147,7 @@ def _fit_sparse(objective: Objective, slopes: Slopes) -> Fit:
     w, b = np.zeros(rows.shape[1]), 0.0
     value = _value(objective, slopes, w, b)
     for _ in range(100):
+        check_time()
         _, slope, curvature = slopes(rows @ w + b)
         weight = np.maximum(curvature, 1e-3 * max(curvature.max(), 1e-12))
         model = LeastSquares.of(rows, rows @ w + b - slope / weight, weight, objective.intercept)

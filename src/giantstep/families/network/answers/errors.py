@@ -18,7 +18,7 @@ from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, 
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE
 from giantstep.gaussian.conditional import condition
-from giantstep.readout import BatchBulk, Bulk, Features, InputBulk
+from giantstep.readout import BatchBulk, Bulk, Features, InputBulk, SignBulk
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Floats, Integers
@@ -107,6 +107,9 @@ def _joined_bulks(parts: Sequence[tuple[Bulk, ...]]) -> tuple[Bulk, ...]:
     if isinstance(parts[0][0], InputBulk):
         return tuple(bulk for part in parts for bulk in part)
     batches = [bulk for part in parts for bulk in part if isinstance(bulk, BatchBulk)]
+    signs = [bulk for part in parts for bulk in part if isinstance(bulk, SignBulk)]
+    if signs:
+        return (SignBulk.join(signs),)
     return (BatchBulk.join(batches),) if batches else parts[0]
 
 

@@ -17,7 +17,7 @@ from giantstep.families.network.layer import independent_spread, scale_of, views
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.tolerances import SOLVED, SPECTRUM_RULE
 from giantstep.families.network.trajectory import Moment, reason_of
-from giantstep.readout import Equations, FiniteSize, InputBulk, Spectrum, ridge_errors, solve_first_order
+from giantstep.readout import Equations, FiniteSize, InputBulk, SignBulk, Spectrum, ridge_errors, solve_first_order
 from giantstep.readout.answers import UNBOUNDED, describe_resolvent, describe_spectrum, grows_linearly
 from giantstep.readout.condensed import condense
 from giantstep.readout.fits import Asked
@@ -34,6 +34,8 @@ def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings
     JU, Js, _ = independent_spread(problem, layer)
     JU = layer.frame[:, None] @ JU
     norm = np.sum(layer.U**2, axis=2) + s**2
+    if layer.batch is not None:  # what its rows share lies across the target, too; their spread is not followed
+        s, JU, Js = np.sqrt(norm - np.sum(U**2, axis=2)), np.full_like(JU, np.nan), np.full_like(Js, np.nan)
     values = {
         "U": U,
         "s": s,
@@ -104,7 +106,8 @@ def spectra(table: Table, share: Share, moment: Moment) -> Iterator[tuple[int, S
             index = share.points_of(moment.sets[[row]])[0]
             numbers = take_points(table.points, index)
             bounded = linear or not layer.U[row].any()
-            bounded &= layer.batch is None or _bounded_residuals(table)
+            on_population = isinstance(layer.batch, SignBulk) and not layer.batch.per_sample.any()
+            bounded &= layer.batch is None or on_population or _bounded_residuals(table)
             size = finite_size(problem, layer, np.full(len(index), row), numbers["dim"])
             asked = Asked(seen.features, seen.bulks, np.full(len(index), own), numbers, SOLVED, size)
             bulk, ones = asked.bulk, np.ones(len(index))

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.network.closed.weights import remainder
 from giantstep.families.network.problem import second_layer_law
@@ -87,6 +88,7 @@ class FeatureBulk:
         low = self.c1**2 * (self.width + np.sqrt(self.width))
         high = 2 * low
         while self.spike(np.array(high))[2] < 0:
+            check_time()
             high *= 2
         return float(
             brent_root(lambda theta: float(self.spike(np.array(theta))[2]), low, high, xtol=1e-14 * low, rtol=1e-14)

@@ -7,8 +7,10 @@ import pydantic
 from giantstep.families.network.steps.base import NoStep
 from giantstep.families.network.steps.maximal import MaximalStep
 from giantstep.families.network.steps.planted import PlantedShifts, PlantedSpike
+from giantstep.families.network.steps.sign import SignStep
 from giantstep.families.network.steps.weak import GrowingStep, SmallStep
 
 AnyStep = Annotated[
-    MaximalStep | SmallStep | GrowingStep | PlantedSpike | PlantedShifts | NoStep, pydantic.Field(discriminator="kind")
+    MaximalStep | SignStep | SmallStep | GrowingStep | PlantedSpike | PlantedShifts | NoStep,
+    pydantic.Field(discriminator="kind"),
 ]

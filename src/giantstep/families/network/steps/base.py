@@ -46,6 +46,8 @@ class Step(Part):
     """Whether it follows the samples, so that it needs the derivative of the activation."""
     strong: ClassVar[bool] = True
     """Whether it moves rows by as much as they are long, so that every function of kappa can be fitted."""
+    sees_coordinates: ClassVar[bool] = False
+    """Whether it treats every coordinate on its own, so that the law of the target's coordinates matters."""
     shares_sample: ClassVar[bool] = False
     """Whether a theory of a fit on the sample of the step is known."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from giantstep.errors import InputError, bad_field
+from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.steps.base import Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
@@ -233,7 +233,8 @@ class GrowingStep(WeakStep):
         super().check_dimension(points, what)
         if what in ("weights", "spikes") and np.any(np.isinf(points["dim"])):
             raise InputError(
-                f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.'
+                f'Field `dim` must be given for what="{what}" after a GrowingStep: its spikes grow with the dimension.',
+                Code.NEEDS_DIMENSION,
             )
 
     def size(self, points: Points, number: int = 0) -> Floats:

@@ -1,0 +1,200 @@
+"""`slopes`: local exponents of a learning curve, for the limit and for the experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray
+
+from giantstep.batches import solve_limit
+from giantstep.errors import InputError, bad_field, nearest
+from giantstep.partlists import names_meant, value_at
+from giantstep.progress import ProgressOption
+from giantstep.request import Request
+from giantstep.result import fields_of
+from giantstep.scenario import Scenario, dotted_names
+from giantstep.several import by_name
+from giantstep.solve.derivatives import WIDTHS, extrapolate
+
+Floor = float | str | xarray.DataArray
+
+
+def slopes(
+    result: xarray.Dataset,
+    along: str | Sequence[str] = "samples_per_dim",
+    of: str = "test_error",
+    *,
+    floor: Floor = 0.0,
+    progress: ProgressOption = None,
+) -> xarray.Dataset:
+    """Return the local exponents d log(error - floor)/d log n of a learning curve, with their errors.
+
+    The limit is asked again beside every point, at factors from 10% down to 0.3%. The differences are extrapolated, and
+    how the extrapolations differ is the error. At a finite dimension numbers of samples are whole, so that theory and
+    experiment have the slope between the neighbours of each point. The error of an experiment comes from the
+    trials where they were kept (leaving one out after the other). Else it comes from the standard errors of the
+    neighbours as if they were independent, which is too large where points share their draws.
+
+    Parameters
+    ----------
+    result : what `predict`, `simulate` or `compare` returned.
+    along : the field that grows, or several that grow by the same factor (n and p at a fixed ratio).
+    of : the variable.
+    floor : what is subtracted first: a number, a DataArray, or the name of a variable of the result (``"floor"``).
+    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``slope`` and ``slope_error`` with the dimensions of the variable; NaN where the error is not above its floor.
+
+    Examples
+    --------
+    >>> import giantstep as gs
+    >>> s = gs.MixtureGLM(labels="linear", noise=0.0, ridge=0.5, samples_per_dim=2.0)
+    >>> found = gs.slopes(gs.predict(s, samples_per_dim=[50.0, 100.0]), of="test_mse")
+    >>> bool(abs(found.slope[-1] + 2) < 0.05)  # without noise the error of a ridge fit falls as n^-2
+    True
+    """
+    names = list(dotted_names(dict.fromkeys([along] if isinstance(along, str) else along)))
+    if of not in result:
+        raise bad_field("of", of, f"a variable of the result{nearest(of, [str(name) for name in result.data_vars])}")
+    scenarios, fields = fields_of(result)
+    layers = [str(layer) for layer in np.atleast_1d(result["source"].values)] if "source" in result.coords else [""]
+    found = {}
+    for layer in layers:
+        part = result.sel(source=layer) if layer else result
+        # numbers of samples and neurons are whole at a finite dimension: beside a point nothing changes, or all at once
+        is_whole = layer in ("experiment", "theory") or (not layer and _has_dimension(result))
+        asker = _Asker(part, scenarios, fields, layer)
+        found[layer] = _chords(part, names, of, floor) if is_whole else asker.slopes(names, of, floor, progress)
+    if layers == [""]:
+        table = found[""]
+    else:
+        table = xarray.concat(list(found.values()), xarray.IndexVariable("source", layers), coords="minimal")
+    return table.assign_attrs({**result.attrs, "plot": json.dumps(["slope"]), "along": ", ".join(names), "of": of})
+
+
+def _has_dimension(result: xarray.Dataset) -> bool:
+    """Tell whether a result of one engine belongs to a finite dimension."""
+    return result.attrs.get("engine") == "experiment" or "finite_size" in result.attrs
+
+
+def _table(slope: xarray.DataArray, error: xarray.DataArray, of: str, names: Sequence[str]) -> xarray.Dataset:
+    symbol = f"d log {of}/d log {' and '.join(names)}"
+    about = {"long_name": f"local exponent of {of}", "symbol": symbol}
+    columns = {"slope": slope.assign_attrs(about), "slope_error": error.assign_attrs(long_name="error of the exponent")}
+    return xarray.Dataset({**columns, "converged": slope.notnull().any(_own(slope))})
+
+
+def _own(slope: xarray.DataArray) -> list[str]:
+    """Return the dimensions along which a point has several slopes."""
+    return [str(dim) for dim in slope.dims if dim == "time"]
+
+
+def _log(values: xarray.DataArray) -> xarray.DataArray:
+    return values.copy(data=np.log(values.values))
+
+
+def _logarithm(values: xarray.Dataset, of: str, floor: Floor) -> xarray.DataArray:
+    """Return log(error - floor); NaN where the error is not above it."""
+    if isinstance(floor, str) and floor not in values:
+        raise bad_field("floor", floor, "a number, a DataArray or a variable of the result")
+    above = values[of] - (values[floor] if isinstance(floor, str) else floor)
+    return _log(above.where(above > 0))
+
+
+# -- the limit ---------------------------------------------------------------------------------------------------------
+
+
+class _Asker:
+    """Asks the limit of a result again, with some fields multiplied by a factor."""
+
+    def __init__(
+        self,
+        result: xarray.Dataset,
+        scenarios: Scenario | Mapping[str, Scenario],
+        fields: Mapping[str, Any],
+        layer: str,
+    ) -> None:
+        self.result, self.scenarios, self.fields = result, scenarios, fields
+        self.first = next(iter(by_name(scenarios).values()))
+        self.given: dict[str, Any] = json.loads(str(result.attrs["settings"]))
+        self.what = str(result.attrs["what"])
+        self.is_bare = layer == "limit"
+
+    def __call__(self, names: Sequence[str], factor: float, progress: ProgressOption) -> xarray.Dataset:
+        grown = {name: self._grown(name, factor) for name in names}
+        own = {name: self.given[name] for name in self.first.questions[self.what].settings if name in self.given}
+        how = {name: self.given[name] for name in ("theory", "tolerance", "seed") if name in self.given}
+        known = self.is_bare or "dim" in self.fields or "dim" in type(self.first).model_fields
+        dim = None if known else self.given.get("dim")
+        request = Request(self.scenarios, {**self.fields, **grown}, own, what=self.what, dim=dim, **how)
+        answer = solve_limit(request, request.prepare(), progress, bare=self.is_bare)[0]
+        return answer.assign_coords({name: self.result[name] for name in answer.coords if name in self.result.coords})
+
+    def _grown(self, name: str, factor: float) -> Any:
+        if name in self.fields:
+            return self.fields[name] * factor
+        values = [value_at(self.first, leaf) for leaf in names_meant(self.first, name)]
+        if len(set(values)) != 1 or not isinstance(values[0], int | float) or not np.isfinite(values[0]):
+            raise bad_field("along", name, "a field that is one finite number")
+        return values[0] * factor
+
+    def slopes(self, names: Sequence[str], of: str, floor: Floor, progress: ProgressOption) -> xarray.Dataset:
+        """Return central differences over growing factors, extrapolated."""
+        quotients = []
+        for width in WIDTHS:
+            up, down = (_logarithm(self(names, np.exp(side * width), progress), of, floor) for side in (1, -1))
+            quotients.append((up - down) / (2 * width))
+        stacked = xarray.concat(quotients, "width").transpose(..., "width")
+        slope, error = extrapolate(stacked.values.reshape(-1, len(WIDTHS)), order=2)
+        like = quotients[0]
+        return _table(like.copy(data=slope.reshape(like.shape)), like.copy(data=error.reshape(like.shape)), of, names)
+
+
+# -- finite dimensions ---------------------------------------------------------------------------------------------
+
+
+def _chords(result: xarray.Dataset, names: Sequence[str], of: str, floor: Floor) -> xarray.Dataset:
+    """Return the slopes between neighbours; fields that grow together must share a dimension."""
+    dims = {dim for name in names if name in result.coords for dim in result[name].dims}
+    if len(dims) != 1 or any(name not in result.coords for name in names):
+        raise InputError(
+            f"Slopes at a finite dimension need a result along {' and '.join(names)}: "
+            "give each a list, or several DataArrays along one dimension."
+        )
+    (dim,) = dims
+    if result.sizes[dim] < 2:
+        raise InputError(f"Slopes at a finite dimension need two values of {names[0]} at least.")
+    place = _log(result[names[0]])
+    if "trial" in result[of].dims:
+        count = result.sizes["trial"]
+        without = [result.drop_isel(trial=[trial]).mean("trial") for trial in range(count)]
+        left: Any = [_between(_logarithm(part, of, floor), place, dim) for part in without]
+        spread: xarray.DataArray = xarray.concat(left, "trial")
+        slope = _between(_logarithm(result.mean("trial"), of, floor), place, dim)
+        return _table(slope, spread.std("trial") * np.sqrt(count - 1), of, names)
+    log = _logarithm(result, of, floor)
+    relative = result.get(f"{of}_stderr", xarray.zeros_like(log)) / np.exp(log)
+    above, below = _neighbours(relative, dim)
+    far, near = _neighbours(place, dim)
+    error: xarray.DataArray = (above**2 + below**2) ** 0.5 / abs(far - near)
+    return _table(_between(log, place, dim), error, of, names)
+
+
+def _between(values: xarray.DataArray, place: xarray.DataArray, dim: Any) -> xarray.DataArray:
+    above, below = _neighbours(values, dim)
+    far, near = _neighbours(place, dim)
+    return (above - below) / (far - near)
+
+
+def _neighbours(values: xarray.DataArray, dim: Any) -> tuple[xarray.DataArray, xarray.DataArray]:
+    """Return the values after and before each point; at an end the point itself stands for what is missing."""
+    places = np.arange(values.sizes[dim])
+    after, before = np.minimum(places + 1, places[-1]), np.maximum(places - 1, 0)
+    own = {dim: values[dim]} if dim in values.coords else {}
+    return tuple(values.isel({dim: which}).assign_coords(own) for which in (after, before))  # type: ignore[return-value]

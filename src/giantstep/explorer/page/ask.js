@@ -1,0 +1,130 @@
+// Requests to the server: anything by its address, and limits, of which only the latest wish for a curve counts.
+
+import { element } from "./elements.js";
+import { showWrong } from "./form.js";
+import { markRefused } from "./pipeline.js";
+import { $, actions, forgive, page, problem, setBusy, status } from "./session.js";
+import { sent } from "./state.js";
+import { stored, storedAnswer } from "./stored.js";
+
+export const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const SLOW = 300; // milliseconds after which one is told that something is being computed
+const THEORY = 8; // after the curve under the sliders and the most that are kept
+const asking = new Map();
+let wishes = 0; // limits asked for so far: of two requests for a curve the server answers the later one
+
+/** Ask, and return the response; what went wrong is an error whose message can be shown. */
+export async function asked(url, body, options = {}) {
+  if (stored) return storedAnswer(url, body, page.state?.story);
+  const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(url, body === undefined ? options : { ...post, ...options });
+  if (!response.ok) {
+    const told = await response.json().catch(() => ({}));
+    throw Object.assign(new Error(told.error ?? `The server answered ${response.status}.`), { field: told.field, stale: told.stale, code: response.status });
+  }
+  return response;
+}
+
+/** The lines of JSON of a response, as they come. */
+async function* linesOf(response) {
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
+    rest = parts.pop();
+    for (const part of parts) if (part) yield JSON.parse(part);
+  }
+}
+
+/** The entries of a list that the server makes. */
+export async function* listed(url) {
+  for await (const line of linesOf(await asked(url))) {
+    if (line.stage === "failed") throw new Error(line.error);
+    yield line;
+  }
+}
+
+/** Ask for the limit of one curve; while an answer is under way only the latest wish is kept. */
+export async function askLimit(slot) {
+  const busy = asking.get(slot);
+  if (busy) {
+    busy.again = true;
+    if (busy.drawn || performance.now() - busy.since > SLOW) busy.control.abort(); // what is drawn already need not become finer
+    return;
+  }
+  const now = { again: false, wish: ++wishes, since: performance.now(), control: new AbortController() };
+  asking.set(slot, now);
+  setBusy(`limit ${slot}`, true);
+  const study = slot ? page.state.kept[slot - 1] : page.state.study;
+  const curve = slot ? page.kept[slot - 1] : page.current;
+  if (study && curve) await answer(slot, study, curve, now);
+  asking.delete(slot);
+  if (now.again) askLimit(slot);
+  else setBusy(`limit ${slot}`, false);
+}
+
+async function answer(slot, study, curve, now) {
+  const waiting = setTimeout(() => slot || status("computing …", true), SLOW);
+  try {
+    const response = await asked("/api/limit", { client, curve: slot, wish: now.wish, study: sent(study), variables: page.state.variables }, { signal: now.control.signal });
+    for await (const line of linesOf(response)) {
+      clearTimeout(waiting); // the end of the stream may come much later than its line
+      if (line.stage === "failed") throw Object.assign(new Error(line.error), { field: line.field });
+      Object.assign(curve, { result: line.result, about: line, refused: "" });
+      actions.draw();
+      if (!slot) told(line, performance.now() - now.since);
+      now.drawn = true;
+      if (now.again) now.control.abort();
+    }
+    if (slot || now.again) return;
+    forgive("limit");
+    markRefused(null);
+    showWrong($("controls"), null);
+  } catch (error) {
+    if (error.name === "AbortError" || now.again) return;
+    if (error.stale) now.again = true; // dropped for a request that is older than this one: it is asked again
+    else refused(slot, curve, error);
+  } finally {
+    clearTimeout(waiting);
+  }
+}
+
+/** Ask for the theory at the experiment's dimension along the whole curve: what its dots are held to. */
+export async function askTheory() {
+  const { study, variables } = page.state;
+  const { current } = page;
+  const at = { ...study, limit: { ...study.limit, dim: study.experiment.dim } };
+  try {
+    for await (const line of linesOf(await asked("/api/limit", { client, curve: THEORY, wish: ++wishes, study: sent(at), variables }))) {
+      if (line.stage !== "failed") current.theory = line.result;
+      actions.draw();
+    }
+  } catch { /* at the dots it is known anyway */ }
+}
+
+/** Say why there is no limit; the last good curve stays, faint. */
+function refused(slot, curve, error) {
+  curve.refused = error.message;
+  const command = page.presets.find((preset) => preset.name === page.state.preset)?.command;
+  problem((slot ? `Curve ${slot + 1}: ${error.message}` : error.message) + (command ? ` In the terminal: ${command}` : ""), "limit");
+  if (slot) return;
+  status("not computed");
+  showWrong($("controls"), error.field, error.message);
+  markRefused(error.field, error.message);
+  actions.draw();
+}
+
+function told(line, milliseconds) {
+  if (line.stored) return status(`stored limit, ${line.stored}`);
+  const points = line.of > 1 ? `${line.points} of ${line.of} points` : "one point";
+  if (line.stage === "coarse") status(`<span class="coarse">coarse</span>, ${points}${line.last ? "" : "; the fine curve is being computed …"}`);
+  else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);
+  const { converged, status: reasons } = line.result;
+  const bad = [converged].flat(Infinity).filter((value) => value === false).length;
+  const why = [reasons].flat(Infinity).find(Boolean);
+  const remarks = line.warnings.length ? line.warnings : bad ? [`${bad} of ${line.points} points were not solved: ${why}`] : [];
+  $("remarks").replaceChildren(...[...remarks, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
+}

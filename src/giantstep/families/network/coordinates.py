@@ -1,0 +1,113 @@
+"""The law of the target's coordinates, which a step that treats every coordinate on its own can see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Tag
+
+from giantstep.scenario import Number, Part, field
+from giantstep.types import DeviceArray, Points
+
+if TYPE_CHECKING:
+    from giantstep.lab import Draws
+    from giantstep.readout.sign_statistics import Component
+
+Sizes = Literal["gaussian", "equal"]
+
+
+class Coordinates(Part):
+    """Coordinates of the target: a fraction `nonzero` of them is not zero, with Gaussian or equal sizes.
+
+    Steps along the gradient do not see it, since they turn with the inputs; a `SignStep` does.
+
+    >>> import giantstep as gs
+    >>> s = gs.Network(target="sin(z)", activation="tanh", second_layer=gs.Vocabulary([1]), width_per_dim=1.0,
+    ...                samples_per_dim=1.5, steps=[gs.SignStep(1.2, batch_per_dim=2.0)],
+    ...                coordinates=Coordinates(nonzero=0.1), noise=0.02)
+    >>> gs.predict(s).test_error.values.round(4)
+    array([0.2942, 0.3641])
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, nonzero: float = ..., sizes: Sizes = ...) -> None: ...
+
+    nonzero: Number = field("f", "fraction of the coordinates that is not zero", default=1.0, gt=0, le=1)
+    sizes: Sizes = field(
+        "sqrt(d) w*_i", "law of those that are not zero: Gaussian, or of equal size", default="gaussian"
+    )
+
+
+def _tag(value: Any) -> str:
+    return "name" if isinstance(value, str) else "law"
+
+
+def _known(value: Any) -> Any:
+    if (
+        isinstance(value, str)
+        and value not in ("gaussian", "equal")
+        or not isinstance(value, str | Coordinates | Mapping)
+    ):
+        raise ValueError(
+            '"gaussian", "equal" or gs.Coordinates(nonzero=0.1, sizes="gaussian"), in a file { nonzero = 0.1 }'
+        )
+    return value
+
+
+AnyCoordinates = Annotated[
+    Annotated[Coordinates, Tag("law")] | Annotated[Sizes, Tag("name")], Discriminator(_tag), BeforeValidator(_known)
+]
+
+
+def components(coordinates: Coordinates | str, points: Points, index: int) -> tuple[Component, ...]:
+    """Return the law at one point, in units of the root mean square: sign_step section 2."""
+    from giantstep.readout.sign_statistics import Component
+
+    sizes = coordinates if isinstance(coordinates, str) else coordinates.sizes
+    kept = 1.0 if isinstance(coordinates, str) else float(points["coordinates.nonzero"][index])
+    one = Component(kept, 0.0, 1 / kept) if sizes == "gaussian" else Component(kept, kept**-0.5, 0.0)
+    return (one,) if kept == 1 else (one, Component(1 - kept, 0.0, 0.0))
+
+
+def draw_directions(
+    coordinates: Coordinates | str, points: Points, shape: tuple[int, int], draws: Draws
+) -> DeviceArray:
+    """Return orthonormal target directions (r, d) at random: a fixed number of entries of each is not zero."""
+    (r, d), xp = shape, draws.xp
+    sizes = coordinates if isinstance(coordinates, str) else coordinates.sizes
+    kept = 1.0 if isinstance(coordinates, str) else float(points["coordinates.nonzero"][0])
+    values = draws.normal("coordinates", (r, d))
+    if sizes == "equal":
+        values = xp.where(values < 0, -1.0, 1.0)
+    count = min(d, max(1, round(kept * d)))
+    if count < d:
+        order = xp.argsort(draws.uniform("coordinates_kept", r * d).reshape(r, d), axis=1)
+        for a in range(r):
+            values[a, order[a, count:]] = 0.0
+    directions: Sequence[DeviceArray] = []
+    for row in values:
+        for other in directions:
+            row = row - (row @ other) * other
+        directions = [*directions, row / xp.linalg.norm(row)]
+    return xp.stack(list(directions))
+
+
+def reflections(axes: DeviceArray, directions: DeviceArray, xp: Any) -> list[DeviceArray]:
+    """Return unit vectors u whose reflections 1 - 2 u u^T, one after the other, turn orthonormal axes to directions."""
+    found: list[DeviceArray] = []
+    for axis, direction in zip(axes, directions):
+        image = reflected(axis[None], found)[0]
+        gap = image - direction
+        size = float(xp.linalg.norm(gap))
+        if size > 1e-12:
+            found.append(gap / size)
+    return found
+
+
+def reflected(rows: DeviceArray, units: Sequence[DeviceArray]) -> DeviceArray:
+    """Return rows (m, d) after the reflections, one after the other."""
+    for u in units:
+        rows = rows - 2 * (rows @ u)[:, None] * u
+    return rows

@@ -1,0 +1,46 @@
+"""What the page of a family opens on is declared, and its experiment ends with "agrees" within seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from giantstep.agreements import agreement
+from giantstep.explorer.bounds import Bounds, check_experiment
+from giantstep.explorer.declared import page_of
+from giantstep.explorer.tasks import read_study
+from giantstep.families import SHIPPED, family_class
+
+DOTS = 12
+"""Points of an experiment along each field, where nobody says another number."""
+
+
+def first_study(family: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the study that a page opens on, as its experiment runs, and the variables drawn."""
+    what = next(iter(family_class(family).questions))
+    first = page_of(family)["first"]
+    tables = {"scenario": family_class(family).example_for(what).content(), "what": what}
+    tables |= {name: first[name] for name in ("grid", "experiment") if name in first}
+    tables["experiment"] = {**tables["experiment"], "seed": 0}
+    return check_experiment(tables, DOTS, Bounds()), first["variables"]
+
+
+@pytest.mark.parametrize("family", sorted(SHIPPED))
+def test_what_a_page_opens_on_is_there(family: str) -> None:
+    tables, shown = first_study(family)
+    study = read_study(tables)
+    known = {variable.name for variable in study.question.variables if "limit" in variable.engines}
+    assert shown and set(shown) <= known
+    assert set(study.experiment) == {"dim", "trials", "seed"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(SHIPPED))
+def test_the_first_experiment_agrees(family: str) -> None:
+    """A first experiment that "cannot tell" looks as if the theory had failed."""
+    tables, shown = first_study(family)
+    rows = agreement(read_study(tables).compare(progress=False)).to_dict()["variables"]
+    assert {row["variable"]: row["verdict"] for row in rows if row["variable"] in shown} == dict.fromkeys(
+        shown, "agrees"
+    )
