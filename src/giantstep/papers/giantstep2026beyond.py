@@ -109,7 +109,8 @@ def calibration_temperature(size: Size) -> Studies:
             trials=size(5, 30), seed=SEED + 1, test_samples=size(4000, 20000),
         ),
         "limit": limit(
-            SURE, {"readout.ridge": np.geomspace(0.03, 3, size(9, 25))}, "calibration", logit=(np.arange(-24, 25) / 4).tolist()
+            SURE, {"readout.ridge": np.geomspace(0.03, 3, size(9, 25))}, "calibration",
+            logit=(np.arange(-24, 25) / 4).tolist(),
         ),
     }  # fmt: skip
 
