@@ -157,7 +157,7 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     from giantstep.families.network.problem import share_points
     from giantstep.families.network.trajectory import follow
     from giantstep.readout import Equations, first_order
-    from giantstep.readout.pencil import Pencil
+    from giantstep.readout.chain import ChainState
 
     network = s.network(1)
     points = network.point() | {"dim": np.array([np.inf])}
@@ -169,16 +169,14 @@ def plain_finite_batch(s: gs.OneStep) -> int:
     equations = Equations.of_ridge(features, ratio, width, points["readout.ridge"], bulk)
     V, response = first_order.cold_start(equations)
     response = first_order.respond(equations, V, response)
-    q = range(len(features.pi))
     for sweep in range(1, 5000):
         Vh1, Vh2 = features.moments(equations.node_weights(equations.b[:, None] + V))
-        D, R, gm = equations.a[:, None] + Vh2, response.R, response.g
+        D, R, blocks = equations.a[:, None] + Vh2, response.R, response.g
         for _ in range(15):
-            pencil = Pencil.at(equations.bulk, gm, R, Vh1)
-            R = equations.block_width / (D + (1 - pencil.N[:, q, q]) / R)
-            gm = pencil.image
-        S = pencil.response(len(features.pi))
-        response = first_order.Response(R, S, gm, Vh1, D, equations.block_width)
+            state = ChainState.at(equations.bulk, blocks, R, Vh1)
+            blocks = blocks + state.mismatch(R, D, equations.block_width)[0]
+            R = equations.block_width / (D + state.paid / R)
+        response = first_order.Response(R, state.response, blocks, Vh1, D, equations.block_width)
         new = first_order.variance_function(equations, response)
         change = np.max(np.abs(new - V) / (equations.b + V))
         V = new

@@ -21,7 +21,12 @@ ITEM = re.compile(r"^ *(?:[*-]|\d+\.) ")
 FIRST = re.compile(r"^ *\((\d+(?:\.\d+)?[a-z]?)\) ")
 LAST = re.compile(r"\((\d+(?:\.\d+)?)\)[ *.]*$")
 KEPT = re.compile(r"`[^`]*`|\*\*[^*]+\*\*|(?<![\w*^'])\*[A-Za-z][^*\n]*[A-Za-z]\*(?![\w*])")
-PAGES = {"[SF]": "spiked_features", "[GD]": "gradient_dynamics", "[FS]": "few_steps_readout"}
+PAGES = {
+    "[SF]": "spiked_features",
+    "[GD]": "gradient_dynamics",
+    "[FS]": "few_steps_readout",
+    "[FB]": "finite_batch_general",
+}
 
 
 def escape(line: str) -> str:

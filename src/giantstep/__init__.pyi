@@ -56,6 +56,7 @@ from .learnability.exponents import exponents as exponents
 from .learnability.learnable import learnable as learnable
 from .references import cite as cite
 from .scenario import Scenario as Scenario
+from .scripts import script as script
 from .study import Study as Study
 from .study import compare as compare
 from .study import predict as predict

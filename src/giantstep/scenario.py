@@ -9,7 +9,7 @@ keywords; those of a list of parts with their place (``steps.0.rate``), or witho
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
 import json
 import math
 import numbers
@@ -17,7 +17,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
 
 import numpy as np
 import pydantic
@@ -47,6 +47,10 @@ from giantstep.partlists import (
     value_annotation,
 )
 from giantstep.types import Array, Floats, Points
+
+if TYPE_CHECKING:
+    from giantstep.gaussian.source import Language
+    from giantstep.scripts import Program
 
 LARGEST_WHOLE = 2**53
 """Whole numbers from here on are not all floating-point numbers, as which points hold them."""
@@ -315,6 +319,14 @@ class Scenario(Checked):
         """Run one trial: one draw for all `points`, which differ only in `shared_fields`."""
         values: dict[str, Array] = self._engine("experiment").trial(self, points, what, dim, draws, settings)
         return values
+
+    def program(self, dim: int, lang: Language) -> Program:
+        """Return what a trial of a program without giantstep does, where the family writes one."""
+        folder = type(self).__module__.rpartition(".")[0]
+        if not folder or importlib.util.find_spec(f"{folder}.script") is None:
+            raise InputError(f"{type(self).__name__} has no script: its family writes no program of its own.")
+        program: Program = self._engine("script").program(self, dim, lang)
+        return program
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak, on its device."""

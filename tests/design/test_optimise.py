@@ -151,7 +151,8 @@ def test_strict_refuses_points_that_were_not_solved():
 
 
 def test_what_the_limit_remarks_is_passed_on_once():
-    s = gs.FewSteps.example().replace(steps=1, batch_per_dim=9.0)
+    inputs = gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
+    s = gs.FewSteps.example().replace(target="tanh(z1)", inputs=inputs, steps=1, batch_per_dim=9.0)
     with pytest.warns(gs.GiantstepWarning) as caught:
         best = gs.optimize(s, over={"ridge": (0.01, 1.0)}, minimise="test_error[time=1]", starts=3)
     assert len(caught) == 1 and best.attrs["theory"] == "isotropic"

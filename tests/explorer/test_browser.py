@@ -195,6 +195,7 @@ def test_the_state_survives_a_reload(page: Page) -> None:
     page.open()
     page.enter("#f-ridge", "0.37")
     page.page.select_option("#f-step", "none")
+    page.unfold("#v-norm")
     page.page.check("#v-norm")
     page.page.check("#log-x")
     page.page.select_option("#notation", "mei2022generalization")
@@ -425,6 +426,19 @@ def test_a_broken_preset_is_said_to_be_broken(rough: Page) -> None:
     rough.until(lambda: "missing" in rough.text("#problem"))
     rough.page.select_option("#family", "one-step")
     rough.page.click("#question-errors")
+
+
+def test_a_visit_is_small(page: Page) -> None:
+    """Until its first curve a page loads less than half a megabyte, and with equations and presets less than 1.3."""
+    page.open()
+    page.page.wait_for_selector(".formula .katex")
+    script = """() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+        .map((entry) => [entry.name, entry.encodedBodySize])"""
+    page.until(lambda: any("presets" in name and size for name, size in page.page.evaluate(script)))
+    loaded = page.page.evaluate(script)
+    later = ("katex", "presets")  # both wait for the first curve
+    assert 100_000 < sum(size for name, size in loaded if not any(part in name for part in later)) < 500_000
+    assert sum(size for _, size in loaded) < 1_300_000
 
 
 # -- everybody -----------------------------------------------------------------------------------------------------

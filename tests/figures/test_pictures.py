@@ -70,17 +70,12 @@ def test_a_limit_that_cannot_be_asked_again_says_so(learning_curve, change):
     assert ("theory at d = 40, at the dots only" in said) == (change != "one side")
 
 
-def test_jumps_stay_where_they_are():
-    """Points gather at a jump until it is steeper than anybody sees."""
-    from giantstep.figures.smooth import _middles
+def test_points_of_a_curve_are_even_on_its_axis():
+    """A wide or geometric axis is drawn in logarithms."""
+    from giantstep.figures.smooth import _spread
 
-    along = np.linspace(0.0, 1.0, 5)
-    for _ in range(12):
-        known = xr.Dataset({"value": ("a", np.where(along < 0.3, 0.0, 1.0))}, {"a": along})
-        along = np.unique(np.append(along, _middles(along, known, "a", ["value"])))
-    below, above = along[along < 0.3].max(), along[along >= 0.3].min()
-    assert above - below < 2e-3
-    assert len(along) < 80
+    assert np.ptp(np.diff(_spread(np.array([0.0, 1.0, 3.0]), 40))) < 1e-12
+    assert np.ptp(np.diff(np.log(_spread(np.array([0.1, 1.0, 10.0]), 40)))) < 1e-12
 
 
 def test_fields_may_be_named_as_keywords_are():

@@ -47,5 +47,5 @@ def test_the_table_of_best_rates(name, law):
     printed = PRINTED[name, law]
     over = {"steps.0.rate": sign.RATES["plain" if law == "plain" else "sign"]}
     batches = [0.5, 2.0, 10.0, 100.0][: len(printed)]
-    best = sign.optimize(sign._network(name, law), over=over, dim=1000, steps__0__batch_per_dim=batches, starts=9)
+    best = sign.optimize(sign._network(name, law), over=over, dim=1000, steps__0__batch_per_dim=batches, starts=6)
     np.testing.assert_allclose(best.test_error, printed, rtol=1e-3)

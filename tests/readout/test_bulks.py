@@ -7,11 +7,11 @@ import pytest
 from problems import planted, ridge_fit, trapezoid
 
 import giantstep as gs
-from giantstep.readout import BatchBulk, Equations, FiniteSize, IsotropicBulk, ridge_errors, solve_first_order
-from giantstep.readout.batch_bulk import packed_directions
-from giantstep.readout.batch_gradient import covariance_gradient
-from giantstep.readout.batch_signal import BatchSignal
-from giantstep.readout.batch_statistics import batch_statistics
+from giantstep.families.network.finite_batches import Chain, StepFields
+from giantstep.gaussian.target import as_target
+from giantstep.readout import ChainBulk, Equations, FiniteSize, ridge_errors, solve_first_order
+from giantstep.readout.chain import ChainState, packed_directions
+from giantstep.readout.chain_signal import ChainSignal
 from giantstep.readout.features import packing
 
 
@@ -22,23 +22,29 @@ def isotropic() -> Equations:
     return ridge_fit(planted("relu", (0.5, 0.2, 0.3), U, s, (line, weights), h, h1, h**2 + h1**2 + 0.2), 1.5, 1.2, 0.03)
 
 
-def after_batch(activation: str) -> Equations:
-    """Return the equations of two blocks after a step on a batch of 2 d samples, as spiked_features section 6."""
-    function, target, pi = gs.Function(activation), gs.Function("sin"), np.array([0.6, 0.4])
-    e, c1 = np.array([[1.5, -0.8]]), function.hermite(1)[1]
-    bulk = batch_statistics(function, target, 0.0, e, np.array([2.0]), np.array([0.1]))
+def after_batches(activation: str, steps: int = 1, rows: str = "sphere") -> Equations:
+    """Return the equations of two blocks after steps on batches of 2 d samples, along one learnt direction."""
+    function, target, pi = gs.Function(activation), as_target("sin(z)"), np.array([0.6, 0.4])
+    chain = Chain.start(2, 1, rows == "gaussian")
+    for number in range(steps):
+        fields = StepFields(np.array([1.5, -0.8]), np.zeros(2), 1 / 2, 1 - 0.1 * number, 0.1, 0.0)
+        chain = chain.advance(function, target, fields, {})
+    # the features see the leading direction only: no self-test of the read-out asks where it lies
+    along = np.linalg.svd(chain.U)[2][0]
+    across = np.eye(len(along))[0] - along[0] * along
+    bulk = ChainBulk(chain.law(np.stack([along, across / np.linalg.norm(across)], axis=1)), np.zeros(1, dtype=int))
     line, weights = trapezoid(0.1, 1)
-    s, gamma = np.sqrt(bulk.row_norm), bulk.gamma[0]
-    labels = target.moments(gamma * line[0], np.sqrt(1 - gamma**2))
-    power = target.second_moment(gamma * line[0], np.sqrt(1 - gamma**2)) + 0.1
-    U = (e * c1 * bulk.strength)[0][:, None]
-    plain = planted(activation, pi, U, s[0], (line, weights), labels.mean, labels.slope, power)
-    curvature = function.moments((U @ line)[None], s[:, :, None]).curvature
-    mu1 = plain.mu1 / s[:, :, None]
+    s, gamma = np.sqrt(chain.norm), along[0]
+    labels = gs.Function("sin").moments(gamma * line[0], np.sqrt(1 - gamma**2))
+    power = gs.Function("sin").second_moment(gamma * line[0], np.sqrt(1 - gamma**2)) + 0.1
+    U = (chain.U @ along)[:, None]
+    plain = planted(activation, pi, U, s, (line, weights), labels.mean, labels.slope, power)
+    curvature = function.moments((U @ line)[None], s[None, :, None]).curvature
+    mu1 = plain.mu1 / s[None, :, None]
     features = dataclasses.replace(
         plain,
         mu1=mu1,
-        T0=np.concatenate([line * mu1, 0 * mu1, curvature / (2 * s[:, :, None])], axis=1),
+        T0=np.concatenate([line * mu1, 0 * mu1, curvature / (2 * s[None, :, None])], axis=1),
         omega=np.ones((1, 6)),
         Jp=np.concatenate([plain.Jp, np.zeros((1, 1, 2))], axis=2),
     )
@@ -47,8 +53,10 @@ def after_batch(activation: str) -> Equations:
 
 CASES = {
     "isotropic": isotropic,
-    "odd": lambda: after_batch("tanh"),
-    "linear and even": lambda: after_batch("relu"),
+    "odd": lambda: after_batches("tanh"),
+    "linear and even": lambda: after_batches("relu"),
+    "two steps": lambda: after_batches("elu", 2),
+    "three steps of Gaussian rows": lambda: after_batches("relu", 3, "gaussian"),
 }
 
 
@@ -102,24 +110,24 @@ def test_the_push_is_the_slope_of_the_penalty(first):
     np.testing.assert_allclose(push[0], expected, atol=1e-5 * np.max(np.abs(expected)))
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu", "elu"])
-def test_the_gradient_of_the_signal_by_complex_steps(activation):
-    """To rounding, which differences of `penalty` cannot see; a wrong sign of the lower half gives an error of 1."""
-    first = solve_first_order(after_batch(activation))
-    batch, response = first.equations.bulk, first.response
-    inside = (response.g, response.R, response.Vh1)
-    motion = batch.tangents(response).motion
+@pytest.mark.parametrize(("activation", "steps"), [("tanh", 1), ("relu", 1), ("elu", 2), ("elu", 3)])
+def test_the_gradient_of_the_signal_by_complex_steps(activation, steps):
+    """To rounding, which differences of `penalty` cannot see; a wrong sign of a term gives an error of its size."""
+    first = solve_first_order(after_batches(activation, steps))
+    bulk, response = first.equations.bulk, first.response
+    motion = bulk.tangents(response).motion
+    moves = [values[:, :-1] for values in (motion.blocks, motion.log_R, motion.dH)]
     dual = np.random.default_rng(3).normal(size=(1, 6))
-    gradient = covariance_gradient(BatchSignal.at(batch, *inside), dual)
+    found = bulk.signal(response).moved(dual, *moves)[0]
     for direction, dVh1 in enumerate(packed_directions(2)):
-        moves = (motion.dgm[:, direction], motion.dR[:, direction], dVh1[None])
-        moved = BatchSignal.at(batch, *(value + 1e-20j * move for value, move in zip(inside, moves))).covariance()
-        expected = dual[0] @ moved[0].imag @ dual[0] / 1e-20
-        assert sum(np.sum(slope * move) for slope, move in zip(gradient, moves)) == pytest.approx(expected, rel=1e-11)
+        inside = (response.g + 1e-20j * moves[0][:, direction], response.R * (1 + 1e-20j * moves[1][:, direction]))
+        state = ChainState.at(bulk, *inside, response.Vh1 + 1e-20j * dVh1)
+        expected = dual[0] @ ChainSignal.at(bulk, state).covariance()[0].imag @ dual[0] / 1e-20
+        assert found[direction] == pytest.approx(expected, rel=1e-10)
 
 
 def test_a_response_forgets_its_signal_when_points_are_overwritten():
-    first = solve_first_order(after_batch("relu"))
+    first = solve_first_order(after_batches("relu"))
     batch, response, other = first.equations.bulk, first.response, first.response.take([0])
     before, _ = batch.covariance(response, first.equations.features.omega)
     other.R *= 1.1
@@ -148,9 +156,3 @@ def test_no_errors_where_the_first_order_failed(first):
     pair.residual[0] = np.inf
     found, alone = ridge_errors(pair), ridge_errors(first)
     assert np.isnan(found.test[0]) and found.test[1] == pytest.approx(alone.test[0], rel=1e-13)
-
-
-def test_bulks_say_what_tells_them_apart():
-    assert IsotropicBulk().columns(3).shape == (3, 0)
-    bulk = after_batch("tanh").bulk
-    assert isinstance(bulk, BatchBulk) and bulk.columns(1).shape == (1, 5)

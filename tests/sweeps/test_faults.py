@@ -368,7 +368,8 @@ def test_a_changed_number_is_noticed_and_computed_again(store, diary, caplog):
     settings = {"store": store, "dim": 10, "trials": 3, "level": [1, 2]}
     expected = gs.sweep(Faulty(), **settings)
     with sqlite3.connect(store) as connection:
-        connection.execute("UPDATE results SET data = (SELECT data FROM results LIMIT 1) WHERE trial = 2")
+        other = "SELECT data FROM results WHERE trial = 0 LIMIT 1"
+        connection.execute(f"UPDATE results SET data = ({other}) WHERE trial = 2")
     connection.close()
     health = verify(store)
     assert len(health.damaged) == 2 and {trial for _, trial in health.damaged} == {2}
@@ -392,7 +393,8 @@ def test_two_processes_on_one_store(store, diary):
     assert resumed(store, diary) == 0
 
 
-def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(store, diary, tmp_path):
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(store, diary, monkeypatch):
+    monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
     from giantstep.sweeps.runner import Interrupted
 
     def stop(done, total, text):

@@ -9,7 +9,8 @@ from giantstep.sweeps.progress import SweepProgress
 from .faulty import Faulty
 
 
-def test_a_callable_hears_points_rate_and_time_left(store):
+def test_a_callable_hears_points_rate_and_time_left(store, monkeypatch):
+    monkeypatch.setattr("giantstep.sweeps.backends.TOGETHER", 0.0)
     said = []
     settings = {"store": store, "dim": 10, "level": [1, 2], "progress": lambda *words: said.append(words)}
     gs.sweep(Faulty(), trials=2, **settings)
@@ -49,3 +50,10 @@ def test_a_bar_on_stderr(capsys):
 
 def test_durations():
     assert [duration(seconds) for seconds in (9, 300, 10000)] == ["9 s", "5 min", "2.8 h"]
+
+
+def test_short_tasks_are_stored_together(store):
+    """Catches a transaction for every task of a millisecond, which costs more than the task."""
+    said = []
+    gs.sweep(Faulty(), store=store, dim=10, trials=50, progress=lambda done, *_: said.append(done))
+    assert said[-1] == 50 and len(said) < 25

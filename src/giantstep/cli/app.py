@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import design, diagram, explore, exponents, forecast, inform, place, store, sweep, verbs
+from giantstep.cli import design, diagram, explore, exponents, forecast, inform, place, script, store, sweep, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -99,6 +99,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     explore.explore,
     inform.figures,
     inform.reproduce,
+    script.script,
     inform.new,
     inform.describe,
     inform.cite,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 _IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
+_ASIDE = re.compile(r"^[ \t]*(?://.*|/\*\*.*\*/)?\n|^[ \t]+", re.MULTILINE)
+"""What a browser need not load: indentation, lines that are comments, empty lines."""
 
 
 def bundle(sources: Mapping[str, str], entry: str) -> str:
@@ -42,6 +44,7 @@ def _order(sources: Mapping[str, str], entry: str) -> list[str]:
 
 
 def _wrapped(name: str, source: str) -> str:
+    source = _ASIDE.sub("", source)
     body = _IMPORT.sub(lambda match: f'const {{ {match[1]} }} = modules["{match[2]}"];\n', source)
     exported = _EXPORT.findall(body)
     body = _EXPORT.sub("", body)

@@ -1,7 +1,7 @@
-"""What a family declares for the page: what it opens on, fields by theme, equations.
+"""What a family declares for the page: what it opens on, fields by theme, equations, stages of a network.
 
 It stands in the file ``page.toml`` beside its scenario; where several families share a folder each has a file named
-after its module, ``one_family.page.toml``.
+after its module, ``one_family.page.toml``. ``whole`` names fields whose sliders stop at whole numbers.
 """
 
 from __future__ import annotations

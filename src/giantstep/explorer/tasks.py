@@ -105,7 +105,10 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
 
 
 def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
-    """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end."""
+    """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end.
+
+    Where the limit is refused the experiment answers alone, and nothing is judged; what is wrong it refuses as well.
+    """
     from giantstep.agreements import agreement
 
     last = time.monotonic()
@@ -120,9 +123,13 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
             emit("dots", f'{{"result": {_json(so_far(), variables)}}}')
             last = time.monotonic()
 
+    study, report = read_study(tables), None
     with remarks_of() as remarks:
-        result = read_study(tables).compare(progress=progress, watch=watch)
-    report = agreement(result).to_dict()
+        try:
+            result = study.compare(progress=progress, watch=watch)
+            report = agreement(result).to_dict()
+        except InputError:
+            result = study.simulate(progress=progress)
     emit("file", json.dumps({"text": combined_csv({"": result})}))
     about = {"warnings": remarks, "agreement": report}
     emit("comparison", f'{json.dumps(about)[:-1]}, "result": {_json(result, variables)}}}')

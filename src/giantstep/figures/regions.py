@@ -122,22 +122,18 @@ def fill_regions(
 
 
 def _middle(inside: Booleans, name: str) -> tuple[int, int] | None:
-    """Return the place nearest to the middle of a region where a name does not touch its border; None without one."""
-    from scipy.ndimage import distance_transform_edt  # type: ignore[attr-defined]
+    """Return the place nearest to the middle of a region around which a name has room; None without one."""
+    from scipy.ndimage import binary_erosion  # type: ignore[attr-defined]
 
-    height, width = inside.shape
     written = [re.sub(r"[$\\]", "", line) for line in name.split("\n")]
     half = LETTER[0] * len(written), LETTER[1] * max(map(len, written))
-    distance = distance_transform_edt(np.pad(inside, 1), sampling=(1 / height / half[0], 1 / width / half[1]))[
-        1:-1, 1:-1
-    ]
-    if not distance.max() >= 1:
+    height, width = (2 * int(np.ceil(part * size)) + 1 for part, size in zip(half, inside.shape))
+    room = np.argwhere(binary_erosion(binary_erosion(inside, np.ones((height, 1)) > 0), np.ones((1, width)) > 0))
+    if not len(room):
         return None
-    rows, columns = np.nonzero(distance >= min(1.5, distance.max()))
-    within = np.argwhere(inside)
-    away = ((rows - within[:, 0].mean()) / height) ** 2 + ((columns - within[:, 1].mean()) / width) ** 2
-    best = int(np.argmin(away))
-    return int(rows[best]), int(columns[best])
+    away = (room - np.argwhere(inside).mean(axis=0)) / inside.shape
+    row, column = room[np.argmin((away**2).sum(axis=1))]
+    return int(row), int(column)
 
 
 def _draw_lines(axes: Axes, x: Floats, curves: Mapping[str, Floats], plane: Plane) -> list[Any]:

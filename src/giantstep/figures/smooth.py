@@ -1,8 +1,7 @@
 """The limit of a comparison as a curve of its own: asked again between the points of the experiment.
 
-Points are added where the curve is long on paper, so that thresholds and jumps stand where they are. The limit is the
-one of the comparison: same scenario, settings and dimension; where it does not give the comparison's own numbers
-again, or cannot be asked at all, there is no curve.
+The limit is the one of the comparison: same scenario, settings and dimension, on a fixed fine grid. Where it does not
+give the comparison's own numbers again, or cannot be asked at all, there is no curve.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 
 from giantstep.errors import GiantstepError
 from giantstep.figures.style import is_geometric
-from giantstep.types import Booleans, Floats
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     import xarray
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
     from giantstep.request import Request
 
 SECONDS = 4.0
-"""Computing time that curves may take; what was found by then is drawn."""
+"""Computing time that curves may take; a slower limit has fewer points."""
 MOST_POINTS = 240
-LONGEST_PIECE = 0.025
-"""Length of a piece of a curve, relative to the frame, above which it is halved."""
-SHORTEST_STEP = 1e-3
-"""Part of the axis below which a jump is not looked at any closer."""
+"""Points of a curve: its pieces are shorter than anybody sees on a page, and a jump stands where it is to 0.5%."""
 SAME = 1e-6
+"""Difference from the comparison's own numbers, relative to the largest of them, that is another limit."""
 
 
 def fine_limit(
@@ -44,12 +41,11 @@ def fine_limit(
     values = _values_along(result, x)
     if values is None or source not in result["source"].values:
         return None
-    deadline = time.process_time() + SECONDS
     coarse = result.sel(source=source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _refined(_Asker(result, x, source), coarse, x, values, list(variables), deadline)
+            return _refined(_Asker(result, x, source), coarse, x, values, list(variables))
     except (GiantstepError, ValueError, KeyError, TypeError):
         return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
 
@@ -109,12 +105,13 @@ class _Asker:
 
 
 def _refined(
-    ask: _Asker, coarse: xarray.Dataset, x: str, values: Floats, variables: list[str], deadline: float
+    ask: _Asker, coarse: xarray.Dataset, x: str, values: Floats, variables: list[str]
 ) -> xarray.Dataset | None:
+    """Return the limit at the values of the comparison and at as many others as there is time for."""
     import xarray
 
     start = time.process_time()
-    ask(values[:1])
+    ask(values[:1])  # what is computed once is not counted below
     if time.process_time() - start > SECONDS / 2:
         return None
     start = time.process_time()
@@ -122,18 +119,19 @@ def _refined(
     if not _is_same(known, coarse.sortby(x), variables):
         return None
     seconds = (time.process_time() - start) / len(values)
-    while True:
-        along = known[x].values
-        new = _middles(along, known, x, variables)
-        allowed = min(MOST_POINTS - len(along), int((deadline - time.process_time()) / max(seconds, 1e-6)))
-        new = ask.whole(new[: max(allowed, 0)])
-        new = np.unique(new[np.min(np.abs(new[:, None] - along), axis=1) > 1e-9 * np.abs(along).max()])
-        if not len(new):
-            return known
-        start = time.process_time()
-        found = ask(new)[[*variables, "converged"]]
-        seconds = (time.process_time() - start) / len(new)
-        known = xarray.concat([known, found], x, data_vars="minimal").sortby(x)
+    count = min(MOST_POINTS - len(values), int(SECONDS / max(seconds, 1e-6)))
+    new = ask.whole(_spread(values, count))
+    new = np.unique(new[np.min(np.abs(new[:, None] - values), axis=1, initial=np.inf) > 1e-9 * np.abs(values).max()])
+    if not len(new):
+        return known
+    return xarray.concat([known, ask(new)[[*variables, "converged"]]], x, data_vars="minimal").sortby(x)
+
+
+def _spread(values: Floats, count: int) -> Floats:
+    """Return so many numbers between the ends of some values, evenly on the axis on which they are drawn."""
+    wide = bool(np.all(values > 0)) and (is_geometric(values) or values[-1] > 50 * values[0])
+    between = np.geomspace if wide else np.linspace
+    return np.asarray(between(values[0], values[-1], max(count, 0)), dtype=np.float64)
 
 
 def _is_same(known: xarray.Dataset, coarse: xarray.Dataset, variables: Sequence[str]) -> bool:
@@ -149,25 +147,3 @@ def _is_same(known: xarray.Dataset, coarse: xarray.Dataset, variables: Sequence[
         if not np.allclose(one, other, rtol=0, atol=SAME * size + 1e-12, equal_nan=True):
             return False
     return True
-
-
-def _middles(along: Floats, known: xarray.Dataset, x: str, variables: Sequence[str]) -> Floats:
-    """Return the middles of the pieces that are too long on paper, the longest first."""
-    place = np.log(along) if is_geometric(along) or _is_wide(along) else along
-    steps = np.diff(place) / max(place[-1] - place[0], 1e-300)
-    length = steps.copy()
-    for name in variables:
-        values = known[name].transpose(x, ...).values.reshape(len(along), -1)
-        height = np.nanmax(values, initial=-np.inf) - np.nanmin(values, initial=np.inf)
-        if np.isfinite(height) and height > 0:
-            rise = np.nanmax(np.abs(np.nan_to_num(np.diff(values, axis=0))), axis=1, initial=0.0) / height
-            length = np.maximum(length, np.hypot(steps, rise))
-    long: Booleans = (length > LONGEST_PIECE) & (steps > SHORTEST_STEP)
-    middles = 0.5 * (place[1:] + place[:-1])
-    middles = np.exp(middles) if place is not along else middles
-    order = np.argsort(-length[long])
-    return np.asarray(middles[long][order], dtype=np.float64)
-
-
-def _is_wide(along: Floats) -> bool:
-    return bool(np.all(along > 0) and along[-1] > 50 * along[0])

@@ -72,39 +72,60 @@ def condition(
     breaks : further planes of z on which functions of kappa are not smooth.
     sampled : take random points in place of a product rule, which has too many for very small scales.
     """
-    m = learnt.shape[1]
-    active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
-    basis = np.concatenate([learnt, rest[:, :active]], axis=1)
-    planes = with_crossings([_turned(plane, basis) for plane in (*target.planes, *breaks)], m + active)
-    scales = np.broadcast_to(scale, m).tolist()
-    few = m <= MOST_AXES and not sampled
-    nodes, weights = _product_rule(m, planes, scales, fineness) if few else _sampled(m, fineness)
-    inner = (
-        hermite_rule(target.degree + 2)
-        if target.degree is not None
-        else even_rule(_INNER_STEPS.get(active, 0.3) / fineness)
-    )
-    moments = [
-        _averages(target, basis, nodes[part], m, planes, inner) for part in _chunks(len(nodes), len(inner[0]) ** active)
-    ]
+    rules = Rules.of(target, learnt, rest, breaks)
+    few = rules.learnt <= MOST_AXES and not sampled
+    nodes, weights = product_rule(rules, scale, fineness) if few else _sampled(rules.learnt, fineness)
+    inner = rules.inner(fineness)
+    moments = [_averages(rules, nodes[part], inner) for part in _chunks(len(nodes), len(inner[0]) ** rules.averaged)]
     h, h1, h2, square = (np.concatenate(column) for column in zip(*moments))
-    idle = rest.shape[1] - active
+    active, idle = rules.averaged, rest.shape[1] - rules.averaged
     h1 = np.pad(h1, ((0, 0), (0, idle)))
     h2 = np.pad(h2, ((0, 0), (0, idle), (0, idle)))
     h2[:, range(active, active + idle), range(active, active + idle)] = h[:, None]
     return ConditionalTarget(nodes, weights, h, h1, h2, square)
 
 
-def _product_rule(m: int, planes: Sequence[Plane], scales: Sequence[float], fineness: float) -> tuple[Floats, Floats]:
-    """Return nodes (N, m) and weights of a rule that is broken where a plane cuts an axis."""
+@dataclass(frozen=True)
+class Rules:
+    """A target in the coordinates (kappa, xi): how many are learnt, and the planes on which rules break."""
+
+    target: Target
+    basis: Floats  # (r, m + L), without directions that the target does not see
+    learnt: int
+    planes: list[Plane]
+
+    @classmethod
+    def of(cls, target: Target, learnt: Floats, rest: Floats, breaks: Sequence[Plane] = ()) -> Rules:
+        """Turn the target."""
+        active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
+        basis = np.concatenate([learnt, rest[:, :active]], axis=1)
+        turned = [_turned(plane, basis) for plane in (*target.planes, *breaks)]
+        return cls(target, basis, learnt.shape[1], with_crossings(turned, basis.shape[1]))
+
+    @property
+    def averaged(self) -> int:
+        """Number of directions that are averaged out."""
+        return self.basis.shape[1] - self.learnt
+
+    def inner(self, fineness: float) -> tuple[Floats, Floats]:
+        """Return the rule of an axis that is averaged out, where it does not break."""
+        if self.target.degree is not None:
+            return hermite_rule(self.target.degree + 2)
+        return even_rule(_INNER_STEPS.get(self.averaged, 0.3) / fineness)
+
+
+def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) -> tuple[Floats, Floats]:
+    """Return nodes (N, m) of kappa and weights of a rule that is broken where a plane cuts an axis."""
+    m, planes = rules.learnt, rules.planes
+    scales = np.broadcast_to(scale, m).tolist()
     largest, multiple = _STEPS.get(m, (0.4, 1.0))
     reach = 9.0 if m < 3 else 7.6
     if m == 3 and not any(_last_axis(plane) < m for plane in planes):
         return _lattice_rule(min(largest, multiple * min(scales)) / fineness, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
-    for axis, scale in enumerate(scales):
-        step = min(largest, multiple * scale) / fineness
-        panel = min(1.0, 2.5 * scale) / fineness
+    for axis, own in enumerate(scales):
+        step = min(largest, multiple * own) / fineness
+        panel = min(1.0, 2.5 * own) / fineness
         soft = [plane for plane in planes if _width(plane, axis) < SMEARED]
         row, last, mass = _axis_rule(nodes, weights, planes, axis, even_rule(step, reach), panel, MOST_JOINT, soft)
         if len(row) > MOST_NODES:
@@ -159,17 +180,21 @@ def _chunks(nodes: int, inner: int) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def _averages(
-    target: Target, basis: Floats, nodes: Floats, m: int, planes: Sequence[Plane], inner: tuple[Floats, Floats]
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Integrate the target over xi at some nodes of kappa."""
-    count, L = len(nodes), basis.shape[1] - m
-    points, weights, owner = nodes, np.ones(count), np.arange(count)
-    for axis in range(m, m + L):
-        row, last, weights = _axis_rule(points, weights, planes, axis, inner, 1.0)
+def inner_points(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Integers]:
+    """Return points (kappa, xi) of a rule over xi at every node of kappa, their weights, and the node of each."""
+    points, weights, owner = nodes, np.ones(len(nodes)), np.arange(len(nodes))
+    for axis in range(rules.learnt, rules.basis.shape[1]):
+        row, last, weights = _axis_rule(points, weights, rules.planes, axis, inner, 1.0)
         points, owner = np.concatenate([points[row], last[:, None]], axis=1), owner[row]
+    return points, weights, owner
+
+
+def _averages(rules: Rules, nodes: Floats, inner: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Integrate the target over xi at some nodes of kappa."""
+    count, m, L = len(nodes), rules.learnt, rules.averaged
+    points, weights, owner = inner_points(rules, nodes, inner)
     mass = np.bincount(owner, weights, count)
-    values = target(points @ basis.T) * weights
+    values = rules.target(points @ rules.basis.T) * weights
     xi = points[:, m:]
     collect = lambda terms: np.bincount(owner, terms, count) / mass  # noqa: E731
     h1 = np.stack([collect(values * xi[:, l]) for l in range(L)], axis=1) if L else np.zeros((count, 0))

@@ -22,13 +22,17 @@ class Directions(NamedTuple):
     learnt: Floats
     rest: Floats
 
-    def along_leading(self, shifts: Floats) -> Directions:
-        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R), its largest entry > 0."""
+    def along_leading(self, shifts: Floats, shown: int | None = None) -> Directions:
+        """Turn the learnt directions so that the first is the leading one of `shifts` (k, R).
+
+        Its largest entry among the first `shown` coordinates, all if left out, is positive.
+        """
         if not self.learnt.shape[1]:
             return self
         rows = np.linalg.svd(shifts @ self.learnt)[2]
         learnt = self.learnt @ rows.T
-        signs = np.sign(learnt[np.argmax(np.abs(learnt), axis=0), np.arange(learnt.shape[1])])
+        seen = learnt[:shown]
+        signs = np.sign(seen[np.argmax(np.abs(seen), axis=0), np.arange(learnt.shape[1])])
         return Directions(learnt * signs, self.rest)
 
     def silent(self) -> Floats:

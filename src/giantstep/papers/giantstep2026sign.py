@@ -81,7 +81,7 @@ def _at_best_rates(results: Results) -> Studies:
         for number, law in enumerate(LAWS):
             scenario = _network(name, law)
             over = {"steps.0.rate": RATES["plain" if law == "plain" else "sign"]}
-            search: dict[str, Any] = {"over": over, "dim": dim, "starts": 9}
+            search: dict[str, Any] = {"over": over, "dim": dim, "starts": 6}
             lines = optimize(scenario, steps__0__batch_per_dim=batches, **search)
             dots = optimize(scenario, steps__0__batch_per_dim=list(SHOWN_BATCHES), **search)
             studies[f"{name}-{law}"] = limit(scenario, along(lines, *fields), dim=dim)

@@ -2,7 +2,7 @@
 
 - `Features`: functions of kappa at nodes, classes of neurons, channels, labels. Whoever has such a description can be
   answered: kappa in R^m, any number of unlearnt directions.
-- `Bulk`: the law of the rows of the first layer, behind one protocol: `IsotropicBulk`, `BatchBulk`,
+- `Bulk`: the law of the rows of the first layer, behind one protocol: `IsotropicBulk`, `ChainBulk`,
   `InputBulk`.
 - `Equations` joins them with the sizes and (a, b); `solve_first_order` finds V(kappa) and the response (R, S).
 - `ridge_errors` fits the means (`solve_signal`), then solves one linear system: errors, order parameters, self-test.

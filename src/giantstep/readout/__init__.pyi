@@ -1,7 +1,7 @@
-from .batch_bulk import BatchBulk as BatchBulk
 from .bulk import Bulk as Bulk
 from .bulk import Response as Response
 from .bulk import Tangents as Tangents
+from .chain import ChainBulk as ChainBulk
 from .classes import GOOD_ENOUGH as GOOD_ENOUGH
 from .classes import LOSSES as LOSSES
 from .classes import Classifier as Classifier

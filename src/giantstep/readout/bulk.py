@@ -73,8 +73,8 @@ class Tangents(Protocol):
 class Bulk(Protocol):
     """The law of the rows, for B points.
 
-    `IsotropicBulk` is spiked_features section 3, `BatchBulk` its section 6. One more law is one more class. For inputs
-    with a covariance (structured_inputs (4.2)-(4.8)), with `mu1` of the features their D_1:
+    `IsotropicBulk` is spiked_features section 3, `ChainBulk` finite_batches_several_steps section 4. One more law is
+    one more class. For inputs with a covariance (structured_inputs (4.2)-(4.8)), with `mu1` of the features their D_1:
 
     - `solve` finds R of (4.3) by Newton and returns S = beta V1 = int PB o S(lambda) dmu of (4.4), with G(lambda) as
       `g`;
@@ -101,9 +101,6 @@ class Bulk(Protocol):
 
     def take(self, index: Any) -> Bulk:
         """Return the points in `index`."""
-
-    def columns(self, count: int) -> Floats:
-        """Return what tells parameter sets apart (count, ...), for callers that tabulate each distinct one once."""
 
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return what a cold solve starts from, with R = beta_q/a: the answer to Vh = 0, above the solution."""

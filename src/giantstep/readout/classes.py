@@ -228,7 +228,8 @@ def _sweep(
     means = push_of_means(equations.bulk, response, signal.theta, size)
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
     dQ1, dQ2 = tangents.apply(*features.moments(weights * g2))
-    Q1, Q2 = Q1 + dQ1 / width[:, :, None] + means.Q1, Q2 + dQ2 / width + means.Q2
+    of_means = means.through(tangents)
+    Q1, Q2 = Q1 + dQ1 / width[:, :, None] + of_means[0], Q2 + dQ2 / width + of_means[1]
     Q = features.quadratic(Q1, Q2) + (signal.c1**2).sum(axis=1) + stretched_variance(features, signal.theta, size)
     new = _State(variance_function(equations, response), Q, signal.c0, signal.tau, response)
     return new, _Fit(signal, response, Q1, Q2, moments)

@@ -31,10 +31,6 @@ class CommonRows:
         """Return itself."""
         return self
 
-    def columns(self, count: int) -> Floats:
-        """Return what tells parameter sets apart (count, 0)."""
-        return np.empty((count, 0))
-
     def start(self, a: Array, block_width: Floats) -> Response:
         """Return the answer to Vh = 0."""
         k = block_width.shape[1]

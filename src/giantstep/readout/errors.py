@@ -140,7 +140,8 @@ def fluctuations(
     means = push_of_means(equations.bulk, first.response, signal.theta, size)
     Q1, Q2 = tangents.push(features.omega, signal.x, signal.dual, means.paid)
     if not size.in_limit:
-        Q1, Q2 = Q1 + means.Q1, Q2 + means.Q2
+        of_means = means.through(tangents)
+        Q1, Q2 = Q1 + of_means[0], Q2 + of_means[1]
     if packed:
         lift = tangents.matrix / width
         driven = features.sums(squared * source, features.packed)[:, :, None]

@@ -17,7 +17,7 @@ from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats, Points
 
 if TYPE_CHECKING:
-    from giantstep.readout.bulk import Bulk, Response
+    from giantstep.readout.bulk import Bulk, Response, Tangents
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ class FiniteSize(Stacked):
     directions: Floats | None = None
     """How many directions (B,) of the network and the target the features treat on their own, to count the fitted
     parameters, (3.7): those of kappa first, then unlearnt ones. None: not counted."""
+    excess: Floats | None = None
+    """What the steps add to the products of the means of independent rows (B, k, k), where `gram` is not known: along
+    directions that the law of the rows does not prefer, which after finite batches is an approximation."""
 
     @classmethod
     def limit(cls, count: int) -> Self:
@@ -84,6 +87,8 @@ def mean_penalty(bulk: Bulk, features: Features, response: Response, weights: Fl
     k = response.R.shape[1]
     if size.gram is None:
         P = (size.inverse_dim[:, None] / response.R)[:, :, None] * np.eye(k)
+        if size.excess is not None:
+            P = P + size.excess * (response.Vh1 - response.Vh1 @ response.S @ response.Vh1)
     else:
         along = bulk.along_means(response)
         P = np.einsum("j,bjqr->bqr", along.masses, _at_atoms(size.gram) * along.G)
@@ -110,13 +115,27 @@ class MeanPush(NamedTuple):
     """Added to Q1 as it is (B, k, k)."""
     Q2: Floats
     """Added to Q2 as it is (B, k)."""
+    drive: Floats | None = None
+    """What acts on the bulk as a change of Vh1 (B, k, k), for `Tangents.apply`; None: nothing."""
+
+    def through(self, tangents: Tangents) -> tuple[Array, Array]:
+        """Return what is added to Q1 and Q2, with the answer of the bulk to the drive."""
+        if self.drive is None:
+            return self.Q1, self.Q2
+        dQ1, dQ2 = tangents.apply(self.drive, np.zeros_like(self.Q2))
+        return self.Q1 + dQ1, self.Q2 + dQ2
 
 
 def push_of_means(bulk: Bulk, response: Response, theta: Floats, size: FiniteSize) -> MeanPush:
     """Return what the means push at given theta (B, k)."""
     count, k = theta.shape
     if size.gram is None:
-        return MeanPush(theta**2 * size.inverse_dim[:, None], np.zeros((count, k, k)), np.zeros((count, k)))
+        paid, none = theta**2 * size.inverse_dim[:, None], np.zeros((count, k))
+        if size.excess is None:
+            return MeanPush(paid, np.zeros((count, k, k)), none)
+        TT = size.excess * theta[:, :, None] * theta[:, None, :]
+        turned = response.S @ response.Vh1 @ TT
+        return MeanPush(paid, TT - turned - np.swapaxes(turned, 1, 2), none, response.Vh1 @ TT @ response.Vh1)
     along = bulk.along_means(response)
     TT = _at_atoms(size.gram) * (theta[:, None, :, None] * theta[:, None, None, :])
     across = np.einsum("j,bjqr->bqr", along.masses, along.Y @ TT @ np.swapaxes(along.Y, 2, 3))

@@ -11,8 +11,8 @@ from giantstep.family import LOOSE
 from giantstep.readout import (
     GOOD_ENOUGH,
     PACKED_BLOCKS,
-    BatchBulk,
     Bulk,
+    ChainBulk,
     Classifier,
     Equations,
     Errors,
@@ -81,7 +81,9 @@ class Asked:
         first = self.bulks[0]
         if isinstance(first, InputBulk):
             return InputBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, InputBulk)], self.owner)
-        if isinstance(first, BatchBulk | SignBulk):
+        if isinstance(first, ChainBulk):
+            return ChainBulk.stack([bulk for bulk in self.bulks if isinstance(bulk, ChainBulk)], self.owner)
+        if isinstance(first, SignBulk):
             return first.take(self.owner)
         return first
 

@@ -5,7 +5,7 @@ a_i, and xi_ji is a neuron's own. Coordinates with the same a_i are alike: they 
 
     S = m + l xi + rest,   Sigma_q = (I + e c2 D A)(I + e c2 A D) + (e^2 v/alpha0) D B D + e^2 diag(r2),   D = diag(l),
 
-sign_step (5.1), with A, B of `batch_bulk`. An infinite batch is alpha0 = inf in the same equations.
+sign_step (5.1), with A, B of spiked_features section 6. An infinite batch is alpha0 = inf in the same equations.
 
 Notation. With Dr = diag(R) (+) I the matrices of (5.2)-(5.3) are L = Dr^1/2 l Dr^1/2, Y_c = Dr^1/2 y_c Dr^1/2,
 Z = Dr^-1/2 z Dr^-1/2, Gm = Dr^-1/2 gm Dr^-1/2, P_c = Dr^-1/2 p_c Dr^1/2; the lower-case ones, used here, depend on
@@ -26,12 +26,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from giantstep.readout.batch_bulk import packed_directions
 from giantstep.readout.bulk import Response
+from giantstep.readout.chain import packed_directions
 from giantstep.readout.features import packing
 from giantstep.readout.finite_size import AlongMeans
-from giantstep.readout.pencil import small_inverse, small_product
 from giantstep.readout.sign_signal import SignSignal
+from giantstep.readout.small import small_inverse, small_product
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats

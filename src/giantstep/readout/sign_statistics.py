@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.gaussian import Function, expectation
-from giantstep.readout.batch_statistics import residual_rule
+from giantstep.readout.residuals import residual_rule
 from giantstep.readout.sign_bulk import Cells, SignBulk
 from giantstep.types import Floats
 

@@ -7,6 +7,7 @@ as are ready at a time. Losing a worker loses no task: it runs again, and fails 
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,8 @@ from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt, attem
 Source = Callable[[], Task | None]
 Finished = list[tuple[Task, Done]]
 
+TOGETHER = 0.1
+"""Seconds of work of this process that are stored together, and may be lost where it is killed."""
 _QUEUE = 100
 """Tasks in the hands of an executor, at least: a cluster that grows by need (SLURM) has to see the need."""
 
@@ -48,10 +51,16 @@ class InProcess:
         self._orders = orders
 
     def run(self, source: Source) -> Iterator[Finished]:
-        """Run tasks until there are none; yield each when it is done."""
+        """Run tasks until there are none; short ones are yielded together, as storing takes its time."""
+        done: Finished = []
+        since = time.monotonic()
         with _threads_here(self._orders.threads):
-            while (task := source()) is not None:
-                yield [(task, attempt(task, self._orders))]
+            while (task := source()) is not None or done:
+                if task is not None:
+                    done.append((task, attempt(task, self._orders)))
+                if task is None or time.monotonic() - since >= TOGETHER:
+                    yield done  # what is stored may bring new tasks
+                    done, since = [], time.monotonic()
 
     def close(self) -> None:
         """Do nothing: there are no workers."""

@@ -65,6 +65,8 @@ class Processes:
             except queue.Empty:
                 self._kill_late()
                 continue
+            while not self._news.empty():  # answers that came while others were stored
+                done += self._hear(*self._news.get())
             if done:
                 self._occupy(source)  # they work while results are stored
                 yield done

@@ -84,7 +84,7 @@ class Runner:
 
     def _run(self, ask: Ask, tasks: Sequence[Task], results: Results, bar: SweepProgress) -> None:
         """Compute what is missing in `results`, and add it there."""
-        queue = deque(tasks if self.store.path is None else random.sample(tasks, len(tasks)))
+        queue = deque(tasks if self.store.path is None else random.Random().sample(tasks, len(tasks)))
         begun: set[Name] = set()
 
         def add(new: Results) -> None:

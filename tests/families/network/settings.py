@@ -43,6 +43,10 @@ SETTINGS = {
     "K2": (network("relu", "z1 + z2*z3", HALF, SIGNS, [2, 2], 2, 1, 0.1, 0.1), [None, None, 1.59238213]),
     "L2": (network(*L, [2, 2], 1.2, 1.6, 0.05, 0.2), [None, None, 1.48801234]),
     "L3": (network(*L, [2, 1, 1], 1.2, 1.6, 0.05, 0.2), [None, None, None, 1.48451008]),
+}
+
+ISOTROPIC = {
     "N5": (network(*A, [2, 2], 2, 1.5, 0.1, 0.1, batch_per_dim=5.0), [None, None, 0.89774302]),
     "N20": (network(*A, [2, 2], 2, 1.5, 0.1, 0.1, batch_per_dim=20.0), [None, None, 0.73312206]),
 }
+"""Finite batches as isotropic noise, few_steps_readout section 6: an approximation, which is asked for by name."""

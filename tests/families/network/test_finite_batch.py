@@ -5,7 +5,8 @@ import pytest
 
 import giantstep as gs
 from giantstep.comparison import judged_side
-from giantstep.readout.batch_statistics import residual_rule
+from giantstep.gaussian.label_law import label_law
+from giantstep.gaussian.target import as_target
 
 from .inside import answer_of, spectrum_of
 
@@ -107,18 +108,19 @@ def test_a_point_does_not_depend_on_its_batch():
 
 
 def test_label_noise_is_carried_to_one_dimension_exactly():
-    target = gs.Function("relu")
-    nodes, weights, moments = residual_rule(target, 0.3, 0.1)
+    law = label_law(as_target("relu(z)"), np.zeros((1, 0)), np.eye(1), 1.0, 1.0, noise=0.1, flip=0.0)
     rng = np.polynomial.hermite_e.hermegauss(60)
     s = np.linspace(-9, 9, 20001)
     w = np.exp(-(s**2) / 2)
     w /= w.sum()
-    rho = target(s)[:, None] + np.sqrt(0.1) * rng[0] - 0.3
+    y = np.maximum(s, 0)[:, None] + np.sqrt(0.1) * rng[0]
     joint = w[:, None] * rng[1] / rng[1].sum()
+    weights = (law.weights, law.linear[0], law.quadratic[0, 0])
     for power, function in ((0, lambda x: 1 / (1 + x**2)), (1, np.arctan), (2, lambda x: x**3 / (2 + x**2))):
-        plain = np.sum(joint * s[:, None] ** power * function(rho))
-        assert np.sum(weights[power] * function(nodes)) == pytest.approx(plain, rel=1e-6)
-    np.testing.assert_allclose(moments[:3], [1, np.sum(joint * rho), np.sum(joint * rho**2)], rtol=1e-6)
+        plain = np.sum(joint * s[:, None] ** power * function(y))
+        assert np.sum(weights[power] * function(law.label)) == pytest.approx(plain, rel=1e-6)
+    moments = [np.sum(law.weights * law.label**j) for j in range(3)]
+    np.testing.assert_allclose(moments, [1, np.sum(joint * y), np.sum(joint * y**2)], rtol=1e-6)
 
 
 def test_objective_and_training_error_are_one_function_of_the_ridge():

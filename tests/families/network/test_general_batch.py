@@ -74,6 +74,7 @@ def test_order_parameters():
         ("selu", 1.5, 1.0, (0.2283235, 2.025479, 1.229224), (0.22837, 2.02797)),
     ],
 )
+@pytest.mark.usefixtures("independent_means")
 def test_logistic_read_out(activation, rate, batch, limit, at_400):
     """The table of 17.7, in the limit and at d = 400; the isotropic map is off in the third digit."""
     scenario = gs.OneStep(

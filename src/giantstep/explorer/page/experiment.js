@@ -58,6 +58,7 @@ function follow(mine) {
 
 function showDots(result) {
   page.current.dots = result;
+  if (page.current.refused) page.current.result = null; // the last curve that had a theory is another scenario's
   actions.draw();
 }
 

@@ -286,23 +286,24 @@ class Form {
 
   // -- what is shown --------------------------------------------------------------------------------------------
 
+  /** A tick for each variable: those a question is about, and those drawn; the others are folded away. */
   shown() {
-    const section = element("fieldset", {}, element("legend", {}, "Shown"));
-    const checks = element("div", { class: "checks" });
-    for (const variable of this.question.variables) {
-      const tick = element("input", { type: "checkbox", id: `v-${variable.name}`, checked: this.state.variables.includes(variable.name) });
-      tick.addEventListener("change", () => {
-        const wanted = this.question.variables.map((variable) => variable.name).filter((name) => (name === variable.name ? tick.checked : this.state.variables.includes(name)));
-        if (!wanted.length || wanted.length > 4) {
-          tick.checked = !tick.checked;
-          return;
-        }
-        this.set({ variables: wanted });
-      });
-      checks.append(element("label", { title: variable.meaning }, tick, called(variable)));
-    }
-    section.append(checks);
-    return section;
+    const { plot, variables } = this.question;
+    const isFirst = ({ name }) => plot.includes(name) || this.state.variables.includes(name);
+    const checks = (some) => element("div", { class: "checks" }, ...some.map((variable) => this.tick(variable)));
+    const others = variables.filter((variable) => !isFirst(variable));
+    const fold = element("details", { id: "more-shown" }, element("summary", {}, `${others.length} more variables`), checks(others));
+    return element("fieldset", {}, element("legend", {}, "Shown"), checks(variables.filter(isFirst)), others.length ? fold : null);
+  }
+
+  tick(variable) {
+    const tick = element("input", { type: "checkbox", id: `v-${variable.name}`, checked: this.state.variables.includes(variable.name) });
+    tick.addEventListener("change", () => {
+      const wanted = this.question.variables.map(({ name }) => name).filter((name) => (name === variable.name ? tick.checked : this.state.variables.includes(name)));
+      if (wanted.length && wanted.length <= 4) this.set({ variables: wanted });
+      else tick.checked = !tick.checked;
+    });
+    return element("label", { title: variable.meaning }, tick, called(variable));
   }
 
   // -- experiment and settings ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import { History, wishOf } from "./history.js";
 import { watchStage } from "./layout.js";
 import { longLink, shortLink } from "./link.js";
 import { fillPicks, leavePreset, loadPresets, pickFamily, pickPreset } from "./picks.js";
-import { showPipeline } from "./pipeline.js";
+import { greyKinds, showPipeline } from "./pipeline.js";
 import { $, actions, family, forgive, isDark, keepInMind, page, problem, remembered, setBusy } from "./session.js";
 import { copyLink, copyText, download, listenToWords, showWords } from "./share.js";
 import { draw, numbers, opened } from "./show.js";
@@ -143,6 +143,7 @@ function change(next, rebuild) {
 function form() {
   buildForm($("controls"), { family: family(), live: () => page.state, change, wrong: (name, sentence) => showWrong($("controls"), name, sentence) });
   showPipeline();
+  if (!stored) greyKinds(async (url, body) => (await asked(url, body)).json()).catch(() => {}); // kinds that cannot be judged are refused when they are chosen
   search();
 }
 
@@ -174,7 +175,7 @@ function remember(now = false) {
 
 async function writeLink() {
   const shown = page.state;
-  const link = await shortLink(shown, page.families);
+  const link = await shortLink(shown);
   if (shown !== page.state) return;
   window.history.replaceState(null, "", link);
   setBusy("address", false);

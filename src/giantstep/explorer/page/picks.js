@@ -82,12 +82,13 @@ export function pickFamily(name) {
   $("family").value = page.state.study.scenario.family;
 }
 
-/** Ask another question of the same scenario; where that has no answer to it, the family's own example is shown. */
+/** Ask another question of the same scenario; where that has no answer to it, or is but an example itself, the example of the question is shown. */
 function pickQuestion(what) {
   const { state } = page;
   const example = firstStudy(family(), what);
   const same = JSON.stringify(family().examples?.[what]) === JSON.stringify(family().example);
-  const study = same ? { ...example, scenario: state.study.scenario } : example;
+  const isExample = JSON.stringify(firstStudy(family(), state.study.what).scenario) === JSON.stringify(state.study.scenario);
+  const study = same && !isExample ? { ...example, scenario: state.study.scenario } : example;
   const next = stateOf(family(), [{ ...study, experiment: state.study.experiment }], "");
   actions.load({ ...next, notation: state.notation, dots: state.dots, budget: state.budget, variables: firstVariables(family().questions[what]) });
   $(`question-${what}`)?.focus();

@@ -5,6 +5,7 @@ import { fieldNamed, isTable, startOf, valueAt, withValue } from "./schema.js";
 import { $, actions, family, page } from "./session.js";
 import { greek, lastName, short, words } from "./symbols.js";
 
+const MOST_OFFERS = 64; // studies that the server judges in one request
 const FINITE = 2; // samples per dimension of a batch that was infinite
 
 const scenario = () => page.state.study.scenario;
@@ -15,6 +16,21 @@ export function showPipeline() {
   const stages = family().page?.pipeline ?? [];
   $("pipeline").hidden = !stages.length;
   $("pipeline").replaceChildren(...stages.flatMap((stage) => (stage.list ? stepCards(stage) : [stageCard(stage)])));
+}
+
+/** Grey the kinds of steps that no theory answers in their place; they can be chosen all the same. */
+export async function greyKinds(ask) {
+  const { study } = page.state;
+  const options = [...$("pipeline").querySelectorAll("option[data-start]")].slice(0, MOST_OFFERS);
+  if (!options.length) return;
+  const studies = options.map(({ dataset }) => ({ scenario: withValue(study.scenario, dataset.at, JSON.parse(dataset.start)), what: study.what, settings: study.settings }));
+  const { refusals } = await ask("/api/refusals", { studies });
+  options.forEach((option, i) => {
+    if (!refusals[i]) return;
+    option.classList.add("refused");
+    option.title = refusals[i].error;
+    option.textContent += " (no theory yet)";
+  });
 }
 
 /** Grey the stage that a field lies in, and say why no theory answers it; nothing where the field is none. */
@@ -57,7 +73,7 @@ function stepCard(field, entries, place, title) {
   const now = field.choices.find((choice) => choice.kind === entry.kind);
   const id = `stage-${name}`;
   const kinds = element("select", { id, "aria-label": `kind of ${title} ${place + 1}`, onchange: () => set(name, startOf(field.choices[kinds.selectedIndex])) },
-    ...field.choices.map((choice) => element("option", { selected: choice === now, title: choice.meaning }, String(choice.kind ?? words(choice.name)))));
+    ...field.choices.map((choice) => element("option", { value: choice.kind ?? choice.name, selected: choice === now, title: choice.meaning, "data-at": name, "data-start": JSON.stringify(choice === now ? entry : startOf(choice)) }, String(choice.kind ?? words(choice.name)))));
   const others = (from, to) => entries.toSpliced(from, 1).toSpliced(to, 0, entries[from]);
   const tool = (sign, label, next, disabled = false) => element("button", { type: "button", title: label, "aria-label": `${label}: ${title} ${place + 1}`, disabled, onclick: () => set(field.name, next()) }, sign);
   const tools = element("span", { class: "tools" },

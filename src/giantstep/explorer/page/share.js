@@ -3,7 +3,6 @@
 import { asked } from "./ask.js";
 import { element } from "./elements.js";
 import { judgedRows } from "./experiment.js";
-import { trimmed } from "./link.js";
 import { $, actions, curves, family, page, problem, question, status } from "./session.js";
 import { figureShown } from "./show.js";
 import { sent } from "./state.js";
@@ -89,7 +88,7 @@ async function htmlFile() {
   const [toml, python] = await Promise.all([text("toml"), text("python")]);
   const title = escaped(state.title || family().title);
   const verdicts = agreement ? judgedRows(agreement).map((row) => `<p class="verdict ${row.verdict}">${escaped(row.sentence)}</p>`).join("\n") : "";
-  const data = JSON.stringify({ ...trimmed(state, page.families), results: panels.map(({ name, series }) => ({ name, series: series?.map(({ label, kind, x, y, errors }) => ({ label, kind, x, y, errors })) })) }).replace(/</g, "\\u003c");
+  const data = JSON.stringify({ ...state, results: panels.map(({ name, series }) => ({ name, series: series?.map(({ label, kind, x, y, errors }) => ({ label, kind, x, y, errors })) })) }).replace(/</g, "\\u003c");
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title><style>${STYLE}</style></head>
 <body><h1>${title}</h1><p class="lead">${escaped(state.sentence || `${question().meaning}.`)}</p>

@@ -7,9 +7,14 @@ const VERSION = 1;
 const TABLES = ["grid", "settings", "limit", "experiment"];
 export const MOST_KEPT = 7;
 
+/** What the page of a family opens on, as it declares. */
 export function firstState(family) {
-  const what = Object.keys(family.questions)[0];
-  return stateOf(family, [firstStudy(family, what)], `example:${family.family}`);
+  const { variables, grid, experiment } = family.page?.first ?? {};
+  const study = firstStudy(family, Object.keys(family.questions)[0]);
+  const state = stateOf(family, [{ ...study, grid: grid ?? study.grid }], `example:${family.family}`);
+  const { dim } = state.study.experiment; // a family whose scenario has a dimension takes none here
+  const first = { ...state.study.experiment, ...experiment, ...(dim === undefined ? { dim } : {}) };
+  return { ...state, variables: variables ?? state.variables, study: { ...state.study, experiment: JSON.parse(JSON.stringify(first)) } };
 }
 
 /** A state that shows some studies, the first one under the hand. */
@@ -31,9 +36,9 @@ export function stateOf(family, studies, preset) {
 function complete(family, study) {
   const what = study.what ?? Object.keys(family.questions)[0];
   const made = withAxes(family, { ...study, what });
-  const experiment = { dim: 200, trials: 10, seed: 0, ...made.experiment };
+  const experiment = { dim: 200, trials: 10, seed: 0, ...capped(made.experiment ?? {}) };
   if (family.fields.some((field) => field.name === "dim")) delete experiment.dim;
-  return { ...made, grid: flat(made.grid ?? {}), settings: made.settings ?? {}, limit: made.limit ?? {}, experiment: capped(experiment) };
+  return { ...made, grid: flat(made.grid ?? {}), settings: made.settings ?? {}, limit: made.limit ?? {}, experiment };
 }
 
 function capped(experiment) {

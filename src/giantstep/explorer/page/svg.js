@@ -5,7 +5,7 @@ import { legendOf, markerSvg, sampleOf } from "./legend.js";
 import { barOf } from "./plot.js";
 import { escaped } from "./symbols.js";
 
-const [WIDE, TALL] = [560, 340];
+const [WIDE, TALL, ALONE] = [560, 340, 860]; // pixels of a panel, and of one alone
 const MARGIN = { left: 62, right: 16, top: 34, bottom: 46 };
 const ROW = 20; // pixels of an entry of the legend
 const INK = "#1b1f23";
@@ -27,10 +27,12 @@ export function svgOf(panels, title = "") {
   const rows = Math.ceil(panels.length / columns);
   const entries = legendOf(panels);
   const legend = entries.length > 1 ? entries : [];
-  const [width, top] = [columns * WIDE, title ? 30 : 0];
-  const height = top + rows * TALL + ROW * Math.ceil(legend.length / columns) + 12;
-  const body = panels.map((panel, i) => tag("g", { transform: `translate(${(i % columns) * WIDE},${top + Math.floor(i / columns) * TALL})` }, panelSvg(panel, i)));
-  const names = legend.map((series, i) => legendEntry(series, 20 + (i % columns) * WIDE, top + rows * TALL + 10 + ROW * Math.floor(i / columns)));
+  const wide = columns === 1 ? ALONE : WIDE;
+  const [width, top] = [columns * wide, title ? 30 : 0];
+  const beside = Math.min(3, Math.max(1, Math.floor(width / (50 + 7 * Math.max(...entries.map(({ label }) => label.length), 0)))));
+  const height = top + rows * TALL + ROW * Math.ceil(legend.length / beside) + 12;
+  const body = panels.map((panel, i) => tag("g", { transform: `translate(${(i % columns) * wide},${top + Math.floor(i / columns) * TALL})` }, panelSvg(panel, wide)));
+  const names = legend.map((series, i) => legendEntry(series, MARGIN.left + ((i % beside) * (width - MARGIN.left)) / beside, top + rows * TALL + 10 + ROW * Math.floor(i / beside)));
   const head = title ? text(20, 24, escaped(title), { "font-size": 16, "font-weight": "bold" }) : "";
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif" font-size="12" fill="${INK}"><rect width="100%" height="100%" fill="white"/>${head}${body.join("")}${names.join("")}</svg>`;
 }
@@ -46,10 +48,10 @@ function scaleOf([low, high], [from, to], log) {
   return (value) => round(from + ((scaled(value) - scaled(low)) / (scaled(high) - scaled(low))) * (to - from));
 }
 
-function panelSvg(panel, number) {
-  const box = { x0: MARGIN.left, x1: WIDE - (panel.kind === "map" ? 90 : MARGIN.right), y0: TALL - MARGIN.bottom, y1: MARGIN.top };
+function panelSvg(panel, wide) {
+  const box = { x0: MARGIN.left, x1: wide - (panel.kind === "map" ? 90 : MARGIN.right), y0: TALL - MARGIN.bottom, y1: MARGIN.top };
   const title = text(box.x0, 20, panel.title, { "font-size": 13 });
-  if (panel.kind === "text") return title + panel.text.map(({ label, value }, i) => text(WIDE / 2, TALL / 2 + 22 * i, `${label ? `${escaped(label)}: ` : ""}<b>${escaped(value)}</b>`, { "text-anchor": "middle", "font-size": 16 })).join("");
+  if (panel.kind === "text") return title + panel.text.map(({ label, value }, i) => text(wide / 2, TALL / 2 + 22 * i, `${label ? `${escaped(label)}: ` : ""}<b>${escaped(value)}</b>`, { "text-anchor": "middle", "font-size": 16 })).join("");
   const scores = panel.scores.length ? 76 : 0;
   const isMap = panel.kind === "map";
   const { x, y } = panel;
@@ -57,16 +59,16 @@ function panelSvg(panel, number) {
   const heights = isMap ? extremes([cellEdges(panel.map.y, y.log)]) : rangeOver(...extremes(panel.series.flatMap((one) => (one.errors ? [one.y, one.y.map((value, i) => value + one.errors[i])] : [one.y])), y.log), y.log);
   const main = { ...box, y0: box.y0 - scores };
   const across = scaleOf(sides, [box.x0, box.x1], x.log);
-  const drawn = axesSvg(main, across, scaleOf(heights, [main.y0, main.y1], y.log), { sides, heights, x, y, isMap, isBare: scores > 0 }, (down) => (isMap ? cellsSvg(panel.map, x, y, across, down, main) : seriesSvg(panel, across, down, number)));
+  const drawn = axesSvg(main, across, scaleOf(heights, [main.y0, main.y1], y.log), { sides, heights, x, y, isMap, isBare: scores > 0 }, (down) => (isMap ? cellsSvg(panel.map, x, y, across, down, main) : seriesSvg(panel, across, down)));
   const low = { ...box, y1: box.y0 - scores + 12 };
   const span = Math.max(3.5, ...panel.scores.flatMap((one) => one.y.map((value) => Math.abs(value ?? 0))));
-  const below = scores ? axesSvg(low, across, scaleOf([-span, span], [low.y0, low.y1]), { sides, heights: [-span, span], x, y: {}, few: true }, (down) => tag("rect", { x: low.x0, y: down(3), width: low.x1 - low.x0, height: down(-3) - down(3), fill: "#E69F00", "fill-opacity": 0.13 }) + seriesSvg({ series: panel.scores, marks: [], bands: [] }, across, down, number)) : "";
+  const below = scores ? axesSvg(low, across, scaleOf([-span, span], [low.y0, low.y1]), { sides, heights: [-span, span], x, y: {}, few: true }, (down) => tag("rect", { x: low.x0, y: down(3), width: low.x1 - low.x0, height: down(-3) - down(3), fill: "#E69F00", "fill-opacity": 0.13 }) + seriesSvg({ series: panel.scores, marks: [], bands: [] }, across, down)) : "";
   const names = text((box.x0 + box.x1) / 2, TALL - 8, x.label, { "text-anchor": "middle", "font-size": 13 }) + (y.label ? text(14, (box.y0 + box.y1) / 2, y.label, { "text-anchor": "middle", transform: `rotate(-90 14 ${(box.y0 + box.y1) / 2})` }) : "");
   return title + drawn + below + names;
 }
 
 function axesSvg({ x0, x1, y0, y1 }, across, down, { sides, heights, x, y, isMap, isBare, few }, inside) {
-  const [columns, rows] = [ticksOver(...sides, x, 6), ticksOver(...heights, y, few ? 3 : 6)];
+  const [columns, rows] = [ticksOver(...sides, x, 6), few ? [-3, 0, 3] : ticksOver(...heights, y, 6)];
   const grid = isMap ? "" : tag("path", { d: columns.map((tick) => `M${across(tick)},${y1}V${y0}`).concat(rows.map((tick) => `M${x0},${down(tick)}H${x1}`)).join(""), stroke: "#e7eaed", fill: "none" });
   const ticks = tag("path", { d: `M${x0},${y1}V${y0}H${x1}${columns.map((tick) => `M${across(tick)},${y0}v4`).join("")}${rows.map((tick) => `M${x0},${down(tick)}h-4`).join("")}`, stroke: INK, fill: "none" });
   const labels = (isBare ? [] : columns.map((tick) => text(across(tick), y0 + 17, escaped(tickText(tick, x)), { "text-anchor": "middle" }))).concat(rows.map((tick) => text(x0 - 7, down(tick) + 4, escaped(tickText(tick, y)), { "text-anchor": "end" })));

@@ -32,8 +32,8 @@ _KEPT = 512
 """Values of the curve that are kept: those of its nodes and of the roots of some dozen points."""
 _SHALLOW = 0.12
 """Slope of log alpha in t below which nodes are added: a loop narrower than their distance may hide there."""
-_NEAR_A_TURN = 0.3
-"""Distance in log alpha from a node within which the curve may lie between it and its neighbours."""
+_NEAR_A_TURN = 0.02
+"""Distance in log alpha from a node within which the curve may lie beside it, besides what a parabola says."""
 _FLAT = 1e-9
 """Change of log alpha over one unit of t that is rounding: no turn."""
 _TURN_WIDTH = 0.15
@@ -223,15 +223,19 @@ class Curve:
     def _may_turn(self, wanted: float, low: float, high: float) -> bool:
         """Tell whether the curve may pass the wanted value twice between neighbouring nodes on one side of it.
 
-        It turns beside the nearer one if the node beyond that is further off, on the same side.
+        It turns beside the nearer one if the node beyond that is further off, on the same side; how far it reaches is
+        estimated by a parabola, and doubled.
         """
-        away = {t: self.at(t)[0] - wanted for t in (low, high)}
-        near = min(away, key=lambda t: abs(away[t]))
+        near, other = sorted((low, high), key=lambda t: abs(self.at(t)[0] - wanted))
         place = self.nodes.index(near) + (1 if near == high else -1)
-        if away[low] * away[high] < 0 or abs(away[near]) > _NEAR_A_TURN or not 0 <= place < len(self.nodes):
+        if not 0 <= place < len(self.nodes):
             return False
-        beyond = self.at(self.nodes[place])[0] - wanted
-        return beyond * away[near] > 0 and abs(beyond) >= abs(away[near])
+        three = [self.nodes[place], near, other]
+        beyond, nearest, further = (self.at(t)[0] - wanted for t in three)
+        if nearest * further < 0 or nearest * beyond < 0 or abs(beyond) < abs(nearest):
+            return False
+        a, b, _ = np.polyfit(np.array(three) - near, [beyond, nearest, further], 2)
+        return bool(abs(nearest) < (2 * abs(b * b / (4 * a)) if a else 0.0) + _NEAR_A_TURN)
 
     def _root(self, alpha: float, low: float, high: float) -> float:
         """Return the root of log alpha(t) = log alpha: that of the cubic through four nodes, moved by secants."""

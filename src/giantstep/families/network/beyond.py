@@ -34,7 +34,7 @@ def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | No
     if any(step.shares_sample for step in network.steps):
         return "steps", f"{said} after small or growing steps"
     if any(step.sees_coordinates for step in network.steps):
-        return "steps", f"{said} after a step that treats every coordinate on its own"
+        return "steps", f"{said} after a sign step"
     if finite_batches(points).any():
         return "steps", f"{said} after a step on a finite batch, which two networks may share"
     if what in ("variance", "shift") and network.readout.kind == "hinge":

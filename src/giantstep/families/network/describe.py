@@ -25,7 +25,8 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.moments import Moments
 from giantstep.gaussian.tables import tabulated
 from giantstep.gaussian.target import Plane
-from giantstep.readout import PACKED_BLOCKS, Bulk, Features, InputBulk, IsotropicBulk
+from giantstep.readout import PACKED_BLOCKS, Bulk, Features, InputBulk, IsotropicBulk, SignBulk
+from giantstep.readout.chain import ChainBulk
 from giantstep.readout.input_spread import InputSpread
 from giantstep.types import Floats, Integers
 
@@ -152,18 +153,23 @@ def _channels(
 def _batch_channels(
     layer: Layer, view: View, moments: Moments, slope: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return the channels t, psi, y of spiked_features (6.7), what they see of the labels, and the unit of mu1.
+    """Return the channels of finite_batches_several_steps (6.1), one for each direction of kappa, one for each unlearnt
+    direction of the target and y; what they see of the labels, and the unit of mu1.
 
-    mu1 and the channels refer to rows that are not scaled: mub1, mub2 of (6.1).
+    mu1 and the channels refer to rows that are not scaled.
     """
-    norm = np.abs(layer.B[..., 0])
-    aligned = view.given.nodes[:, 0] * slope
-    T0 = np.concatenate([aligned, np.zeros_like(aligned), moments.curvature / (2 * norm[..., None])], axis=1)
-    ones = np.ones(norm.shape)
-    omega = np.concatenate([ones, ones, 0.5 * ones], axis=1)
-    Jp = np.concatenate([0 * ones, ones, 0 * ones], axis=1)[:, None, :]
-    h1 = view.given.h1.T if view.given.h1.shape[1] else np.zeros((1, len(view.given.weights)))
-    return T0, omega, Jp, h1, ones
+    (sets, k), nodes = layer.B.shape[:2], view.given.nodes
+    h1 = view.given.h1.T
+    if isinstance(layer.batch, SignBulk) and not len(h1):  # its law always has one
+        h1 = np.zeros((1, len(nodes)))
+    norm, (m, L) = np.abs(layer.B[..., 0]), (nodes.shape[1], len(h1))
+    along = [nodes[:, axis] * slope for axis in range(m)]
+    across = np.zeros((sets, L * k, len(nodes)))
+    T0 = np.concatenate([*along, across, moments.curvature / (2 * norm[..., None])], axis=1)
+    Jp = np.zeros((sets, L, m + L + 1, k))
+    Jp[:, range(L), range(m, m + L)] = 1.0
+    X = (m + L + 1) * k
+    return T0, np.ones((sets, X)), Jp.reshape(sets, L, X), h1, np.ones((sets, k))
 
 
 def _classes(problem: Problem, layer: Layer, view: View, unlearnt: int) -> tuple[Floats | None, Floats | None]:
@@ -190,8 +196,13 @@ def _stacked_moments(activation: Function, A: Floats, s: Floats) -> Floats:
 
 def _bulks(problem: Problem, layer: Layer, view: View) -> tuple[Bulk, ...]:
     """Return the laws of the bulk rows that belong to `_features`."""
-    if layer.batch is not None:
+    if isinstance(layer.batch, SignBulk):
         return (layer.batch,)
+    if layer.batch is not None:
+        directions = np.concatenate(view.basis, axis=1)
+        return tuple(
+            ChainBulk(chain.law(directions[: chain.U.shape[1]]), np.zeros(1, np.int64)) for chain in layer.batch.of_set
+        )
     if problem.isotropic:
         return (IsotropicBulk(),)
     inputs = problem.inputs

@@ -12,7 +12,7 @@ import numpy as np
 from giantstep.families.network.block_means import products_of_means
 from giantstep.families.network.layer import Layer, scale_of
 from giantstep.families.network.problem import Problem
-from giantstep.readout import FiniteSize
+from giantstep.readout import FiniteSize, SignBulk
 from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
 from giantstep.types import Floats, Integers
 
@@ -25,6 +25,10 @@ MEANS_ONLY = _WHOLE + "the means of the blocks as the steps leave them (finite_s
 MEANS_AND_STRETCH = _WHOLE + (
     "the means of the blocks as the steps leave them, and stretched inputs (finite_size_steps section 6)"
 )
+ON_BATCHES = _WHOLE + (
+    "the means of the blocks as those of independent rows, with a ridge of 1/(d R), and what the output of the network "
+    "adds to them (finite_size_steps sections 2 and 7), as if the batches had no preferred directions"
+)
 INDEPENDENT = _WHOLE + "the means of the blocks as those of independent rows, with a ridge of 1/(d R)"
 STRETCHED = INDEPENDENT + ", and stretched inputs"
 LARGE_MEANS = 0.3
@@ -34,8 +38,14 @@ LARGE_MEANS = 0.3
 def finite_size(problem: Problem, layer: Layer, members: Integers, dim: Floats) -> FiniteSize:
     """Return the finite size of points of these dimensions (B,), whose parameter sets are `members` (B,)."""
     inverse_dim, k = 1 / dim, len(problem.zeta)
-    if not np.isfinite(dim).any() or layer.batch is not None:
+    if not np.isfinite(dim).any():
         return FiniteSize(inverse_dim)
+    if isinstance(layer.batch, SignBulk):
+        return FiniteSize(inverse_dim)
+    if layer.batch is not None:
+        products = products_of_means(layer.feedback, problem.neurons)[:, 0]
+        independent = np.eye(k) * (layer.B[..., 0] ** 2 / problem.neurons)[:, None]
+        return FiniteSize(inverse_dim, excess=(products - independent)[members])
     if layer.stretched:
         return FiniteSize(inverse_dim, stretch=one_stretch(inverse_dim, k))
     gram = gram_of_means(problem, layer)[members]
@@ -62,7 +72,7 @@ def gram_of_means(problem: Problem, layer: Layer) -> Floats:
 def terms_of(problem: Problem, layer: Layer) -> str:
     """Say which terms of a finite size are in."""
     if layer.batch is not None:
-        return INDEPENDENT
+        return INDEPENDENT if isinstance(layer.batch, SignBulk) else ON_BATCHES
     if layer.stretched:
         return STRETCHED
     if not problem.isotropic and not problem.network.readout.classes:

@@ -19,12 +19,13 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.network.block_means import whole_length
+from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
 from giantstep.gaussian.conditional import ConditionalTarget, condition
 from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
-from giantstep.readout import BatchBulk, SignBulk
+from giantstep.readout import SignBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Strings
 
@@ -84,8 +85,9 @@ class Layer(Stacked):
     velocity: Motion | None = None
     """What momentum carries on; None before the first step that has one."""
     own: Floats | None = None  # (M, k, R): own noise of a batch of inputs with a covariance, a variable for each entry
-    batch: BatchBulk | SignBulk | None = None
-    """The anisotropic bulk after a finite batch or a sign step; U, B are then the spike and the length of bulk rows."""
+    batch: Chains | SignBulk | None = None
+    """The steps so far, where one had a finite batch, or the bulk after a sign step: U, B are then the means and the
+    length of the bulk rows."""
     rows_known: bool = True
     """Whether sums over single rows can be told (not where noise of a batch is described as a part of their law)."""
     bulk_rows: bool = False
@@ -272,12 +274,13 @@ def views(
         first, rows = members[0], np.array(members)
         frame = layer.frame[first]
         basis = split_directions(layer.U[first], frame, problem.target)
-        if layer.batch is not None and not basis.learnt.shape[1]:  # the axis of the spike is there without a spike
+        if isinstance(layer.batch, SignBulk) and not basis.learnt.shape[1]:  # the axis is there without a spike
             basis = split_directions(np.eye(1, layer.U.shape[2]), frame, problem.target)
         if leading and not basis.learnt.shape[1] and len(frame) == 1:
             basis = Directions(frame.T, frame.T[:, :0])
         elif leading:
-            basis = basis.along_leading(np.sqrt(problem.pi[first])[:, None] * layer.U[first])
+            shown = len(frame) if isinstance(layer.batch, Chains) else None  # of batch noise no network knows the sign
+            basis = basis.along_leading(np.sqrt(problem.pi[first])[:, None] * layer.U[first], shown)
         learnt, rest = frame @ basis.learnt, frame @ basis.rest
         rest[np.abs(rest) < 1e-12] = 0.0
         scale = 1 / max(float(steepness[first]), 1e-3)
@@ -317,6 +320,8 @@ def _keys(problem: Problem, layer: Layer, steepness: Floats) -> Iterator[Any]:
     learnt = values > LEARNT * np.maximum(1.0, values.max(axis=1, initial=0.0))[:, None]
     for number, kept in enumerate(learnt):
         frame = layer.frame[number].tobytes()
+        if isinstance(layer.batch, Chains):  # sets that share a rule are solved together
+            frame = (frame, layer.batch.of_set[number].shape)
         if not kept.any():
             yield frame
         elif kept.sum() > 1 or layer.U.shape[2] > FEW_AXES:

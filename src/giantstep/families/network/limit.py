@@ -184,8 +184,6 @@ def refuse_missing(network: Network, points: Points, what: str, theory: str | No
         raise missing_theory(*beyond_it)
     if network.readout.classes and what == "along":
         raise missing_theory("readout.kind", "the error of a classifier along the learnt direction")
-    if what == "along" and finite_batches(points).any() and (len(network.steps) > 1 or network.target.directions > 1):
-        raise missing_theory("steps", 'what="along" after a finite batch beside other steps or directions')
     if what == "along" and network.target.planes and network.target.directions > 1:
         raise bad_field("target", network.target.name, 'smooth where what="along" and it has several directions')
 

@@ -153,16 +153,19 @@ def measure_along(trained: Trained, ridges: Floats, settings: Mapping[str, Any])
 def _leading(trained: Trained) -> Callable[[DeviceArray], Floats]:
     """Return what gives the place of inputs along the leading direction: the spike, or where the blocks moved most."""
     inputs, xp = trained.inputs, trained.draws.xp
-    known = trained.directions is not None or inputs.frame is None
+    known = trained.directions is not None or inputs.frame is None and not trained.on_batch
     if known and inputs.root is None and trained.network_of.target.directions == 1:
         axis = xp.asarray(trained.spike_axes[:, 0])
         return lambda rows: to_numpy(rows @ axis)
+    whole = trained.on_batch and inputs.root is None  # the noise of a batch has directions of its own
+    seen = (lambda rows: rows) if whole else (lambda rows: inputs.along(rows, xp))
     sizes = [block.stop - block.start for block in trained.blocks]
-    rows = to_numpy(inputs.along(trained.network.weights, xp))
+    rows = to_numpy(seen(trained.network.weights))
     U = np.stack([np.sqrt(size) * rows[block].mean(axis=0) for size, block in zip(sizes, trained.blocks)])
-    leading: Floats = np.linalg.svd(U)[2][0]
-    leading = leading * np.sign(leading[np.argmax(np.abs(leading))])
-    return lambda rows: to_numpy(inputs.along(rows, xp)) @ leading
+    leading: Floats = np.linalg.svd(U, full_matrices=False)[2][0]
+    target = to_numpy(inputs.along(xp.asarray(leading[None]), xp))[0] if whole else leading
+    leading = leading * np.sign(target[np.argmax(np.abs(target))])
+    return lambda rows: to_numpy(seen(rows) @ xp.asarray(leading))
 
 
 # -- spectra and spikes ------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from giantstep.types import Array, Points
 class Preset(OfNetwork):
     """A network said in other fields: it translates fields and points, and takes what it shows of the answer."""
 
-    formula_version: ClassVar[int] = 2
+    formula_version: ClassVar[int] = 3
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "ridge")
 
     def parts(self, steps: int) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Network(OfNetwork):
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "giantstep2026batch", "giantstep2026sign", *NETWORK_PAPERS)
     paper_symbols: ClassVar[Mapping[str, Paper]] = NETWORK_PAPERS
     notation: ClassVar[Mapping[str, Mapping[str, str]]] = notation_of(NETWORK_PAPERS)
-    formula_version: ClassVar[int] = 2
+    formula_version: ClassVar[int] = 3
     shared_fields: ClassVar[tuple[str, ...]] = ("samples_per_dim", "readout.ridge")
     elsewhere: ClassVar[Mapping[str, str]] = {
         "ridge": "the read-out has it, readout=gs.Ridge(0.1)",

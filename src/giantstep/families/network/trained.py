@@ -37,6 +37,7 @@ class Trained:
     streams : names of the random streams of the batches, with ``{number}`` in it.
     bulk : (p, d) rows of the bulk: w0_i, or w_i - u_q v after a step on a finite batch.
     directions : (d, 2) the spike v and v_perp as columns; None where they are the first two axes.
+    on_batch : whether a step was made on a finite batch, whose noise has directions of its own.
     """
 
     network: RealNetwork
@@ -51,6 +52,7 @@ class Trained:
     streams: str = "batch{number}"
     directions: DeviceArray = None
     velocity: DeviceArray = None
+    on_batch: bool = False
 
     @property
     def dim(self) -> int:

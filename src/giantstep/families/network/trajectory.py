@@ -42,7 +42,8 @@ def follow(problem: Problem, theory: str, reasons: dict[int, str]) -> Iterator[M
             reasons |= dict.fromkeys(sets.tolist(), reason_of(error))
             return
         found = trouble(problem, layer)
-        reasons |= {int(sets[row]): str(found[row]) for row in np.flatnonzero(found != "")}
+        where = f" (steps.{number})" if len(problem.network.steps) > 1 else ""
+        reasons |= {int(sets[row]): f"{found[row]}{where}" for row in np.flatnonzero(found != "")}
         kept = np.flatnonzero(found == "")
         if not kept.size:
             return

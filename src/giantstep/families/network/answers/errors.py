@@ -18,7 +18,7 @@ from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, 
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE
 from giantstep.gaussian.conditional import condition
-from giantstep.readout import BatchBulk, Bulk, Features, InputBulk, SignBulk
+from giantstep.readout import Bulk, ChainBulk, Features, InputBulk, SignBulk
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Floats, Integers
@@ -95,7 +95,9 @@ def _together(descriptions: Sequence[tuple[Description, Description | None]]) ->
     for number, (fine, coarse) in enumerate(descriptions):
         f, bulk = fine.features, fine.bulks[0]
         alone = f.weights.shape[1] > MANY_NODES or (isinstance(bulk, InputBulk) and bool(bulk.spread.quadratic))
-        law = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
+        alone |= isinstance(bulk, ChainBulk) and bulk.nodes > MANY_NODES
+        law: object = bulk.masses.tobytes() if isinstance(bulk, InputBulk) else type(bulk).__name__
+        law = bulk.law.shape if isinstance(bulk, ChainBulk) else law
         nodes = None if coarse is None else coarse.features.weights.shape[1]
         key = number if alone else (f.mu1.shape[1:], f.T0.shape[1:], f.Jp.shape[1:], fine.learnt, nodes, law)
         groups.setdefault(key, []).append(number)
@@ -104,13 +106,10 @@ def _together(descriptions: Sequence[tuple[Description, Description | None]]) ->
 
 def _joined_bulks(parts: Sequence[tuple[Bulk, ...]]) -> tuple[Bulk, ...]:
     """Return the laws of the sets of several descriptions of one shape."""
-    if isinstance(parts[0][0], InputBulk):
+    if isinstance(parts[0][0], InputBulk | ChainBulk):
         return tuple(bulk for part in parts for bulk in part)
-    batches = [bulk for part in parts for bulk in part if isinstance(bulk, BatchBulk)]
     signs = [bulk for part in parts for bulk in part if isinstance(bulk, SignBulk)]
-    if signs:
-        return (SignBulk.join(signs),)
-    return (BatchBulk.join(batches),) if batches else parts[0]
+    return (SignBulk.join(signs),) if signs else parts[0]
 
 
 def _with_power_of(fine: Description, coarse: Description) -> Description:
@@ -169,7 +168,8 @@ def _of_rows(moment: Moment, fit: Fit, members: Integers, along: Floats, seen: D
     if not problem.isotropic or problem.target.directions > 1 or not layer.rows_known:
         return blank
     if layer.batch is not None:
-        t, psi = solution.x[:, :k], solution.tau[:, 0]
+        t = solution.x[:, :k] if seen.learnt else np.zeros((count, k))
+        psi = solution.tau[:, 0] if solution.tau.shape[1] else np.zeros((count, k))
     else:
         channels = solution.x.reshape(count, -1, k)[:, seen.lengths : seen.lengths + along.shape[2]]
         t, psi = np.einsum("bac,bcq->abq", along, channels)

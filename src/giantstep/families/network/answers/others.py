@@ -12,6 +12,7 @@ from giantstep.errors import InputError
 from giantstep.families.network.answers.errors import by_block
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.describe import describe
+from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.finite_size import finite_size
 from giantstep.families.network.layer import independent_spread, scale_of, views
 from giantstep.families.network.problem import Share, take_points
@@ -31,18 +32,24 @@ def answer_steps(table: Table, share: Share, moment: Moment, time: int, settings
     """Fill ``what="steps"``: means along the target directions, lengths, and the spread inside a block."""
     problem, layer = moment.problem, moment.layer
     s, U = scale_of(problem, layer), layer.U @ layer.frame.swapaxes(1, 2)
-    JU, Js, _ = independent_spread(problem, layer)
-    JU = layer.frame[:, None] @ JU
     norm = np.sum(layer.U**2, axis=2) + s**2
-    if layer.batch is not None:  # what its rows share lies across the target, too; their spread is not followed
-        s, JU, Js = np.sqrt(norm - np.sum(U**2, axis=2)), np.full_like(JU, np.nan), np.full_like(Js, np.nan)
+    if layer.batch is None:
+        JU, Js, _ = independent_spread(problem, layer)
+        JU = layer.frame[:, None] @ JU
+        spread, spread_s = JU @ JU.swapaxes(2, 3), np.sum(Js**2, axis=2)
+    else:  # what the rows share lies across the target, too; the spread after a sign step is not followed
+        s = np.sqrt(norm - np.sum(U**2, axis=2))
+        r, unknown = U.shape[2], np.full_like(s, np.nan)
+        spread, spread_s = np.repeat(unknown[..., None], r * r, axis=2).reshape(*s.shape, r, r), unknown
+        if isinstance(layer.batch, Chains):
+            spread, spread_s = layer.batch.spread()
     values = {
         "U": U,
         "s": s,
         "cosine": U / np.sqrt(norm)[..., None],
         "row_norm": norm,
-        "spread": JU @ JU.swapaxes(2, 3),
-        "spread_s": np.sum(Js**2, axis=2),
+        "spread": spread,
+        "spread_s": spread_s,
         "B": layer.B,
     }
     index, owner = share.points_of(moment.sets)

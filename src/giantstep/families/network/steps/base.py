@@ -16,6 +16,7 @@ from giantstep.types import DeviceArray, Floats, Points
 
 if TYPE_CHECKING:
     from giantstep.families.network.closed import ClosedForm
+    from giantstep.families.network.finite_batches import StepFields
     from giantstep.families.network.layer import Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
@@ -48,6 +49,8 @@ class Step(Part):
     """Whether it moves rows by as much as they are long, so that every function of kappa can be fitted."""
     sees_coordinates: ClassVar[bool] = False
     """Whether it treats every coordinate on its own, so that the law of the target's coordinates matters."""
+    on_batches: ClassVar[bool] = False
+    """Whether finite_batches_several_steps covers it: gradient descent of the rows, on batches of any size."""
     shares_sample: ClassVar[bool] = False
     """Whether a theory of a fit on the sample of the step is known."""
 
@@ -70,6 +73,10 @@ class Step(Part):
     def turned(self, network: Network, frame: Floats, numbers: Points, number: int) -> Floats:
         """Return the target's directions (M, r, R) in coordinates that hold what this step plants."""
         return frame
+
+    def on_set(self, problem: Problem, number: int, row: int) -> StepFields:
+        """Return the numbers of the step for one parameter set, where it is `on_batches`."""
+        raise NotImplementedError
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step, for all parameter sets at once; it stays as it is here."""

@@ -161,6 +161,7 @@ class SignStep(GradientStep):
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Move every weight by the sign of its gradient, in axes in which the target has coordinates of its law."""
         from giantstep.families.network.coordinates import draw_directions, reflected, reflections
+        from giantstep.lab import Draws
 
         name, xp, d = f"steps.{number}.", trained.draws.xp, trained.dim
         batch = float(point[name + "batch_per_dim"][0]) * d
@@ -172,8 +173,9 @@ class SignStep(GradientStep):
         if root is not None:  # what a target and a gradient are before the inputs are whitened
             axes, gradient = axes / xp.where(root > 0, root, 1.0), gradient * root
             axes = xp.linalg.qr(axes.T)[0].T
-        # the same directions at every sign step of a network
-        found = draw_directions(trained.network_of.coordinates, point, axes.shape, trained.draws.anew())
+        draws = trained.draws  # the target is that of all networks of a trial, and of all their steps
+        world = Draws(draws.seed, "coordinates", draws.trial, draws.device)
+        found = draw_directions(trained.network_of.coordinates, point, axes.shape, world)
         units = reflections(axes, found, xp)
         moved = reflected(xp.sign(reflected(gradient, units)), units[::-1])
         moved *= float(point[name + "rate"][0]) / math.sqrt(d)

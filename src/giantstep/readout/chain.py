@@ -1,0 +1,616 @@
+"""The bulk that several steps on finite batches leave behind: a chain of Gaussian vectors, one link for each step.
+
+finite_batches_several_steps section 4, whose equations are cited by number. A row of block q is a linear function of
+independent noises, so that the read-out needs the covariance of Gaussian vectors tau^0, ..., tau^T, the weighted sums
+of the rows after every step. With conjugate fields h^1, ..., h^T this is one Gaussian measure with K = k (2T + 1)
+fields for each coordinate. Step t couples the 2k fields (tau^{t-1}, h^t) by a matrix L that depends on the sample.
+
+Notation. All fields are scaled: tau_q = |R_q|^1/2 times that of the page, h_q = |R_q|^-1/2. Then nothing depends on R
+but W = |R|^1/2 Vh1 |R|^1/2, and (4.3), (4.4) read, with C_t the block of C for the fields of step t,
+
+    H = H0(W) + sum_t E_t[Lt],  Lt = L (I + C_t L/alpha_t)^-1,  C = H^-1
+    R_q D_q + (C_TT W)_qq = beta_q,   S = beta V1 = |R|^1/2 C_TT |R|^1/2
+
+R has one sign on the real axis; outside the bulk of a spectrum it is negative, and `sign` then stands in H0 and L.
+`g` of a response holds the blocks C_t.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from giantstep.deadline import check_time
+from giantstep.readout.bulk import Response
+from giantstep.readout.chain_signal import ChainSignal
+from giantstep.readout.features import packing
+from giantstep.readout.finite_size import AlongMeans
+from giantstep.readout.small import small_inverse
+from giantstep.readout.stacked import Stacked
+from giantstep.solve import solve_each
+from giantstep.types import Array, Floats, Integers
+
+MAX_STEPS, PROBE_STEPS = 300, 15
+PLAIN_STEPS = 6
+"""Steps of the plain map before the first one of Newton, for a cold start and after a failure."""
+NEARLY = 1e-9
+"""Mismatch from which one more Newton step, whose error is of the order of its square, ends at rounding."""
+NEAR = 1e-2
+"""Mismatch from which one more Newton step is good enough for `near`."""
+VALUES = 1_000_000
+"""Entries of the matrices at the nodes (8 MB) of all points that are solved together."""
+MOST_POINTS = 48
+
+
+@dataclass(frozen=True)
+class ChainStep(Stacked):
+    """One step on a batch of alpha_t d samples, as averages over a sample of it at J nodes, for B points.
+
+    The functions of a sample that are needed, in this order: zeta, its coordinates along `frame`, and F_1.., which
+    span what the batch adds in new directions (2.2). `first` is the number of directions before the step.
+    """
+
+    inverse: Floats  # (B,): 1/alpha_t, 0 for the population
+    keep: Floats  # (B,): what the step leaves of the rows
+    slope: Floats  # (B, k, J): r2 of (3.1)
+    noise: Floats  # (B, k, J): e_q^2 res^2 v_q
+    weights: Floats  # (B, J)
+    pairs: Floats  # (B, P, J): weights times products of two of the functions, a <= b
+    frame: Floats  # (B, first, Z): the directions of zeta, in the coordinates before the step
+    gain: Floats  # (B, k), (3.2)
+    spread: Floats  # (B, k): what (5.3) has at (yh, yh)
+    carried: Floats  # (B, k, D): coordinates of s fl
+    own: Floats  # (B, k, D): coordinates of s^3 fy
+    bent: Floats  # (B, k, D): coordinates of e res D_3/2
+
+    @property
+    def first(self) -> int:
+        """Number of directions before the step."""
+        return self.frame.shape[1]
+
+    @property
+    def functions(self) -> int:
+        """Number of functions of a sample."""
+        return int(np.sqrt(2 * self.pairs.shape[1]))
+
+    @property
+    def fresh(self) -> int:
+        """Number of directions that the batch adds."""
+        return self.functions - self.frame.shape[2]
+
+    def for_all(self, count: int) -> ChainStep:
+        """Return the one step of `count` points, kept once."""
+        stacks = {name: np.broadcast_to(value, (count, *value.shape[1:])) for name, value in self._stacks().items()}
+        return dataclasses.replace(self, **stacks)
+
+    def padded(self, nodes: int) -> ChainStep:
+        """Return the step with this many nodes; those that are added have no weight."""
+        more = [(0, 0), (0, nodes - self.weights.shape[1])]
+        if not more[1][1]:
+            return self
+        wide = {name: np.pad(getattr(self, name), [(0, 0), *more]) for name in ("slope", "noise", "pairs")}
+        return dataclasses.replace(self, weights=np.pad(self.weights, more), **wide)
+
+
+@dataclass(frozen=True)
+class ChainLaw:
+    """The steps of M parameter sets of one shape, and the special directions that are asked for."""
+
+    steps: tuple[ChainStep, ...]
+    norms: Floats  # (M, T + 1, k): c_q after every step
+    directions: Floats  # (M, D, n)
+    targets: int
+    """Directions of the target, the first ones."""
+    gaussian_rows: bool
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What laws must have in common to be stacked; nodes are padded."""
+        steps = tuple((step.first, step.frame.shape[2], step.fresh) for step in self.steps)
+        return steps, self.norms.shape[1:], self.directions.shape[1:], self.targets, self.gaussian_rows
+
+    @classmethod
+    def stack(cls, laws: Sequence[ChainLaw]) -> ChainLaw:
+        """Return the sets of several laws of one shape, one after the other."""
+        if len(laws) == 1:
+            return laws[0]
+        steps = []
+        for links in zip(*(law.steps for law in laws)):
+            nodes = max(link.weights.shape[1] for link in links)
+            steps.append(ChainStep.join([link.padded(nodes) for link in links]))
+        norms, directions = (np.concatenate([getattr(law, name) for law in laws]) for name in ("norms", "directions"))
+        return dataclasses.replace(laws[0], steps=tuple(steps), norms=norms, directions=directions)
+
+
+@dataclass(frozen=True)
+class ChainBulk(Stacked):
+    """The bulk after some steps, for B points with k blocks, each with one of the sets of a law.
+
+    The tables of the sets are kept once; those of the points at hand are looked up when they are asked for.
+    """
+
+    law: ChainLaw
+    owner: Integers  # (B,): which set a point has
+
+    packed_only: ClassVar[bool] = True
+    edge_margin: ClassVar[float] = 1e-3
+    shared: ClassVar[tuple[str, ...]] = ("law",)
+
+    @cached_property
+    def steps(self) -> tuple[ChainStep, ...]:
+        """The steps of every point; tables that all points share are kept once."""
+        if np.ptp(self.owner) == 0:
+            return tuple(step.take(self.owner[:1]).for_all(len(self.owner)) for step in self.law.steps)
+        return tuple(step.take(self.owner) for step in self.law.steps)
+
+    @cached_property
+    def norms(self) -> Floats:
+        """c_q of every point after every step (B, T + 1, k)."""
+        return np.asarray(self.law.norms[self.owner])
+
+    @property
+    def directions(self) -> Floats:
+        """The directions that are asked for, of every point (B, D, n)."""
+        return np.asarray(self.law.directions[self.owner])
+
+    @property
+    def targets(self) -> int:
+        """Directions of the target."""
+        return self.law.targets
+
+    @property
+    def gaussian_rows(self) -> bool:
+        """Whether the rows were Gaussian at the start."""
+        return self.law.gaussian_rows
+
+    @property
+    def row_norm(self) -> Floats:
+        """Squared norm of the bulk rows (B, k)."""
+        return self.norms[:, -1]
+
+    @classmethod
+    def stack(cls, bulks: Sequence[ChainBulk], owner: Integers) -> ChainBulk:
+        """Return one bulk for each point, bulks[owner[b]], of bulks of one set each."""
+        return cls(ChainLaw.stack([bulk.law for bulk in bulks]), owner)
+
+    @property
+    def nodes(self) -> int:
+        """The largest number of nodes of a step."""
+        return max(step.weights.shape[1] for step in self.law.steps)
+
+    @property
+    def chunk(self) -> int:
+        """How many points to solve together."""
+        return int(np.clip(VALUES // (self.nodes * 4 * self.law.norms.shape[2] ** 2), 1, MOST_POINTS))
+
+    def fields(self, step: int) -> Integers:
+        """Return where the fields (tau^{t-1}, h^t) of a step are, counted from 0, among all K."""
+        k, last = self.norms.shape[2], len(self.steps)
+        return np.concatenate([step * k + np.arange(k), (last + 1 + step) * k + np.arange(k)])
+
+    @property
+    def ends(self) -> Integers:
+        """Where tau^T is among the fields."""
+        k = self.norms.shape[2]
+        return len(self.steps) * k + np.arange(k)
+
+    def start(self, a: Array, block_width: Floats) -> Response:
+        """Return a start without the blocks: `solve` guesses them, knowing Vh1."""
+        size = 2 * block_width.shape[1]
+        return Response.at_zero(a, block_width, np.full((len(a), len(self.steps), size, size), np.nan))
+
+    def solve(
+        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
+    ) -> Response:
+        """Solve for the blocks and R by Newton; with `near` one step from the start, where it is close enough."""
+        blocks, R = np.array(start.g, D.dtype), np.array(start.R)
+        cold = np.isnan(blocks).any(axis=(1, 2, 3))
+        if cold.any():
+            blocks[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
+        close = np.zeros(len(R), dtype=bool)
+        if near:
+            motion = Motion.at(self, blocks, R, Vh1, D, block_width)
+            close = motion.size < NEAR
+        if not close.all():
+            far = np.flatnonzero(~close)
+            part, inside = self.take(far), (Vh1[far], D[far], block_width[far])
+            blocks[far], R[far] = part._converge(*inside, blocks[far], R[far], cold[far], probe)
+            again = Motion.at(part, blocks[far], R[far], *inside)
+            if close.any():
+                motion.put(far, again)
+            else:
+                motion = again
+        return motion.carry(Response(R, motion.S, blocks, Vh1, D, block_width))
+
+    def _converge(
+        self, Vh1: Array, D: Array, block_width: Floats, blocks: Array, R: Array, cold: Array, probe: bool
+    ) -> tuple[Array, Array]:
+        """Solve from anywhere; points that a warm start leads astray start once more, cold."""
+        blocks, R = self._iterate(Vh1, D, block_width, blocks, R, cold, PROBE_STEPS if probe else MAX_STEPS)
+        lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
+        if lost.any():
+            again, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
+            blocks[lost], R[lost] = again._iterate(
+                *inside, *again._guess(*inside), np.ones(lost.sum(), bool), MAX_STEPS
+            )
+        return blocks, R
+
+    def _guess(self, Vh1: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
+        """Return where a cold solve starts: rows of the norms they have, without response."""
+        k, size = D.shape[1], 2 * D.shape[1]
+        R = block_width / (D + np.einsum("bqq->bq", Vh1) * self.row_norm)
+        blocks = np.zeros((len(R), len(self.steps), size, size), R.dtype)
+        blocks[:, :, range(k), range(k)] = self.norms[:, :-1]
+        return blocks, R
+
+    def _iterate(
+        self, Vh1: Array, D: Array, block_width: Floats, blocks: Array, R: Array, cold: Array, max_steps: int
+    ) -> tuple[Array, Array]:
+        """Solve (4.3), (4.4) by Newton (4.6).
+
+        A Newton step that makes the mismatch grow is taken back and followed by a few steps of the plain map, which
+        converges from far away.
+        """
+        blocks, R = np.array(blocks), np.array(R)
+        safe_blocks, safe_R = blocks.copy(), R.copy()  # where a point goes when its Newton step fails
+        last = np.full(len(R), np.inf)
+        patience = np.where(cold, PLAIN_STEPS, 0)
+        active = np.arange(len(R))
+        for _ in range(max_steps):
+            check_time()
+            bulk = self if len(active) == len(R) else self.take(active)
+            inside = Vh1[active], D[active], block_width[active]
+            state = ChainState.at(bulk, blocks[active], R[active], inside[0])
+            missed, missed_R, size = state.mismatch(R[active], *inside[1:])
+            worse = ~(size < 2 * last[active]) & (patience[active] == 0)
+            done = (size < 1e-14) | ((size < 1e-11) & (size > 0.3 * last[active]))
+            plain_blocks = blocks[active] + missed
+            plain_R = inside[2] / (inside[1] + state.paid / R[active])
+            next_blocks, next_R = _newton_step(bulk, state, R[active], inside[1], missed, missed_R)
+            plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
+            next_blocks[plain], next_R[plain] = plain_blocks[plain], plain_R[plain]
+            next_blocks[worse], next_R[worse] = safe_blocks[active[worse]], safe_R[active[worse]]
+            fine = active[~worse]
+            safe_blocks[fine], safe_R[fine] = plain_blocks[~worse], plain_R[~worse]
+            patience[active] = np.where(worse, PLAIN_STEPS, np.maximum(patience[active] - 1, 0))
+            last[active] = np.where(worse, np.inf, size)
+            moving = active[~done]
+            blocks[moving], R[moving] = next_blocks[~done], next_R[~done]
+            active = active[~done & ((size > NEARLY) | plain | worse)]
+            if active.size == 0:
+                break
+        return blocks, R
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Nothing is known of the means after a finite batch, described exactly: those of independent rows stand."""
+        raise NotImplementedError
+
+    def tangents(self, response: Response) -> ChainTangents:
+        """Return how the blocks, R and S move with Vh1 and D."""
+        motion: Motion | None = response.__dict__.get("motion")
+        if motion is None:
+            motion = Motion.at(self, response.g, response.R, response.Vh1, response.D, response.block_width)
+        return ChainTangents(self, response, motion)
+
+    def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
+        """Return P of (5.4), which has counted the directions as the rest of the bulk: Vh1 each."""
+        (count, k), n = response.R.shape, self.directions.shape[2]
+        absorbed = np.zeros((count, (n + 1) * k, (n + 1) * k), response.Vh1.dtype)
+        for direction in range(n):
+            part = slice(direction * k, (direction + 1) * k)
+            absorbed[:, part, part] = response.Vh1
+        return self.signal(response).covariance(), absorbed
+
+    def signal(self, response: Response) -> ChainSignal:
+        """Return the response along the special directions, which the inner solution keeps."""
+        known: ChainSignal | None = response.__dict__.get("signal")
+        if known is None:
+            state = ChainState.at(self, response.g, response.R, response.Vh1)
+            known = ChainSignal.at(self, state)
+            response.__dict__["signal"] = known
+        return known
+
+
+@dataclass
+class ChainState:
+    """The matrices of (4.1)-(4.3) at given blocks, R and Vh1; everything has a leading axis of points."""
+
+    bulk: ChainBulk
+    blocks: Array  # (B, T, 2k, 2k)
+    root: Array  # (B, k): |R|^1/2
+    sign: Array  # (B,)
+    W: Array  # (B, k, k)
+    links: list[Array]
+    """Lt of every step at its nodes (B, J, 2k, 2k)."""
+    means: list[Array]
+    """E_t[Lt] (B, 2k, 2k)."""
+    H: Array  # (B, K, K)
+    C: Array
+
+    @classmethod
+    def at(cls, bulk: ChainBulk, blocks: Array, R: Array, Vh1: Array) -> ChainState:
+        """Evaluate the matrices."""
+        k, last = R.shape[1], len(bulk.steps)
+        if np.iscomplexobj(R) and np.any(np.abs(R.imag) > 1e-8 * np.abs(R)):
+            root, sign = np.sqrt(R), np.ones(len(R))
+        else:  # all R have one sign outside the bulk: keep the roots real (or their complex-step neighbours)
+            sign = np.sign(R.real[:, 0])
+            root = np.sqrt(sign[:, None] * R)
+        W = root[:, :, None] * Vh1 * root[:, None, :]
+        size = k * (2 * last + 1)
+        H = np.zeros((len(R), size, size), np.result_type(R, Vh1, blocks))
+        q = np.arange(k)
+        H[:, q, q] = sign[:, None]
+        H[:, last * k : (last + 1) * k, last * k : (last + 1) * k] += W
+        links, means = [], []
+        for t, step in enumerate(bulk.steps):
+            before, here, h = t * k + q, (t + 1) * k + q, (last + 1 + t) * k + q
+            H[:, h, here] = H[:, here, h] = -1.0
+            H[:, h, before] = H[:, before, h] = step.keep[:, None]
+            link = _link(step, blocks[:, t], sign)
+            mean = (step.weights[:, None] @ link.reshape(*link.shape[:2], -1))[:, 0].reshape(len(R), 2 * k, 2 * k)
+            own = bulk.fields(t)
+            H[:, own[:, None], own] += mean
+            links.append(link)
+            means.append(mean)
+        return cls(bulk, blocks, root, sign, W, links, means, H, small_inverse(H))
+
+    def block(self, rows: Integers, columns: Integers) -> Array:
+        """Return a block of C (B, rows, columns)."""
+        return self.C[:, rows[:, None], columns]
+
+    @property
+    def scale(self) -> Array:
+        """What turns a scaled matrix of tau^T into that of the page: |R_q|^1/2 |R_q'|^1/2 (B, k, k)."""
+        return self.root[:, :, None] * self.root[:, None, :]
+
+    @property
+    def response(self) -> Array:
+        """S = beta V1 (B, k, k)."""
+        S = self.scale * self.block(self.bulk.ends, self.bulk.ends)
+        return 0.5 * (S + np.swapaxes(S, 1, 2))
+
+    @cached_property
+    def paid(self) -> Array:
+        """(C_TT W)_qq (B, k)."""
+        return np.einsum("bij,bji->bi", self.block(self.bulk.ends, self.bulk.ends), self.W)
+
+    def mismatch(self, R: Array, D: Array, block_width: Floats) -> tuple[Array, Array, Floats]:
+        """Return by how much (4.3) and (4.4) are missed, and the relative size of that."""
+        image = np.stack([self.block(own, own) for own in map(self.bulk.fields, range(len(self.bulk.steps)))], axis=1)
+        of_blocks, of_R = image - self.blocks, R * D + self.paid - block_width
+        relative = np.max(np.abs(of_blocks), axis=(1, 2, 3)) / np.max(np.abs(image), axis=(1, 2, 3))
+        return of_blocks, of_R, np.maximum(relative, np.max(np.abs(of_R) / block_width, axis=1))
+
+
+def _link(step: ChainStep, block: Array, sign: Array) -> Array:
+    """Return Lt = L (I + C L/alpha)^-1 at the nodes (B, J, 2k, 2k), (4.2) and (4.3)."""
+    (count, k, nodes), dtype = step.slope.shape, block.dtype
+    slope, noise = np.swapaxes(step.slope, 1, 2), np.swapaxes(step.noise, 1, 2)
+    L = np.zeros((count, nodes, 2 * k, 2 * k), dtype)
+    q = np.arange(k)
+    L[:, :, q, k + q] = L[:, :, k + q, q] = slope
+    inverse = step.inverse[:, None, None]
+    L[:, :, k + q, k + q] = -sign[:, None, None] * inverse * noise
+    if not step.inverse.any():
+        return L
+    if k == 1:  # closed form
+        a, b, d = (block[:, i, j, None] * step.inverse[:, None] for i, j in ((0, 0), (0, 1), (1, 1)))
+        r, n = L[:, :, 0, 1], L[:, :, 1, 1]
+        c1, c2 = 1 + b * r, a * r + b * n
+        d1, d2 = d * r, 1 + b * r + d * n
+        determinant = c1 * d2 - c2 * d1
+        out = np.empty_like(L)
+        out[:, :, 0, 0] = -r * d1 / determinant
+        out[:, :, 0, 1] = out[:, :, 1, 0] = r * c1 / determinant
+        out[:, :, 1, 1] = (n * c1 - r * c2) / determinant
+        return out
+    moved = np.empty_like(L)  # C L/alpha, L being diagonal in the blocks
+    C = (block * inverse)[:, None]
+    r, n = slope[:, :, None], L[:, :, k + q, k + q][:, :, None]
+    moved[..., :k] = C[..., k:] * r
+    moved[..., k:] = C[..., :k] * r + C[..., k:] * n
+    moved[:, :, np.arange(2 * k), np.arange(2 * k)] += 1.0
+    shrunk = small_inverse(moved)
+    out = np.empty_like(L)
+    r, n = np.swapaxes(r, 2, 3), np.swapaxes(n, 2, 3)
+    out[..., :k, :] = r * shrunk[..., k:, :]
+    out[..., k:, :] = r * shrunk[..., :k, :] + n * shrunk[..., k:, :]
+    return out
+
+
+def pair_operator(step: ChainStep, link: Array) -> Array:
+    """Return the matrix of X -> E_t[Lt X Lt]/alpha_t on flattened X, (B, 4k^2, 4k^2)."""
+    count, nodes, size, _ = link.shape
+    flat = link.reshape(count, nodes, size * size)
+    weighted = flat * (step.weights * step.inverse[:, None])[:, :, None]
+    products = np.swapaxes(weighted, 1, 2) @ flat  # [(a, c), (d, b)] = E Lt_ac Lt_db
+    products = products.reshape(count, size, size, size, size)
+    return products.transpose(0, 1, 4, 2, 3).reshape(count, size * size, size * size)
+
+
+def _sandwich(left: Array, right: Array, operator: Array) -> Array:
+    """Return the matrix of X -> left Op(X) right on flattened X."""
+    count, rows, columns = left.shape[0], left.shape[1], right.shape[2]
+    both = left[:, :, None, :, None] * np.swapaxes(right, 1, 2)[:, None, :, None, :]
+    sandwich: Array = both.reshape(count, rows * columns, -1) @ operator
+    return sandwich
+
+
+@dataclass
+class _Linear:
+    """(4.6): the Jacobian of the mismatch in (blocks, log R), and what the blocks alone do to E_t[Lt]."""
+
+    matrix: Array  # (B, T 4k^2 + k, same)
+    operators: list[Array]
+    """X -> E_t[Lt X Lt]/alpha_t, of every step."""
+    of_log: Array
+    """dW along d log R_q (B, k, k, k)."""
+
+    @classmethod
+    def at(cls, bulk: ChainBulk, state: ChainState, R: Array, D: Array) -> _Linear:
+        """Linearise; blocks move H by -sum_t E_t[Lt dC_t Lt]/alpha_t, log R moves W."""
+        (count, k), steps = R.shape, len(bulk.steps)
+        square, ends = 4 * k * k, bulk.ends
+        operators = [pair_operator(step, link) for step, link in zip(bulk.steps, state.links)]
+        own = [bulk.fields(t) for t in range(steps)]
+        matrix = np.zeros((count, steps * square + k, steps * square + k), np.result_type(state.C, R))
+        for s, operator in enumerate(operators):
+            column = slice(s * square, (s + 1) * square)
+            for t in range(steps):
+                matrix[:, t * square : (t + 1) * square, column] = -_sandwich(
+                    state.block(own[t], own[s]), state.block(own[s], own[t]), operator
+                )
+            response = _sandwich(state.block(ends, own[s]), state.block(own[s], ends), operator)
+            response = response.reshape(count, k, k, square)
+            matrix[:, steps * square :, column] = np.einsum("bijx,bji->bix", response, state.W)
+        diagonal = np.arange(steps * square)
+        matrix[:, diagonal, diagonal] += 1.0
+        of_log = np.zeros((count, k, k, k), state.W.dtype)
+        for block in range(k):
+            of_log[:, block, block] += 0.5 * state.W[:, block]
+            of_log[:, block, :, block] += 0.5 * state.W[:, :, block]
+        moved, moved_R = _from_W(bulk, state, of_log)
+        matrix[:, : steps * square, steps * square :] = -moved.reshape(count, k, -1).swapaxes(1, 2)
+        matrix[:, steps * square :, steps * square :] = moved_R.swapaxes(1, 2)
+        q = np.arange(k)
+        matrix[:, steps * square + q, steps * square + q] += R * D
+        return cls(matrix, operators, of_log)
+
+
+def _from_W(bulk: ChainBulk, state: ChainState, dW: Array) -> tuple[Array, Array]:
+    """Return how the image of the blocks (B, A, T, 2k, 2k) and (C_TT W)_qq (B, A, k) move with dW (B, A, k, k)."""
+    ends = bulk.ends
+    blocks = [
+        -state.block(own, ends)[:, None] @ dW @ state.block(ends, own)[:, None]
+        for own in map(bulk.fields, range(len(bulk.steps)))
+    ]
+    S = state.block(ends, ends)[:, None]
+    moved = S @ dW - S @ dW @ S @ state.W[:, None]
+    return np.stack(blocks, axis=2), np.einsum("baii->bai", moved)
+
+
+def _newton_step(
+    bulk: ChainBulk, state: ChainState, R: Array, D: Array, missed: Array, missed_R: Array
+) -> tuple[Array, Array]:
+    """Return the Newton iterate of (blocks, R); R is NaN where the step is too long to be trusted."""
+    count, k = R.shape
+    right = np.concatenate([missed.reshape(count, -1), -missed_R], axis=1)
+    change = solve_each(_Linear.at(bulk, state, R, D).matrix, right[:, :, None])[:, :, 0]
+    step = change[:, -k:]
+    trusted = np.max(np.abs(step), axis=1) < 1
+    blocks = state.blocks + change[:, :-k].reshape(state.blocks.shape)
+    return blocks, np.where(trusted[:, None], R * (1 + step), np.nan)
+
+
+@dataclass
+class Motion(Stacked):
+    """How an inner solution moves along the packed directions of (Vh1, D): pairs q <= q', then D_q.
+
+    One more direction, the last one, is Newton's step from (blocks, R) to where the inner equations are solved.
+    """
+
+    S: Array  # (B, k, k)
+    size: Floats  # mismatch of the inner equations (B,)
+    blocks: Array  # (B, A + 1, T, 2k, 2k)
+    log_R: Array  # (B, A + 1, k)
+    dH: Array  # (B, A + 1, K, K)
+    dS: Array  # (B, A + 1, k, k)
+    R: Array  # (B, k)
+
+    @classmethod
+    def at(cls, bulk: ChainBulk, blocks: Array, R: Array, Vh1: Array, D: Array, block_width: Floats) -> Motion:
+        """Linearise at (blocks, R); one factorisation serves all directions."""
+        state = ChainState.at(bulk, blocks, R, Vh1)
+        missed, missed_R, size = state.mismatch(R, D, block_width)
+        linear = _Linear.at(bulk, state, R, D)
+        count, k = R.shape
+        dVh1 = packed_directions(k)
+        pairs, directions, unknown = len(dVh1) - k, len(dVh1) + 1, missed[0].size
+        dW = np.zeros((count, directions, k, k), linear.matrix.dtype)
+        dW[:, :-1] = state.scale[:, None] * dVh1
+        moved, moved_R = _from_W(bulk, state, dW)
+        right = np.concatenate([moved.reshape(count, directions, -1), -moved_R], axis=2).swapaxes(1, 2)
+        q = np.arange(k)
+        right[:, unknown + q, pairs + q] -= R
+        right[:, :unknown, -1], right[:, unknown:, -1] = missed.reshape(count, -1), -missed_R
+        change = solve_each(linear.matrix, right).swapaxes(1, 2)
+        shape = (count, directions, *missed.shape[1:])
+        dblocks, dlog = change[:, :, :unknown].reshape(shape), change[:, :, unknown:]
+        dW = dW + np.einsum("baq,bqij->baij", dlog, linear.of_log)
+        dH = np.zeros((count, directions, *state.H.shape[1:]), dW.dtype)
+        for t, operator in enumerate(linear.operators):
+            own = bulk.fields(t)
+            flat = dblocks[:, :, t].reshape(count, directions, -1, 1)
+            dH[:, :, own[:, None], own] -= (operator[:, None] @ flat).reshape(count, directions, *missed.shape[2:])
+        ends = bulk.ends
+        dH[:, :, ends[:, None], ends] += dW
+        out = state.C[:, ends][:, None]
+        dS = -out @ dH @ np.swapaxes(out, 2, 3)
+        S = state.response
+        dS = state.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
+        return cls(S, size, dblocks, dlog, dH, dS, np.array(R))
+
+    def carry(self, response: Response) -> Response:
+        """Return the response after Newton's step; it keeps the motion, which `tangents` asks for next."""
+        dS = self.dS[:, -1]
+        moved = dataclasses.replace(
+            response,
+            R=response.R * (1 + self.log_R[:, -1]),
+            S=response.S + 0.5 * (dS + np.swapaxes(dS, 1, 2)),
+            g=response.g + self.blocks[:, -1],
+        )
+        moved.__dict__["motion"] = self
+        return moved
+
+
+def packed_directions(k: int) -> Floats:
+    """Return dVh1 along the packed directions (A, k, k); zero along those of D."""
+    rows, columns = packing(k).rows, packing(k).columns
+    pair = np.arange(len(rows))
+    directions = np.zeros((len(rows) + k, k, k))
+    directions[pair, rows, columns] = directions[pair, columns, rows] = 1.0
+    return directions
+
+
+@dataclass
+class ChainTangents:
+    """How the inner solution moves with Vh1 and D."""
+
+    bulk: ChainBulk
+    response: Response
+    motion: Motion
+
+    @cached_property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, A, A)."""
+        packed, motion = packing(self.response.R.shape[1]), self.motion
+        dS, dR = motion.dS[:, :-1], motion.log_R[:, :-1] * motion.R[:, None]
+        return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        packed = packing(e.shape[1])
+        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
+
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """There is no kernel form after a finite batch."""
+        raise NotImplementedError
+
+    def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
+        """Return -dE of (6.4): E moves by dual^T dP dual + sum_directions x^T dVh1 x + sum paid dR/R^2."""
+        (count, k), packed, motion = self.response.R.shape, packing(self.response.R.shape[1]), self.motion
+        along = x[:, :-k].reshape(count, -1, k)
+        dE = self.bulk.signal(self.response).moved(dual, motion.blocks[:, :-1], motion.log_R[:, :-1], motion.dH[:, :-1])
+        dE += np.einsum("aij,bni,bnj->ba", packed_directions(k), along, along)
+        dE += (motion.log_R[:, :-1] @ (paid / self.response.R)[:, :, None])[:, :, 0]
+        return packed.unpack(-dE / packed.multiplicity)
+
+    def unseen(self, dual: Array) -> float:
+        """Return 0: channels act through the functions of the features only."""
+        return 0.0

@@ -1,0 +1,136 @@
+"""The programs that `giantstep.script` writes: what they print is what `simulate` and the limit say."""
+
+import pytest
+
+import giantstep as gs
+from giantstep.families import SHIPPED
+
+from .programs import check_against_simulate, numbers_of, run_program, scores
+
+LINE = 4.5
+"""Joint standard errors; about a hundred numbers in all, so that chance passes it once in a thousand runs."""
+
+WITHOUT_GRADIENTS = ("mixture-glm", "bayes-limit", "subspace-clustering")
+"""Families whose experiment is no network trained by gradient steps: PyTorch is refused."""
+
+TANH = gs.Network(
+    target="tanh(z)",
+    noise=0.1,
+    activation="tanh",
+    width_per_dim=1.0,
+    samples_per_dim=1.5,
+    second_layer=gs.Vocabulary([1.0, -0.5], [0.7, 0.3]),
+)
+MIXED_STEPS = [gs.MaximalStep(1.0, 3.0, loss="correlation"), gs.MaximalStep(1.0, 3.0, momentum=0.5, weight_decay=0.1)]
+
+CASES = {
+    "network, two steps": (gs.Network.example(), 40, 16, {}),
+    "network, momentum": (TANH.replace(steps=MIXED_STEPS), 40, 24, {}),
+    "one-step, population": (gs.OneStep.example(), 40, 16, {}),
+    "one-step, batch": (gs.OneStep.example().replace(step=gs.MaximalStep(2.0, batch_per_dim=2.0)), 40, 24, {}),
+    "few-steps": (gs.FewSteps.example().replace(steps=1), 40, 16, {}),
+    "few-steps, planted": (
+        gs.FewSteps.example().replace(steps=0, planted=gs.PlantedShifts([[1.5, 0.5], [-1.5, 0.5]])),
+        40,
+        24,
+        {},
+    ),
+}
+"""Two scenarios of every family: scenario, dimension, trials, settings of `simulate`."""
+
+MORE = {
+    "logistic": TANH.replace(
+        target="sign(z)", noise=0.0, flip=0.05, readout=gs.Logistic(0.1), steps=[gs.MaximalStep(2.0, 4.0)]
+    ),
+    "spike": TANH.replace(steps=[gs.PlantedSpike(1.0, alignment=0.5), gs.MaximalStep(1.0, 4.0)]),
+    "rank one": gs.OneStep.example_for("spikes"),
+    "growing": TANH.replace(
+        activation="relu(z) - 1/sqrt(2*pi)", steps=[gs.GrowingStep(1.0, 0.2, 2.0)], second_layer="gaussian"
+    ),
+    "no ridge": TANH.replace(readout=gs.Ridge(0.0), rows="gaussian", steps=[gs.NoStep()]),
+}
+"""Options that the two scenarios of a family leave out."""
+
+
+def test_every_family_has_two_scenarios_here():
+    """Catches a family whose program no test runs."""
+    families = [scenario.family for scenario, *_ in CASES.values()]
+    assert all(families.count(name) >= 2 for name in SHIPPED if name in families)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_program_prints_what_simulate_measures(case, tmp_path):
+    """Catches a wrong definition in either implementation, a variable that is missing, and a program too long."""
+    scenario, dim, trials, asked = CASES[case]
+    table, other = check_against_simulate(scenario, tmp_path, dim, trials, **asked)
+    assert set(table) == set(other)
+    found = scores(table, other)
+    assert max(found.values()) < LINE, sorted(found.items(), key=lambda item: -item[1])[:3]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_programs_are_short_and_alone(case):
+    text = gs.script(CASES[case][0], dim=CASES[case][1])
+    assert len(text.splitlines()) <= 120 and max(map(len, text.splitlines())) <= 160
+    assert "giantstep" not in text
+    compile(text, "experiment.py", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MORE)
+def test_other_options_agree_too(case, tmp_path):
+    table, other = check_against_simulate(MORE[case], tmp_path, 40, 40)
+    assert set(table) == set(other)
+    assert max(scores(table, other).values()) < LINE
+
+
+def test_a_program_agrees_with_the_theory(tmp_path):
+    """The theory at d = 80 is within 2% of networks, finite_size_steps section 6; the rest is chance."""
+    scenario = gs.OneStep.example()
+    table = run_program(gs.script(scenario, dim=80, trials=16, seed=3), tmp_path)
+    theory = numbers_of(gs.predict(scenario, dim=80), scenario, ["test_error", "train_error", "norm"])
+    found = scores({key: table[key] for key in theory}, theory, allow=0.03)
+    assert max(found.values()) < LINE, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][0].family not in WITHOUT_GRADIENTS])
+def test_torch_programs_agree(case, tmp_path):
+    """Catches a gradient of autograd that is not the step of the definition."""
+    pytest.importorskip("torch")
+    scenario, dim, trials, asked = CASES[case]
+    table, other = check_against_simulate(scenario, tmp_path, dim, trials, lang="torch", **asked)
+    assert set(table) == set(other) and max(scores(table, other).values()) < LINE
+
+
+def test_a_seed_is_a_program_with_one_answer(tmp_path):
+    text = gs.script(gs.OneStep.example(), dim=20, trials=3)
+    again, other = run_program(text, tmp_path), run_program(text.replace("seed = 3, 0", "seed = 3, 1"), tmp_path)
+    assert run_program(text, tmp_path) == again != other
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"lang": "jax"}, "Field `lang` must be numpy or torch, but is lang='jax'."),
+        ({"trials": 1}, "Field `trials` must be a whole number at least 2, since one trial has no spread, but is"),
+        ({"dim": 1}, "Field `dim` must be a whole number at least 2, but is dim=1."),
+    ],
+)
+def test_bad_settings_are_one_sentence(change, sentence):
+    with pytest.raises(gs.InputError, match="Field") as caught:
+        gs.script(gs.OneStep.example(), **change)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_what_is_not_covered_is_one_sentence():
+    callable_ = gs.OneStep.example().replace(activation=lambda z: z + 0.1 * z**2)
+    with pytest.raises(gs.InputError, match="`activation` must be an expression where a script is written"):
+        gs.script(callable_)
+    classes = gs.OneStep.example().replace(target="sign(z)", loss="hinge")
+    with pytest.raises(
+        gs.InputError, match="`loss` must be another one where a script is written, but is loss='hinge'"
+    ):
+        gs.script(classes)
+    with pytest.raises(gs.InputError, match="needs a scenario, not a str"):
+        gs.script("one-step")
