@@ -26,7 +26,7 @@ NARROW = 0.05
 loss, since few inputs have so narrow an output and losses are smooth."""
 RARE = 1e-12
 """Weight of an input below which it does not count."""
-SEEN = 1e-10
+SEEN = 1e-6
 """Density of a logit, relative to the largest, below which nothing is said of its label."""
 NAIVE, WANTED = 1.96, 0.95
 """Half width of the usual interval in standard deviations of the training error, and the coverage it claims."""
@@ -67,7 +67,7 @@ class LogitLaw:
             flat = (place - first).ravel()
             density += np.bincount(flat, mass.ravel(), size)
             positives += np.bincount(flat, (mass * positive[own][:, None]).ravel(), size)
-        return cls(step * np.arange(first, last + 1), density, positives)
+        return cls(step * np.arange(first, last + 1, dtype=np.float64), density, positives)
 
     @property
     def step(self) -> float:

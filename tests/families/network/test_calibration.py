@@ -4,7 +4,17 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.families.network.beyond_settings import (
+
+import giantstep as gs
+from giantstep.errors import InputError
+from giantstep.families.network.answers.laws import solved_groups
+from giantstep.families.network.answers.table import Table
+from giantstep.families.network.problem import share_points
+from giantstep.families.network.shift import FreshLaw
+from giantstep.families.network.trajectory import follow
+from giantstep.readout.calibration import LogitLaw, wrong_signs
+
+from .beyond_settings import (
     CALIBRATION,
     CLASSES,
     P1,
@@ -13,10 +23,6 @@ from tests.families.network.beyond_settings import (
     TABLE_C,
     planted,
 )
-
-import giantstep as gs
-from giantstep.errors import InputError
-from giantstep.readout.calibration import LogitLaw, wrong_signs
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 NAMES = (

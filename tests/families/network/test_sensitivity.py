@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.families.network.beyond_settings import CLASSES, P1, P5, REGRESSION, TABLE_D
 
 import giantstep as gs
 from giantstep.errors import InputError
 from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
 from giantstep.readout.sensitivity import GradientLaw
+
+from .beyond_settings import CLASSES, P1, P5, REGRESSION, TABLE_D
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.families.network.beyond_settings import CLASSES, P1, REGRESSION, TABLE_C, shifts
 
 import giantstep as gs
 from giantstep.errors import InputError
+
+from .beyond_settings import CLASSES, P1, REGRESSION, TABLE_C, shifts
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 

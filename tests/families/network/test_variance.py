@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.families.network.beyond_settings import CLASSES, P1, PARTS, REGRESSION, RIDGE_ON_CLASSES, TABLE_A
 
 import giantstep as gs
 from giantstep.errors import InputError
+
+from .beyond_settings import CLASSES, P1, PARTS, REGRESSION, RIDGE_ON_CLASSES, TABLE_A
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 

@@ -99,7 +99,7 @@ def resolved(
     Probabilities of signs vary over sqrt(Q)/|dm/dz|, which may be far below the scale of the features.
     """
     inputs, law = make(scale)
-    length = sign_length(inputs, law, target, noise)
+    length = sign_length(inputs, law, target, noise, scale)
     R = inputs.z.shape[1]
     wanted = STEPS_PER_LENGTH.get(R, np.inf) * length
     if target is not None:  # what is left unresolved is rare, and a kink of a continuous function
@@ -111,14 +111,17 @@ def resolved(
 
 
 def sign_length(
-    inputs: FreshInputs, law: OutputLaw, target: Callable[[FreshInputs], Floats] | None, noise: float
+    inputs: FreshInputs, law: OutputLaw, target: Callable[[FreshInputs], Floats] | None, noise: float, scale: float
 ) -> float:
-    """Return the least distance over which the chance of a sign varies, in units of the standard deviations."""
+    """Return the least distance over which the chance of a sign varies, in units of the standard deviations.
+
+    A change of sign between two nodes counts, too: neighbours on a rule are no further apart than its scale.
+    """
     mean, gradient = law.mean, law.gradient
     if target is not None:
         mean = inputs.label - mean
         gradient = target(inputs) - gradient
     deviation = np.sqrt(np.maximum(law.variance + noise, 0.0))
     steep = np.linalg.norm(gradient @ inputs.root, axis=1)
-    near = (np.abs(mean) < NEAR * deviation) & (np.exp(-0.5 * inputs.reach) > SEEN) & (steep > 0)
+    near = (np.abs(mean) < NEAR * deviation + scale * steep) & (np.exp(-0.5 * inputs.reach) > SEEN) & (steep > 0)
     return float(np.min(deviation[near] / steep[near], initial=np.inf))

@@ -156,23 +156,18 @@ _SHIFT = (
 _NOT_CLASSES = {"absent": "the labels are not classes", "partial": True}
 _NOT_REGRESSION = {"absent": "the labels are classes", "partial": True}
 _UNSEEN = {"absent": "the labels are not classes, or no output has this logit", "partial": True}
+_AT_T = "how far probabilities are off at this temperature"
+_COVERAGE = "share of labels within 1.96 roots of the training error"
 _CALIBRATION = (
     _both("log_loss", "time", "E log(1 + e^-yf)", "log loss of the output taken as a logit", **_NOT_CLASSES),
     _both("brier", "time", "E(P - y)^2", "squared error of its probabilities, y = 0 or 1", **_NOT_CLASSES),
     _both("calibration_error", "time", "E|P(y|f) - P|", "how far its probabilities are off", **_NOT_CLASSES, **_SHOWN),
     _both("temperature", "time", "T", "temperature of the least log loss; inf: chance is better", **_NOT_CLASSES),
     _both("log_loss_recalibrated", "time", "E log(1 + e^-yf/T)", "log loss at this temperature", **_NOT_CLASSES),
-    _both(
-        *("calibration_error_recalibrated", "time", "E|P(y|f) - P_T|", "calibration error at this temperature"),
-        **_NOT_CLASSES,
-        **_SHOWN,
-    ),
+    _both("calibration_error_recalibrated", "time", "E|P(y|f) - P_T|", _AT_T, **_NOT_CLASSES, **_SHOWN),
     _both("log_loss_floor", "time", "E H(y|f)", "that of the best function of the output", **_NOT_CLASSES, **_SHOWN),
     _both("reliability", "time logit", "P(y = 1|f)", "share of the label 1 where the output is this logit", **_UNSEEN),
-    _both(
-        *("coverage", "time", "P(|y - f|<1.96 s)", "share of labels inside 1.96 roots of the training error"),
-        **_NOT_REGRESSION,
-    ),
+    _both("coverage", "time", "P(|y - f|<1.96 s)", _COVERAGE, **_NOT_REGRESSION),
     _both("honest_width", "time", "w_0.95", "half width of the interval that holds 95% of labels", **_NOT_REGRESSION),
 )
 SHARED = ("layer", "samples", "nothing")
