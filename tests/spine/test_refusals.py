@@ -39,7 +39,7 @@ VARIABLES = (
     "test_error, train_error, objective, test_misclassified, norm, Q2, theta, V2, t, psi, Q1, V1, identity, "
     "null_error, affine_error, effective_rank, effective_rank_4"
 )
-QUESTIONS = "errors, steps, along, spectrum, resolvent, weights, spikes, variance, sensitivity, shift, calibration"
+QUESTIONS = "errors, steps, along, spectrum, resolvent, weights, spikes, variance, sensitivity, calibration"
 FUNCTIONS = (
     "allowed are numbers, pi, + - * / **, z or z1..z64, and the functions sqrt, exp, log, sin, cos, tanh, erf, relu, "
     "leaky_relu, abs, sign, sigmoid, softplus, gelu, swish, maximum, minimum, max, min, silu, h0..h12."

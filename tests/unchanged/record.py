@@ -1,4 +1,4 @@
-"""Add what is missing to numbers.json; cases that are named are written anew, with the formula version that goes with it.
+"""Add what is missing to numbers.json; cases that are named are written anew, with their new formula version.
 
 OPENBLAS_NUM_THREADS=1 python -m tests.unchanged.record ["NAME" ...]
 """

@@ -47,7 +47,7 @@ class FewSteps(Preset):
             *("V1_real", "V1_imag", "V2_real", "V2_imag"),
         ),
         settings=("normalisation", "stretch"),
-        what=("weights", "spikes"),
+        what=("weights", "spikes", "shift"),
     )
     theories: ClassVar[Mapping[str, str]] = {name: text for name, text in THEORIES.items() if name != "published"}
     papers: ClassVar[tuple[str, ...]] = (*OWN_PAPERS, "dandi2025random", "cui2024asymptotics")
