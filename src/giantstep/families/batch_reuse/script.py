@@ -91,7 +91,9 @@ def _gradients(scenario: BatchReuse, lang: Language) -> str:
             head,
             f"    W{', a' if second else ''} = W.clone().requires_grad_()"
             + (", a.clone().requires_grad_()" if second else ""),
-            "    total = " + ("(used * " if masked else "") + "loss(activation(X @ W.T / d**0.5) @ a, y)"
+            "    total = "
+            + ("(used * " if masked else "")
+            + "loss(activation(X @ W.T / d**0.5) @ a, y)"
             + (").sum()" if masked else ".sum()"),
             f"    G = torch.autograd.grad(total, {wanted})",
             f"    return G[0], G[1] / {count}" if second else "    return G[0], 0",

@@ -90,7 +90,10 @@ def _start(scenario: OnlineSGD) -> str:
         M = np.zeros((p, k)) if scenario.initial_overlap == "zero" else np.array(scenario.initial_overlap)
         values, vectors = np.linalg.eigh(np.array(scenario.initial_gram) - M @ M.T)
         root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
-        rest = [f"    root = np.array({_floats(np.round(root, 14))})  # root of Q - M M^T", "    return M @ Wstar + root @ across"]
+        rest = [
+            f"    root = np.array({_floats(np.round(root, 14))})  # root of Q - M M^T",
+            "    return M @ Wstar + root @ across",
+        ]
     else:
         rest = ["    return M @ Wstar + (1 - (M**2).sum(1)[:, None]) ** 0.5 * across"]
     free = scenario.initial_gram == "random"
