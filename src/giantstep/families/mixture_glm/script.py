@@ -46,8 +46,6 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
     gram[0, 1:] = gram[1:, 0] = scenario.teacher_means or 0.0
     if scenario.mean_gram.size:
         gram[1:, 1:] = np.asarray(scenario.mean_gram)
-    sizes, vectors = np.linalg.eigh(gram)
-    root = (vectors * np.sqrt(np.clip(sizes, 0.0, None))) @ vectors.T
     variances = np.broadcast_to(np.asarray(parts.values or (1.0,), dtype=float), c)
     by = [f"{name}_by_cluster" for name in _BY]
     return Program(
@@ -62,7 +60,7 @@ def program(scenario: MixtureGLM, dim: int, lang: Language) -> Program:
             **({"delta": (number(scenario.huber_threshold), "")} if scenario.loss == "huber" else {}),
             "ridge": (number(scenario.ridge), "lambda"),
             "tests": ("20_000", "fresh samples of every cluster"),
-            "root": (f"np.array({np.round(root, 14).tolist()})", "root of the Gram matrix of teacher and means"),
+            "gram": (f"np.array({gram.tolist()})", "of theta0/sqrt(d), mu_1, mu_2, ..."),
         },
         functions=_functions(scenario),
         trial=_TRIAL,
@@ -120,7 +118,8 @@ def _labels(scenario: MixtureGLM) -> str:
 
 _TRIAL = """
 def trial(rng):
-    vectors = root @ np.linalg.qr(rng.standard_normal((d, len(root))))[0].T
+    sizes, turn = np.linalg.eigh(gram)
+    vectors = turn * np.maximum(sizes, 0) ** 0.5 @ np.linalg.qr(rng.standard_normal((d, len(gram))))[0].T
     cluster = rng.choice(len(weights), size=n, p=weights)
     X, y = draw(rng, cluster, vectors)
     w, b = fit(X, y, omega[cluster])
