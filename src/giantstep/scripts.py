@@ -288,6 +288,10 @@ def _axes(dims: Iterable[str], program: Program) -> list[str]:
 
 def _coordinates(values: Sequence[Any]) -> str:
     plain = list(values)
-    if plain and plain == list(range(plain[0], plain[0] + len(plain))) and len(plain) > 4:
+    if (
+        len(plain) > 4
+        and all(isinstance(value, int) for value in plain)
+        and plain == list(range(plain[0], plain[-1] + 1))
+    ):
         return f"range({plain[0]}, {plain[-1] + 1})"
     return "[" + ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in plain) + "]"

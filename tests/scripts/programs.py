@@ -52,7 +52,7 @@ def scores(ours, theirs, allow=0.0):
         other, other_error = theirs[key]
         joint = np.hypot(error, other_error)
         gap = max(0.0, abs(mean - other) - allow * max(abs(other), abs(mean)))
-        found[key] = gap / joint if joint > 0 else (0.0 if gap < 1e-9 else np.inf)
+        found[key] = 0.0 if gap < 1e-9 else gap / joint if joint > 0 else np.inf
     return found
 
 
