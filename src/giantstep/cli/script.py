@@ -32,4 +32,4 @@ def script(
     given = {"dim": dim, "trials": trials, "seed": seed}
     said = {name: read.experiment.get(name) if value is None else value for name, value in given.items()}
     settings = {name: value for name, value in said.items() if value is not None}
-    sys.stdout.write(write(scenario, lang=lang, **settings))
+    sys.stdout.write(write(scenario, lang=lang, **settings))  # type: ignore[arg-type]  # checked there
