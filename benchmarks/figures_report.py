@@ -21,13 +21,18 @@ HEAD = """# Published figures, rebuilt
 
 Written by `make figures` (`benchmarks/figures.py`) from its records, `docs/data/figures.json`, and from the
 declarations in `giantstep.papers`. Every figure is made by `giantstep reproduce NAME`; [published
-figures](published_figures.md) lists them without results. *Agree*: limit and experiment agree in every panel that is
-judged and every check holds; *cannot tell*: nothing disagrees, but a gap of 5% (or of the finite-size gap granted,
-where that is larger) could hide somewhere; *differ*: a gap is beyond chance and beyond what the finite dimension is
-granted, or a check fails. What this compares is our limit with our experiment at the parameters shown; where the
-published curve or formula is another one, [where published formulas differ](differences.md) says which of the two the
-experiment supports. The version beside a picture is the one that the source had when it was made; where the studies of
-a figure or the versions of their formulas have changed since, the picture is called older.
+figures](published_figures.md) lists them without results.
+
+- *Agree*: limit and experiment agree in every panel that is judged, and every check holds.
+- *Cannot tell*: nothing disagrees, but a gap of 5% (or of the finite-size gap granted, where that is larger) could hide
+  somewhere.
+- *Differ*: a gap is beyond chance and beyond what the finite dimension is granted, or a check fails.
+
+What this compares is our limit with our experiment at the parameters shown. Where the published curve or formula is
+another one, [where published formulas differ](differences.md) says which of the two the experiment supports.
+
+The version beside a picture is the one that the source had when it was made. Where the studies of a figure or the
+versions of their formulas have changed since, the picture is called older.
 """
 
 PAPER_FIGURES = Path(__file__).with_name("paper_figures.toml")

@@ -42,7 +42,7 @@ class Feed:
         self._ring()
 
     def end(self) -> None:
-        """Let those who listen go."""
+        """Close the feed: listeners stop."""
         self.over = True
         self._ring()
 

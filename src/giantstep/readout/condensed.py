@@ -10,7 +10,7 @@ from giantstep.readout.input_bulk import InputBulk
 from giantstep.types import Floats
 
 FEW = 64
-"""Up to so many atoms nothing is done."""
+"""Spectra with at most this many atoms are returned unchanged."""
 _RATIO, _NODES, _DEGREE = 1.35, 6, 9
 
 

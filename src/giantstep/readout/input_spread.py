@@ -63,7 +63,11 @@ class InputSpread:
 
     @property
     def free(self) -> bool:
-        """Whether t can make every v without a silent part: y_q moves while tau_q stands still."""
+        """Whether channel coefficients t reach every visible v = (Q^T tau, y) at no cost in the silent coordinates.
+
+        They do where some t changes the length y_q = Js_q t_q of the rows and leaves their place tau_q = JU_q t_q as it
+        is, structured_inputs (4.5).
+        """
         linear = len(self.seen) - self.quadratic
         columns, JU = self.columns[:linear], self.JU[:, :linear]
         square, theta = JU[:, :, columns], np.delete(JU, columns, axis=2)

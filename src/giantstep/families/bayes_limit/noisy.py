@@ -40,8 +40,10 @@ _MOST_RULES, _MOST_KEPT = 12, 2_000_000
 _Z_WIDTH, _Z_WIDEST = 3.6, 1.0
 """Panels of z: in standard deviations of likelihood times posterior, and at most in those of z."""
 _Y_CORE, _Y_FAR, _Y_LEVEL, _Y_GROWTH = 2.0, 3.0, 0.6, 0.3
-"""Panels of y: in sqrt(noise) near critical values; in standard deviations of y given omega far from them; their width
-over the distance from a critical value; their largest change from one to the next."""
+"""Widths of the panels of y.
+
+Near a critical value: in sqrt(noise). Far from all: in standard deviations of y given omega. Between them: over the
+distance from the critical value. Last: the largest slope of the width along y."""
 _OMEGA_STEP = 0.12
 """Even steps of omega over sqrt(min(q, 1 - q)), bayes_multi_index section 5."""
 _OMEGA_CORE, _OMEGA_LEVEL, _OMEGA_GROWTH, _OMEGA_WIDEST = 0.9, 0.8, 0.6, 0.8
