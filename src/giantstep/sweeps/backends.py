@@ -56,8 +56,11 @@ class InProcess:
         since = time.monotonic()
         with _threads_here(self._orders.threads):
             while (task := source()) is not None or done:
-                if task is not None:
-                    done.append((task, attempt(task, self._orders)))
+                try:
+                    done += [] if task is None else [(task, attempt(task, self._orders))]
+                except KeyboardInterrupt:
+                    yield done  # Ctrl-C loses nothing that is done
+                    raise
                 if task is None or time.monotonic() - since >= TOGETHER:
                     yield done  # what is stored may bring new tasks
                     done, since = [], time.monotonic()
