@@ -118,7 +118,7 @@ MORE = {
     ),
     "cycle": gs.BatchReuse.example().replace(data="cycle", batches=2, second_layer_rate=0.1),
     "huber": gs.MixtureGLM.example().replace(labels="linear", loss="huber"),
-    "even": gs.BayesLimit(target="abs(z)", noise=0.1, samples_per_dim=3.0),
+    "even": gs.BayesLimit(target="abs(z)", noise=0.1, samples_per_dim=8.0),
     "no ridge": TANH.replace(readout=gs.Ridge(0.0), rows="gaussian", steps=[gs.NoStep()]),
 }
 """Options that the two scenarios of a family leave out."""

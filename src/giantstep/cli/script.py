@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,5 +31,5 @@ def script(
     scenario = one_scenario(read, assignments("--set", set_ or (), lambda name, text: single(text)))
     given = {"dim": dim, "trials": trials, "seed": seed}
     said = {name: read.experiment.get(name) if value is None else value for name, value in given.items()}
-    settings = {name: value for name, value in said.items() if value is not None}
-    sys.stdout.write(write(scenario, lang=lang, **settings))  # type: ignore[arg-type]  # checked there
+    settings: dict[str, Any] = {"lang": lang, **{name: value for name, value in said.items() if value is not None}}
+    sys.stdout.write(write(scenario, **settings))

@@ -23,6 +23,8 @@ from giantstep.vocabulary import Vocabulary
 POPULATION = 500
 """Samples per dimension of a gradient that stands for the population's: its noise moves errors by about 0.1%."""
 _WRITTEN = "where a script is written"
+_STEPS = ("none", "maximal", "small", "growing", "planted", "shifts")
+"""Kinds of steps that have a text."""
 
 
 def program(scenario: Scenario, dim: int, lang: Language) -> Program:
@@ -68,6 +70,9 @@ def _check(network: Network, dim: int) -> None:
         raise bad_field("inputs", network.inputs.kind, f"left out {_WRITTEN}")
     if network.readout.kind == "hinge":
         raise bad_field("readout.kind", "hinge", f"another one {_WRITTEN}")
+    for place, step in enumerate(network.steps):
+        if step.kind not in _STEPS:
+            raise bad_field(f"steps.{place}.kind", step.kind, f"one of {', '.join(_STEPS)} {_WRITTEN}")
     if network.fit_sample == "same":
         raise bad_field("fit_sample", "same", f'"fresh" {_WRITTEN}')
     if dim <= network.target.directions:
