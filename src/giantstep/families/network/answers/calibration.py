@@ -20,17 +20,20 @@ OF_CLASSES = (
     *("log_loss", "brier", "calibration_error", "temperature", "log_loss_recalibrated"),
     *("calibration_error_recalibrated", "log_loss_floor"),
 )
+OF_REGRESSION = ("coverage", "honest_width")
 
 
 def answer_calibration(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="calibration"``: (3.5)-(3.7) where the labels are classes, (3.8) where they are not."""
     law = FreshLaw.of_the_fit(moment.problem.target.directions)
+    absent: dict[str, Any] = dict.fromkeys((*OF_CLASSES, *OF_REGRESSION), np.nan)
+    absent["reliability"] = np.full(len(settings["logit"]), np.nan)
     for fits in solved_groups(table, share, moment, settings):
         for point in fits.points():
             try:
                 classes = table.network.sign_direction is not None
                 values = of_classes(point, law, settings["logit"]) if classes else _of_regression(point, law)
-                put_point(table, point.place, time, values)
+                put_point(table, point.place, time, {**absent, **values})
             except InputError as error:
                 note_refused(table, point.place, error)
 
@@ -56,7 +59,5 @@ def _of_regression(point: FittedPoint, law: FreshLaw) -> dict[str, Any]:
     inputs, output = point.residuals(law, point.noise)
     gap, variance = inputs.label - output.mean, output.variance + output.spread + point.noise
     naive = NAIVE * np.sqrt(float(point.fit.solution.train[point.number]))
-    return {
-        "coverage": coverage(naive, gap, variance, inputs.weights),
-        "honest_width": honest_width(gap, variance, inputs.weights),
-    }
+    found = coverage(naive, gap, variance, inputs.weights), honest_width(gap, variance, inputs.weights)
+    return dict(zip(OF_REGRESSION, found))
