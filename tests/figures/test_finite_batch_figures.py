@@ -11,6 +11,7 @@ import toys
 import giantstep as gs
 from giantstep.papers import cui2024asymptotics as cui
 from giantstep.papers import dandi2025random as dandi
+from giantstep.papers import giantstep2026batch as of_batches
 from giantstep.papers import list_figures, recipes
 from giantstep.papers.cui2024asymptotics import BATCHES, NETWORKS, real_network
 from giantstep.papers.recipe import Size
@@ -167,6 +168,28 @@ def test_a_recipe_draws_all_its_panels(name):
     assert len(figure.axes) == 2
     assert all(axes.get_xlabel() and axes.get_ylabel() and axes.get_title(loc="left") for axes in figure.axes)
     assert report.comparisons and report.checks and results.keys() == results.studies.keys()
+
+
+SPLIT = {
+    "tanh": ([0.35465, 0.34812, 0.34519], [0.29585, 0.28167, 0.27548]),
+    "relu": ([0.30631, 0.30017, 0.29727], [0.25477, 0.24293, 0.23728]),
+}
+"""finite_batches_several_steps section 10: one and two samples per dimension, in one, two and four steps."""
+
+
+@pytest.mark.parametrize("names", [["tanh"], pytest.param(["tanh", "relu"], marks=pytest.mark.slow)])
+def test_the_samples_of_a_batch_are_split(names, monkeypatch):
+    """The lines are the page's table, at rates of three digits there: a wrong share of the batch or rate shows."""
+    monkeypatch.setattr(of_batches, "DOUBLINGS", 1)
+    monkeypatch.setattr(of_batches, "SPLIT", {name: of_batches.SPLIT[name] for name in names})
+    recipe = toys.shrunk(recipes()["split-the-batch"], dim=30, trials=2)
+    results = answer(recipe, Size(quick=True), progress=False)
+    draw(recipe, results).canvas.draw()
+    for name in names:
+        found = [results[f"{name}-{steps}"]["test_error"].isel(time=-1)[[0, -1]] for steps in of_batches.PARTS]
+        np.testing.assert_allclose(np.transpose(found), SPLIT[name], rtol=1e-3)
+    report = judge(recipe, results)
+    assert report.comparisons and all(check.agrees for check in report.checks)
 
 
 @pytest.mark.slow

@@ -179,4 +179,7 @@ def shrunk(recipe, change=None, **sizes):
         own = sizes if change is None else change(study)
         return replace(asked, study=replace(study, experiment={**study.experiment, **own}))
 
-    return replace(recipe, studies=lambda size: {name: small(asked) for name, asked in recipe.studies(size).items()})
+    def all_small(declare):
+        return lambda known: {name: small(asked) for name, asked in declare(known).items()}
+
+    return replace(recipe, studies=all_small(recipe.studies), then=recipe.then and all_small(recipe.then))

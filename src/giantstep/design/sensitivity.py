@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from giantstep.design.limits import Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
-from giantstep.errors import bad_field
+from giantstep.errors import InputError, bad_field
 from giantstep.partlists import declaration
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
@@ -108,6 +108,7 @@ class Stencil:
     is_whole : whether it counts.
     is_relative : (R,) whether the steps are those of log(field).
     values : (R, P) the observable there.
+    refused : why the limit refuses all the points; nothing where it does not.
     """
 
     at: Floats
@@ -115,6 +116,7 @@ class Stencil:
     is_whole: bool
     is_relative: Booleans
     values: Floats
+    refused: str = ""
 
     def slope(self, value: Floats) -> tuple[Floats, Floats]:
         """Return the derivative with respect to the field, and its error, given the observable at the rows."""
@@ -164,7 +166,20 @@ def _allowed(values: Floats, info: FieldInfo) -> Booleans:
 
 
 def _evaluate(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
-    """Fill the values of all stencils in one batch."""
+    """Fill the values of all stencils in one batch; where the limit refuses it, field by field."""
+    try:
+        _fill(limits, stencils)
+    except InputError:
+        for name, stencil in stencils.items():
+            try:
+                _fill(limits, {name: stencil})
+            except InputError as error:
+                stencil.refused = str(error)
+        if all(stencil.refused for stencil in stencils.values()):
+            raise
+
+
+def _fill(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
     wanted = {name: np.nonzero(np.isfinite(stencil.points)) for name, stencil in stencils.items()}
     rows = np.concatenate([index[0] for index in wanted.values()])
     owner = np.repeat(np.arange(len(wanted)), [len(index[0]) for index in wanted.values()])
@@ -242,5 +257,6 @@ def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[S
         elif stencil.is_whole and np.isfinite(slope):
             said.append(f"{name} counts: its change per unit")
         elif np.isnan(slope):
-            said.append(f"{name}: {limits.reasons.get(row, 'no point beside it is allowed')}")
+            reason = stencil.refused or limits.reasons.get(row, "no point beside it is allowed")
+            said.append(f"{name}: {reason}")
     return "; ".join(said)

@@ -1,4 +1,4 @@
-"""Figures of our own: the network after a step on a finite batch, for every activation and for classes."""
+"""Figures of our own: the network after steps on finite batches, for every activation, for classes, one or several."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from giantstep import MaximalStep, OneStep, Vocabulary
-from giantstep.figures.panels import experiment_points, letters, limit_line
-from giantstep.figures.style import BLACK, BLUE, DASHED, VERMILION, new_figure
+from giantstep import FewSteps, MaximalStep, OneStep, Vocabulary, optimize
+from giantstep.figures.panels import engines, experiment_points, key, letters, limit_line
+from giantstep.figures.style import BLACK, BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
 from giantstep.papers.cui2024asymptotics import DIM, NETWORKS, TITLES, batch_studies, draw_batches, rejected
+from giantstep.papers.giantstep2026design import path
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
 from giantstep.papers.report import Check
 
@@ -117,6 +118,86 @@ def _draw_logistic_batch(results: Results) -> Figure:
     return figure
 
 
+# -- split the batch -----------------------------------------------------------------------------------------
+
+SPLIT = {
+    "tanh": FewSteps(activation="tanh", target="tanh(2*z)", rate=1.5, batch_per_dim=2.0, **SHAPE),
+    "relu": FewSteps(activation="relu", target="relu(z)", rate=1.5, batch_per_dim=2.0, **SHAPE),
+}
+"""Two networks of finite_batches_several_steps section 10."""
+SPLIT_TITLES = (r"tanh network, $g = \tanh 2z$", r"ReLU network, $g = {\rm ReLU}$")
+PARTS = {1: "one step", 2: "two steps", 4: "four steps"}
+"""Into how many steps the samples are split, and what they are called."""
+DOUBLINGS = 3
+"""The samples of all steps go from one per dimension to eight."""
+RATES = (0.2, 15.0)
+"""Where the best rate of one step is looked for: it is 0.8 at one sample per dimension and 6 at eight."""
+
+
+def split_the_batch(size: Size) -> Studies:
+    """Return two steps of a fixed rate against their batches; the figure needs the best rate of one step."""
+    batches = {"batch_per_dim": np.geomspace(0.5, 4.0, 7)}
+    return {f"{name}-fixed": limit(base.replace(steps=2), batches) for name, base in SPLIT.items()}
+
+
+def _points_per_doubling(size: Size) -> int:
+    return int(size(2, 4))
+
+
+def _at_best_rates(results: Results) -> Studies:
+    """Return the networks with their samples in 1, 2, 4 equal steps, whose rates sum to the best rate of one step."""
+    size, studies = results.size, {}
+    totals = np.geomspace(1.0, 2.0**DOUBLINGS, DOUBLINGS * _points_per_doubling(size) + 1)
+    shown = slice(None, None, len(totals) // 2)
+    for place, (name, base) in enumerate(SPLIT.items()):
+        best = optimize(
+            base.replace(steps=1), over={"rate": RATES}, batch_per_dim=totals, minimise="test_error[time=1]", starts=4
+        )["rate"].values
+        for number, steps in enumerate(PARTS):
+            scenario = base.replace(steps=steps)
+            studies[f"{name}-{steps}"] = limit(scenario, path(batch_per_dim=totals / steps, rate=best / steps))
+            studies[f"{name}-{steps}-networks"] = comparison(
+                scenario, path(batch_per_dim=totals[shown] / steps, rate=best[shown] / steps), judged=("test_error",),
+                meaning=f"{name}, {PARTS[steps]}: test error against the samples of all steps",
+                dim=size(100, 800), trials=size(32, 60), seed=3500 + 10 * place + number,
+            )  # fmt: skip
+    return studies
+
+
+def _draw_split(results: Results) -> Figure:
+    figure, axes = new_figure(1, 2, width=9.6, height=3.9)
+    for panel, name in zip(axes, SPLIT):
+        untrained = float(results[f"{name}-fixed"]["test_error"].isel(time=0)[0])
+        panel.axhline(untrained, color=GREY, linestyle=DASHED, linewidth=0.9)
+        for number, steps in enumerate(PARTS):
+            line, dots = (results[f"{name}-{steps}{side}"].isel(time=-1) for side in ("", "-networks"))
+            limit_line(panel, steps * line["batch_per_dim"], line["test_error"], PALETTE[number])
+            where = steps * dots["batch_per_dim"]
+            experiment_points(panel, where, dots, "test_error", PALETTE[number], MARKERS[number])
+        panel.set(xscale="log", xlabel=r"samples of all steps per dimension,  $A$")
+        plain_log_ticks(panel.xaxis)
+    axes[0].set_ylabel("test error")
+    parts = [key(PALETTE[n], MARKERS[n], words) for n, words in enumerate(PARTS.values())]
+    axes[0].legend(handles=parts, loc="lower left")
+    at_dim = rf"network, $d = {results.dim('tanh-1-networks')}$, $\pm$ 1 s.e."
+    others = engines(axes[1], at_dim, line=r"limit, $d \to \infty$")
+    axes[1].legend(handles=[*others, key(GREY, "", "no step", DASHED)], loc="lower left")
+    letters(axes, *SPLIT_TITLES)
+    return figure
+
+
+def _split_checks(results: Results) -> Iterator[Check]:
+    doubled = _points_per_doubling(results.size)
+    for name in SPLIT:
+        one, two, four = (results[f"{name}-{steps}"]["test_error"].isel(time=-1).values for steps in PARTS)
+        yield Check(f"two steps over one, {name}", "splitting helps at every size", (two / one).max(), line=1.0)
+        yield Check(f"four steps over two, {name}", "and again", (four / two).max(), line=1.0)
+        yield Check(
+            f"two steps over one, twice the samples, {name}", "a second batch of the same size buys at least 14%",
+            (two[doubled:] / one[:-doubled]).max(), line=0.86,
+        )  # fmt: skip
+
+
 RECIPES = (
     Recipe(
         "finite-batch-activations",
@@ -138,5 +219,16 @@ RECIPES = (
         logistic_batch,
         _draw_logistic_batch,
         seconds=60,
+    ),
+    Recipe(
+        "split-the-batch",
+        "Several smaller steps beat one on the same samples",
+        "Test error against the samples of all steps, split into one, two and four equal steps whose rates sum to the "
+        "best rate of one step: (a) tanh, (b) ReLU; networks at three sizes.",
+        split_the_batch,
+        _draw_split,
+        _split_checks,
+        then=_at_best_rates,
+        seconds=70,
     ),
 )

@@ -243,5 +243,6 @@ def test_networks_of_800_inputs_agree(name):
     limit, seen = judged_side(both.test_error)[-1], both.test_error.sel(source="experiment")[-1]
     error = both.test_error_stderr.sel(source="experiment")[-1]
     assert abs(float(seen / limit - 1)) < 0.01 + 4 * float(error / limit)
-    wrong = gs.predict(SETTINGS[name], dim=800, theory="isotropic").test_error[-1]
+    with pytest.warns(gs.GiantstepWarning, match="described as isotropic"):
+        wrong = gs.predict(SETTINGS[name], dim=800, theory="isotropic").test_error[-1]
     assert abs(float(seen - wrong)) > 4 * float(error)
