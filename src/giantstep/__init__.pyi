@@ -24,6 +24,7 @@ from .families.mixture_glm.scenario import Isotropic as Isotropic
 from .families.mixture_glm.scenario import MixtureGLM as MixtureGLM
 from .families.mixture_glm.scenario import Spiked as Spiked
 from .families.network.coordinates import Coordinates as Coordinates
+from .families.network.disagreement import disagreement as disagreement
 from .families.network.few_steps import FewSteps as FewSteps
 from .families.network.one_step import OneStep as OneStep
 from .families.network.readouts import Hinge as Hinge

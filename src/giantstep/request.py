@@ -126,6 +126,8 @@ def question_name(scenario: Scenario, what: str | None) -> str:
     if what not in names:
         inside = [name for name in names if what in (v.name for v in scenario.questions[name].variables)]
         guess = f" ({what} is a variable of what={inside[0]!r})" if inside else nearest(what, names)
+        advice = scenario.elsewhere.get(f"what={what}")
+        guess = f" ({advice})" if advice else guess
         raise bad_field("what", what, f"one of {', '.join(names)}{guess}")
     return what
 

@@ -45,8 +45,8 @@ def plot(
     dimensions a map with contours and its best point; a variable of names (``phase``) is a coloured map or strip, and
     a result without a grid a table. NaN leaves gaps, points that were not computed are crossed. The limit of a
     comparison is asked again between the points of the experiment (for a few seconds at most), so that it is a curve;
-    where that cannot be, dots mark where it was computed. A question with a figure of its own (phase diagrams) has
-    that drawn unless variables are named.
+    where that cannot be, dots mark where it was computed. A question with a figure of its own (phase diagrams, the
+    parts of the variance against one field, reliability diagrams) has that drawn unless variables are named.
 
     Parameters
     ----------
@@ -85,8 +85,10 @@ def plot(
     question = reading.question()
     own = str(result.attrs.get("figure", "" if question is None else question.figure))
     with style():
-        if own and variables is None and x is None and axes is None and not bound:
-            figure = _own_figure(own)(result)
+        alone = variables is None and x is None and axes is None and not bound
+        whole = _own_figure(own)(result, smooth) if own and alone else None
+        if whole is not None:
+            figure = whole
         else:
             across = None if x is None else str(x).replace("__", ".")
             views = [reading.view(name, across) for name in reading.chosen(variables)]
@@ -123,13 +125,23 @@ def _bounds(progress: ProgressOption) -> Bounds:
     return Bounds(progress)
 
 
-def _own_figure(name: str) -> Callable[[xarray.Dataset], Figure]:
-    """Return the function that draws a figure which questions ask for by name."""
+def _own_figure(name: str) -> Callable[[xarray.Dataset, bool], Figure | None]:
+    """Return the function of a result and `smooth` that draws a figure which questions ask for by name.
+
+    It returns None for a result of another shape, which is drawn by its variables.
+    """
+    from giantstep.figures.beyond import draw_reliability, draw_variance
     from giantstep.figures.learning_curve import draw_learning_curve
     from giantstep.figures.phase_diagram import draw_phase_diagram
     from giantstep.figures.tornado import draw_tornado
 
-    drawings = {"phase-diagram": draw_phase_diagram, "forecast": draw_learning_curve, "tornado": draw_tornado}
+    drawings: dict[str, Callable[[xarray.Dataset, bool], Figure | None]] = {
+        "phase-diagram": lambda result, smooth: draw_phase_diagram(result),
+        "forecast": lambda result, smooth: draw_learning_curve(result),
+        "tornado": lambda result, smooth: draw_tornado(result),
+        "variance": draw_variance,
+        "reliability": draw_reliability,
+    }
     return drawings[name]
 
 

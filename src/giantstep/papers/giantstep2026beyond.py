@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep import Logistic, MaximalStep, Network, Ridge, Shift, Vocabulary, inf
+from giantstep.figures.beyond import average_keys, part_keys, stack_parts
 from giantstep.figures.panels import engines, experiment_points, key, letters, limit_line
 from giantstep.figures.style import BLUE, DASHED, GREY, MARKERS, PALETTE, VERMILION, new_figure, plain_log_ticks
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, limit
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SEED = 2037
-PARTS = {
-    "bias": "bias",
-    "from_layer": "layer",
-    "from_samples": "samples",
-    "from_noise": "label noise",
-    "from_layer_samples": "layer and samples",
-    "from_layer_noise": "layer and noise",
-}
-"""Parts of the error in the order in which they are stacked, and what they are called."""
+AVERAGED = (2.0, inf)
+"""Networks whose averages are drawn."""
 STEPS = ("random features", "1 step", "2 steps")
 
 # -- where the variance comes from -----------------------------------------------------------------------------
@@ -57,12 +51,7 @@ def _draw_parts(results: Results) -> Figure:
     samples = line["samples_per_dim"]
     for time, panel in enumerate(axes):
         at = line.isel(time=time)
-        heights = [np.full(len(samples), 0.1), *(at[name].values for name in PARTS)]
-        panel.stackplot(samples, heights, colors=["0.85", *PALETTE[: len(PARTS)]], alpha=0.55, linewidth=0)
-        limit_line(panel, samples, at["test_error"], "black")
-        for members, style in ((2.0, DASHED), (inf, ":")):
-            mean = at["ensemble_error"].sel(shared="samples", members=members)
-            limit_line(panel, samples, mean, "black", linestyle=style, linewidth=1.0)
+        stack_parts(panel, samples, at, AVERAGED)
         experiment_points(
             panel, networks["samples_per_dim"], networks.isel(time=time), "test_error", "black", MARKERS[0]
         )
@@ -70,12 +59,9 @@ def _draw_parts(results: Results) -> Figure:
         panel.set(xscale="log", xlabel="samples per dimension,  $n/d$", ylim=(0, 1.5 * top))
         plain_log_ticks(panel.xaxis)
     axes[0].set_ylabel("test error and its parts")
-    areas = [key("0.85", "s", "label noise of the test", "")]
-    areas += [key(PALETTE[i], "s", name, "") for i, name in enumerate(PARTS.values())]
-    means = [key("black", "", "mean of 2, same samples", DASHED), key("black", "", r"mean of $\infty$", ":")]
     at_dim = rf"network, $d = {results.dim('networks')}$, $\pm$ 1 s.e."
-    axes[0].legend(handles=areas, loc="upper right", fontsize=7, ncol=2)
-    axes[1].legend(handles=[*engines(axes[1], at_dim), *means], loc="upper right", fontsize=7)
+    axes[0].legend(handles=part_keys(), loc="upper right", fontsize=7, ncol=2)
+    axes[1].legend(handles=[*engines(axes[1], at_dim), *average_keys(AVERAGED)], loc="upper right", fontsize=7)
     letters(axes, *STEPS)
     return figure
 

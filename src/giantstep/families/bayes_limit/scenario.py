@@ -105,10 +105,17 @@ class BayesLimit(Scenario):
     """
 
     family: ClassVar[str] = "bayes-limit"
-    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("activation", "ridge", "loss", "width_per_dim", "rate"),
-        "it is the best any estimator can do; networks are OneStep, FewSteps, GiantSteps",
-    )
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("activation", "ridge", "loss", "width_per_dim", "rate"),
+            "it is the best any estimator can do; networks are OneStep, FewSteps, GiantSteps",
+        ),
+        **dict.fromkeys(
+            ("shift", "what=shift"),
+            "fresh inputs have the law of the samples; others are Network(shift=gs.Shift(scale=1.4))",
+        ),
+        "what=calibration": "probabilities of the exact posterior are right; those of a fit are asked of Network",
+    }
     title: ClassVar[str] = "The best possible error of a multi-index target"
     update_rule: ClassVar[str] = cleandoc("""
         data     x ~ N(0, I_d),  z = W x/sqrt(d) in R^r,  rows of W of squared length d

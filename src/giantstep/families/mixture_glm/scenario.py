@@ -243,6 +243,11 @@ class MixtureGLM(Scenario):
         "loss=lasso": 'that is loss="square" with `l1` above 0',
         "loss=mse": 'that is loss="square"',
         "loss=cross-entropy": 'that is loss="logistic"',
+        **dict.fromkeys(
+            ("shift", "what=shift"),
+            "fresh inputs have the law of the samples; others are Network(shift=gs.Shift(scale=1.4))",
+        ),
+        "what=calibration": "test_loss is the log loss of a logistic fit; the rest is asked of Network",
     }
     title: ClassVar[str] = "Convex learning on Gaussian mixtures"
     update_rule: ClassVar[str] = cleandoc("""

@@ -96,15 +96,15 @@ def outputs_of(
     `moved` makes inputs of another law out of those of the fit, and says the coordinates of their labels.
     """
     draws, xp = pair[0].draws.anew(), pair[0].draws.xp
-    p, d = pair[0].network.weights.shape
-    features = xp.empty((min(draws.chunk, rows), p))
-    for start, stop, inputs in draws.chunks("test", rows, d):
+    most, widths = min(draws.chunk, rows), {len(trained.network.weights) for trained in pair}
+    features = {width: xp.empty((most, width)) for width in widths}
+    for start, stop, inputs in draws.chunks("test", rows, pair[0].dim):
         outputs = []
         signal = pair[0].network.signal(inputs)
         if moved is not None:
             inputs, signal = moved(inputs)
         for layer, trained in enumerate(pair):
-            seen = features[: stop - start]
+            seen = features[len(trained.network.weights)][: stop - start]
             multiply(inputs, trained.network.weights.T, xp, out=seen)
             apply_by_rows(trained.network.activation, seen, seen, xp)
             outputs += [to_numpy(multiply(seen, own, xp)) for copy, own in fits.items() if copy[0] == layer]

@@ -238,6 +238,7 @@ _ASKED = {
             "test_samples": Setting(TEST_SAMPLES, "fresh samples of the test error", engines=_EXPERIMENT),
         },
         plot=("bias", "from_layer", "from_samples"),
+        figure="variance",
         labels={"shared": SHARED},
     ),
     "sensitivity": Question(
@@ -264,6 +265,7 @@ _ASKED = {
             "test_samples": Setting(40_000, "fresh samples, sorted by their logit", engines=_EXPERIMENT),
         },
         plot=("log_loss", "coverage"),
+        figure="reliability",
     ),
 }
 _TIME = Dimension("time", "trajectory", "steps made")

@@ -1,0 +1,135 @@
+"""Two ridge read-outs of one target that differ: how their outputs overlap.
+
+beyond_the_error (2.1)-(2.6). Directions that one network has learnt the other may not have, so that all averages are
+over the coordinates z of the target. One pair of fits at a time, in the limit; `pairs` has those of networks alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from giantstep.readout.first_order import FirstOrder
+from giantstep.readout.output_law import OutputLaw
+from giantstep.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FitAt:
+    """One fit of the pair: its first-order solution (of one point) and the law of its output at N inputs."""
+
+    first: FirstOrder
+    law: OutputLaw
+
+    @property
+    def width(self) -> float:
+        """Neurons per dimension."""
+        return float(self.first.equations.width[0])
+
+    @property
+    def samples(self) -> float:
+        """Samples per dimension."""
+        return float(self.first.equations.ratio[0]) * self.width
+
+    @cached_property
+    def denominator(self) -> Floats:
+        """The b + V at the inputs (N,), few_steps_readout (4.4)."""
+        response = self.first.response
+        V = self.law.quadratic(response.S[0], response.R[0]) / self.width
+        return np.asarray(self.first.equations.b[0] + V)
+
+    @cached_property
+    def kept(self) -> Floats:
+        """I - S Vh1 (k, k)."""
+        response = self.first.response
+        return np.asarray(np.eye(len(response.S[0])) - response.S[0] @ response.Vh1[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What both fits are held against at N inputs of the weights w: E[y|z], and E[y^2|z] with the label noise."""
+
+    weights: Floats
+    mean: Floats
+    square: Floats
+
+
+@dataclass(frozen=True)
+class ErrorProducts:
+    """Mean products of the errors y - f of two networks at one fresh input: M of (2.9)."""
+
+    first: float
+    second: float
+    both: float
+
+    @property
+    def disagreement(self) -> float:
+        """E(f_a - f_b)^2: (2.6)."""
+        return self.first + self.second - 2 * self.both
+
+    @property
+    def average(self) -> float:
+        """Error of the mean of both outputs."""
+        return 0.25 * (self.first + self.second + 2 * self.both)
+
+
+def error_products(a: FitAt, b: FitAt, labels: Labels, common: float, same_layer: bool) -> ErrorProducts:
+    """Return the products of errors of two fits that have `common` training samples per dimension."""
+    own = [_mean_residual(fit, fit, labels) @ labels.weights + fit.law.variance @ labels.weights for fit in (a, b)]
+    source = _mean_residual(a, b, labels)
+    overlap = _same_layer(a, b, labels, source, common) if same_layer else _own_layers(a, b, labels, source, common)
+    return ErrorProducts(float(own[0]), float(own[1]), float(labels.weights @ (source + overlap)))
+
+
+def _mean_residual(a: FitAt, b: FitAt, labels: Labels) -> Floats:
+    """Return E[(y - m_a)(y - m_b)|z] (N,): RES_ab of (2.2) without Q_ab."""
+    one, other = a.law.mean, b.law.mean
+    return np.asarray(labels.square - (one + other) * labels.mean + one * other)
+
+
+def _own_layers(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float) -> Floats:
+    """Return Q_ab at the inputs (N,) of networks with layers of their own: (2.5)."""
+    functions = _products(a.law.mu1, b.law.mu1)
+    lift = np.kron(a.first.response.S[0], b.first.response.S[0]) * common / (a.width * b.width)
+    return _answered(
+        functions, lift, np.zeros(len(functions)), source, labels.weights / (a.denominator * b.denominator)
+    )
+
+
+def _same_layer(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float) -> Floats:
+    """Return Q_ab at the inputs (N,) of networks with the same layer: (2.3), (2.4)."""
+    k, width = len(a.law.mu1), a.width
+    functions = np.concatenate([_products(a.law.mu1, b.law.mu1), a.law.mu2])
+    unit = np.eye(k * k + k)
+    lift = np.stack([_lifted(a, b, row[: k * k].reshape(k, k), row[k * k :]) for row in unit], axis=1)
+    R = a.first.response.R[0] * b.first.response.R[0]
+    channels = a.law.fitted.x * b.law.fitted.x / a.first.equations.features.omega[0].reshape(-1, k)
+    pushed = _lifted(a, b, np.zeros((k, k)), channels.sum(axis=0) / R)
+    weights = labels.weights / (a.denominator * b.denominator)
+    return _answered(functions, lift * common / width**2, pushed, source, weights)
+
+
+def _lifted(a: FitAt, b: FitAt, A: Floats, e: Floats) -> Floats:
+    """Return beta (Q1_ab, Q2_ab), flat, that A and e cause: (2.4)."""
+    one, other = a.first.response, b.first.response
+    R = one.R[0] * other.R[0]
+    gain = R / one.block_width[0]
+    driven = gain * (e + np.einsum("iq,ij,jq->q", a.kept, A, b.kept))
+    delta = np.linalg.solve(np.eye(len(R)) - gain[:, None] * one.g[0] * other.g[0], driven)
+    Q1 = one.S[0] @ (A + np.diag(delta / R)) @ other.S[0]
+    return np.concatenate([Q1.ravel(), delta])
+
+
+def _products(first: Floats, second: Floats) -> Floats:
+    """Return all products of two sets of functions (k_a k_b, N)."""
+    return (first[:, None] * second[None]).reshape(-1, first.shape[1])
+
+
+def _answered(functions: Floats, lift: Floats, pushed: Floats, source: Floats, weights: Floats) -> Floats:
+    """Return Q = functions . q where q = pushed + lift E[functions (source + Q)], with weights at the inputs."""
+    weighted = functions * weights
+    matrix = np.eye(len(functions)) - lift @ (weighted @ functions.T)
+    q = np.linalg.solve(matrix, pushed + lift @ (weighted @ source))
+    return np.asarray(q @ functions)
