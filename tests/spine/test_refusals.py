@@ -57,13 +57,13 @@ def columns(Z):
 IN_PYTHON = {
     "the calibration of the best estimator": (
         lambda: gs.predict(gs.BayesLimit(target="sign(z)", samples_per_dim=1.0), what="calibration"),
-        "Field `what` must be one of errors, trajectory, thresholds, branches (probabilities of the exact posterior are "
-        "right; those of a fit are asked of Network), but is what='calibration'.",
+        "Field `what` must be one of errors, trajectory, thresholds, branches (probabilities of the exact posterior "
+        "are right; those of a fit are asked of Network), but is what='calibration'.",
     ),
     "the best estimator at other inputs": (
         lambda: gs.predict(gs.BayesLimit(target="sign(z)", samples_per_dim=1.0), what="shift"),
-        "Field `what` must be one of errors, trajectory, thresholds, branches (fresh inputs have the law of the samples; "
-        "others are Network(shift=gs.Shift(scale=1.4))), but is what='shift'.",
+        "Field `what` must be one of errors, trajectory, thresholds, branches (fresh inputs have the law of the "
+        "samples; others are Network(shift=gs.Shift(scale=1.4))), but is what='shift'.",
     ),
     "a shift of the best estimator": (
         lambda: gs.BayesLimit(target="sign(z)", samples_per_dim=1.0, shift=gs.Shift(scale=1.4)),
@@ -72,13 +72,13 @@ IN_PYTHON = {
     ),
     "the calibration of a mixture": (
         lambda: gs.predict(gs.MixtureGLM.example(), what="calibration"),
-        "Field `what` must be one of errors, universality, thresholds, margins (test_loss is the log loss of a logistic fit; "
-        "the rest is asked of Network), but is what='calibration'.",
+        "Field `what` must be one of errors, universality, thresholds, margins (test_loss is the log loss of a "
+        "logistic fit; the rest is asked of Network), but is what='calibration'.",
     ),
     "a mixture at other inputs": (
         lambda: gs.predict(gs.MixtureGLM.example(), what="shift"),
-        "Field `what` must be one of errors, universality, thresholds, margins (fresh inputs have the law of the samples; "
-        "others are Network(shift=gs.Shift(scale=1.4))), but is what='shift'.",
+        "Field `what` must be one of errors, universality, thresholds, margins (fresh inputs have the law of the "
+        "samples; others are Network(shift=gs.Shift(scale=1.4))), but is what='shift'.",
     ),
     "a class fit of several steps": (
         lambda: gs.FewSteps(**FEW, loss="logistic"),
