@@ -387,10 +387,10 @@ class Scenario(Checked):
           lambda  =  0.1   penalty in (1/n) sum (y - f)^2 + lambda |b|^2
           eta     =  1     step size
         giantstep:
+          step.rate           =  1    = eta
           samples_per_dim     =  4    = 1/phi
           width_per_dim       =  2    = 1/psi
           ridge               =  0.2  = lambda*psi/phi
-          step.rate           =  1    = eta
           step.batch_per_dim  =  4    = 1/phi
         >>> s.step
         SmallStep(rate=1.0, batch_per_dim=4.0, update='exact', initial_output=0)

@@ -25,7 +25,7 @@ def test_even_rows_are_good():
     assert numbers(t)["verdicts"] == ["good", "good"]
     said = t.attrs["trust"].splitlines()[0]
     assert said.startswith("Mean squared error: good at ridge") and "(best at N = 600" in said and "(se_total)" in said
-    assert "trained on these rows" in t.attrs["trust"] and "groups=" in t.attrs["trust"]
+    assert "trained on these rows" in t.attrs["trust"] and "`groups` says" in t.attrs["trust"]
     assert t["mse_verdict"].values.tolist() == [["good", "good"]] * 2 and "error_verdict" not in t
 
 

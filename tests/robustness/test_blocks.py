@@ -33,11 +33,10 @@ def test_filled_holds_its_value_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
 def test_two_noisy_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one piece, in blocks of y, and with a likelihood that is computed anew for each."""
     reading, M = read_target(gs.Target("z1 + relu(z2)")), np.array([[0.5, 0.1], [0.1, 0.2]])
-    coarse = pairs.Fineness(3.0, 4.0, 2)
 
     def answer() -> list[np.ndarray]:
         channel = pairs.PairNoisy(reading, 0.5)
-        information, entropy = channel.information(M, coarse)
+        information, entropy = channel.information(M)
         slab = channel.slab(np.array([0.6, 0.8]))
         return [information, np.array(entropy), slab.law, slab.first, slab.second]
 

@@ -58,7 +58,8 @@ def test_theories_are_a_dimension():
     scenario = gs.FewSteps(
         batch_per_dim=3.0, steps=1, target="tanh(2*z1)", width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1
     )
-    both = gs.compare(scenario, theory=["exact", "isotropic"], finite_size=False, **DRAWN)
+    with pytest.warns(gs.GiantstepWarning, match="isotropic"):
+        both = gs.compare(scenario, theory=["exact", "isotropic"], finite_size=False, **DRAWN)
     assert both.theory.values.tolist() == ["exact", "isotropic"]
     measured = both.test_error.sel(source="experiment")
     assert (measured.isel(theory=0) == measured.isel(theory=1)).all()

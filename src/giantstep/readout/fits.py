@@ -130,7 +130,7 @@ class Fit:
                 own[index] = new
             elif isinstance(own, FirstOrder):
                 own.put(index, new)
-            else:
+            elif own is not None:
                 for name in own.__dataclass_fields__:
                     getattr(own, name)[index] = getattr(new, name)
 

@@ -17,7 +17,7 @@ from giantstep.lab import to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.lab.feature_spectra import cell_edges
 from giantstep.lab.network import apply_by_rows
-from giantstep.readout.calibration import NAIVE, coverage, honest_width
+from giantstep.readout.calibration import NAIVE, WANTED, coverage, honest_width
 from giantstep.readout.sensitivity import folded_mean
 from giantstep.types import Array, Floats
 
@@ -92,7 +92,10 @@ def measure_calibration(trained: Trained, ridges: Floats, settings: Mapping[str,
 
 def _intervals(noise: float, train: float, gaps: Floats) -> tuple[float, float]:
     """Return the coverage of the naive interval and the honest half width, averaged over fresh label noise."""
-    even, variance = np.full(len(gaps), 1 / len(gaps)), np.full(len(gaps), max(noise, 1e-12))
+    if not noise:  # a distribution of steps, whose quantile lies between two of them
+        sizes = np.abs(gaps)
+        return float(np.mean(sizes <= NAIVE * np.sqrt(train))), float(np.quantile(sizes, WANTED))
+    even, variance = np.full(len(gaps), 1 / len(gaps)), np.full(len(gaps), noise)
     return coverage(NAIVE * np.sqrt(train), gaps, variance, even), honest_width(gaps, variance, even)
 
 
