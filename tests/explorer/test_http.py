@@ -276,22 +276,23 @@ def test_what_no_theory_answers_is_told_before_it_is_asked(server: Server) -> No
     for choice in steps["choices"]:  # everything that a page needs to offer a step
         assert choice["kind"] and choice["meaning"] and all("allowed" in field for field in choice["fields"])
     plain = {**about["example"], "steps": [{"kind": "maximal", "rate": 1.0}]}
+    batches = [{"kind": "maximal", "rate": 1.0, "batch_per_dim": size} for size in (1.0, 3.0)]
     asked = [
         {"scenario": plain, "what": "errors"},
+        {"scenario": {**plain, "steps": batches}, "what": "errors"},
         {"scenario": plain, "what": "weights"},
         {"scenario": {**plain, "steps": [{"kind": "maximal", "rate": -1.0, "batch_per_dim": -2.0}]}},
         {"scenario": {**plain, "nothing": 1}},
         {"scenario": SCENARIO, "what": "weights"},
     ]
-    good, question, bad, unknown, preset = lines(server.client.post("/api/refusals", json={"studies": asked}))[0][
-        "refusals"
-    ]
-    assert good is None
+    told_of = lines(server.client.post("/api/refusals", json={"studies": asked}))[0]["refusals"]
+    good, several, question, bad, unknown, preset = told_of
+    assert good is None and several is None
     assert question["experiment"] is True and 'a theory of what="weights"' in question["error"]
     assert bad["experiment"] is False and bad["field"].startswith("steps.0.")
     assert unknown["experiment"] is False and "nothing" in unknown["error"]
     assert preset["field"] == "step" and preset["experiment"] is True
-    for one, told in zip(asked, (good, question, bad, unknown, preset)):  # the limit says the same
+    for one, told in zip(asked, told_of):  # the limit says the same
         answer = server.limit(one)
         assert (answer.status_code == 200) == (told is None), answer.text
         assert told is None or answer.json()["error"] == told["error"]
