@@ -21,8 +21,8 @@ SCORES = ("log_loss", "brier", "log_loss_recalibrated")
 SETTINGS = {
     "variance P2": (REGRESSION["P2"], "variance", PARTS, 12),
     "variance T2": (REGRESSION["T2"], "variance", PARTS, 12),
-    "shift P6": (LONGER, "shift", ("test_error", "disagreement"), 16),
-    "sensitivity P3": (REGRESSION["P3"], "sensitivity", GRADIENTS, 16),
+    "shift P6": (LONGER, "shift", ("test_error", "disagreement"), 24),
+    "sensitivity P3": (REGRESSION["P3"], "sensitivity", GRADIENTS, 24),
     "calibration R1": (RIDGE_ON_CLASSES, "calibration", SCORES, 12),
     "calibration P1": (REGRESSION["P1"], "calibration", ("coverage", "honest_width"), 16),
 }
