@@ -7,6 +7,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.errors import InputError
+from giantstep.families.network.answers.calibration import of_classes
 from giantstep.families.network.answers.laws import solved_groups
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import share_points
@@ -43,6 +44,14 @@ def test_scores_are_those_printed(name):
     found = np.array([float(result[score]) for score in NAMES])
     assert np.all(np.abs(found - CALIBRATION[name]) < tolerance)
     assert result.log_loss_floor <= result.log_loss_recalibrated <= result.log_loss
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("L1", 0.383747), ("L2", 0.731729), ("R1", 0.487104)])
+def test_the_log_loss_at_longer_inputs_is_that_printed(name, wanted):
+    """Catches a law of the logit whose means or fluctuations are those of the fit: column "log loss, scale"."""
+    network = (RIDGE_ON_CLASSES if name == "R1" else CLASSES[name]).replace(shift=gs.Shift(scale=1.4))
+    point, longer = fitted_point(network), network.shift.law(2, network.point(), 0)
+    assert of_classes(point, longer, np.zeros(1))["log_loss"] == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", TABLE_C)

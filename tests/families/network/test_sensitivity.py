@@ -8,7 +8,7 @@ from giantstep.errors import InputError
 from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
 from giantstep.readout.sensitivity import GradientLaw
 
-from .beyond_settings import CLASSES, P1, P5, REGRESSION, TABLE_D
+from .beyond_settings import CLASSES, P1, P5, REGRESSION, RIDGE_ON_CLASSES, TABLE_D
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 
@@ -39,6 +39,12 @@ def test_gradients_of_classifiers_are_those_printed(name, wanted):
     np.testing.assert_allclose(found, wanted, atol=2e-6)
     error = gs.predict(CLASSES[name], progress=False).test_error[-1]
     assert float(result.attacked_error[0]) == pytest.approx(float(error), rel=1e-7)
+
+
+def test_gradients_of_ridge_on_classes_are_those_printed():
+    """R1 of section 8: the labels jump, the gradient of the output does not know."""
+    result = asked(RIDGE_ON_CLASSES, eps=[0.0])
+    np.testing.assert_allclose([result.gradient_norm2, result.gradient_rest], [0.668855, 0.115817], atol=6e-7)
 
 
 def test_without_perturbation_the_error_is_the_error():

@@ -6,7 +6,7 @@ import pytest
 import giantstep as gs
 from giantstep.errors import InputError
 
-from .beyond_settings import CLASSES, P1, REGRESSION, TABLE_C, shifts
+from .beyond_settings import CLASSES, P1, REGRESSION, RIDGE_ON_CLASSES, TABLE_C, shifts
 
 pytestmark = pytest.mark.filterwarnings("ignore::giantstep.errors.GiantstepWarning")
 
@@ -40,6 +40,12 @@ def test_the_law_of_the_fit_is_no_shift(network, dim):
 def test_classes_under_a_shift_of_the_mean_are_those_printed():
     found = [float(asked(CLASSES[n].replace(shift=gs.Shift(mean=[0.8, -0.5]))).test_error) for n in ("L1", "L2")]
     np.testing.assert_allclose(found, [0.182416, 0.311084], atol=2e-6)
+
+
+def test_ridge_on_classes_has_the_wrong_signs_printed():
+    """R1 of section 8, at the inputs of the fit and at those of another mean."""
+    found = [asked(RIDGE_ON_CLASSES), asked(RIDGE_ON_CLASSES.replace(shift=gs.Shift(mean=[0.8, -0.5])))]
+    np.testing.assert_allclose([float(r.test_misclassified) for r in found], [0.17466320, 0.175265], atol=6e-7)
 
 
 def test_fields_of_a_shift_make_grids():

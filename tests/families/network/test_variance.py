@@ -87,10 +87,12 @@ def test_disagreements_on_classes_are_those_printed(network, wanted):
     np.testing.assert_allclose(asked(network, members=[1]).disagreement, wanted, atol=2e-6)
 
 
-def test_a_mean_of_one_classifier_is_the_classifier():
-    """Holds the rule over z against the integral over kappa of the errors."""
-    network = CLASSES["L1"]
+@pytest.mark.parametrize(("name", "wanted"), [("L1", 0.17540266), ("L2", 0.31152800)])
+def test_a_mean_of_one_classifier_is_the_classifier(name, wanted):
+    """Holds the rule over z against the integral over kappa of the errors, and both against the printed error."""
+    network = CLASSES[name]
     result = asked(network, members=[1, 2])
+    assert float(result.test_error) == pytest.approx(wanted, abs=6e-9)
     np.testing.assert_allclose(result.ensemble_error.sel(members=1), float(result.test_error), rtol=1e-6)
     assert np.all(result.ensemble_error.sel(members=2) < result.test_error)
 
