@@ -241,7 +241,7 @@ def test_networks_agree_on_where_the_blocks_are(name):
 def test_networks_agree_along_one_of_two_directions():
     """Two directions, two blocks: errors and outputs along the leading one, averaged over the other.
 
-    At 150 inputs and 60 networks the gaps were up to 7% after the first step and 4.5% after the second, all of one sign,
+    At 150 inputs and 60 networks the gaps were up to 7% after the first step and 4.5% after the second, of one sign,
     with standard errors of 1.5%. The granted 4% were chosen after that.
     """
     both = gs.compare(SETTINGS["B12"], what="along", dim=100, trials=12, seed=3, kappa=np.arange(-6, 7) / 4)
