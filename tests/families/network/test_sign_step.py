@@ -354,3 +354,17 @@ def test_the_best_possible_error_knows_no_law_of_coordinates():
         gs.best_possible(network("F2"))
     plain = network("F2").replace(steps=[gs.MaximalStep(1.0, batch_per_dim=2.0)])
     assert gs.best_possible(plain).samples_per_dim == 3.5
+
+
+def test_eps_leads_from_the_sign_to_the_plain_gradient():
+    """A tiny eps is the sign; a huge one, with a rate as huge, the gradient itself. The limit knows neither."""
+    net = network("F1").replace(samples_per_dim=1.5)
+    drawn = {"dim": 40, "trials": 2}
+    tiny, sign = (gs.simulate(net.replace({"steps.0.eps": eps}), paired=True, **drawn) for eps in (1e-9, 0.0))
+    np.testing.assert_allclose(tiny.test_error, sign.test_error, rtol=1e-6)
+    huge = net.replace({"steps.0.eps": 1e7, "steps.0.rate": 1.5e7})
+    plain = net.replace(steps=[gs.MaximalStep(1.5, batch_per_dim=net.steps[0].batch_per_dim)])
+    found, expected = (gs.simulate(one, paired=True, **drawn).test_error for one in (huge, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    with pytest.raises(gs.InputError, match="eps > 0"):
+        gs.predict(huge)

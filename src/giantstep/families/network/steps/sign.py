@@ -34,6 +34,9 @@ class SignStep(GradientStep):
     batch of n0 = batch_per_dim * d samples of its own. `rate` is the distance that every row moves. Adam with bias
     correction, signSGD and Lion take this step first, with a learning rate of rate/sqrt(d).
 
+    With `eps` the sign is G/(|G| + eps/sqrt(d)), as in Adam: `eps` is that of PyTorch times p sqrt(d). Networks are
+    trained with it; the limit knows eps = 0 only.
+
     What is learnt depends on the law of the target's coordinates, `Network.coordinates`.
 
     >>> import giantstep as gs
@@ -45,7 +48,7 @@ class SignStep(GradientStep):
 
     if TYPE_CHECKING:
 
-        def __init__(self, rate: float = ..., batch_per_dim: float = ...) -> None: ...
+        def __init__(self, rate: float = ..., batch_per_dim: float = ..., eps: float = ...) -> None: ...
 
     sees_coordinates: ClassVar[bool] = True
 
@@ -54,6 +57,7 @@ class SignStep(GradientStep):
     batch_per_dim: Number = field(
         "alpha0 = n0/d", "fresh samples of the step per dimension", default=math.inf, gt=0, infinite=True
     )
+    eps: Number = field("eps", "Adam's eps: |G| + eps/sqrt(d) divides G; above 0 in networks only", default=0.0, ge=0)
 
     def check_place(self, place: Place) -> None:
         """Refuse a gradient that vanishes, whose sign is not defined, beside what every gradient step refuses."""
@@ -70,6 +74,8 @@ class SignStep(GradientStep):
         from giantstep.readout import PACKED_BLOCKS
 
         network = place.network
+        if np.any(points[place.field("eps")] > 0):
+            return f"a theory of Adam's first step with eps > 0 ({place.field('eps')}=0 has one)"
         if not place.alone:
             return "a theory of sign steps beside other steps"
         if theory not in (None, "exact"):
@@ -177,10 +183,11 @@ class SignStep(GradientStep):
         world = Draws(draws.seed, "coordinates", draws.trial, draws.device)
         found = draw_directions(trained.network_of.coordinates, point, axes.shape, world)
         units = reflections(axes, found, xp)
-        moved = reflected(xp.sign(reflected(gradient, units)), units[::-1])
+        turned, eps = reflected(gradient, units), float(point[name + "eps"][0]) / math.sqrt(d)
+        moved = reflected(turned / (xp.abs(turned) + eps) if eps else xp.sign(turned), units[::-1])
         moved *= float(point[name + "rate"][0]) / math.sqrt(d)
         after = trained.with_weights(trained.network.weights + (moved if root is None else moved * root))
-        if len(trained.network_of.steps) > 1 or trained.inputs.frame is not None or len(axes) > 1:
+        if eps or len(trained.network_of.steps) > 1 or trained.inputs.frame is not None or len(axes) > 1:
             return after
         signs = xp.sign(trained.second_layer)
         spike = signs @ moved / len(signs)  # m/sqrt(d), to the mean of p signs
