@@ -20,7 +20,6 @@ import numpy as np
 
 import giantstep as gs
 from giantstep.families.bayes_limit.problem import problem_of
-from giantstep.families.bayes_limit.product import tables
 
 CURVE = np.linspace(0.3, 4.0, 50).tolist()
 CHANNELS = (
@@ -68,7 +67,6 @@ def least(target: str, noise: float, flip: float = 0.0, repeat: int = 5, **quest
     found = math.inf
     for _ in range(repeat):
         problem_of.cache_clear()
-        tables.cache_clear()
         scenario = gs.BayesLimit(target=target, noise=noise, flip=flip, samples_per_dim=ALPHA)
         found = min(found, seconds(partial(gs.predict, scenario, cpu_limit=math.inf, **question)))
     return found

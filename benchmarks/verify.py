@@ -2,11 +2,12 @@
 
     python benchmarks/verify.py [--plan] [--budget MINUTES] [--cores N] [--device cuda] [--only NAMES] [--report]
 
-Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, the test
-files with tests marked slow, and the quick tests under every kernel of OpenBLAS that the processor has (`kernels.py`),
-with one and with two threads. A study here is a study file with one more table: `[check]` has a `title`, the relative
-gap `allow`ed to finite-size terms the limit does not know, and the `variables` that the family's page shows (all are
-judged). Records go to docs/data/verification.json; the exit status is 1 where something disagrees or fails.
+Pieces are the studies of benchmarks/studies, the ladders of dimensions and spectra of `verify_ladders.py`, the networks
+drawn at random of `random_networks.py`, the test files with tests marked slow, and the quick tests under every kernel
+of OpenBLAS that the processor has (`kernels.py`), with one and with two threads. A study here is a study file with one
+more table: `[check]` has a `title`, the relative gap `allow`ed to finite-size terms the limit does not know, and the
+`variables` that the family's page shows (all are judged). Records go to docs/data/verification.json; the exit status is
+1 where something disagrees or fails.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 import giantstep as gs
 import kernels
+import random_networks
 import verify_ladders
 from giantstep.studyfile import study_fields
 from pieces import ROOT, STATE, Piece, Record, Records, add_options, digest, study_content, work_through
@@ -146,7 +148,7 @@ def main() -> int:
     parser.add_argument("--without-tests", action="store_true", help="leave the slow tests out")
     options = parser.parse_args()
     records = Records(DATA)
-    pieces = [*verify_ladders.pieces(options.device), *study_pieces()]
+    pieces = [*verify_ladders.pieces(options.device), *study_pieces(), *random_networks.pieces(options.device)]
     stored_tests = [
         Piece(name, (), run_tests, (name,)) for name in records.names() if name.startswith(("tests/", "src/"))
     ]
@@ -161,7 +163,9 @@ def main() -> int:
     pieces += [piece for piece in kernel_pieces(list(dict.fromkeys(measured))) if piece.name not in here]
     if options.plan:
         return 0
-    PAGE.write_text(report(records.keep(pieces)))
+    kept = records.keep(pieces)
+    drawn = {name: record for name, record in kept.items() if name.startswith("networks/")}
+    PAGE.write_text(report(kept) + "\n" + "\n".join(random_networks.report_lines(drawn)))
     print(f"{PAGE.relative_to(ROOT)} is written.")
     disagree = [name for name in failed if name]
     print(f"Failed or not finished: {', '.join(disagree)}." if disagree else "Nothing disagrees or failed.")

@@ -19,7 +19,7 @@ from giantstep.errors import InputError, bad_field, nearest
 from giantstep.notes import notes_in
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
 from giantstep.types import Floats
-from giantstep.verdicts import SEE, Theory, Verdict, agreeing, disagreeing, percent, together, undecided
+from giantstep.verdicts import SEE, ComparedTheory, Verdict, agreeing, disagreeing, percent, together, undecided
 
 if TYPE_CHECKING:
     import xarray
@@ -34,7 +34,7 @@ LEAST = 0.01
 
 
 @dataclass(frozen=True)
-class Row:
+class AgreementRow:
     """Agreement of one variable.
 
     A gap is relative to what theory gives the variable at the same grid point and time (of a matrix or a spectrum: its
@@ -74,7 +74,7 @@ class Row:
     from_limit: float = np.nan
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Row:
+    def from_record(cls, record: Mapping[str, Any]) -> AgreementRow:
         """Return the row of a stored agreement table: ``visible`` is the gap on the line."""
         points, trials, line = int(record["points"]), int(record["trials"]), float(record["line"])
         gap, typical, z = (float(record[name]) for name in ("largest_gap", "visible", "largest_z"))
@@ -85,7 +85,7 @@ class Row:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
         return self.points > 0 and self.failed_gap <= allow
 
-    def verdict(self, see: float = SEE, allow: float = 0.0, theory: Theory | None = None) -> Verdict:
+    def verdict(self, see: float = SEE, allow: float = 0.0, theory: ComparedTheory | None = None) -> Verdict:
         """Return the verdict: whether a relative gap of `see` (or of `allow`, if larger) would have been seen.
 
         `theory` is what was compared; it says what a disagreement is likely to come from.
@@ -98,7 +98,7 @@ class Row:
             numbers = (self.variable, self.failed_gap, *numbers[2:])
             scores = (self.largest_z, self.chance_z)
             return disagreeing(
-                *numbers, scores, allow, self.place(), (theory or Theory()).cause(self.failed_gap < asked)
+                *numbers, scores, allow, self.place(), (theory or ComparedTheory()).cause(self.failed_gap < asked)
             )
         if gap <= asked and self.visible_gap <= asked:
             return agreeing(*numbers)
@@ -145,19 +145,19 @@ class Agreement(Readable):
     theory : what the experiment was compared with.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AgreementRow, ...]
     trials: int
     own: tuple[str, ...] = ()
-    theory: Theory = Theory()
+    theory: ComparedTheory = ComparedTheory()
     notes: tuple[str, ...] = ()
 
     @property
-    def judged(self) -> tuple[Row, ...]:
+    def judged(self) -> tuple[AgreementRow, ...]:
         """The rows of the variables that the verdict on the whole is about."""
         return tuple(row for row in self.rows if not self.own or row.variable in self.own)
 
     @property
-    def others(self) -> tuple[Row, ...]:
+    def others(self) -> tuple[AgreementRow, ...]:
         """The rows of the other variables."""
         return tuple(row for row in self.rows if row not in self.judged)
 
@@ -165,7 +165,7 @@ class Agreement(Readable):
         """Return the verdict on each variable: would a relative gap of `see` have been seen, and was there one?"""
         return self._verdicts(self.rows, see, allow)
 
-    def _verdicts(self, rows: Sequence[Row], see: float, allow: float) -> list[Verdict]:
+    def _verdicts(self, rows: Sequence[AgreementRow], see: float, allow: float) -> list[Verdict]:
         _check_gaps(see, allow)
         return [row.verdict(see, allow, self.theory) for row in rows]
 
@@ -203,7 +203,7 @@ class Agreement(Readable):
         """Return the report as strict JSON data (None for NaN, "inf" for infinity), with the verdicts.
 
         ``verdict`` and ``sentence`` are those on the question's own variables, ``compared_with`` and ``notes`` say what
-        the experiment was laid over; each entry of ``variables`` has the numbers of its `Row`, and ``own``,
+        the experiment was laid over; each entry of ``variables`` has the numbers of its `AgreementRow`, and ``own``,
         ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
         """
         from giantstep.jsondata import json_data
@@ -248,7 +248,7 @@ class Agreement(Readable):
         return self.table()
 
     def _repr_html_(self) -> str:
-        def shown(rows: Sequence[Row]) -> str:
+        def shown(rows: Sequence[AgreementRow]) -> str:
             return html_table(_HEAD, [row.cells() for row in rows], right=range(1, len(_HEAD) - 1))
 
         said = "".join(f"<div>{escape(sentence)}</div>" for sentence in self._sentences())
@@ -307,7 +307,9 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     shown = () if question is None or variables is not None else question.plot
     own = tuple(name for name in shown if name in known)
     names = [*own, *(name for name in _chosen(variables, known) if name not in own)]
-    theory = Theory(called(result, judged_source(result)), approximations(attrs), attrs.get("finite_size", 1) == 0)
+    theory = ComparedTheory(
+        called(result, judged_source(result)), approximations(attrs), attrs.get("finite_size", 1) == 0
+    )
     return Agreement(tuple(_row(result, name, trials) for name in names), trials, own, theory, tuple(notes_in(attrs)))
 
 
@@ -329,7 +331,7 @@ def check_variables(variables: str | Sequence[str] | None, question: Question) -
     _chosen(variables, [v.name for v in question.variables if v.compared and len(v.engines) == 2])
 
 
-def _row(result: xarray.Dataset, name: str, trials: int) -> Row:
+def _row(result: xarray.Dataset, name: str, trials: int) -> AgreementRow:
     from giantstep.comparison import judged_source, with_spread
 
     source, gap = judged_source(result), result[name + "_gap"]
@@ -344,7 +346,7 @@ def _row(result: xarray.Dataset, name: str, trials: int) -> Row:
     compared = ~np.isnan(z)
     points = int(compared.sum())
     if not points:
-        return Row(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf, trials=trials)
+        return AgreementRow(name, 0, np.nan, np.nan, np.nan, np.nan, np.inf, trials=trials)
     line = chance_line(points)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(compared, np.where(size == 0, 0.0, size / scale), np.nan)
@@ -355,7 +357,7 @@ def _row(result: xarray.Dataset, name: str, trials: int) -> Row:
     shown = _place_of_largest(np.where(beyond, relative, -1.0)) if beyond.any() else largest
     typical = float(np.median(visible[np.isfinite(visible)])) if np.isfinite(visible).any() else np.nan
     seen = visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials)
-    return Row(
+    return AgreementRow(
         variable=name,
         points=points,
         largest_z=float(z[compared].max()),

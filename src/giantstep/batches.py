@@ -27,7 +27,7 @@ from giantstep.types import Array, Booleans, Indices, Points
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.result import Table
+    from giantstep.result import ResultTable
     from giantstep.scenario import Scenario
 
 _GIVEN_UP = (TimeUp, MemoryError, ArithmeticError, ValueError)
@@ -153,10 +153,10 @@ def collect_answers(
     answers: Sequence[tuple[Indices, Answer]], request: Request, settings: Mapping[str, Any]
 ) -> tuple[xarray.Dataset, Problems]:
     """Lay answers at points of the grid out as one table."""
-    from giantstep.result import Table, merge_facts, provenance
+    from giantstep.result import ResultTable, merge_facts, provenance
 
     grid, question = request.grid, request.question
-    table = Table(grid, question, "limit")
+    table = ResultTable(grid, question, "limit")
     problems = Problems("limit", grid.size)
     for index, answer in answers:
         status = np.asarray(answer.status)
@@ -201,7 +201,7 @@ def _without_failed(variable: Variable, values: Array, failed: Booleans) -> Arra
     return values
 
 
-def _with_silent_nans(status: Array, answer: Answer, table: Table) -> Array:
+def _with_silent_nans(status: Array, answer: Answer, table: ResultTable) -> Array:
     """Flag solved points where a variable is NaN that does not declare what that means (`Variable.absent`)."""
     status = status.astype(object)
     for name, values in answer.values.items():

@@ -15,7 +15,7 @@ from giantstep.types import Array, Booleans, Floats
 
 if TYPE_CHECKING:
     from giantstep.request import Request
-    from giantstep.result import Table
+    from giantstep.result import ResultTable
 
 _ROUNDING = 1e-9
 """Relative amount above a baseline that is not worth a word."""
@@ -30,7 +30,7 @@ def notes_in(attrs: Mapping[Any, Any]) -> list[str]:
     return [str(note) for note in np.atleast_1d(attrs.get("notes", []))]
 
 
-def worse_than_nothing(request: Request, table: Table) -> list[str]:
+def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
     """Return a note for each error of an answer that is above its baseline."""
     from giantstep.scenario import Scenario
 

@@ -94,7 +94,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentSettings:
     """The checked settings of an experiment."""
 
     trials: int = 5

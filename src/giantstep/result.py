@@ -44,7 +44,7 @@ PROVENANCE = (
 
 
 @dataclass
-class Table:
+class ResultTable:
     """Collects the answers of one engine, batch by batch, over a flattened grid.
 
     Variables are taken as they come; a batch that lacks one, or has fewer entries along the variable's own

@@ -20,7 +20,7 @@ from giantstep.family import DIAGNOSTICS, Engine, Question
 from giantstep.grid import Grid
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
-from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, Experiment, Request, question_name
+from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSettings, Request, question_name
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.several import Scenarios, stack
 from giantstep.studyfile import check_keys, read_study, study_text
@@ -143,7 +143,7 @@ def simulate(
     from giantstep.trials import check_group_memory, group_points, run_trials
 
     request = Request(scenario, grid, fields, what=what, dim=dim)
-    experiment = Experiment(trials, seed, device, keep_trials, paired)
+    experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
     check_flags(strict=strict)
     groups = group_points(request.grid)
     settings = request.prepare(device=device)
@@ -216,7 +216,7 @@ def compare(
     one: Any = theory
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
-    experiment = Experiment(trials, seed, device, False, paired)
+    experiment = ExperimentSettings(trials, seed, device, False, paired)
     groups = group_points(request.grid) if stored is None else []
     settings = request.prepare(device=device, trials=trials)
     check_group_memory(groups, request, settings, experiment)
@@ -259,7 +259,7 @@ def _same(one: xarray.DataArray, other: xarray.DataArray) -> bool:
 
 
 def _lay_over(
-    layers: Mapping[str, xarray.Dataset], request: Request, experiment: Experiment, finite_size: bool
+    layers: Mapping[str, xarray.Dataset], request: Request, experiment: ExperimentSettings, finite_size: bool
 ) -> xarray.Dataset:
     from giantstep.comparison import combine
     from giantstep.result import PROVENANCE, provenance
@@ -318,7 +318,9 @@ class Study:
             if table.get("dim") is not None:
                 Grid(request.grid.scenario, dim=table["dim"])
         check_flags(**{name: self.limit[name] for name in ("finite_size", "strict") if name in self.limit})
-        Experiment(**{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]})
+        ExperimentSettings(
+            **{name: value for name, value in self.experiment.items() if name in EXPERIMENT_SETTINGS[1:]}
+        )
 
     @property
     def question(self) -> Question:

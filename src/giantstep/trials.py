@@ -19,7 +19,7 @@ from giantstep.grid import Batch, Grid, scenario_at
 from giantstep.padding import pad_stack
 from giantstep.problems import Problems
 from giantstep.progress import Progress, ProgressOption
-from giantstep.request import Experiment, Request
+from giantstep.request import ExperimentSettings, Request
 from giantstep.returns import measured_by
 from giantstep.scenario import Scenario
 from giantstep.types import Array, Booleans, Floats, Indices, Points
@@ -27,7 +27,7 @@ from giantstep.types import Array, Booleans, Floats, Indices, Points
 if TYPE_CHECKING:
     import xarray
 
-    from giantstep.result import Table
+    from giantstep.result import ResultTable
 
 _log = logging.getLogger("giantstep")
 
@@ -52,7 +52,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Draw:
+class TrialDraw:
     """One trial at points that share a draw, ready to run here or in another process."""
 
     scenario: Scenario
@@ -66,7 +66,7 @@ class Draw:
     device: str
     bytes_needed: float
 
-    def at(self, rows: Any) -> Draw:
+    def at(self, rows: Any) -> TrialDraw:
         """Return the draw at some of its points."""
         return replace(self, points={name: values[rows] for name, values in self.points.items()})
 
@@ -97,7 +97,7 @@ class Draw:
 
 
 @dataclass
-class Group:
+class DrawGroup:
     """Points which one draw answers: they differ only in the shared fields of their family."""
 
     scenario: Scenario
@@ -111,9 +111,9 @@ class Group:
         content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
-    def draw(self, trial: int, what: str, settings: Mapping[str, Any], experiment: Experiment) -> Draw:
+    def draw(self, trial: int, what: str, settings: Mapping[str, Any], experiment: ExperimentSettings) -> TrialDraw:
         """Return one trial of the points."""
-        return Draw(
+        return TrialDraw(
             self.scenario,
             self.points,
             what,
@@ -127,12 +127,12 @@ class Group:
         )
 
 
-def group_points(grid: Grid) -> list[Group]:
+def group_points(grid: Grid) -> list[DrawGroup]:
     """Return the points of a grid by draws; every one must have a dimension."""
     return [group for batch in grid.batches() for group in _groups(batch)]
 
 
-def _groups(batch: Batch) -> Iterator[Group]:
+def _groups(batch: Batch) -> Iterator[DrawGroup]:
     own = [name for name in batch.points if name not in batch.scenario.shared_fields]
     numbers = np.stack([batch.points[name] for name in own], axis=1)
     _, first, codes = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
@@ -140,7 +140,7 @@ def _groups(batch: Batch) -> Iterator[Group]:
         rows = np.flatnonzero(codes.reshape(-1) == code)
         points = {name: values[rows] for name, values in batch.points.items()}
         scenario = scenario_at(batch.scenario, points, 0)
-        yield Group(scenario, batch.index[rows], points, _dim(points["dim"][0], scenario))
+        yield DrawGroup(scenario, batch.index[rows], points, _dim(points["dim"][0], scenario))
 
 
 def _dim(value: float, scenario: Scenario) -> int:
@@ -153,7 +153,11 @@ def _dim(value: float, scenario: Scenario) -> int:
 
 
 def check_group_memory(
-    groups: Sequence[Group], request: Request, settings: Mapping[str, Any], experiment: Experiment, at_once: int = 1
+    groups: Sequence[DrawGroup],
+    request: Request,
+    settings: Mapping[str, Any],
+    experiment: ExperimentSettings,
+    at_once: int = 1,
 ) -> None:
     """Refuse what does not fit into the memory of the device, where so many trials run at once."""
     from giantstep.lab import check_memory
@@ -165,10 +169,10 @@ def check_group_memory(
 
 
 def run_trials(
-    groups: Sequence[Group],
+    groups: Sequence[DrawGroup],
     request: Request,
     settings: Mapping[str, Any],
-    experiment: Experiment,
+    experiment: ExperimentSettings,
     progress: ProgressOption,
     watch: Watch | None = None,
 ) -> tuple[xarray.Dataset, Problems]:
@@ -217,17 +221,17 @@ def experiment_settings(request: Request, settings: Mapping[str, Any]) -> dict[s
 
 
 def collect_outcomes(
-    groups: Sequence[Group],
+    groups: Sequence[DrawGroup],
     outcomes: Sequence[Sequence[Outcome]],
     request: Request,
     settings: Mapping[str, Any],
-    experiment: Experiment,
+    experiment: ExperimentSettings,
 ) -> tuple[xarray.Dataset, Problems]:
     """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``."""
-    from giantstep.result import Table, provenance
+    from giantstep.result import ResultTable, provenance
 
     grid = request.grid
-    table = Table(grid, request.question, "experiment")
+    table = ResultTable(grid, request.question, "experiment")
     problems = Problems("experiment", grid.size)
     for group, runs in zip(groups, outcomes):
         _put_group(group, runs, experiment.keep_trials, table, problems)
@@ -240,7 +244,9 @@ def collect_outcomes(
     return table.dataset(grid.scenario, trials_kept=kept, settings=settings, attrs=attrs), problems
 
 
-def _put_group(group: Group, runs: Sequence[Outcome], keep_trials: bool, table: Table, problems: Problems) -> None:
+def _put_group(
+    group: DrawGroup, runs: Sequence[Outcome], keep_trials: bool, table: ResultTable, problems: Problems
+) -> None:
     count = len(group.index)
     everywhere = np.ones(count, dtype=bool)
     asked = np.stack([everywhere if run.asked is None else run.asked for run in runs])

@@ -77,7 +77,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Theory:
+class ComparedTheory:
     """What an experiment was compared with.
 
     Attributes

@@ -12,7 +12,7 @@ import pytest
 
 import giantstep as gs
 from giantstep import papers
-from giantstep.agreements import Agreement, Row
+from giantstep.agreements import Agreement, AgreementRow
 from giantstep.cli.values import many, single
 from giantstep.families import family_class, family_names
 from giantstep.papers.report import Check, Comparison, Report
@@ -133,7 +133,7 @@ def test_figures_are_listed(run) -> None:
 
 def figure(z: float, checks: tuple[Check, ...] = (), *, experiment: bool = True) -> Report:
     """Return the report of a figure with one experiment of 20 trials that sees gaps from 5% on."""
-    row = Row("test_error", 1, z, 3.3, 0.02 * z, 0.04, 0.02 * z if z > 3.3 else 0.0, 0.05, 0.05, 20)
+    row = AgreementRow("test_error", 1, z, 3.3, 0.02 * z, 0.04, 0.02 * z if z > 3.3 else 0.0, 0.05, 0.05, 20)
     errors = Comparison("errors", "test error", Agreement((row,), 20), 0.0, {})
     parts = [errors] if experiment else []
     return Report("a", "A", "paper", True, "cpu", 1.0, parts, list(checks), files=[Path("here/a.png")])

@@ -1,5 +1,7 @@
 """Where an observable reaches a value: against closed forms, and by putting the answer back into the limit."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,9 @@ def test_a_row_does_not_depend_on_its_neighbours():
     assert count and np.array_equal(many.samples_per_dim[1, :count], single.samples_per_dim)
 
 
+hole = 0.0
+
+
 class Jumping(gs.MixtureGLM):
     """A family whose error jumps at a noise of 0.7, and is not solved above 2."""
 
@@ -64,7 +69,8 @@ class Jumping(gs.MixtureGLM):
     def limit(self, points, what, settings):
         answer = super().limit(points, what, settings)
         answer.values["test_mse"] = np.where(points["noise"] < 0.7, 1.0, 2.0)
-        answer.status = np.where(points["noise"] > 2, "beyond", answer.status)
+        unsolved = (points["noise"] > 2) | (np.abs(points["noise"] - 0.7) < hole)
+        answer.status = np.where(unsolved, "beyond", answer.status)
         return answer
 
     @classmethod
@@ -77,6 +83,13 @@ def test_a_jump_is_a_crossing_and_points_that_fail_are_none():
     need = gs.solve_for(s, "noise", test_mse=1.5, between=(0.1, 10))
     assert need.noise.values.tolist() == pytest.approx([0.7], rel=1e-10)
     assert need.direction.values.tolist() == ["jumps up"]
+
+
+def test_a_crossing_on_the_way_to_which_the_limit_fails_is_none(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "hole", 1e-6)
+    s = Jumping(labels="linear", noise=0.3, ridge=1.0, samples_per_dim=1.5)
+    need = gs.solve_for(s, "noise", test_mse=1.5, between=(0.1, 10))
+    assert int(need.crossings) == 0 and not need.converged and need.direction.values.tolist() == [""]
 
 
 @pytest.mark.parametrize(

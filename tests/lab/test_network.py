@@ -7,7 +7,7 @@ import pytest
 
 from giantstep.gaussian import Function, as_target
 from giantstep.lab import Draws, chunk_rows
-from giantstep.lab.network import Network, batch_gradient
+from giantstep.lab.network import RealNetwork, batch_gradient
 from giantstep.lab.population_gradient import hermite_tensor, population_gradient
 from giantstep.lab.whitened import Whitened
 
@@ -30,7 +30,7 @@ def expanded(target):
 
 
 def network_of(activation, target, noise, weights):
-    return Network(Function(activation), weights, lambda inputs: inputs[:, 0], Function(target), noise)
+    return RealNetwork(Function(activation), weights, lambda inputs: inputs[:, 0], Function(target), noise)
 
 
 @pytest.mark.parametrize("rows", [7, CHUNK + 300])

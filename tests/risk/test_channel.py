@@ -9,11 +9,11 @@ from scipy.stats import norm
 from giantstep.gaussian import trapezoid_rule
 from giantstep.risk import (
     GivenLabels,
-    Hinge,
-    Logistic,
+    HingeLoss,
+    LogisticLoss,
     LogitLabels,
     MarginLaws,
-    MaxMargin,
+    MaxMarginLoss,
     SignLabels,
     channel,
     channel_moments,
@@ -51,11 +51,11 @@ def brute(rows, law, loss, V, kinks):
 @pytest.mark.parametrize(
     ("loss", "V", "kinks"),
     [
-        (Hinge(), 0.8, [0.2, 1.0]),
-        (Hinge(), 5.0, [-4.0, 1.0]),
-        (MaxMargin(), 0.3, [1.0]),
-        (Logistic(), 0.8, [0.0]),
-        (Logistic(), 300.0, [-300.0, 0.0]),
+        (HingeLoss(), 0.8, [0.2, 1.0]),
+        (HingeLoss(), 5.0, [-4.0, 1.0]),
+        (MaxMarginLoss(), 0.3, [1.0]),
+        (LogisticLoss(), 0.8, [0.0]),
+        (LogisticLoss(), 300.0, [-300.0, 0.0]),
     ],
 )
 @pytest.mark.parametrize("law", [SignLabels(), LogitLabels()])
@@ -71,8 +71,8 @@ def test_moments_agree_with_plain_integration(loss, V, kinks, law):
 @pytest.mark.parametrize("V", [1e-3, 1.0, 1e5])
 def test_logistic_integrals_do_not_depend_on_the_number_of_nodes(scale, V):
     rows = one_row(scale=scale, slope=0.7, variance=1e-3)
-    coarse = channel_moments(rows, SignLabels(), Logistic(), np.array([V]))
-    fine = channel_moments(rows, SignLabels(), Logistic(), np.array([V]), nodes_per_panel=60)
+    coarse = channel_moments(rows, SignLabels(), LogisticLoss(), np.array([V]))
+    fine = channel_moments(rows, SignLabels(), LogisticLoss(), np.array([V]), nodes_per_panel=60)
     for name in ("g", "g2", "slope", "along_teacher"):
         np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-8)
 
@@ -85,20 +85,20 @@ def test_the_trapezoidal_rule_is_as_exact_as_panels(law, scale, variance, monkey
     tau = np.linspace(0.1, 0.9, 5)
     rows = MarginLaws(*(np.broadcast_to(value, 5) for value in (tau - 1, scale, tau, slope, variance, 0.1)))
     V = np.geomspace(1e-3, 1e3, 5)
-    step = np.minimum(Logistic().resolving_step(rows.scale), law.resolving_step(rows.slope, rows.variance))
+    step = np.minimum(LogisticLoss().resolving_step(rows.scale), law.resolving_step(rows.slope, rows.variance))
     assert (step > channel.LEAST_STEP).all()
-    smooth = channel_moments(rows, law, Logistic(), V)
+    smooth = channel_moments(rows, law, LogisticLoss(), V)
     monkeypatch.setattr(channel, "LEAST_STEP", np.inf)
-    panels = channel_moments(rows, law, Logistic(), V, nodes_per_panel=24)
+    panels = channel_moments(rows, law, LogisticLoss(), V, nodes_per_panel=24)
     for name in ("g", "g2", "slope", "along_teacher"):
         np.testing.assert_allclose(getattr(smooth, name), getattr(panels, name), rtol=1e-11, atol=1e-13)
 
 
 def test_gauss_hermite_would_not_do_for_the_hinge():
     rows, V = one_row(slope=0.0), 0.8
-    exact = channel_moments(rows, GivenLabels(), Hinge(), np.array([V])).slope[0]
+    exact = channel_moments(rows, GivenLabels(), HingeLoss(), np.array([V])).slope[0]
     nodes, weights = np.polynomial.hermite_e.hermegauss(100)
-    plain = (weights / weights.sum()) @ Hinge().pull(0.4 + 1.3 * nodes, np.full(100, V)).slope
+    plain = (weights / weights.sum()) @ HingeLoss().pull(0.4 + 1.3 * nodes, np.full(100, V)).slope
     chance = 0.2 * 0.8 + 0.1
     closed = -(norm.cdf((1 - 0.4) / 1.3) - norm.cdf((1 - V - 0.4) / 1.3)) / V * chance
     assert exact == pytest.approx(closed, rel=1e-13)
@@ -108,19 +108,19 @@ def test_gauss_hermite_would_not_do_for_the_hinge():
 def test_derivative_along_the_teacher_is_a_derivative():
     shift = 1e-6
     up, down = (
-        channel_moments(one_row(tau=0.2 + sign * shift), SignLabels(), Hinge(), np.array([0.8])).g[0]
+        channel_moments(one_row(tau=0.2 + sign * shift), SignLabels(), HingeLoss(), np.array([0.8])).g[0]
         for sign in (1, -1)
     )
-    here = channel_moments(one_row(), SignLabels(), Hinge(), np.array([0.8])).along_teacher[0]
+    here = channel_moments(one_row(), SignLabels(), HingeLoss(), np.array([0.8])).along_teacher[0]
     assert here == pytest.approx((up - down) / (2 * shift), rel=1e-7)
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
-    alone = channel_moments(one_row(), LogitLabels(), Logistic(), np.array([2.0]))
+    alone = channel_moments(one_row(), LogitLabels(), LogisticLoss(), np.array([2.0]))
     names = ("mean", "scale", "tau", "slope", "variance", "flip")
     rows = [one_row(), one_row(mean=-3.0, scale=40.0, variance=9.0), one_row(scale=0.01)]
     many = MarginLaws(*(np.concatenate([getattr(row, name) for row in rows]) for name in names))
-    together = channel_moments(many, LogitLabels(), Logistic(), np.array([2.0, 1e4, 0.1]))
+    together = channel_moments(many, LogitLabels(), LogisticLoss(), np.array([2.0, 1e4, 0.1]))
     assert together.g[0] == pytest.approx(alone.g[0], rel=1e-14)
     assert together.g2[0] == pytest.approx(alone.g2[0], rel=1e-14)
 
@@ -149,7 +149,7 @@ def test_edges_outside_or_missing_are_left_out():
     assert len(np.unique(np.bincount(nodes.row))) == 2  # one panel more where an edge is inside
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=["smooth rows", "rough rows"])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HingeLoss()], ids=["smooth rows", "rough rows"])
 def test_both_labels_are_those_of_two_calls(loss):
     """300 rows, more than a block; the second label sees margin and teacher with the other sign."""
     draws = np.random.default_rng(5)

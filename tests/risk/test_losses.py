@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giantstep.risk import Hinge, Huber, Logistic, MaxMargin, Square
+from giantstep.risk import HingeLoss, HuberLoss, LogisticLoss, MaxMarginLoss, SquareLoss
 
 LOSSES = {
-    "square": Square(),
-    "logistic": Logistic(),
-    "hinge": Hinge(),
-    "huber": Huber(0.7),
-    "maxmargin": MaxMargin(),
+    "square": SquareLoss(),
+    "logistic": LogisticLoss(),
+    "hinge": HingeLoss(),
+    "huber": HuberLoss(0.7),
+    "maxmargin": MaxMarginLoss(),
 }
 SMOOTH = ["square", "logistic", "huber", "hinge"]
 margins = st.floats(-50, 50)
@@ -42,7 +42,7 @@ def test_pull_is_the_way_to_the_proximal_point(name, s, V):
 
 @given(s=margins, V=st.floats(-8, 8).map(lambda exponent: 10.0**exponent))
 def test_logistic_equation_to_rounding(s, V):
-    u = Logistic().pull(np.array([s]), np.array([V])).u[0]
+    u = LogisticLoss().pull(np.array([s]), np.array([V])).u[0]
     g = 1 / (1 + np.exp(u)) if u < 700 else 0.0
     assert abs(u - s - V * g) <= 4e-15 * (1 + abs(s) + abs(u) + V * g * (1 + abs(u)))
 
@@ -86,23 +86,23 @@ def test_turning_point_is_where_the_proximal_point_changes_sign(name, V):
 
 def test_hinge_atom_is_mapped_onto_the_margin():
     V = np.array([0.8])
-    low, high = Hinge().atom(V)
+    low, high = HingeLoss().atom(V)
     inside = np.linspace(low[0], high[0], 11)[1:-1]
-    assert np.array_equal(Hinge().pull(inside, np.full(9, 0.8)).u, np.ones(9))
-    assert Hinge().pull(low - 0.1, V).u[0] < 1 < Hinge().pull(high + 0.1, V).u[0]
+    assert np.array_equal(HingeLoss().pull(inside, np.full(9, 0.8)).u, np.ones(9))
+    assert HingeLoss().pull(low - 0.1, V).u[0] < 1 < HingeLoss().pull(high + 0.1, V).u[0]
 
 
 def test_huber_of_a_large_threshold_is_the_square_loss():
     s, V = np.linspace(-5, 5, 41), np.full(41, 0.9)
-    for wide, square in zip(Huber(1e9).pull(s, V), Square().pull(s, V)):
+    for wide, square in zip(HuberLoss(1e9).pull(s, V), SquareLoss().pull(s, V)):
         np.testing.assert_allclose(wide, square, atol=1e-14)
-    np.testing.assert_allclose(Huber(1e9).value(s), Square().value(s), atol=1e-13)
+    np.testing.assert_allclose(HuberLoss(1e9).value(s), SquareLoss().value(s), atol=1e-13)
 
 
 def test_a_batch_of_thresholds_is_one_loss_for_each_row():
     thresholds = np.array([0.3, 2.0])
     rows = np.array([0, 0, 1])
     s, V = np.array([-3.0, 0.5, -3.0]), np.ones(3)
-    together = Huber(thresholds).at(rows).pull(s, V).g
-    alone = [Huber(float(thresholds[row])).pull(s[[i]], V[[i]]).g[0] for i, row in enumerate(rows)]
+    together = HuberLoss(thresholds).at(rows).pull(s, V).g
+    alone = [HuberLoss(float(thresholds[row])).pull(s[[i]], V[[i]]).g[0] for i, row in enumerate(rows)]
     np.testing.assert_array_equal(together, alone)

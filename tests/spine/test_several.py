@@ -37,6 +37,22 @@ def test_a_scenario_in_a_table_has_the_numbers_it_has_alone(verb):
         same(together.sel(scenario=name), verb(scenario))
 
 
+@pytest.mark.parametrize("theory", [None, "isotropic"])
+@pytest.mark.parametrize("dim", [None, 60])
+def test_a_preset_with_a_step_is_not_answered_as_the_first_of_the_table_without_one(theory, dim):
+    sizes = {"target": "tanh(z)", "width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.1}
+    steps = {"none": gs.NoStep(), "all": gs.MaximalStep(2.0), "few": gs.MaximalStep(2.0, batch_per_dim=2.0)}
+    scenarios = {name: gs.OneStep(step=step, **sizes) for name, step in steps.items()}
+    together = gs.predict(scenarios, GRID, theory=theory, dim=dim)
+    for name, scenario in scenarios.items():
+        same(together.sel(scenario=name), gs.predict(scenario, GRID, theory=theory, dim=dim))
+    assert (
+        float(together.test_error.sel(scenario="all").max())
+        < 0.1
+        < float(together.test_error.sel(scenario="none").min())
+    )
+
+
 def test_efficiencies_and_bounds_are_those_of_each_scenario():
     result = gs.predict({"little noise": NONE.replace(noise=0.01), "much noise": NONE}, samples_per_dim=[1.0, 2.0])
     ratios = gs.efficiency(result)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from giantstep.bounds.counting import Observable, teacher_of
-from giantstep.bounds.curve import BRANCHES, Problem, best_errors, needed_samples
+from giantstep.bounds.counting import BoundedError, teacher_of
+from giantstep.bounds.curve import BRANCHES, BoundProblem, best_errors, needed_samples
 from giantstep.errors import InputError
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time
 from giantstep.scenario import Scenario
@@ -113,7 +113,7 @@ _WHO = {"bayes": "the best possible method", "uninformed": "message passing"}
 def _ratios(errors: Floats, seen: list[Seen], branch: str, bar: Progress) -> tuple[Floats, Floats]:
     """Return the ratios of a flattened variable, and their change for a change of the error."""
     ratio, stretch = np.full(errors.shape, np.nan), np.full(errors.shape, np.nan)
-    groups: dict[tuple[Problem, Observable], list[Seen]] = {}
+    groups: dict[tuple[BoundProblem, BoundedError], list[Seen]] = {}
     for one in seen:
         groups.setdefault((one.problem, one.observable), []).append(one)
     for (problem, observable), same in groups.items():
@@ -128,7 +128,7 @@ def _ratios(errors: Floats, seen: list[Seen], branch: str, bar: Progress) -> tup
 
 
 @contextmanager
-def watched(points: dict[Problem, int], progress: ProgressOption) -> Iterator[Progress]:
+def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Iterator[Progress]:
     """Show a bar over so many points of each curve, where they take more than a few seconds; it says so beforehand."""
     seconds = sum(problem.seconds * count for problem, count in points.items())
     option = False if progress is None and seconds < A_FEW else progress
@@ -136,7 +136,7 @@ def watched(points: dict[Problem, int], progress: ProgressOption) -> Iterator[Pr
         yield bar
 
 
-def bound_of(scenario: Scenario, observable: Observable, alpha: Floats, branch: str = "bayes") -> Floats:
+def bound_of(scenario: Scenario, observable: BoundedError, alpha: Floats, branch: str = "bayes") -> Floats:
     """Return the best possible value of an observable, in its own units, at samples per dimension alpha."""
     problem = teacher_of(scenario).problem
     return np.asarray(observable.from_best(best_errors(problem, alpha, observable.name, branch), problem.flip))

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.bounds.curve import Problem
+from giantstep.bounds.curve import BoundProblem
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian import Target, as_target
 from giantstep.scenario import Scenario
 
 
 @dataclass(frozen=True)
-class Observable:
+class BoundedError:
     """A variable of a family as an error that has a best possible value: scale * variable + shift.
 
     `name` is "mse" or "error" of `BayesLimit`; with `clean` the labels of the test are not flipped.
@@ -64,13 +64,13 @@ class Teacher:
     batch: float
     steps: int
     counted: str
-    observables: tuple[Observable, ...]
+    observables: tuple[BoundedError, ...]
     batches: tuple[float, ...] = ()
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> BoundProblem:
         """What the best possible error depends on, but for the samples."""
-        return Problem(self.target, float(self.noise), float(self.flip))
+        return BoundProblem(self.target, float(self.noise), float(self.flip))
 
     def total(self, steps: int | None = None) -> float:
         """Return the samples per dimension seen after some steps (all of them if left out)."""
@@ -99,7 +99,7 @@ def teacher_of(scenario: Scenario) -> Teacher:
 
 def _bayes(s: Any) -> Teacher:
     words = "the samples of the scenario itself"
-    observables = (Observable("mse", "mse"), Observable("error", "error"))
+    observables = (BoundedError("mse", "mse"), BoundedError("error", "error"))
     return Teacher(s.target, s.noise, s.flip, s.samples_per_dim, 0.0, 0, words, observables)
 
 
@@ -117,10 +117,10 @@ def _network(s: Any) -> Teacher:
     words = "a fresh batch for every step made, and the fit"
     if s.fit_sample == "same":
         batches[-1], words = 0.0, "a batch for every step; the fit uses that of the last step again"
-    target, noise, flip, observable = s.target, s.noise, 0.0, Observable("test_error", "mse")
+    target, noise, flip, observable = s.target, s.noise, 0.0, BoundedError("test_error", "mse")
     if s.has_classes():
         target, noise, flip = as_target("sign(z)"), 0.0, s.flip
-        observable = Observable("test_misclassified", "error", clean=True)
+        observable = BoundedError("test_misclassified", "error", clean=True)
     batch = sum(batches) / max(len(batches), 1)
     return Teacher(target, noise, flip, s.samples_per_dim, batch, len(batches), words, (observable,), tuple(batches))
 
@@ -136,7 +136,7 @@ def _giant_steps(s: Any) -> Teacher:
     if s.batch_exponent != 1:
         raise bad_field("batch_exponent", s.batch_exponent, "1: other batches are not of order d")
     words = "a fresh batch for every step; the best second layer is not counted"
-    return Teacher(s.target, s.noise, 0.0, 0.0, s.batch_per_dim, s.steps, words, (Observable("test_error", "mse"),))
+    return Teacher(s.target, s.noise, 0.0, 0.0, s.batch_per_dim, s.steps, words, (BoundedError("test_error", "mse"),))
 
 
 def _online_sgd(s: Any) -> Teacher:
@@ -146,7 +146,7 @@ def _online_sgd(s: Any) -> Teacher:
         raise bad_field("target_gram", s.target_gram, '"identity"')
     words = "every sample of the single pass"
     batch = s.batch_size / s.dim
-    return Teacher(s.target, s.noise, 0.0, 0.0, batch, s.steps, words, (Observable("mse", "mse", shift=s.noise),))
+    return Teacher(s.target, s.noise, 0.0, 0.0, batch, s.steps, words, (BoundedError("mse", "mse", shift=s.noise),))
 
 
 def _batch_reuse(s: Any) -> Teacher:
@@ -157,7 +157,7 @@ def _batch_reuse(s: Any) -> Teacher:
     fresh = s.data == "fresh"
     words = "fresh samples for every step" if fresh else "the same samples in every step, counted once"
     fit, batch = (0.0, s.samples_per_dim) if fresh else (s.samples_per_dim, 0.0)
-    observables = (Observable("population_loss", "mse", scale=2.0),)
+    observables = (BoundedError("population_loss", "mse", scale=2.0),)
     return Teacher(s.target, s.noise, 0.0, fit, batch, s.steps, words, observables)
 
 
@@ -175,7 +175,7 @@ def _mixture_glm(s: Any) -> Teacher:
     text = _FIELDS.get(labels, labels)
     sign = labels == "sign"
     target = as_target("sign(z)") if sign else Target(re.sub(r"\bz\b", f"({size!r}*z)", text) if size != 1 else text)
-    observables = (Observable("test_error", "error"),) if sign else (Observable("test_mse", "mse"),)
+    observables = (BoundedError("test_error", "error"),) if sign else (BoundedError("test_mse", "mse"),)
     flip = s.flip if sign else 0.0
     return Teacher(target, s.noise, flip, s.samples_per_dim, 0.0, 0, "the samples of the fit", observables)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,11 +31,12 @@ _SLOW = 0.1
 _NEAR = 0.1
 """Relative distance from a method's own samples within which the curve is asked at them, too."""
 _ROUNDING = 1e-9
+"""Relative distance from the error of no samples that only rounding makes."""
 _TINY = 1e-14
 """What an error is at least above its smallest value, so that it has a logarithm."""
 
 
-class Problem(NamedTuple):
+class BoundProblem(NamedTuple):
     """What is learnt: scenarios that differ in anything else have the same best possible error."""
 
     target: Target
@@ -62,13 +62,14 @@ class Problem(NamedTuple):
         return 1e-2 if self.seconds > _SLOW else 1e-5
 
 
-@lru_cache(maxsize=256)
-def _known(problem: Problem) -> dict[float, Floats]:
+def _known(problem: BoundProblem) -> dict[float, Floats]:
     """Return what was computed of a curve so far: samples per dimension -> (names, branches)."""
-    return {}
+    from giantstep.families.bayes_limit.problem import problem_of
+
+    return problem_of(*problem).known_errors
 
 
-def compute(wanted: Mapping[Problem, Iterable[float]], bar: Progress | None = None) -> None:
+def compute(wanted: Mapping[BoundProblem, Iterable[float]], bar: Progress | None = None) -> None:
     """Compute the points of curves that are not known yet."""
     from giantstep.study import predict
 
@@ -91,7 +92,7 @@ class _Forward:
         self.bar.reach(self.before + done)
 
 
-def best_errors(problem: Problem, alpha: Floats, name: str, branch: str = "bayes") -> Floats:
+def best_errors(problem: BoundProblem, alpha: Floats, name: str, branch: str = "bayes") -> Floats:
     """Return the best possible "mse" or "error" at samples per dimension alpha, any shape."""
     compute({problem: np.ravel(alpha).tolist()})
     known, place = _known(problem), (_NAMES.index(name), BRANCHES.index(branch))
@@ -107,7 +108,7 @@ class Needed(NamedTuple):
 
 
 def needed_samples(
-    problem: Problem, name: str, branch: str, errors: Floats, own: Floats, bar: Progress | None = None
+    problem: BoundProblem, name: str, branch: str, errors: Floats, own: Floats, bar: Progress | None = None
 ) -> Needed:
     """Return the samples per dimension at which the best one has these errors, shape (N,).
 
@@ -131,7 +132,7 @@ class _Inversion:
     above, below : (N,) the curve there: above >= sought >= below.
     """
 
-    problem: Problem
+    problem: BoundProblem
     name: str
     branch: str
     errors: Floats

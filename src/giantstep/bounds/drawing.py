@@ -9,8 +9,8 @@ import numpy as np
 import xarray
 
 from giantstep.bounds.best import watched
-from giantstep.bounds.counting import Observable
-from giantstep.bounds.curve import Problem, best_errors, compute
+from giantstep.bounds.counting import BoundedError
+from giantstep.bounds.curve import BoundProblem, best_errors, compute
 from giantstep.bounds.points import Teachers, check_time
 from giantstep.errors import InputError
 from giantstep.figures.style import DASHED, DOTTED, GREY, is_geometric
@@ -29,11 +29,11 @@ LINES = (("bayes", DASHED, "best possible"), ("uninformed", DOTTED, "message pas
 _MOST, _MOST_SLOW = 41, 9
 """Points of a bound at most, and where each of them takes seconds."""
 
-
 _MOST_DOTS = 12
+"""Steps of a trajectory up to which each is marked on its bound."""
 
 
-class Bounds:
+class BoundDrawer:
     """Draws bounds into the panels of one figure, and keeps what was drawn.
 
     Parameters
@@ -52,7 +52,7 @@ class Bounds:
         shown = {place: path for place, path in zip(colours, paths) if path is not None}
         if not shown:
             return []
-        wanted: dict[Problem, set[float]] = {}
+        wanted: dict[BoundProblem, set[float]] = {}
         for path in shown.values():
             for problem, samples in zip(path.problems, path.samples):
                 wanted.setdefault(problem, set()).add(samples)
@@ -124,7 +124,9 @@ class _Path:
     dotted : whether they are the steps of a trajectory, few enough to mark each.
     """
 
-    def __init__(self, x: Array, problems: Sequence[Problem], samples: Floats, observables: Sequence[Observable]):
+    def __init__(
+        self, x: Array, problems: Sequence[BoundProblem], samples: Floats, observables: Sequence[BoundedError]
+    ):
         self.x, self.problems, self.samples, self.observables = x, problems, samples, observables
         self.named, self.dotted = x.dtype.kind not in "fiu", False
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray
 
-from giantstep.bounds.counting import Observable, Teacher, teacher_of
+from giantstep.bounds.counting import BoundedError, Teacher, teacher_of
 from giantstep.errors import InputError
 from giantstep.grid import Grid
 from giantstep.result import grid_of, question_of
 
 if TYPE_CHECKING:
-    from giantstep.bounds.curve import Problem
+    from giantstep.bounds.curve import BoundProblem
     from giantstep.types import Array
 
 
@@ -78,15 +78,15 @@ class Seen:
     """One entry of a variable: its place in the flattened array, what is learnt, and the samples seen by then."""
 
     place: int
-    problem: Problem
-    observable: Observable
+    problem: BoundProblem
+    observable: BoundedError
     samples: float
 
 
 @dataclass(frozen=True)
 class _Reading:
     teacher: Teacher
-    observable: Observable
+    observable: BoundedError
 
     @classmethod
     def of(cls, teacher: Teacher, variable: str) -> _Reading | None:

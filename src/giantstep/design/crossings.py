@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
 from giantstep.design.constraints import default_range, searches
@@ -20,7 +21,6 @@ from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names, numbers_meant
-from giantstep.solve import bracketed_roots
 from giantstep.solve.minimum import minimise_each
 from giantstep.types import Array, Floats, Indices, Strings
 
@@ -33,6 +33,9 @@ _INNER_STARTS = 9
 """Starting points of the optimum over one other field, at every point of the scan."""
 _JUMP = 1e-5
 """Distance from the wanted value, relative to the range of values, from which a crossing is a jump."""
+
+_NOT_FINITE = -3
+"""SciPy's status of a root on the way to which the function had no value."""
 
 
 def solve_for(
@@ -98,7 +101,7 @@ def solve_for(
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
         crossings = find_crossings(profile, scan, targets)
-    result = _Report(request, observable, profile, scan, crossings, targets if is_list else None).dataset(targets)
+    result = _Report(request, observable, profile, scan, crossings, is_list).dataset(targets)
     warn(profile.limits.problems())
     return result
 
@@ -185,15 +188,11 @@ class Profile:
         starts = _INNER_STARTS if len(self.inner.ranges) == 1 else None
         members = HeldLimits(self.limits, rows, held)
         problem = Problem({}, members, searches(self.inner.ranges, []), self.sign, starts)
-        pool = problem.solve(np.arange(len(rows)))
-        order = np.lexsort((pool.value, pool.row))
-        first = order[np.unique(pool.row[order], return_index=True)[1]]
-        values = np.full(len(rows), np.nan)
-        values[pool.row[first]] = self.sign * pool.value[first]
-        columns = {name: np.full(len(rows), np.nan) for name in pool.columns}
-        for name, column in pool.columns.items():
-            columns[name][pool.row[first]] = column[first]
-        return values, columns
+        found = problem.solve(np.arange(len(rows))).values()
+        best = [min(candidates, key=lambda candidate: candidate.value, default=None) for candidates in found]
+        values = np.array([np.nan if c is None else self.sign * c.value for c in best])
+        names = self.inner.ranges
+        return values, {name: np.array([np.nan if c is None else c.fields[name] for c in best]) for name in names}
 
 
 @dataclass
@@ -225,15 +224,10 @@ def scan_profile(profile: Profile, count: int) -> Scan:
         lambda x, index: turn[index] * profile(x[:, 0], owner[index]),
         line[place][:, None], np.array([line[1] - line[0]]), np.array([low]), np.array([high]),
     )  # fmt: skip
-    most = int(np.bincount(owner).max())
-    extra = np.full((2, size, most), np.nan)
-    filled = np.zeros(size, dtype=np.intp)
-    for member, row in enumerate(owner):
-        extra[:, row, filled[row]] = found.x[member, 0], turn[member] * found.value[member]
-        filled[row] += 1
-    coordinates = np.concatenate([coordinates, extra[0]], axis=1)
+    extra = np.full((2, size, int(np.bincount(owner).max())), np.nan)
+    extra[:, owner, _ranks(owner)] = found.x[:, 0], turn * found.value
+    coordinates, values = np.concatenate([[coordinates, values], extra], axis=2)
     order = np.argsort(coordinates, axis=1)
-    values = np.concatenate([values, extra[1]], axis=1)
     return Scan(np.take_along_axis(coordinates, order, axis=1), np.take_along_axis(values, order, axis=1))
 
 
@@ -267,9 +261,13 @@ class Crossings:
 def find_crossings(profile: Profile, scan: Scan, targets: Floats) -> Crossings:
     """Solve every change of sign of a scan minus a target, in lockstep."""
     row, target, low, high, at_low, at_high = _brackets(scan, targets)
-    roots, left = bracketed_roots(
-        lambda x, index: profile(x, row[index]) - targets[target[index]], low, high, (at_low, at_high)
-    )
+    roots, left = np.empty(0), np.empty(0)
+    if len(row):
+        solved = elementwise.find_root(
+            lambda x, index: profile(x, row[index]) - targets[target[index]],
+            (low, high), args=(np.arange(len(row)),), tolerances={"xatol": 1e-13, "xrtol": 1e-13, "fatol": 0.0},
+        )  # fmt: skip
+        roots, left = np.where(solved.status == _NOT_FINITE, np.nan, solved.x), solved.f_x
     fields = profile.at(roots, row)[1] if len(roots) and profile.inner.ranges else {}
     shape = (len(scan.values), len(targets))
     rank = _ranks(row * len(targets) + target)
@@ -302,11 +300,7 @@ def _brackets(scan: Scan, targets: Floats) -> tuple[Array, ...]:
 
 def _ranks(keys: Indices) -> Indices:
     """Return which of the entries with the same key each one is, counted from 0."""
-    seen: dict[int, int] = {}
-    ranks = np.empty(len(keys), dtype=np.intp)
-    for index, key in enumerate(keys.tolist()):
-        ranks[index] = seen[key] = seen.get(key, -1) + 1
-    return ranks
+    return np.array([np.count_nonzero(keys[:place] == key) for place, key in enumerate(keys)], dtype=np.intp)
 
 
 @dataclass
@@ -318,60 +312,58 @@ class _Report:
     profile: Profile
     scan: Scan
     crossings: Crossings
-    listed: Floats | None
+    listed: bool
 
     def dataset(self, targets: Floats) -> DesignResult:
         """Return the result."""
-        from giantstep.design.tables import DesignResult
-        from giantstep.result import about_field, provenance
+        from giantstep.design.tables import design_result
+        from giantstep.result import about_field
 
-        grid, crossings, span = self.request.grid, self.crossings, self.profile.span
-        scenario = grid.scenario
-        dims = grid.dims if self.listed is None else (*grid.dims, self.observable.name)
-        shape = grid.shape if self.listed is None else (*grid.shape, len(targets))
+        crossings, span, observed = self.crossings, self.profile.span, self.observable.text
+        scenario = self.request.grid.scenario
         count = np.sum(np.isfinite(crossings.values), axis=-1)
-        status = np.array([[self._status(r, t) for t in targets] for r in range(grid.size)], dtype=str)
         solved = count > 0
-        status = np.where(solved, "", status)
+        status = np.array([[self._status(row, target) for target in targets] for row in range(len(count))], dtype=str)
         wide = {span.name: crossings.values, "direction": crossings.direction, **crossings.fields}
-        about = {"direction": {"long_name": "what the observable does there as the field grows"}}
-        data: dict[str, Any] = {
-            name: ((*dims, "crossing"), values.reshape(*shape, -1), about.get(name) or about_field(scenario, name))
-            for name, values in wide.items()
+        columns: dict[str, Any] = {
+            name: (("crossing",), values, about_field(scenario, name)) for name, values in wide.items()
         }
-        narrow = {
-            "crossings": (count, "how often the value is reached"),
-            **self._extremes(),
-            "converged": (solved, "whether the value is reached"),
-            "status": (status, "how near one comes, where it is not"),
-        }
-        data.update({key: (dims, values.reshape(shape), {"long_name": text}) for key, (values, text) in narrow.items()})
-        coords: dict[str, Any] = {n: (d, values, about_field(scenario, n)) for n, (d, values) in grid.coords.items()}
-        coords["crossing"] = 1 + np.arange(crossings.values.shape[-1])
-        if self.listed is not None:
+        columns["direction"] = (("crossing",), crossings.direction, "what the observable does there as the field grows")
+        columns["crossings"] = ((), count, "how often the value is reached")
+        columns.update(self._extremes())
+        columns["converged"] = ((), solved, "whether the value is reached")
+        columns["status"] = ((), np.where(solved, "", status), "how near one comes, where it is not")
+        coords: dict[str, Any] = {"crossing": 1 + np.arange(crossings.values.shape[-1])}
+        if self.listed:
             coords[self.observable.name] = targets
+        own = (self.observable.name,) if self.listed else ()
+        columns = {
+            name: ((*own, *dims), values if self.listed else values[:, 0], about)
+            for name, (dims, values, about) in columns.items()
+        }
         inner = f", at the best {self.profile.inner}" if self.profile.inner.ranges else ""
-        wanted = "" if self.listed is not None else f" = {targets[0]:g}"
-        headline = f"{span} at which {self.observable.text}{wanted} of {scenario.title.lower()}{inner}"
-        settings = {"solve_for": str(span), "reach": {self.observable.text: targets.tolist()}, **self.request.shown()}
-        facts = {"theory": self.profile.limits.theory, "observable": self.observable.text}
-        extra = {"headline": headline, "shown": [*wide], **facts}
-        attrs = provenance(grid, self.request.what, "crossing", settings, extra)
-        return DesignResult(data, coords, attrs)
+        wanted = "" if self.listed else f" = {targets[0]:g}"
+        settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **self.request.shown()}
+        extra = {
+            "headline": f"{span} at which {observed}{wanted} of {scenario.title.lower()}{inner}",
+            "shown": [*wide],
+            "theory": self.profile.limits.theory,
+            "observable": observed,
+        }
+        return design_result(self.request, "crossing", columns, coords, settings, extra)
 
-    def _extremes(self) -> dict[str, tuple[Array, str]]:
+    def _extremes(self) -> dict[str, Any]:
         """Return the smallest and the largest value seen, at every row and target."""
-        found = np.full((4, len(self.scan.values)), np.nan)
+        found = np.full((4, *self.crossings.values.shape[:2]), np.nan)
         for row, values in enumerate(self.scan.values):
             if np.isfinite(values).any():
                 for start, largest in ((0, False), (2, True)):
                     value, coordinate = self.scan.extreme(row, largest)
-                    found[start : start + 2, row] = value, self.profile.span.value(np.array(coordinate))
-        names = ("smallest", "smallest_at", "largest", "largest_at")
-        observed, field = self.observable.text, self.profile.span.name
-        texts = (f"smallest {observed} seen", f"{field} there", f"largest {observed} seen", f"{field} there")
-        repeated = np.repeat(found[:, :, None], self.crossings.values.shape[1], axis=2)
-        return {name: (values, text) for name, values, text in zip(names, repeated, texts)}
+                    found[start, row], found[start + 1, row] = value, self.profile.span.value(np.array(coordinate))
+        observed, there = self.observable.text, f"{self.profile.span.name} there"
+        texts = {"smallest": f"smallest {observed} seen", "smallest_at": there,
+                 "largest": f"largest {observed} seen", "largest_at": there}  # fmt: skip
+        return {name: ((), values, text) for (name, text), values in zip(texts.items(), found)}
 
     def _status(self, row: int, target: float) -> str:
         values = self.scan.values[row]

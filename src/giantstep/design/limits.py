@@ -171,15 +171,7 @@ class HeldLimits(Limits):
     """Limits at chosen rows with further fields held: member m is the row ``rows[m]`` with ``held[...][m]``."""
 
     def __init__(self, base: Limits, rows: Indices, held: Mapping[str, Floats]) -> None:
-        self.base, self.rows, self.held = base, rows, held
-        self.request, self.observable = base.request, base.observable
-        self.size = len(rows)
-        self.asked, self.failed = np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
-        self.reasons = base.reasons
-
-    def field(self, name: str, rows: Indices) -> Floats:
-        """Return a numeric field at some members."""
-        return self.held[name][rows] if name in self.held else self.base.field(name, self.rows[rows])
+        self.base, self.rows, self.held, self.size = base, rows, held, len(rows)
 
     def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:
         """Return the observable at some members with the fields `changes` replaced."""

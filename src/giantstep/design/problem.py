@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from giantstep.design.constraints import Search
 from giantstep.design.limits import Limits
 from giantstep.design.ranges import MOST_FIELDS
 from giantstep.errors import InputError
-from giantstep.solve.minimum import minimise_each, stencil_offsets
+from giantstep.solve.minimum import minimise_each
 from giantstep.types import Booleans, Floats, Indices
 
 _STARTS = {0: 1, 1: 17, 2: 7, 3: 5, 4: 4}
@@ -26,24 +26,18 @@ _FEASIBLE_ROWS = 16
 """Rows at which they are tried."""
 
 
-@dataclass
-class Candidates:
-    """Local minima of all rows.
+class Candidate(NamedTuple):
+    """A local minimum at one row: the observable, turned so that small is good, and the numeric fields there.
 
-    Attributes
-    ----------
-    row : (S,) whose.
-    value : (S,) the observable there, turned so that small is good.
-    columns : field -> (S,) values of the numeric fields.
-    origin : (S,) number of the search that led there.
-    settled : (S,) whether that search ended by itself.
+    `problem` and `search` number the combination of choices and the search that led there; `settled` says that it ended
+    by itself.
     """
 
-    row: Indices
-    value: Floats
-    columns: dict[str, Floats]
-    origin: Indices
-    settled: Booleans
+    value: float
+    problem: int
+    search: int
+    fields: dict[str, float]
+    settled: bool
 
 
 @dataclass
@@ -52,11 +46,10 @@ class Problem:
 
     Attributes
     ----------
-    choice : field -> what was chosen.
-    limits : the observable.
-    searches : see `giantstep.design.constraints.searches`.
+    choice : field -> what was chosen; `number` counts the combinations.
     sign : 1 to minimise, -1 to maximise.
     starts : points of the start grid along each axis.
+    feasible : (rows,) whether some point tried fulfils the constraints.
     """
 
     choice: dict[str, Any]
@@ -64,84 +57,70 @@ class Problem:
     searches: list[Search]
     sign: float
     starts: int | None = None
+    number: int = 0
     feasible: Booleans = field(init=False)
 
     def __post_init__(self) -> None:
         self.feasible = np.zeros(self.limits.size, dtype=bool)
 
-    def evaluate(self, search: Search, free: Floats, rows: Indices) -> Floats:
-        """Return the turned observable at coordinates (M, k) of the free fields; NaN where it has no value."""
-        fields = {span.name: span.value(free[:, axis]) for axis, span in enumerate(search.free)}
-        return self.at(search, fields, rows)[0]
-
-    def at(self, search: Search, fields: Mapping[str, Floats], rows: Indices) -> tuple[Floats, dict[str, Floats]]:
-        """Return the turned observable and all fields searched over, given the free ones."""
-        constants = {name: self.limits.field(name, rows) for name in search.constants()}
-        columns, feasible = search.complete({**constants, **fields}, len(rows))
+    def at(self, search: Search, fields: Mapping[str, Floats], rows: Indices) -> Floats:
+        """Return the turned observable, given the free fields; NaN where it has no value."""
+        columns, feasible = self._complete(search, fields, rows)
         self.feasible[rows[feasible]] = True
-        searched = {name: columns[name] for name in search.ranges}
         values = np.full(len(rows), np.nan)
-        allowed = {name: column[feasible] for name, column in searched.items()}
+        allowed = {name: columns[name][feasible] for name in search.ranges}
         values[feasible] = self.sign * self.limits(rows[feasible], allowed)
-        return values, searched
+        return values
+
+    def _complete(
+        self, search: Search, fields: Mapping[str, Floats], rows: Indices
+    ) -> tuple[dict[str, Floats], Booleans]:
+        constants = {name: self.limits.field(name, rows) for name in search.constants()}
+        return search.complete({**constants, **fields}, len(rows))
 
     def points(self, rows: Indices) -> int:
         """Return about how many points `solve` asks for: as many again after the start grid, to refine its minima."""
         free = [len(search.free) for search in self.searches]
         return 2 * len(rows) * sum((self.starts or _STARTS.get(k, 1)) ** k for k in free)
 
-    def solve(self, rows: Indices) -> Candidates:
-        """Return the local minima of all searches at some rows."""
-        parts = [self._minima(number, search, rows) for number, search in enumerate(self.searches)]
-        names = list(parts[0].columns)
-        return Candidates(
-            np.concatenate([part.row for part in parts]),
-            np.concatenate([part.value for part in parts]),
-            {name: np.concatenate([part.columns[name] for part in parts]) for name in names},
-            np.concatenate([part.origin for part in parts]),
-            np.concatenate([part.settled for part in parts]),
-        )
+    def solve(self, rows: Indices) -> dict[int, list[Candidate]]:
+        """Return the local minima that all searches found at some rows."""
+        found: dict[int, list[Candidate]] = {int(row): [] for row in rows}
+        for number, search in enumerate(self.searches):
+            self._search(number, search, rows, found)
+        return found
 
-    def _minima(self, number: int, search: Search, rows: Indices) -> Candidates:
-        """Scan a grid of the free fields, then refine its best local minima."""
+    def _search(self, number: int, search: Search, rows: Indices, found: dict[int, list[Candidate]]) -> None:
+        """Scan a grid of the free fields, refine its best local minima, and add them to `found`."""
         free = search.free
         if len(free) > MOST_FIELDS:
             raise InputError(f"At most {MOST_FIELDS} free numeric fields are searched over, not {len(free)}.")
         count = self.starts or _STARTS[len(free)]
         low, high = self._room(search, rows)
-        lines = [np.linspace(*ends, count) for ends in zip(low, high)]
-        start = np.array(list(itertools.product(*lines))).reshape(count ** len(free), len(free))
-        everywhere = np.tile(start, (len(rows), 1))
-        values = self.evaluate(search, everywhere, np.repeat(rows, len(start))).reshape(len(rows), len(start))
+        start = _product([np.linspace(*ends, count) for ends in zip(low, high)])
+        everywhere = _fields(search, np.tile(start, (len(rows), 1)))
+        values = self.at(search, everywhere, np.repeat(rows, len(start))).reshape(len(rows), len(start))
         owner, place = _lowest_minima(values, (count,) * len(free))
-        spacing = (high - low) / max(count - 1, 1)
+        coordinates, best, settled = start[place], values[owner, place], np.ones(len(owner), dtype=bool)
         if free:
-            found = minimise_each(
-                lambda x, index: self.evaluate(search, x, rows[owner[index]]), start[place], spacing, low, high,
-                _first_stencils(values[owner], place, count, len(free)),
+            coordinates, best, settled = minimise_each(
+                lambda x, index: self.at(search, _fields(search, x), rows[owner[index]]),
+                coordinates, (high - low) / max(count - 1, 1), low, high,
             )  # fmt: skip
-            coordinates, best, settled = found.x, found.value, found.settled
-        else:
-            coordinates, best, settled = start[place], values[owner, place], np.ones(len(owner), dtype=bool)
-        fields = {span.name: span.value(coordinates[:, axis]) for axis, span in enumerate(free)}
-        constants = {name: self.limits.field(name, rows[owner]) for name in search.constants()}
-        columns = search.complete({**constants, **fields}, len(owner))[0]
-        searched = {name: columns[name] for name in search.ranges}
-        return Candidates(rows[owner], best, searched, np.full(len(owner), number), settled)
+        columns, _ = self._complete(search, _fields(search, coordinates), rows[owner])
+        for index, row in enumerate(rows[owner].tolist()):
+            fields = {name: float(columns[name][index]) for name in search.ranges}
+            found[row].append(Candidate(float(best[index]), self.number, number, fields, bool(settled[index])))
 
     def _room(self, search: Search, rows: Indices) -> tuple[Floats, Floats]:
         """Return the box of the free coordinates in which constraints leave room, a scan point more each way."""
-        free = search.free
-        low, high = np.array([span.ends for span in free]).reshape(-1, 2).T
-        if not (search.relations and free):
+        low, high = np.array([span.ends for span in search.free]).reshape(-1, 2).T
+        if not (search.relations and search.free):
             return low, high
-        lines = [np.linspace(*span.ends, _FEASIBLE_SCAN) for span in free]
-        scan = np.array(list(itertools.product(*lines)))
+        scan = _product([np.linspace(*span.ends, _FEASIBLE_SCAN) for span in search.free])
         some = np.unique(rows[np.linspace(0, len(rows) - 1, min(len(rows), _FEASIBLE_ROWS)).astype(int)])
-        points, owner = np.tile(scan, (len(some), 1)), np.repeat(some, len(scan))
-        fields = {span.name: span.value(points[:, axis]) for axis, span in enumerate(free)}
-        constants = {name: self.limits.field(name, owner) for name in search.constants()}
-        feasible = search.complete({**constants, **fields}, len(owner))[1]
+        points = np.tile(scan, (len(some), 1))
+        feasible = self._complete(search, _fields(search, points), np.repeat(some, len(scan)))[1]
         if not feasible.any():
             return low, high
         spacing = (high - low) / (_FEASIBLE_SCAN - 1)
@@ -149,12 +128,13 @@ class Problem:
         return np.maximum(inside.min(axis=0) - spacing, low), np.minimum(inside.max(axis=0) + spacing, high)
 
 
-def _first_stencils(values: Floats, place: Indices, count: int, k: int) -> Floats:
-    """Return the values (S, P) of grids (S, count^k) on the stencils around places, moved inside from the edges."""
-    centre = np.stack(np.unravel_index(place, (count,) * k), axis=1)
-    nodes = np.clip(centre, 1, count - 2)[:, None, :] + stencil_offsets(k).astype(int)
-    flat = np.ravel_multi_index(tuple(np.moveaxis(nodes, -1, 0)), (count,) * k)
-    return np.take_along_axis(values, flat, axis=1)
+def _product(lines: list[Floats]) -> Floats:
+    return np.array(list(itertools.product(*lines)), dtype=np.float64)
+
+
+def _fields(search: Search, coordinates: Floats) -> dict[str, Floats]:
+    """Return the free fields at coordinates (M, k)."""
+    return {span.name: span.value(coordinates[:, axis]) for axis, span in enumerate(search.free)}
 
 
 def _lowest_minima(values: Floats, shape: tuple[int, ...]) -> tuple[Indices, Indices]:
@@ -167,6 +147,5 @@ def _lowest_minima(values: Floats, shape: tuple[int, ...]) -> tuple[Indices, Ind
         lowest &= grids <= padded[(slice(None), *window)]
     ranked = np.where(lowest.reshape(values.shape), grids.reshape(values.shape), np.inf)
     order = np.argsort(ranked, axis=1, kind="stable")[:, :_LOCAL]
-    taken = np.isfinite(np.take_along_axis(ranked, order, axis=1))
-    rows, ranks = np.nonzero(taken)
+    rows, ranks = np.nonzero(np.isfinite(np.take_along_axis(ranked, order, axis=1)))
     return rows, order[rows, ranks]

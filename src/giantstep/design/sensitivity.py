@@ -201,10 +201,8 @@ def _dataset(
     slopes: Mapping[str, tuple[Floats, Floats]],
     stencils: Sequence[Stencil],
 ) -> DesignResult:
-    from giantstep.design.tables import DesignResult
-    from giantstep.result import about_field, provenance
+    from giantstep.design.tables import design_result
 
-    grid, scenario = request.grid, request.grid.scenario
     derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes.values()))
     at = np.stack([stencil.at for stencil in stencils], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -218,35 +216,26 @@ def _dataset(
     }
     largest = np.max(np.nan_to_num(np.abs(wide["elasticity"][0]), posinf=0), axis=0)
     order = np.argsort(-largest, kind="stable")
-    variable = observable.variable
-    data: dict[str, Any] = {
-        name: ((*grid.dims, "field"), values[:, order].reshape(*grid.shape, -1), {"long_name": text})
-        for name, (values, text) in wide.items()
-    }
-    about = {"long_name": variable.meaning, "symbol": variable.symbol}
     solved = np.isfinite(value)
     status = np.array(["" if good else limits.failure(row) for row, good in enumerate(solved)], dtype=str)
     remark = [_remark(limits, row, list(slopes), stencils, derivative[row]) for row in range(limits.size)]
-    narrow: dict[str, tuple[Any, dict[str, str]]] = {
-        observable.name: (value, about),
-        "converged": (solved, {"long_name": "whether the point was computed"}),
-        "status": (status, {"long_name": "why not, where it was not"}),
-        "remark": (np.array(remark, dtype=str), {"long_name": "fields without a derivative"}),
-    }
-    data.update({name: (grid.dims, values.reshape(grid.shape), attrs) for name, (values, attrs) in narrow.items()})
-    coords: dict[str, Any] = {n: (dims, v, about_field(scenario, n)) for n, (dims, v) in grid.coords.items()}
-    coords["field"] = [list(slopes)[index] for index in order]
-    shown = [observable.name, *(["at", "derivative", "derivative_error"] if not grid.dims else []), "elasticity"]
+    columns: dict[str, Any] = {name: (("field",), values[:, order], text) for name, (values, text) in wide.items()}
+    variable, grid = observable.variable, request.grid
+    columns[observable.name] = ((), value, {"long_name": variable.meaning, "symbol": variable.symbol})
+    columns["converged"] = ((), solved, "whether the point was computed")
+    columns["status"] = ((), status, "why not, where it was not")
+    columns["remark"] = ((), np.array(remark, dtype=str), "fields without a derivative")
     extra = {
-        "headline": f"What {observable.text} of {scenario.title.lower()} depends on",
-        "shown": shown,
+        "headline": f"What {observable.text} of {grid.scenario.title.lower()} depends on",
+        "shown": [observable.name, *([] if grid.dims else ["at", "derivative", "derivative_error"]), "elasticity"],
         "observable": observable.text,
         "theory": limits.theory,
         "plot": ["elasticity"],
         **({} if grid.dims else {"figure": "tornado"}),
     }
     settings = {"of": observable.text, "to": ", ".join(slopes), **request.shown(), "tolerance": request.tolerance}
-    return DesignResult(data, coords, provenance(grid, request.what, "sensitivity", settings, extra))
+    coords = {"field": [list(slopes)[index] for index in order]}
+    return design_result(request, "sensitivity", columns, coords, settings, extra)
 
 
 def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray
+
+from giantstep.request import Request
+from giantstep.result import about_field, provenance
 
 _MOST_ROWS = 40
 """Rows printed; the middle of a longer table is left out, and said so."""
@@ -24,6 +27,35 @@ class DesignResult(xarray.Dataset):
 
     def __str__(self) -> str:
         return result_text(self) if "shown" in self.attrs else repr(self)
+
+
+def design_result(
+    request: Request,
+    engine: str,
+    columns: Mapping[str, tuple[tuple[str, ...], Any, Mapping[str, str] | str]],
+    coords: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    extra: Mapping[str, Any],
+) -> DesignResult:
+    """Return the result of a design question.
+
+    Parameters
+    ----------
+    columns : variable -> (its own dimensions, values (points of the grid, ...), its attributes or their ``long_name``).
+    coords : coordinates of own dimensions.
+    settings, extra : for the provenance.
+    """
+    grid = request.grid
+    data = {
+        name: (
+            (*grid.dims, *own),
+            np.reshape(values, (*grid.shape, *np.shape(values)[1:])),
+            {"long_name": about} if isinstance(about, str) else about,
+        )
+        for name, (own, values, about) in columns.items()
+    }
+    fields = {name: (dims, values, about_field(grid.scenario, name)) for name, (dims, values) in grid.coords.items()}
+    return DesignResult(data, {**fields, **coords}, provenance(grid, request.what, engine, settings, extra))
 
 
 def result_text(result: xarray.Dataset) -> str:

@@ -16,7 +16,7 @@ from scipy.cluster.vq import kmeans2
 from giantstep.errors import InputError
 from giantstep.estimators.detection import looks_normal, score_columns
 from giantstep.estimators.matrices import Standardised, standardise
-from giantstep.families.subspace_clustering.amp import AMPRun, Mixture, Settings, amp, spectral_snr
+from giantstep.families.subspace_clustering.amp import AMPRun, AMPSettings, ClusterMixture, amp, spectral_snr
 from giantstep.lab.singular import leading_vectors
 from giantstep.types import Booleans, Floats
 
@@ -242,7 +242,7 @@ class _Search:
         sparsity = 0.5 if self.options.sparsity is None else self.options.sparsity
         tau = max(float((means**2).mean()), 1e-6)
         snr = tau * sparsity * d / float(np.mean(factor**2)) if self.options.snr is None else self.options.snr
-        return _Stage("kmeans", data, Mixture(number, sparsity, snr).directions[best], sparsity, snr)
+        return _Stage("kmeans", data, ClusterMixture(number, sparsity, snr).directions[best], sparsity, snr)
 
     def learn_sizes(self, fit: Clusters) -> Clusters:
         """Learn the sizes of the clusters, from those seen so far and, for two clusters, from very unequal ones."""
@@ -307,8 +307,8 @@ class _Search:
         try:
             with np.errstate(all="ignore"):
                 while sweeps < options.max_iter:
-                    settings = Settings(min(_PATIENCE, options.max_iter - sweeps), options.tol, learn=options.learn)
-                    mixture = Mixture(self.number, sparsity, snr, () if stage.weights is None else stage.weights)
+                    settings = AMPSettings(min(_PATIENCE, options.max_iter - sweeps), options.tol, learn=options.learn)
+                    mixture = ClusterMixture(self.number, sparsity, snr, () if stage.weights is None else stage.weights)
                     run = amp(stage.data.matrix, mixture, start, settings, generator=self.rng)
                     sweeps += run.iterations
                     start, sparsity, snr = run.assignments, run.mixture.sparsity, run.mixture.snr

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from giantstep.bounds.drawing import Bounds
+    from giantstep.bounds.drawing import BoundDrawer
     from giantstep.figures.layout import Reading, View
     from giantstep.progress import ProgressOption
 
@@ -119,10 +119,10 @@ def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequen
     return stack(given, names)
 
 
-def _bounds(progress: ProgressOption) -> Bounds:
-    from giantstep.bounds.drawing import Bounds
+def _bounds(progress: ProgressOption) -> BoundDrawer:
+    from giantstep.bounds.drawing import BoundDrawer
 
-    return Bounds(progress)
+    return BoundDrawer(progress)
 
 
 def _own_figure(name: str) -> Callable[[xarray.Dataset, bool], Figure | None]:
@@ -145,7 +145,7 @@ def _own_figure(name: str) -> Callable[[xarray.Dataset, bool], Figure | None]:
     return drawings[name]
 
 
-def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> Figure:
+def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
     from giantstep.figures.legends import clear_of_data, fit_titles
     from giantstep.figures.views import draw
 
@@ -229,7 +229,7 @@ def _panels_of_map(reading: Reading, view: View) -> list[tuple[Reading, list[Vie
     return panels or [(reading, [view], "")]
 
 
-def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> Figure:
+def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> Figure:
     from matplotlib.axes import Axes as MatplotlibAxes
 
     from giantstep.figures.views import draw

@@ -26,7 +26,7 @@ from giantstep.types import Booleans, Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from giantstep.bounds.drawing import Bounds
+    from giantstep.bounds.drawing import BoundDrawer
 
 
 MANY = 60
@@ -49,7 +49,7 @@ def draw(
     log: str | None,
     *,
     titled: bool = True,
-    bounds: Bounds | None = None,
+    bounds: BoundDrawer | None = None,
 ) -> None:
     """Draw variables into one axes: one, or several that share their horizontal axis; `bounds` under their curves."""
     first = views[0]
@@ -77,7 +77,7 @@ def draw(
 # -- curves --------------------------------------------------------------------------------------------------
 
 
-def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: Bounds | None) -> None:
+def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> None:
     drawn: list[Curve] = []
     key = _Key(axes, reading)
     for view, palette, offset in _palettes(reading, views):

@@ -49,7 +49,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class VariableNode:
     """``z`` or one of ``z1`` .. ``z64``."""
 
     name: str
@@ -63,7 +63,7 @@ class Call:
     arguments: tuple[Node, ...]
 
 
-Node = Number | Variable | Call
+Node = Number | VariableNode | Call
 
 
 class AffineForm(NamedTuple):
@@ -163,7 +163,7 @@ class _Reader:
         if name == "pi":
             return Number(math.pi)
         if is_variable(name):
-            return Variable(name)
+            return VariableNode(name)
         if name in CALLABLE_NAMES:
             raise self.refuse(f"`{name}` is a function and needs an argument, as in `{name}(z)`")
         raise self.unknown(name)
@@ -235,7 +235,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _render(node: Node, binding: int = 0) -> str:
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return node.name
     if isinstance(node, Number):
         whole = node.value == int(node.value) and abs(node.value) < 1e15
@@ -258,7 +258,7 @@ def _render(node: Node, binding: int = 0) -> str:
 def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> Any:
     if isinstance(node, Number):
         return node.value
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return values[node.name]
     arguments = [_value(a, values, xp) for a in node.arguments]
     if out is None and isinstance(node.arguments[0], Call) and len(node.arguments) == 1:
@@ -270,7 +270,7 @@ def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> A
 def _slope(node: Node, values: Mapping[str, Any], name: str, xp: Any) -> Any:
     """Forward mode: the chain rule over the tree; a Python float where the derivative is constant."""
     if not isinstance(node, Call):
-        return 1.0 if node == Variable(name) else 0.0
+        return 1.0 if node == VariableNode(name) else 0.0
     inner = [_slope(a, values, name, xp) for a in node.arguments]
     if all(isinstance(d, float) and d == 0 for d in inner):
         return 0.0
@@ -288,7 +288,7 @@ def _polynomial(node: Node) -> np.ndarray | None:
     """Power-basis coefficients of the sub-tree in its one variable, or None."""
     if isinstance(node, Number):
         return np.array([node.value])
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return np.array([0.0, 1.0])
     first = _polynomial(node.arguments[0])
     if first is None:
@@ -334,7 +334,7 @@ def _read_wrapped(node: Node) -> _Wrapped | None:
     """Read the sub-tree as constant + linear*z + factor*call with at most one call; None if it is more."""
     if isinstance(node, Number):
         return node.value, 0.0, 0.0, None
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return 0.0, 1.0, 0.0, None
     if node.name not in OPERATORS:
         return 0.0, 0.0, 1.0, node
@@ -386,7 +386,7 @@ class Expression:
     @cached_property
     def variables(self) -> tuple[str, ...]:
         """The variables that occur, z1 before z2 before z10."""
-        names = {node.name for node in walk(self.tree) if isinstance(node, Variable)}
+        names = {node.name for node in walk(self.tree) if isinstance(node, VariableNode)}
         return tuple(sorted(names, key=lambda name: (len(name), name)))
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from giantstep.gaussian.expression import AffineForm, Expression, is_jump, parse
 from giantstep.gaussian.hermite import convert_hermite
 from giantstep.gaussian.identity import Immutable
 from giantstep.gaussian.moments import CLOSED_FORMS, CLOSED_TAILS, Moments, Tail, polynomial, polynomial_tail
-from giantstep.gaussian.numerical import Rule, choose_rule
+from giantstep.gaussian.numerical import MomentRule, choose_rule
 from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, namespace_of
 
 Parity = Literal["odd", "even", "linear+even"]
@@ -40,7 +40,7 @@ class _Facts(NamedTuple):
     parity: Parity | None
     polynomial: tuple[float, ...] | None
     affine: AffineForm | None
-    rule: Rule | None
+    rule: MomentRule | None
 
 
 class Function(Immutable):
@@ -351,7 +351,7 @@ def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
 
 
 @lru_cache(maxsize=512)
-def _rule_of_expression(text: str, kinks: tuple[float, ...]) -> Rule:
+def _rule_of_expression(text: str, kinks: tuple[float, ...]) -> MomentRule:
     expression = parse_expression(text)
     return choose_rule(lambda z: expression.evaluate({"z": z}), kinks, text)
 

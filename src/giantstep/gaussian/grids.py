@@ -27,7 +27,7 @@ NEGLIGIBLE = 1e-19
 """Points of less weight are left out."""
 
 
-class Grid(NamedTuple):
+class NodeGrid(NamedTuple):
     """Points (N, r) and weights (N,) that sum to one."""
 
     points: Floats
@@ -91,7 +91,7 @@ def broken_rule(breaks: Sequence[float], count: int) -> tuple[Floats, Floats]:
     return nodes, weights / weights.sum()
 
 
-def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int) -> Grid:
+def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Floats], piece: int) -> NodeGrid:
     """Return the product rule in ``dims`` dimensions that breaks on ``planes``.
 
     Parameters
@@ -99,7 +99,7 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
     smooth : nodes and weights of an axis without breaks, `hermite_rule` or `even_rule`.
     piece : nodes of every piece of an axis with breaks.
     """
-    grid = Grid(np.zeros((1, 0)), np.ones(1))
+    grid = NodeGrid(np.zeros((1, 0)), np.ones(1))
     planes = with_crossings(planes, dims)
     for axis in range(dims):
         ending = [plane for plane in planes if _last_axis(plane) == axis]
@@ -116,8 +116,8 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
         if len(row) > MOST_POINTS:
             raise _too_many(len(row))
         last = np.broadcast_to(nodes, joint.shape)[row, column]
-        grid = Grid(np.concatenate([grid.points[row], last[:, None]], axis=1), joint[row, column])
-    return Grid(grid.points, grid.weights / grid.weights.sum())
+        grid = NodeGrid(np.concatenate([grid.points[row], last[:, None]], axis=1), joint[row, column])
+    return NodeGrid(grid.points, grid.weights / grid.weights.sum())
 
 
 def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:

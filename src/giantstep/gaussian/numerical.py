@@ -29,7 +29,7 @@ MANY_PROBES = (np.tile(2.0 * np.sin(np.arange(16.0)), 4), np.repeat([0.25, 0.5, 
 
 
 @dataclass(frozen=True)
-class Rule:
+class MomentRule:
     """How to integrate one function of x = A + s z.
 
     Without kinks the trapezoid rule in z with s*step <= 0.12/resolution; with kinks Gauss-Legendre panels of
@@ -199,7 +199,7 @@ def _project_further(values: np.ndarray, z: np.ndarray, weights: np.ndarray, s: 
     return *moments, tail[0] / s**3, tail[1] / s**4
 
 
-def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:
+def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> MomentRule:
     """Return the coarsest rule that a finer one confirms to 1e-13, else the best one tried, with its error.
 
     Raises
@@ -214,9 +214,13 @@ def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:
                 f"The function {name} must be finite and square integrable under the Gaussian measure, "
                 "but E f(z)^2 with z ~ N(0,1) does not converge."
             )
-        coarse = [Rule(kinks, m, False) for m in (1, 2, 4, 8)]
-        finer = [Rule(kinks, m, True) for m in (1, 2, 4)] if kinks else [Rule(kinks, m) for m in (16, 32, 64, 128)]
-        tried: list[Rule] = []
+        coarse = [MomentRule(kinks, m, False) for m in (1, 2, 4, 8)]
+        finer = (
+            [MomentRule(kinks, m, True) for m in (1, 2, 4)]
+            if kinks
+            else [MomentRule(kinks, m) for m in (16, 32, 64, 128)]
+        )
+        tried: list[MomentRule] = []
         for family in (coarse, finer) if kinks else (coarse + finer,):
             previous = _probe(family[0], f)
             for rule, next_rule in zip(family, family[1:]):
@@ -231,7 +235,7 @@ def choose_rule(f: Values, kinks: tuple[float, ...], name: str) -> Rule:
     return replace(chosen, error=max(chosen.error, _measured_error(chosen, f)))
 
 
-def _measured_error(rule: Rule, f: Values) -> float:
+def _measured_error(rule: MomentRule, f: Values) -> float:
     """Return twice the largest difference to a rule with three times the nodes, at many places A and scales s.
 
     What an unknown kink does to a rule depends on where it falls between two nodes: a few places may be lucky.
@@ -241,7 +245,7 @@ def _measured_error(rule: Rule, f: Values) -> float:
         return 2 * _difference(rule.moments(f, *MANY_PROBES), finer.moments(f, *MANY_PROBES))
 
 
-def _probe(rule: Rule, f: Values) -> Moments:
+def _probe(rule: MomentRule, f: Values) -> Moments:
     return rule.moments(f, *PROBES)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from numpy.polynomial import hermite_e
 
-from giantstep.gaussian.expression import Call, Node, Number, Variable, parse_expression
+from giantstep.gaussian.expression import Call, Node, Number, VariableNode, parse_expression
 from giantstep.gaussian.primitives import OPERATORS
 
 Language = Literal["numpy", "torch"]
@@ -90,7 +90,7 @@ def _filled(tree: Node, variable: str, language: Language) -> str:
 
 def _write(node: Node, language: Language, binding: int = 0) -> str:
     """Return source text, in brackets where what stands around it binds more strongly."""
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return node.name
     if isinstance(node, Number):
         whole = node.value == int(node.value) and abs(node.value) < 1e15
@@ -153,7 +153,7 @@ def _slope(node: Node) -> Node:
     """Return the derivative of a tree in its one variable."""
     if isinstance(node, Number):
         return Number(0.0)
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return _ONE
     x, inner = node.arguments[0], [_slope(argument) for argument in node.arguments]
     if node.name == "neg":

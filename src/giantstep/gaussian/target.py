@@ -17,7 +17,7 @@ from giantstep.gaussian.expression import (
     Expression,
     Node,
     Number,
-    Variable,
+    VariableNode,
     parse_expression,
     rough_arguments,
     walk,
@@ -321,7 +321,7 @@ def _factors(node: Node) -> Iterator[Node]:
 
 def _planes_of(node: Node, k: int) -> Iterator[Plane | None]:
     """Yield the planes on which a factor vanishes; None where its zeros are no planes."""
-    names = {inner.name for inner in walk(node) if isinstance(inner, Variable)}
+    names = {inner.name for inner in walk(node) if isinstance(inner, VariableNode)}
     affine = _affine(node, k)
     if affine is not None:
         plane = _normalise(*affine)
@@ -339,7 +339,7 @@ def _affine(node: Node, k: int) -> tuple[Floats, float] | None:
     """Return (v, c) where the node is <v, z> + c, else None."""
     if isinstance(node, Number):
         return np.zeros(k), node.value
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return np.eye(k)[_axis(node.name)], 0.0
     if node.name not in ("+", "-", "neg", "*", "/"):
         return None
@@ -375,7 +375,7 @@ def _degree(node: Node, only: str | None = None) -> int | None:
     """Degree of a polynomial sub-tree (in one variable only), a bound where terms cancel; None if it is none."""
     if isinstance(node, Number):
         return 0
-    if isinstance(node, Variable):
+    if isinstance(node, VariableNode):
         return int(only is None or node.name == only)
     known = [degree for argument in node.arguments if (degree := _degree(argument, only)) is not None]
     if len(known) < len(node.arguments):

@@ -17,7 +17,7 @@ from giantstep.display import model_html, model_text
 from giantstep.errors import bad_field
 from giantstep.inputs.law import InputLaw
 from giantstep.inputs.report import RowTests, describe_inputs
-from giantstep.inputs.tables import MOST_CORRELATION, Table, check_table, diagonalise, whitened_target
+from giantstep.inputs.tables import MOST_CORRELATION, InputTable, check_table, diagonalise, whitened_target
 from giantstep.scenario import Integer, Number, Numbers, Part, field
 from giantstep.types import Floats
 
@@ -206,7 +206,7 @@ class InputCovariance(InputForm):
         return twin
 
     @classmethod
-    def of_table(cls, table: Table, target: Floats) -> Self:
+    def of_table(cls, table: InputTable, target: Floats) -> Self:
         """Return the covariance of a table in its eigenbasis, which remembers the tests of the rows."""
         twin = cls(table.eigenvalues, target)
         vars(twin)["row_tests"] = RowTests.of_table(table, target)
@@ -289,7 +289,7 @@ class InputRows(InputForm):
         check_table(np.asarray(self.rows), "rows")
         self.whitened_target()
 
-    def table(self) -> Table:
+    def table(self) -> InputTable:
         """Return the rows in the eigenbasis of their covariance."""
         return _table(self.rows)
 
@@ -332,7 +332,7 @@ class InputRows(InputForm):
 
 
 @functools.lru_cache(maxsize=8)
-def _table(rows: FrozenArray) -> Table:
+def _table(rows: FrozenArray) -> InputTable:
     return diagonalise(np.asarray(rows))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.display import aligned
 from giantstep.inputs.law import InputLaw
-from giantstep.inputs.tables import Table
+from giantstep.inputs.tables import InputTable
 from giantstep.types import Floats
 
 LEAST_RANKS = (100.0, 20.0)
@@ -34,7 +34,7 @@ class RowTests:
     kurtosis: tuple[float, ...]
 
     @classmethod
-    def of_table(cls, table: Table, target: Floats) -> Self:
+    def of_table(cls, table: InputTable, target: Floats) -> Self:
         """Return the tests of a table with a target in whitened eigen-coordinates (r, d)."""
         d = len(table.eigenvalues)
         lengths = np.sum(table.rows**2, axis=1) / d

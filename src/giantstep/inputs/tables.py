@@ -17,7 +17,7 @@ MOST_CORRELATION = 1e-6
 """Of the outputs z_a of two directions of a target, which is a function of independent ones."""
 
 
-class Table(NamedTuple):
+class InputTable(NamedTuple):
     """Centred rows scaled to tr Sigma = d: eigenvalues (d,), falling; `basis` (columns, d) are the eigenvectors."""
 
     rows: Floats
@@ -51,7 +51,7 @@ def check_table(X: Any, name: str = "X") -> Floats:
     return table
 
 
-def diagonalise(X: Any) -> Table:
+def diagonalise(X: Any) -> InputTable:
     """Return a checked table in its eigenbasis; directions without variance are left out."""
     table = check_table(X)
     centred = table - table.mean(axis=0)
@@ -59,10 +59,10 @@ def diagonalise(X: Any) -> Table:
     kept = values > NO_VARIANCE * values[-1]
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
     scale = values.mean()
-    return Table(centred / np.sqrt(scale), values / scale, vectors)
+    return InputTable(centred / np.sqrt(scale), values / scale, vectors)
 
 
-def whitened_target(table: Table, direction: ArrayLike | None, name: str = "target_direction") -> Floats:
+def whitened_target(table: InputTable, direction: ArrayLike | None, name: str = "target_direction") -> Floats:
     """Return directions in whitened eigen-coordinates (r, d), rows of length 1; `name` is that of their field."""
     d, columns = len(table.eigenvalues), len(table.basis)
     if direction is None:

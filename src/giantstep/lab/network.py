@@ -25,7 +25,7 @@ ROW_BLOCK = 128
 
 
 @dataclass(frozen=True)
-class Network:
+class RealNetwork:
     """The features sigma(<w_i, x>) of Gaussian inputs, and the labels they are to fit.
 
     Attributes
@@ -86,7 +86,13 @@ def split_neurons(probabilities: Sequence[float], width: int) -> list[slice]:
 
 
 def batch_gradient(
-    network: Network, second_layer: DeviceArray, rows: int, draws: Draws, *, offset: float = 0.0, stream: str = "batch"
+    network: RealNetwork,
+    second_layer: DeviceArray,
+    rows: int,
+    draws: Draws,
+    *,
+    offset: float = 0.0,
+    stream: str = "batch",
 ) -> tuple[DeviceArray, DeviceArray]:
     """Return (1/n0) sum_mu (y_mu - f0(x_mu)) sigma'(<w_i,x_mu>) x_mu on n0 fresh samples (p, d), and X0^T (y - f0)/n0.
 
@@ -109,7 +115,7 @@ def batch_gradient(
     return gradient, spike / rows
 
 
-def measure_errors(network: Network, fitted: DeviceArray, rows: int, draws: Draws) -> tuple[Floats, Floats]:
+def measure_errors(network: RealNetwork, fitted: DeviceArray, rows: int, draws: Draws) -> tuple[Floats, Floats]:
     """Return E(y - f)^2 of the fits b (p, B) on fresh samples, label noise included, and how often sign f is wrong."""
     xp = draws.xp
     squares, wrong = xp.zeros(fitted.shape[1]), xp.zeros(fitted.shape[1])

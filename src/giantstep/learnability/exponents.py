@@ -12,7 +12,7 @@ import numpy as np
 from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.functions import Function, as_function
-from giantstep.gaussian.grids import Grid
+from giantstep.gaussian.grids import NodeGrid
 from giantstep.gaussian.hermite import root_factorials
 from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Plane, Target, as_target
@@ -285,7 +285,7 @@ def _single_index(
     return leap, first
 
 
-def _hermite(target: Target, grid: Grid) -> Floats:
+def _hermite(target: Target, grid: NodeGrid) -> Floats:
     """C_k, k = 0..8: signed for one direction, else norms of the tensors."""
     r = target.directions
     y = np.asarray(target(grid.points), dtype=float)

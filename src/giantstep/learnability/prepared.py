@@ -15,7 +15,7 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError
-from giantstep.gaussian.grids import BOUND, Grid, even_rule, hermite_rule, product_grid
+from giantstep.gaussian.grids import BOUND, NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
 from giantstep.gaussian.subspaces import tidy
 from giantstep.gaussian.target import Plane, Target
@@ -52,8 +52,8 @@ class Prepared:
     inner: Target
     planes: tuple[Plane, ...]
     degree: int | None
-    fine: Grid
-    coarse: Grid
+    fine: NodeGrid
+    coarse: NodeGrid
 
     @classmethod
     def of(cls, target: Target) -> Prepared:
@@ -111,7 +111,9 @@ def _reduce(target: Target, basis: Floats) -> tuple[Target, tuple[Plane, ...]]:
     return inner, tuple(planes)
 
 
-def rules(target: Target, planes: Sequence[Plane], degree: int | None, known: bool | None = None) -> tuple[Grid, Grid]:
+def rules(
+    target: Target, planes: Sequence[Plane], degree: int | None, known: bool | None = None
+) -> tuple[NodeGrid, NodeGrid]:
     """Return a fine product rule for a target of r variables and a coarser one; polynomials get an exact one twice.
 
     Parameters
@@ -143,7 +145,7 @@ def rules(target: Target, planes: Sequence[Plane], degree: int | None, known: bo
     )
 
 
-def _candidates(r: int, planes: Sequence[Plane], degree: int | None) -> Iterator[tuple[Grid, Grid]]:
+def _candidates(r: int, planes: Sequence[Plane], degree: int | None) -> Iterator[tuple[NodeGrid, NodeGrid]]:
     """Yield pairs of a fine and a coarser rule, in the order they are worth trying."""
     piece = _PIECE[r]
     if degree is not None:
@@ -163,7 +165,7 @@ def _candidates(r: int, planes: Sequence[Plane], degree: int | None) -> Iterator
         yield product_grid(r, planes, fine, piece), product_grid(r, planes, coarse, max(2 * piece // 3, 4))
 
 
-def _difference(target: Target, fine: Grid, coarse: Grid) -> float:
+def _difference(target: Target, fine: NodeGrid, coarse: NodeGrid) -> float:
     """Return the largest relative difference of two rules in E y^2 and the first coefficients."""
     moments = []
     for grid in (fine, coarse):
@@ -195,12 +197,12 @@ class Sampled:
     labels: Floats
 
     @classmethod
-    def of(cls, target: Target, grid: Grid, degree: int | None, repeated: bool) -> Sampled:
+    def of(cls, target: Target, grid: NodeGrid, degree: int | None, repeated: bool) -> Sampled:
         """Return the label transforms of one pass or of repetition on a rule."""
         return cls(grid.points, grid.weights, label_transforms(target, grid, degree, repeated))
 
 
-def label_transforms(target: Target, grid: Grid, degree: int | None, repeated: bool) -> Floats:
+def label_transforms(target: Target, grid: NodeGrid, degree: int | None, repeated: bool) -> Floats:
     """Return T(y) on the rule (m, N): y alone, or the family that repetition can reach.
 
     The family: indicators of the values where there are at most eight; powers y^j, j <= 6 (4 from five directions on),

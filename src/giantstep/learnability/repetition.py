@@ -14,7 +14,7 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.gaussian.functions import Function
-from giantstep.gaussian.grids import BOUND, Grid, broken_rule, even_rule, hermite_rule, product_grid
+from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
 from giantstep.learnability.algorithms import NAMED, Network
@@ -54,7 +54,7 @@ class Repetition:
         return float(sizes[-1] - 0.5 * (rate * self.value) ** 2 * self.second), vectors[:, -1]
 
 
-def label_rule(target: Target, planes: Sequence[Plane]) -> Grid:
+def label_rule(target: Target, planes: Sequence[Plane]) -> NodeGrid:
     """Return a rule for z that also resolves functions of the label which are not smooth."""
     r = target.directions
     smooth = even_rule({1: 1 / 400, 2: 1 / 20, 3: 1 / 5}[r]) if r <= 3 else hermite_rule({4: 22, 5: 14, 6: 10}[r])
@@ -63,7 +63,7 @@ def label_rule(target: Target, planes: Sequence[Plane]) -> Grid:
 
 def repetition(
     target: Target,
-    grid: Grid,
+    grid: NodeGrid,
     activation: Function,
     second_layer: Sequence[float],
     algorithm: str,

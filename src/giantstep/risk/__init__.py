@@ -11,23 +11,23 @@ from giantstep.risk.channel import (
     sum_rows,
 )
 from giantstep.risk.labels import BinaryLabels, GivenLabels, LogitLabels, SignLabels, logistic_normal
-from giantstep.risk.losses import Hinge, Huber, Logistic, Loss, MaxMargin, Pull, Square, huber
+from giantstep.risk.losses import HingeLoss, HuberLoss, LogisticLoss, Loss, MaxMarginLoss, Pull, SquareLoss, huber
 from giantstep.risk.mean_step import implicit_mean_step, stiffness
 
 __all__ = [
     "BinaryLabels",
     "GivenLabels",
-    "Hinge",
-    "Huber",
+    "HingeLoss",
+    "HuberLoss",
     "LogitLabels",
-    "Logistic",
+    "LogisticLoss",
     "Loss",
     "Margins",
-    "MaxMargin",
+    "MaxMarginLoss",
     "Pull",
     "MarginLaws",
     "SignLabels",
-    "Square",
+    "SquareLoss",
     "both_labels",
     "channel_moments",
     "huber",

@@ -31,7 +31,7 @@ _BASE = np.linspace(-BOUND, BOUND, round(2 * BOUND / PANEL) + 1)
 
 
 @dataclass(frozen=True)
-class Nodes:
+class RowNodes:
     """Quadrature nodes xi of all rows in one list, with their weights (the normal density included) and their rows."""
 
     xi: Floats
@@ -40,7 +40,7 @@ class Nodes:
     rows: int
 
     @classmethod
-    def join(cls, parts: list[Nodes], which: list[Indices]) -> Nodes:
+    def join(cls, parts: list[RowNodes], which: list[Indices]) -> RowNodes:
         """Return the nodes of several sets of rows together; `which` says where the rows of each set stand."""
         row = np.concatenate([index[part.row] for part, index in zip(parts, which)])
         xi, weights = (np.concatenate([getattr(part, name) for part in parts]) for name in ("xi", "weights"))
@@ -56,7 +56,7 @@ def sum_rows(row: Indices, values: Floats, rows: int) -> Floats:
     return np.bincount(row, values, minlength=rows).astype(np.float64, copy=False)
 
 
-def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> Nodes:
+def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> RowNodes:
     """Return Gauss-Legendre nodes on [-9, 9] with the given edges (rows, n) beside the regular ones.
 
     Edges outside (or not finite) are left out.
@@ -74,10 +74,10 @@ def panel_nodes(edges: Floats, nodes_per_panel: int = NODES) -> Nodes:
     width = widths[row, panel][:, None]
     xi = (edges[row, panel][:, None] + width * unit).ravel()
     weights = (width * unit_weights).ravel() * normal_density(xi)
-    return Nodes(xi, weights, np.repeat(row, nodes_per_panel), rows)
+    return RowNodes(xi, weights, np.repeat(row, nodes_per_panel), rows)
 
 
-def trapezoid_nodes(step: Floats, reach: Floats) -> Nodes:
+def trapezoid_nodes(step: Floats, reach: Floats) -> RowNodes:
     """Return the nodes of the trapezoidal rule on [-reach, reach], with step and reach for each row.
 
     >>> nodes = trapezoid_nodes(np.array([0.5, 0.3]), np.array([9.0, 9.0]))
@@ -89,7 +89,7 @@ def trapezoid_nodes(step: Floats, reach: Floats) -> Nodes:
     row = np.repeat(np.arange(len(step)), counts)
     position = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts + half, counts)
     xi = position * step[row]
-    return Nodes(xi, step[row] * normal_density(xi), row, len(step))
+    return RowNodes(xi, step[row] * normal_density(xi), row, len(step))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class MarginLaws:
 class Margins:
     """Quadrature of one set of rows: margins s and label weights Z, Z' at all nodes."""
 
-    nodes: Nodes
+    nodes: RowNodes
     s: Floats
     chance: Floats
     chance_slope: Floats
@@ -147,7 +147,7 @@ def quadrature(rows: MarginLaws, labels: BinaryLabels, kinks: Floats, nodes_per_
     return _weigh(rows, labels, panel_nodes(rows.edges(kinks, labels), nodes_per_panel))
 
 
-def _weigh(rows: MarginLaws, labels: BinaryLabels, nodes: Nodes) -> Margins:
+def _weigh(rows: MarginLaws, labels: BinaryLabels, nodes: RowNodes) -> Margins:
     """Return the margins and the chances of the label at the nodes."""
     row = nodes.row
     s = rows.mean[row] + rows.scale[row] * nodes.xi
@@ -179,7 +179,7 @@ def channel_moments(
     if which[1].size:
         rough = rows.take(which[1])
         edges = rough.edges(loss.at(which[1]).kinks(V[which[1]]), labels)
-        nodes = Nodes.join([nodes, panel_nodes(edges, nodes_per_panel)], which)
+        nodes = RowNodes.join([nodes, panel_nodes(edges, nodes_per_panel)], which)
     return moments_at(_weigh(rows, labels, nodes), loss, V)
 
 

@@ -70,7 +70,7 @@ class Loss(ABC):
         return self
 
 
-class Logistic(Loss):
+class LogisticLoss(Loss):
     """log(1 + e^-u)."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
@@ -135,7 +135,7 @@ class Logistic(Loss):
         return u - V * g, 1 + V * g * scipy.special.expit(u)
 
 
-class Hinge(Loss):
+class HingeLoss(Loss):
     """max(1 - u, 0)."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
@@ -173,7 +173,7 @@ class Hinge(Loss):
         return np.ones(np.shape(V))
 
 
-class MaxMargin(Hinge):
+class MaxMarginLoss(HingeLoss):
     """0 for u >= 1, infinite below: hard margin. V is the limit of ridge * V; value is that of the hinge loss."""
 
     def pull(self, s: Floats, V: Floats) -> Pull:
@@ -200,7 +200,7 @@ class MaxMargin(Hinge):
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class HuberLoss(Loss):
     """Huber's loss of the residual 1 - u: quadratic (t^2/2) up to `threshold`, then linear.
 
     `threshold` may be an array that broadcasts against s. The square loss is the limit of a large threshold.
@@ -210,7 +210,7 @@ class Huber(Loss):
 
     def at(self, row: Indices) -> Loss:
         """Return the loss with the thresholds of the given rows."""
-        return Huber(self.threshold[row]) if isinstance(self.threshold, np.ndarray) else self
+        return HuberLoss(self.threshold[row]) if isinstance(self.threshold, np.ndarray) else self
 
     def pull(self, s: Floats, V: Floats) -> Pull:
         """Return the clipped linear pull."""
@@ -239,7 +239,7 @@ class Huber(Loss):
         return u - V * np.clip(residual, -self.threshold, self.threshold), np.where(inside, 1 + V, 1.0)
 
 
-class Square(Huber):
+class SquareLoss(HuberLoss):
     """(1 - u)^2/2."""
 
     def __init__(self) -> None:

@@ -18,8 +18,12 @@ Mapping = Callable[[Array, Array], Array]
 
 GOAL = 1e-12
 """A point is done once max|G(x) - x| is below this, if nothing else is asked for."""
-MEMORY, NEWTON_STEPS = 5, 15
+MEMORY = 5
+"""Earlier steps that Anderson mixing combines."""
+NEWTON_STEPS = 15
+"""Newton steps at most: each squares the distance, so that a point that needs more is lost."""
 _DIFFERENCE = 1e-6
+"""Half the width of central differences, in coordinates of order 1: rounding and curvature leave 1e-10."""
 
 
 def solve_accelerated(
@@ -43,7 +47,7 @@ def solve_accelerated(
     damping : fractions of the old point kept, tried in turn for `damped_sweeps` each with Newton after each.
     goal : a point is done once max|G(x) - x| is below this.
     """
-    state = _State(mapping, np.array(start, dtype=float), goal)
+    state = _AcceleratedBatch(mapping, np.array(start, dtype=float), goal)
     state.mix(begin, sweeps)
     state.newton()
     for kept in damping:
@@ -55,7 +59,7 @@ def solve_accelerated(
     return FixedPoint(state.best_x, state.best, state.iterations)
 
 
-class _State:
+class _AcceleratedBatch:
     """The best point so far of every problem, and which are still open."""
 
     def __init__(self, mapping: Mapping, x: Array, goal: float) -> None:

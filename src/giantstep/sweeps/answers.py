@@ -13,7 +13,7 @@ from giantstep.family import Answer, Variable
 from giantstep.grid import Batch
 from giantstep.padding import pad_stack
 from giantstep.problems import Problems
-from giantstep.request import Experiment, Request
+from giantstep.request import ExperimentSettings, Request
 from giantstep.sweeps.adaptive import TrialGoal, trials_needed
 from giantstep.sweeps.keys import Point, ask_for, name_points
 from giantstep.sweeps.runner import Results, Runner
@@ -77,7 +77,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
 
 
 def fill_experiment(
-    request: Request, runner: Runner, experiment: Experiment, goal: TrialGoal, at_once: int
+    request: Request, runner: Runner, experiment: ExperimentSettings, goal: TrialGoal, at_once: int
 ) -> tuple[xarray.Dataset, Problems]:
     """Return what `giantstep.simulate` would, from the store and from what is computed.
 

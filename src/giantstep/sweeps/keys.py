@@ -18,7 +18,7 @@ import numpy as np
 from giantstep.family import Engine
 from giantstep.jsondata import json_data, json_number
 from giantstep.partlists import keys_of
-from giantstep.request import Experiment, Request
+from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario
 from giantstep.trials import experiment_settings
 from giantstep.types import Points
@@ -61,7 +61,7 @@ class Point:
     dim: float
 
 
-def ask_for(request: Request, settings: Mapping[str, Any], experiment: Experiment | None = None) -> Ask:
+def ask_for(request: Request, settings: Mapping[str, Any], experiment: ExperimentSettings | None = None) -> Ask:
     """Return what is asked of every point: of the limit, or of an `experiment`."""
     scenario = request.grid.scenario
     source: Engine = "limit" if experiment is None else "experiment"

@@ -17,7 +17,7 @@ from giantstep.returns import answer_of
 from giantstep.scenario import Scenario, walk_fields
 from giantstep.sweeps.keys import Point
 from giantstep.sweeps.store import Facts, Name, Row
-from giantstep.trials import Draw
+from giantstep.trials import TrialDraw
 from giantstep.types import Array, Points
 
 _LONGEST_DETAIL = 4000
@@ -53,7 +53,7 @@ class Done:
 class Task:
     """One draw, or one batch of a limit, and the points it answers."""
 
-    work: Draw | Solve
+    work: TrialDraw | Solve
     points: tuple[Point, ...]
     trial: int = 0
 
@@ -76,7 +76,7 @@ class Task:
 
     def failure(self, reason: str, detail: str = "") -> Done:
         """Return that there are no numbers, and why."""
-        text = f"trial {self.trial}: {reason}" if isinstance(self.work, Draw) else reason
+        text = f"trial {self.trial}: {reason}" if isinstance(self.work, TrialDraw) else reason
         reasons = np.full(len(self.points), text, dtype=object)
         return Done({}, reasons, detail=detail[-_LONGEST_DETAIL:], raised=True)
 
@@ -143,10 +143,10 @@ def attempt(task: Task, orders: Orders) -> Done:
 
 def _work_within(seconds: float | None, task: Task, slot: int | None) -> Done:
     with deadline(seconds):
-        return _draw(task.work, slot) if isinstance(task.work, Draw) else _solve(task.work)
+        return _draw(task.work, slot) if isinstance(task.work, TrialDraw) else _solve(task.work)
 
 
-def _draw(draw: Draw, slot: int | None) -> Done:
+def _draw(draw: TrialDraw, slot: int | None) -> Done:
     outcome = draw.run(worker_device(draw.device, slot))
     return Done(_arrays(outcome.values), outcome.reasons)
 

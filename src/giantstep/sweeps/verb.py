@@ -11,7 +11,7 @@ from giantstep.checks import check_flags
 from giantstep.errors import InputError, bad_field
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
-from giantstep.request import Experiment, Request
+from giantstep.request import ExperimentSettings, Request
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.sweeps.adaptive import refinement, trial_goal
 from giantstep.sweeps.answers import fill_experiment, fill_limit
@@ -86,7 +86,7 @@ def sweep(
     limit: dict[str, Any] = {"theory": theory, "tolerance": tolerance, "seed": seed} if source == "limit" else {}
     request = Request(scenario, grid, fields, what=what, dim=dim, **limit, also=_OWN_KEYWORDS)
     given = {**dotted_names(grid or {}), **dotted_names(fields), **({} if dim is None else {"dim": dim})}
-    experiment = Experiment(trials, seed, device, keep_trials, paired)
+    experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
     if engine is None and scheduler is None and workers is None and source == "experiment":
         workers = gpu_workers(device)
     options = BackendOptions.from_input(engine, workers, scheduler, threads, memory, time_limit)

@@ -6,7 +6,7 @@ import pytest
 import giantstep as gs
 from giantstep.bounds import bound_of
 from giantstep.bounds.counting import teacher_of
-from giantstep.bounds.curve import BRANCHES, Problem, best_errors, needed_samples
+from giantstep.bounds.curve import BRANCHES, BoundProblem, best_errors, needed_samples
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian import Target
 
@@ -274,7 +274,7 @@ def test_a_hard_phase_shows_message_passing_beside_the_best_possible():
 @pytest.mark.parametrize(("target", "noise"), [("tanh(z)", 0.1), ("z", 0.5), ("h2(z)", 0.3)])
 def test_needed_samples_invert_the_curve(target, noise, branch):
     """Interpolation over a table of 15% steps, as it once was, is off by 2e-3."""
-    problem = Problem(Target(target), noise, 0.0)
+    problem = BoundProblem(Target(target), noise, 0.0)
     own = np.linspace(2.0, 9.0, 12)
     truth = own / np.geomspace(1.0, 4.0, 12)
     errors = best_errors(problem, truth, "mse", branch)

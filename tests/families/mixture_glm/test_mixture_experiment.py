@@ -8,11 +8,11 @@ from scipy import stats
 
 import giantstep as gs
 from giantstep.families.mixture_glm.fresh import Fresh
-from giantstep.families.mixture_glm.labels import Labels, draw_labels, labels_of, loss_of
+from giantstep.families.mixture_glm.labels import ClusterLabels, draw_labels, labels_of, loss_of
 from giantstep.families.mixture_glm.population import populate
 from giantstep.gaussian import as_function
 from giantstep.lab import Draws
-from giantstep.risk.fitting import Fit
+from giantstep.risk.fitting import ConvexFit
 from giantstep.scores import normal_score
 
 from .cases import ROWS, SHIFT, WEIGHTED
@@ -20,16 +20,16 @@ from .cases import ROWS, SHIFT, WEIGHTED
 # -- exact test errors ---------------------------------------------------------------------------------------
 
 LAWS = {
-    "sign": Labels("sign", noise=0.3),
-    "sign, no noise": Labels("sign"),
-    "sign, flips": Labels("sign", flip=0.15),
-    "logit": Labels("logit"),
-    "cluster": Labels("cluster", sign=-1.0, flip=0.1),
-    "random": Labels("random"),
-    "linear": Labels("real", as_function("z"), noise=0.2),
-    "phase": Labels("real", as_function("abs(z)"), noise=0.1),
-    "square": Labels("real", as_function("z**2")),
-    "tanh": Labels("real", as_function("tanh(z)"), noise=0.5),
+    "sign": ClusterLabels("sign", noise=0.3),
+    "sign, no noise": ClusterLabels("sign"),
+    "sign, flips": ClusterLabels("sign", flip=0.15),
+    "logit": ClusterLabels("logit"),
+    "cluster": ClusterLabels("cluster", sign=-1.0, flip=0.1),
+    "random": ClusterLabels("random"),
+    "linear": ClusterLabels("real", as_function("z"), noise=0.2),
+    "phase": ClusterLabels("real", as_function("abs(z)"), noise=0.1),
+    "square": ClusterLabels("real", as_function("z**2")),
+    "tanh": ClusterLabels("real", as_function("tanh(z)"), noise=0.5),
 }
 
 
@@ -57,16 +57,16 @@ def test_test_errors_are_those_of_a_large_sample(name):
 
 
 def test_test_errors_in_closed_form():
-    aligned = Fresh(Labels("sign", noise=0.4), 0.0, 1.0, 0.0, 2.5, 1.1)
+    aligned = Fresh(ClusterLabels("sign", noise=0.4), 0.0, 1.0, 0.0, 2.5, 1.1)
     np.testing.assert_allclose(aligned.error(), np.arccos(1.1 / np.sqrt(1.4 * 2.5)) / np.pi, rtol=1e-10)
-    perfect = Fresh(Labels("sign"), 0.0, 1.0, 0.0, 4.0, 2.0)
+    perfect = Fresh(ClusterLabels("sign"), 0.0, 1.0, 0.0, 4.0, 2.0)
     np.testing.assert_allclose(perfect.error(), 0.0, atol=1e-9)
-    cluster = Fresh(Labels("cluster", sign=1.0), 0.0, 1.0, 0.7, 2.0, 0.0)
+    cluster = Fresh(ClusterLabels("cluster", sign=1.0), 0.0, 1.0, 0.7, 2.0, 0.0)
     np.testing.assert_allclose(cluster.error(), stats.norm.cdf(-0.7 / np.sqrt(2)), rtol=1e-10)
-    linear = Fresh(Labels("real", as_function("z"), noise=0.2), 0.4, 1.3, 0.1, 0.9, 0.6)
+    linear = Fresh(ClusterLabels("real", as_function("z"), noise=0.2), 0.4, 1.3, 0.1, 0.9, 0.6)
     np.testing.assert_allclose(linear.squared(), 0.2 + 0.3**2 + 1.3 + 0.9 - 1.2, rtol=1e-12)
     np.testing.assert_allclose(linear.loss("huber", 1e3), 0.5 * linear.squared(), rtol=1e-10)
-    nothing = Fresh(Labels("sign"), 0.5, 1.0, 0.3, 0.0, 0.0)
+    nothing = Fresh(ClusterLabels("sign"), 0.5, 1.0, 0.3, 0.0, 0.0)
     np.testing.assert_allclose(nothing.error(), stats.norm.cdf(-0.5), rtol=1e-12)
 
 
@@ -210,7 +210,7 @@ def test_what_is_not_solved_is_said(monkeypatch):
     from giantstep.families.mixture_glm import samples
 
     def early(rows, labels, loss, **settings):
-        return Fit(np.zeros(rows.shape[1]), 0.0, 1e-3)
+        return ConvexFit(np.zeros(rows.shape[1]), 0.0, 1e-3)
 
     monkeypatch.setattr(samples, "fit", early)
     with pytest.warns(gs.GiantstepWarning, match="not optimal"):

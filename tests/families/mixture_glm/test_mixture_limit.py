@@ -9,7 +9,7 @@ import giantstep as gs
 from giantstep.families.mixture_glm import limit as limit_module
 from giantstep.families.mixture_glm.channel import hats
 from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
-from giantstep.families.mixture_glm.problem import Problem
+from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.solver import solve_points
 
@@ -354,7 +354,7 @@ def test_envelope_identities(name):
     assert slope == pytest.approx(float(here.norm) / 2, rel=1e-6)
     alpha = scenario.samples_per_dim
     slope = np.diff(energy(gs.predict(scenario, samples_per_dim=[alpha - step, alpha + step])))[0] / (2 * step)
-    problem = Problem.of(scenario, points_of(scenario))
+    problem = MixtureProblem.of(scenario, points_of(scenario))
     hat = hats(problem, solve_points(problem).state)
     work = 0.5 * float((here.V.values * hat.q[0] / alpha).sum())
     loss = float((here.train_loss_by_cluster.values * scenario.p * scenario.omega).sum())
@@ -373,7 +373,7 @@ def test_envelope_of_the_hard_margin(covariances):
         weights=[0.3, 0.7], covariances=covariances, mean_gram=[[1.5, 0.3], [0.3, 0.8]], teacher_means=[0.7, -0.4],
         noise=0.2, loss="maxmargin", intercept=True, samples_per_dim=1.2,
     )  # fmt: skip
-    problem = Problem.of(scenario, points_of(scenario))
+    problem = MixtureProblem.of(scenario, points_of(scenario))
     state = solve_points(problem).state
     work = 0.5 * float((state.V * hats(problem, state).q).sum()) / 1.2
     slope = np.diff(energy(gs.predict(scenario, samples_per_dim=[1.2 - 1e-4, 1.2 + 1e-4])))[0] / 2e-4
@@ -394,7 +394,7 @@ def test_envelope_of_the_interpolation():
 def test_direct_ridge_agrees_with_the_iteration():
     scenario = gs.MixtureGLM(**{**THREE, "labels": "sign", "noise": 0.3})
     points = points_of(scenario, samples_per_dim=[0.3, 1.0, 5.0])
-    problem = Problem.of(scenario, points)
+    problem = MixtureProblem.of(scenario, points)
     direct, iterated = solve_ridge(problem), solve(problem, Quadratic())
     for name in ("V", "q", "m", "h", "b"):
         one, other = getattr(direct.state, name), getattr(iterated.state, name)

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 
 import giantstep as gs
-from giantstep.families.mixture_glm.problem import Problem
+from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.thresholds import from_margins, hard_margin
 
 PM = {"weights": [0.5, 0.5], "mean_gram": [[1, -1], [-1, 1]]}
@@ -55,7 +55,7 @@ def test_zero_of_the_margin_is_the_threshold(fields):
     s = scenario(**fields)
     points = {name: np.array([value]) for name, (value, _) in s.numeric_fields().items()}
     closed = float(gs.predict(s, what="thresholds").alpha_c)
-    assert from_margins(hard_margin(Problem.of(s, points))) == pytest.approx(closed, rel=1e-7)
+    assert from_margins(hard_margin(MixtureProblem.of(s, points))) == pytest.approx(closed, rel=1e-7)
 
 
 def test_general_covariances_have_a_threshold_where_the_margin_closes():

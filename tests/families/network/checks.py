@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import giantstep as gs
-from giantstep.agreements import Row, agreement
+from giantstep.agreements import AgreementRow, agreement
 from giantstep.comparison import judged_side
 from giantstep.scores import normal_score
 
@@ -116,7 +116,7 @@ class Rung:
 
     dim: int
     trials: int
-    row: Row
+    row: AgreementRow
     gap: float
     error: float
     wrong_z: float

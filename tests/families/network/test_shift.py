@@ -86,3 +86,49 @@ def test_networks_at_d_400():
         gap, error = networks[name] - theory[name], networks[f"{name}_stderr"]
         assert np.all(np.abs(gap) < 0.02 * theory[name] + 3 * error), name
         assert np.all(error < visible * theory[name]), name
+
+
+@pytest.mark.parametrize("what", ["errors", "along", "variance"])
+def test_a_question_that_does_not_know_a_shift_refuses_it(what):
+    """Catches a shift that is ignored: both engines would answer at the inputs of the fit."""
+    network = P1.replace(shift=gs.Shift(scale=1.4))
+    for asked_of in (gs.predict, lambda *a, **k: gs.simulate(*a, dim=20, trials=1, **k)):
+        with pytest.raises(InputError, match=f'Field `shift` must be left out where what="{what}"'):
+            asked_of(network, what=what, progress=False)
+    with pytest.raises(InputError, match="Field `shift` must be .*left out where two networks differ"):
+        gs.disagreement(network, network)
+
+
+@pytest.mark.parametrize("name", ["L1", "L2", "R1"])
+@pytest.mark.parametrize("what", ["calibration", "sensitivity"])
+def test_no_shift_is_no_shift_of_other_questions(name, what):
+    """tau = 1, z' = z in calibration and sensitivity, at a finite dimension."""
+    network = RIDGE_ON_CLASSES if name == "R1" else CLASSES[name]
+    plain, same = (
+        gs.predict(one, what=what, dim=300, progress=False) for one in (network, network.replace(shift=gs.Shift()))
+    )
+    for variable in plain.data_vars:
+        if plain[variable].dtype.kind == "f":
+            np.testing.assert_allclose(same[variable], plain[variable], rtol=1e-9, atol=1e-12)
+
+
+def test_an_unperturbed_error_under_shift_is_that_of_the_shift():
+    """eps = 0 in what="sensitivity": (5.6) begins at (4.4)."""
+    network = REGRESSION["T2"].replace(shift=gs.Shift(scale=1.4, angle=0.3, noise=0.2))
+    perturbed = gs.predict(network, what="sensitivity", dim=300, eps=[0.0], progress=False).attacked_error
+    np.testing.assert_allclose(perturbed.isel(eps=0), gs.predict(network, what="shift", dim=300).test_error, rtol=1e-12)
+
+
+@pytest.mark.parametrize("what", ["calibration", "sensitivity"])
+def test_networks_under_shift_agree(what):
+    """Catches an experiment that leaves its test inputs where they were: the shift moves every number by over 10%."""
+    network = P1.replace(shift=gs.Shift(scale=1.4, mean=0.5, noise=0.2))
+    theory = gs.predict(network, what=what, dim=300, progress=False).isel(time=-1)
+    real = gs.simulate(network, what=what, dim=300, trials=8, seed=5, test_samples=4000, progress=False).isel(time=-1)
+    still = gs.predict(network.replace(shift=None), what=what, dim=300, progress=False).isel(time=-1)
+    names = ("coverage", "honest_width") if what == "calibration" else ("gradient_rest", "attacked_error")
+    for name in names:
+        gap, error = np.abs(real[name] - theory[name]), real[f"{name}_stderr"]
+        assert np.all(gap < 0.02 * theory[name] + 3 * error), name
+        assert np.all(error < 0.02 * theory[name]), name
+        assert np.all(np.abs(theory[name] - still[name]) > 0.1 * theory[name]), name

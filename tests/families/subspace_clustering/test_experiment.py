@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.amp import Mixture, Settings, amp, spectral_snr, starting_point
+from giantstep.families.subspace_clustering.amp import AMPSettings, ClusterMixture, amp, spectral_snr, starting_point
 from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
 from giantstep.lab.singular import leading_vectors
 
 from .test_limit import scenario
 
-LEARN = Settings(max_iterations=2000, learn=("sparsity", "snr"))
+LEARN = AMPSettings(max_iterations=2000, learn=("sparsity", "snr"))
 FINITE_SIZE = 12.0
 """Relative gaps up to this over d are granted beyond chance; at d = 600 that is 2 %."""
 
@@ -91,7 +91,7 @@ def test_without_the_onsager_terms_it_would_not():
     for seed in range(6):
         X, labels, snr = draw(2, 2.0, rho, 1.5, d, seed)
         Q, tau = cluster_directions([0.5, 0.5]), snr / (rho * d)
-        U = starting_point(X, Mixture(2, rho, snr), "informed", truth=labels, overlap=0.15)
+        U = starting_point(X, ClusterMixture(2, rho, snr), "informed", truth=labels, overlap=0.15)
         for _ in range(5):
             A, B = float((U**2).sum()), X.T @ U
             mu = B / (1 / tau + A)
@@ -305,7 +305,7 @@ def test_the_spectrum_tells_the_snr():
 def test_fresh_samples_are_assigned_as_well():
     X, labels, snr = draw(2, 2.0, 0.1, 2.0, 500, rows=3000)
     X *= 1.0
-    run = amp(X[:1000], Mixture(2, 0.1, snr))
+    run = amp(X[:1000], ClusterMixture(2, 0.1, snr))
     fresh = run.assign(X[1000:])
     np.testing.assert_allclose(fresh.sum(axis=1), 1)
     expected = float(gs.predict(scenario(2, 2.0, 0.1, 2.0)).accuracy.sel(branch="bayes"))
@@ -316,29 +316,29 @@ def test_fresh_samples_are_assigned_as_well():
 
 def test_order_of_rows_and_columns_and_signs_do_not_matter():
     X, labels, snr = draw(3, 2.0, 0.2, 2.0, 150)
-    U = starting_point(X, Mixture(3, 0.2, snr), "informed", truth=labels)
+    U = starting_point(X, ClusterMixture(3, 0.2, snr), "informed", truth=labels)
     rng = np.random.default_rng(3)
     rows, columns = rng.permutation(len(X)), rng.permutation(X.shape[1])
-    one = amp(X, Mixture(3, 0.2, snr), U)
-    two = amp(X[rows][:, columns], Mixture(3, 0.2, snr), U[rows])
+    one = amp(X, ClusterMixture(3, 0.2, snr), U)
+    two = amp(X[rows][:, columns], ClusterMixture(3, 0.2, snr), U[rows])
     np.testing.assert_allclose(one.posteriors[rows], two.posteriors, atol=1e-8)
     np.testing.assert_allclose(one.support[columns], two.support, atol=1e-8)
     assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-8)
-    again = amp(np.asfortranarray(X), Mixture(3, 0.2, snr), U)
+    again = amp(np.asfortranarray(X), ClusterMixture(3, 0.2, snr), U)
     np.testing.assert_allclose(one.posteriors, again.posteriors, atol=1e-10)
 
 
 def test_noise_has_no_clusters():
     for seed in range(4):
         X = np.random.default_rng(seed).standard_normal((600, 300))
-        run = amp(X, Mixture(2, 0.1, 0.8 * np.sqrt(2)), generator=np.random.default_rng(seed))
+        run = amp(X, ClusterMixture(2, 0.1, 0.8 * np.sqrt(2)), generator=np.random.default_rng(seed))
         assert run.outcome in ("trivial", "converged") and run.log_evidence < 5
 
 
 def test_it_learns_what_it_is_not_told():
     X, labels, snr = draw(2, 2.0, 0.05, 1.8, 800)
-    told = amp(X, Mixture(2, 0.05, snr))
-    learnt = amp(X, Mixture(2, 0.2, 1.3 * snr), settings=LEARN)
+    told = amp(X, ClusterMixture(2, 0.05, snr))
+    learnt = amp(X, ClusterMixture(2, 0.2, 1.3 * snr), settings=LEARN)
     assert learnt.converged
     assert learnt.mixture.sparsity == pytest.approx(0.05, rel=0.6)
     assert learnt.mixture.snr == pytest.approx(snr, rel=0.3)
@@ -348,13 +348,15 @@ def test_it_learns_what_it_is_not_told():
 
 def test_the_number_of_clusters_has_the_largest_evidence():
     X, _, snr = draw(3, 2.0, 0.1, 1.8, 500)
-    evidence = {k: amp(X, Mixture(k, 0.1, snr * k / 3), settings=LEARN).log_evidence for k in (2, 3, 4)}
+    evidence = {k: amp(X, ClusterMixture(k, 0.1, snr * k / 3), settings=LEARN).log_evidence for k in (2, 3, 4)}
     assert max(evidence, key=evidence.get) == 3
 
 
 def test_damping_ends_at_the_same_place():
     X, labels, snr = draw(2, 2.0, 0.2, 2.0, 200)
-    plain, damped = (amp(X, Mixture(2, 0.2, snr), settings=Settings(damping=damping)) for damping in (0.0, 0.3))
+    plain, damped = (
+        amp(X, ClusterMixture(2, 0.2, snr), settings=AMPSettings(damping=damping)) for damping in (0.0, 0.3)
+    )
     np.testing.assert_allclose(plain.posteriors.max(axis=1), damped.posteriors.max(axis=1), atol=1e-3)
     assert damped.iterations > plain.iterations
 
@@ -387,13 +389,13 @@ def test_bad_input_to_amp_is_one_sentence(change, sentence):
     X, start = given.pop("X", np.random.default_rng(0).standard_normal((20, 10))), given.pop("start", "spectral")
     settings = {name: given.pop(name) for name in ("tolerance", "damping", "max_iterations") if name in given}
     with pytest.raises(gs.InputError) as caught:
-        amp(X, Mixture(**given), start, Settings(**settings))
+        amp(X, ClusterMixture(**given), start, AMPSettings(**settings))
     assert sentence in str(caught.value)
 
 
 def test_the_overlap_of_a_start_is_checked():
     with pytest.raises(gs.InputError, match="`overlap` must be above 0 and below 1"):
-        starting_point(np.zeros((4, 3)), Mixture(2, 0.5, 1.0), "informed", truth=np.zeros(4, int), overlap=1.0)
+        starting_point(np.zeros((4, 3)), ClusterMixture(2, 0.5, 1.0), "informed", truth=np.zeros(4, int), overlap=1.0)
 
 
 @pytest.mark.gpu

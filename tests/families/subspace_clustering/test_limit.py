@@ -10,7 +10,7 @@ from scipy import optimize, special, stats
 
 import giantstep as gs
 from giantstep.families.subspace_clustering.channels import assignment_channel, features_overlap, informed_overlap
-from giantstep.families.subspace_clustering.curve import Problems, thresholds
+from giantstep.families.subspace_clustering.curve import CurveProblems, thresholds
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 
 
@@ -126,7 +126,7 @@ def test_where_the_jump_crosses_the_algorithmic_threshold(alpha, critical, expec
     channel = assignment_channel(2)
 
     def excess(rho):
-        found = thresholds(Problems(channel, np.array([alpha * 1.0]), np.array([rho])))
+        found = thresholds(CurveProblems(channel, np.array([alpha * 1.0]), np.array([rho])))
         return float(found.lam_jump[0] / found.lam_alg[0]) - 1
 
     assert optimize.brentq(excess, 0.12, critical, xtol=1e-9) == pytest.approx(expected, abs=1e-7)

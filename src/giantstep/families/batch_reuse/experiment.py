@@ -32,7 +32,7 @@ def trial(
         return {name: value[None] for name, value in values.items()}
 
 
-class Samples:
+class BatchSamples:
     """n samples: projections of x on vectors, and sums of x over samples."""
 
     def __init__(self, scenario: BatchReuse, n: int, dim: int, draws: Any, method: str) -> None:
@@ -99,11 +99,11 @@ class Training:
             self.train_loss[t] = float(network.loss.mean())
             self._step(t, samples, network)
 
-    def _draw_samples(self) -> Samples:
+    def _draw_samples(self) -> BatchSamples:
         count = max(1, round(self.scenario.samples_per_dim * self.dim))
-        return Samples(self.scenario, count, self.dim, self.draws, self.method)
+        return BatchSamples(self.scenario, count, self.dim, self.draws, self.method)
 
-    def _step(self, t: int, samples: Samples, network: Forward) -> None:
+    def _step(self, t: int, samples: BatchSamples, network: Forward) -> None:
         """Move weights, velocity and second layer by step t, where the network was evaluated at all samples."""
         scenario, gradient, mask = self.scenario, network.gradient, self._mask(t, samples)
         if mask is not None:
@@ -120,7 +120,7 @@ class Training:
         if self.keep:
             self.gradients.append(gradient)
 
-    def _mask(self, t: int, samples: Samples) -> DeviceArray | None:
+    def _mask(self, t: int, samples: BatchSamples) -> DeviceArray | None:
         """Return 1 for the samples that step t uses and 0 for the others, or None where it uses all."""
         batches = self.scenario.batches
         if batches == 1:

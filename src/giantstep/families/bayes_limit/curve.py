@@ -100,7 +100,7 @@ class Jump(NamedTuple):
 
 
 @dataclass(eq=False)
-class Curve:
+class OverlapCurve:
     """The curve of one channel, computed at the nodes that a question needs."""
 
     channel: ScalarChannel

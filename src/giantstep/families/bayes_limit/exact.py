@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from giantstep.deadline import check_time
-from giantstep.families.bayes_limit.line import Interval, Line
+from giantstep.families.bayes_limit.line import Line
 from giantstep.families.bayes_limit.tolerances import REACH, TINY
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.solve.finite import brent_root
@@ -125,14 +125,14 @@ class Exact:
     def _from_labels(self, q: float) -> tuple[float, float]:
         if not self.line.labels:
             return 0.0, 0.0
-        omega, weights = label_panels(self.line.flat, q)
+        omega, weights = label_panels(self.line, q)
         Z, slope = self.law(omega, 1 - q)
         Z = np.maximum(Z, TINY)
         return float((slope**2 / Z).sum(axis=0) @ weights), float((Z * np.log(Z)).sum(axis=0) @ weights)
 
     def law(self, omega: Floats, V: float) -> tuple[Floats, Floats]:
         """Return Z_l(omega) of the labels and dZ_l/domega, (K, N) each."""
-        return noisy_labels(*_interval_probabilities(self.line.flat, self.line.labels, omega, V), self.flip)
+        return noisy_labels(*_interval_probabilities(self.line, omega, V), self.flip)
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho = E (E[z^2 - 1|y])^2, bayes_multi_index (12)."""
@@ -161,14 +161,14 @@ class Exact:
             return (0.0 if q >= 1 else max(0.0, self.line.second_moment - self.line.mean_square(q))), np.nan
         values, omega, weights = np.asarray(self.line.labels), np.zeros(1), np.ones(1)
         if q > 0:
-            omega, weights = label_panels(self.line.flat, q, self._decision_boundaries(q))
+            omega, weights = label_panels(self.line, q, self._decision_boundaries(q))
         Z, _ = self.law(omega, 1 - q)
         mean = values @ Z
         return float((values**2 @ Z - mean**2) @ weights), float((Z.sum(axis=0) - Z.max(axis=0)) @ weights)
 
     def _decision_boundaries(self, q: float) -> list[float]:
         """Return the omega at which another label becomes the likeliest."""
-        omega, _ = label_panels(self.line.flat, q)
+        omega, _ = label_panels(self.line, q)
         best = self.law(omega, 1 - q)[0].argmax(axis=0)
         found = []
         for place in np.flatnonzero(best[1:] != best[:-1]):
@@ -236,21 +236,14 @@ def _integrate(
     return float(weights @ (np.square(plain + shift) @ density)), float(weights @ (log_Z @ density))
 
 
-@lru_cache(maxsize=256)
-def _finite_ends(intervals: tuple[Interval, ...]) -> tuple[float, ...]:
-    return tuple(sorted({end for piece in intervals for end in piece[:2] if np.isfinite(end)}))
-
-
-def _interval_probabilities(
-    intervals: tuple[Interval, ...], labels: Sequence[float], omega: Floats, V: float
-) -> tuple[Floats, Floats]:
+def _interval_probabilities(line: Line, omega: Floats, V: float) -> tuple[Floats, Floats]:
     """Return P(z in the intervals of each label | omega), z ~ N(omega, V), and its derivative in omega, (K, N) each."""
     s = np.sqrt(V)
-    P, slope = np.zeros((2, len(labels), len(omega)))
-    scaled = {end: (end - omega) / s for end in _finite_ends(intervals)}
+    P, slope = np.zeros((2, len(line.labels), len(omega)))
+    scaled = {end: (end - omega) / s for end in line.finite_ends}
     density = {end: normal_density(x) / s for end, x in scaled.items()}
-    for low, high, value in intervals:
-        row = labels.index(value)
+    for low, high, value in line.flat:
+        row = line.labels.index(value)
         P[row] += _between(scaled.get(low), scaled.get(high))
         slope[row] += density.get(low, 0.0) - density.get(high, 0.0)
     return P, slope
@@ -264,10 +257,10 @@ def _between(a: Floats | None, b: Floats | None) -> Floats | float:
     return np.asarray(ndtr(np.where(swap, -a, b)) - ndtr(np.where(swap, -b, a)))
 
 
-def label_panels(intervals: tuple[Interval, ...], q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
+def label_panels(line: Line, q: float, extra: Sequence[float] = ()) -> tuple[Floats, Floats]:
     """Return nodes omega and weights with the density of N(0, q), finer at the ends of the intervals."""
     s, cut = np.sqrt(1 - q), _CUT * np.sqrt(q)
-    around = (np.array(_finite_ends(intervals))[:, None] + s * _OFFSETS).ravel()
+    around = (np.array(line.finite_ends)[:, None] + s * _OFFSETS).ravel()
     plain = np.linspace(-cut, cut, max(2, int(np.ceil(2 * cut / min(0.5, 0.75 * np.sqrt(q)))) + 1))
     edges = np.unique(np.concatenate([plain, around[np.abs(around) < cut], np.asarray(extra, dtype=float)]))
     omega, weights = gauss_legendre_panels(edges, _LABEL_NODES)

@@ -12,15 +12,15 @@ from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.gamp import (
     LOST,
     SETTLED,
-    Estimate,
-    Samples,
+    GampData,
+    GampState,
     change,
     is_recovered,
     mismatch,
     sweep,
 )
 from giantstep.families.bayes_limit.measured import measured_errors
-from giantstep.families.bayes_limit.reading import Reading, read_target
+from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.responses import response_of
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.lab import Draws, to_numpy
@@ -45,7 +45,7 @@ def trial(
     """Run GAMP once at every point; they share the rows of the data."""
     if what in ("thresholds", "branches"):
         return {}
-    reading = read_target(scenario.target)
+    reading = scenario.reading
     noise, flip = float(points["noise"][0]), float(points["flip"][0])
     rows = []
     for alpha in points["samples_per_dim"]:
@@ -59,7 +59,7 @@ def memory(scenario: BayesLimit, points: Points, what: str, dim: int, settings: 
     """Return the bytes of the data and of what GAMP keeps for each row and column."""
     if what in ("thresholds", "branches"):
         return 0
-    reading = read_target(scenario.target)
+    reading = scenario.reading
     if reading.rank > MOST_DIRECTIONS:
         raise bad_field("target", scenario.target.name, f"a function of {MOST_DIRECTIONS} directions or fewer for GAMP")
     if dim < 2 * reading.rank:
@@ -77,7 +77,7 @@ class _Instance:
     """One draw of data; the directions are the first r axes, W = sqrt(d) e_j."""
 
     def __init__(
-        self, reading: Reading, noise: float, flip: float, n: int, dim: int, draws: Draws, stored: bool
+        self, reading: TargetReading, noise: float, flip: float, n: int, dim: int, draws: Draws, stored: bool
     ) -> None:
         self.reading, self.noise, self.flip, self.draws = reading, noise, flip, draws
         self.dim, xp = dim, draws.xp
@@ -92,7 +92,7 @@ class _Instance:
         whole = [(slice(0, n), matrix)]
         y = self._observe(z)
         response = response_of(reading, noise, flip, y, xp)
-        self.samples = Samples(n, dim, (lambda: iter(whole)) if stored else (lambda: self._drawn(n)), response, xp)
+        self.samples = GampData(n, dim, (lambda: iter(whole)) if stored else (lambda: self._drawn(n)), response, xp)
 
     def _drawn(self, n: int) -> Iterator[tuple[slice, DeviceArray]]:
         again = Draws(self.draws.seed, self.draws.key, self.draws.trial, self.draws.device)
@@ -114,7 +114,7 @@ class _Instance:
             return labels[xp.where(wrong, (kind + turns) % len(labels), kind)]
         return y
 
-    def seed(self, M: Floats) -> Estimate:
+    def seed(self, M: Floats) -> GampState:
         """Start as a posterior mean of overlap M: W M plus noise of covariance M - M^2."""
         xp, r = self.draws.xp, self.reading.rank
         sizes, vectors = np.linalg.eigh(M)
@@ -122,17 +122,17 @@ class _Instance:
         noise = self.draws.normal(f"seed {self.samples.count}", (self.dim, r))
         return self._start(self.W @ xp.asarray(M) + noise @ xp.asarray(root), np.eye(r) - M)
 
-    def blind(self, start: str, attempt: int) -> Estimate:
+    def blind(self, start: str, attempt: int) -> GampState:
         """Start without knowledge: the first time as asked for, then at random."""
         return self.spectral() if start == "spectral" and attempt == 0 else self.random(attempt)
 
-    def random(self, attempt: int) -> Estimate:
+    def random(self, attempt: int) -> GampState:
         """Start with tiny random entries."""
         r = self.reading.rank
         noise = self.draws.normal(f"start {self.samples.count} {attempt}", (self.dim, r))
         return self._start(_RANDOM**0.5 * noise, (1 - _RANDOM) * np.eye(r))
 
-    def spectral(self) -> Estimate:
+    def spectral(self) -> GampState:
         """Start along the leading eigenvector of X^T T(y) X, T = m2/(1 + m2), m2 = E[z^2 - 1|y]."""
         xp, n = self.draws.xp, self.samples.count
         T = xp.empty(n)
@@ -158,11 +158,11 @@ class _Instance:
         at = [response.moments(part, xp.full((size, 1), shift), np.eye(1))[0][:, 0] for shift in (-step, 0.0, step)]
         return xp.maximum((at[2] - at[0]) / (2 * step) + at[1] ** 2, -0.999)
 
-    def _start(self, means: DeviceArray, V: Floats) -> Estimate:
+    def _start(self, means: DeviceArray, V: Floats) -> GampState:
         xp = self.draws.xp
-        return Estimate(xp.ascontiguousarray(means), V, xp.zeros((self.samples.count, self.reading.rank)))
+        return GampState(xp.ascontiguousarray(means), V, xp.zeros((self.samples.count, self.reading.rank)))
 
-    def measure(self, state: Estimate, turn: Floats | None = None) -> dict[str, Any]:
+    def measure(self, state: GampState, turn: Floats | None = None) -> dict[str, Any]:
         """Return overlaps and errors of an estimate, after the symmetry `turn` of the target (the best if None)."""
         d, reading = self.dim, self.reading
         overlap = to_numpy(multiply(self.W.T, state.means, self.draws.xp)).T / d
@@ -209,7 +209,7 @@ def _errors(instance: _Instance, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: np.asarray(value)[None] for name, value in values.items()}, "sweeps": float(sweeps)}
 
 
-def _settle(instance: _Instance, state: Estimate, most: int) -> tuple[Estimate, int]:
+def _settle(instance: _Instance, state: GampState, most: int) -> tuple[GampState, int]:
     """Sweep until nothing moves, the directions are known, or the run is lost."""
     sweeps, moved = 0, np.inf
     while sweeps < most:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from giantstep.families.bayes_limit.responses import Response
+from giantstep.families.bayes_limit.responses import RowResponse
 from giantstep.lab import to_numpy
 from giantstep.lab.algebra import multiply
 from giantstep.types import DeviceArray, Floats
@@ -22,7 +22,7 @@ SETTLED = 1e-5
 
 
 @dataclass
-class Estimate:
+class GampState:
     """Where message passing is: posterior means (d, r), covariance of each row of W (r, r), and its last g (n, r)."""
 
     means: DeviceArray
@@ -31,7 +31,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Samples:
+class GampData:
     """Data that message passing works on.
 
     Attributes
@@ -42,11 +42,11 @@ class Samples:
     count: int
     dim: int
     blocks: Callable[[], Iterator[tuple[slice, DeviceArray]]]
-    response: Response
+    response: RowResponse
     xp: ModuleType
 
 
-def sweep(samples: Samples, state: Estimate) -> Estimate:
+def sweep(samples: GampData, state: GampState) -> GampState:
     """Return the estimate after one sweep; A = -sum dg/domega/d, symmetric, its negative eigenvalues set to zero."""
     xp, (d, r) = samples.xp, state.means.shape
     V = xp.asarray(state.V)
@@ -61,21 +61,21 @@ def sweep(samples: Samples, state: Estimate) -> Estimate:
     A = (vectors * np.maximum(sizes, 0.0)) @ vectors.T
     V_new = np.linalg.inv(np.eye(r) + A)
     means = (field + state.means @ xp.asarray(A)) @ xp.asarray(V_new)
-    return Estimate(xp.ascontiguousarray(means), V_new, g)
+    return GampState(xp.ascontiguousarray(means), V_new, g)
 
 
-def is_recovered(state: Estimate) -> bool:
+def is_recovered(state: GampState) -> bool:
     """Tell whether the directions are known up to rounding."""
     return bool(np.linalg.eigvalsh(state.V)[-1] < RECOVERED)
 
 
-def change(new: Estimate, old: Estimate) -> float:
+def change(new: GampState, old: GampState) -> float:
     """Return the root mean square change of the means."""
     difference = to_numpy(new.means - old.means)
     return float(np.sqrt(np.mean(difference**2)))
 
 
-def mismatch(state: Estimate) -> float:
+def mismatch(state: GampState) -> float:
     """Return the largest entry of |What^T What/d + V - 1|, which vanishes for a posterior mean as d grows."""
     means = to_numpy(state.means)
     return float(np.abs(means.T @ means / len(means) + state.V - np.eye(len(state.V))).max())

@@ -14,14 +14,14 @@ import numpy as np
 
 from giantstep.families.bayes_limit.curve import Jump, extremum_near
 from giantstep.families.bayes_limit.matrix import (
-    FixedPoint,
+    OverlapPoint,
     SeveralDirections,
     broyden,
     entries_of,
     matrix_of,
     moved_inside,
 )
-from giantstep.families.bayes_limit.problem import Thresholds
+from giantstep.families.bayes_limit.problem import Transitions
 from giantstep.families.bayes_limit.tolerances import SETTLED
 from giantstep.types import Floats
 
@@ -39,7 +39,7 @@ _LEAPT = 0.1
 """Distance of two overlaps at neighbouring n/d beyond which a branch is followed by sweeps."""
 
 
-def jump_thresholds(problem: SeveralDirections) -> Thresholds:
+def jump_thresholds(problem: SeveralDirections) -> Transitions:
     """Return the thresholds with the last first-order transition, or without one, where the overlap leaves zero."""
     table, jump = problem.thresholds(), find_jump(problem)
     if jump is None:
@@ -70,7 +70,7 @@ def find_jump(problem: SeveralDirections) -> Jump | None:
     return Jump(alpha_dyn, q_dyn, alpha_it, q_it, alpha_amp, q_amp)
 
 
-def _apart(first: FixedPoint, second: FixedPoint) -> float:
+def _apart(first: OverlapPoint, second: OverlapPoint) -> float:
     return float(np.abs(first.M - second.M).max())
 
 
@@ -78,7 +78,7 @@ def _mean(M: Floats) -> float:
     return float(np.trace(M)) / len(M)
 
 
-def _next_on(problem: SeveralDirections, point: FixedPoint, alpha: float, rows: Floats) -> FixedPoint:
+def _next_on(problem: SeveralDirections, point: OverlapPoint, alpha: float, rows: Floats) -> OverlapPoint:
     """Return the fixed point at a neighbouring alpha: the nearest one, or what sweeps reach."""
     if len(rows):
         found = problem.nearby(point.M, alpha, rows, point.inverse)
@@ -87,13 +87,13 @@ def _next_on(problem: SeveralDirections, point: FixedPoint, alpha: float, rows: 
     return problem.follow(point.M, alpha, rows)
 
 
-def _follow_up(problem: SeveralDirections) -> tuple[list[float], list[FixedPoint]]:
+def _follow_up(problem: SeveralDirections) -> tuple[list[float], list[OverlapPoint]]:
     """Return n/d and what message passing reaches, up to where it, or if it never does full knowledge, is complete."""
     r, stages = problem.reading.rank, [stage.alpha for stage in problem.stages]
     finite = [alpha for alpha in stages if 0 < alpha < math.inf]
     top = _complete_from(problem, 1.5 * max(finite, default=1.0))
     alphas = [max(_SMALLEST, 0.5 * min(finite, default=0.2 * top))]
-    low: list[FixedPoint] = []
+    low: list[OverlapPoint] = []
     M, learnt = np.zeros((r, r)), 0
     while True:
         rows = problem.learnt_rows(alphas[-1])
@@ -120,7 +120,7 @@ def _complete_from(problem: SeveralDirections, alpha: float) -> float:
     return alpha
 
 
-def _follow_down(problem: SeveralDirections, alpha: list[float], low: list[FixedPoint]) -> list[FixedPoint]:
+def _follow_down(problem: SeveralDirections, alpha: list[float], low: list[OverlapPoint]) -> list[OverlapPoint]:
     """Follow full knowledge downwards until it has lost what message passing lacks."""
     identity = np.eye(problem.reading.rank)
     high, differed = list(low), False
@@ -135,7 +135,7 @@ def _follow_down(problem: SeveralDirections, alpha: list[float], low: list[Fixed
 
 
 def _fold(
-    problem: SeveralDirections, rows: Floats, alpha: float, point: FixedPoint, behind: FixedPoint
+    problem: SeveralDirections, rows: Floats, alpha: float, point: OverlapPoint, behind: OverlapPoint
 ) -> tuple[float, float]:
     """Return the extremum of alpha along the curve of fixed points beyond `point`, and the mean overlap there."""
     start = np.append(entries_of(point.M, rows), math.log(alpha))
@@ -170,7 +170,7 @@ def _fold(
 
 
 def _end_of_message_passing(
-    problem: SeveralDirections, alpha: list[float], point: FixedPoint, before: FixedPoint
+    problem: SeveralDirections, alpha: list[float], point: OverlapPoint, before: OverlapPoint
 ) -> tuple[float, float]:
     """Return where message passing jumps between two n/d: where the next direction shows itself, or at a fold."""
     rows = problem.learnt_rows(alpha[0])
@@ -181,7 +181,7 @@ def _end_of_message_passing(
 
 
 def _equal_entropy(
-    problem: SeveralDirections, alphas: list[float], lows: list[FixedPoint], highs: list[FixedPoint]
+    problem: SeveralDirections, alphas: list[float], lows: list[OverlapPoint], highs: list[OverlapPoint]
 ) -> tuple[float, float]:
     """Return where both branches have one free entropy, and the overlap of the upper one, by Newton's method."""
     place = (len(alphas) - 1) // 2

@@ -12,8 +12,7 @@ from giantstep.errors import bad_field
 from giantstep.families.bayes_limit.jumps import jump_thresholds
 from giantstep.families.bayes_limit.many import ManyDirections
 from giantstep.families.bayes_limit.matrix import SeveralDirections
-from giantstep.families.bayes_limit.problem import Problem, problem_of
-from giantstep.families.bayes_limit.reading import read_target
+from giantstep.families.bayes_limit.problem import BayesProblem, problem_of
 from giantstep.families.bayes_limit.scenario import BRANCHES, PHASES, BayesLimit
 from giantstep.families.bayes_limit.tolerances import SAME_BRANCH, TOLD
 from giantstep.family import Answer
@@ -30,7 +29,7 @@ def prepare(scenario: BayesLimit, points: Points, what: str, settings: Mapping[s
     if what == "errors":
         settings["overlap"] = check_number("overlap", settings["overlap"], "above 0 and below 1", lambda q: 0 < q < 1)
         settings["branch"] = ["informed" if settings["start"] == "seed" else "uninformed"]
-        if settings["start"] == "spectral" and read_target(scenario.target).rank > 1:
+        if settings["start"] == "spectral" and scenario.reading.rank > 1:
             raise bad_field("start", "spectral", '"random" or "seed" for targets of several directions')
     if what == "trajectory":
         settings["time"] = every_time(settings["steps"])
@@ -60,7 +59,7 @@ def _check_jumps(scenario: BayesLimit, points: Points) -> None:
 
 def starting_overlap(given: Any, scenario: BayesLimit) -> Floats:
     """Return the overlap matrix (r, r) of a start, in the coordinates of the target's subspace."""
-    reading, k = read_target(scenario.target), scenario.target.directions
+    reading, k = scenario.reading, scenario.target.directions
     entries = np.atleast_1d(np.asarray(_START if given is None else given, dtype=float))
     if entries.size == 1:
         M = float(entries[0]) * np.eye(k)
@@ -96,7 +95,7 @@ def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
     return {name: settings[name]} if name else {}
 
 
-def _rows(problem: Problem, matrices: Floats) -> dict[str, Any]:
+def _rows(problem: BayesProblem, matrices: Floats) -> dict[str, Any]:
     """Return overlaps and errors at matrices (N, r, r) of the subspace, in the coordinates of the target."""
     basis, r = problem.reading.basis, problem.reading.rank
     known: dict[bytes, tuple[float, float]] = {}  # branches often coincide
@@ -143,7 +142,7 @@ def _with_bias(runs: Floats, moved: Floats) -> tuple[Floats, Floats]:
     return runs.mean(axis=0), np.hypot(spread, np.abs(moved.mean(axis=0)).sum(axis=1))
 
 
-def _errors(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _errors(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if isinstance(problem, ManyDirections):
         return _sampled_errors(problem, alpha, int(settings.get("seed") or 0))
     solution = problem.solve(alpha)
@@ -163,7 +162,7 @@ def _phase(q: Floats) -> str:
     return PHASES[1] if q[0] < q[2] - SAME_BRANCH else PHASES[2]
 
 
-def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _trajectory(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if isinstance(problem, ManyDirections):
         seed = int(settings.get("seed") or 0)
         paths = [[settings["overlap"]] for _ in problem.samples(seed)]
@@ -177,7 +176,7 @@ def _trajectory(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> 
     return _rows(problem, np.array(path)), ""
 
 
-def _thresholds(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _thresholds(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if settings.get("search") == "jumps" and isinstance(problem, SeveralDirections):
         table = jump_thresholds(problem)._asdict()
     else:
@@ -193,7 +192,7 @@ def _thresholds(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> 
     return table, str(status)
 
 
-def _branches(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _branches(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     q = settings["overlap"]
     if problem.curve is None:
         empty = dict.fromkeys(("alpha", "phi", "stable"), np.full(len(q), np.nan))
@@ -209,7 +208,7 @@ def _branches(problem: Problem, alpha: float, settings: Mapping[str, Any]) -> tu
     }, ""
 
 
-_ANSWERS: dict[str, Callable[[Problem, float, Mapping[str, Any]], tuple[dict[str, Any], str]]] = {
+_ANSWERS: dict[str, Callable[[BayesProblem, float, Mapping[str, Any]], tuple[dict[str, Any], str]]] = {
     "errors": _errors,
     "trajectory": _trajectory,
     "thresholds": _thresholds,

@@ -97,6 +97,11 @@ class Line:
         return tuple(flat)
 
     @cached_property
+    def finite_ends(self) -> tuple[float, ...]:
+        """Where its flat pieces end, in increasing order."""
+        return tuple(sorted({end for piece in self.flat for end in piece[:2] if np.isfinite(end)}))
+
+    @cached_property
     def labels(self) -> tuple[float, ...]:
         """The values of its flat pieces, in increasing order: atoms of the law of g(z)."""
         return tuple(sorted({piece.value for piece in self.flat}))

@@ -15,13 +15,13 @@ import numpy as np
 from giantstep.blocks import split_rows
 from giantstep.deadline import check_time
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.curve import Curve
+from giantstep.families.bayes_limit.curve import OverlapCurve
 from giantstep.families.bayes_limit.noisy import even_nodes, y_step
 from giantstep.families.bayes_limit.pairs import Slab, line_rule
-from giantstep.families.bayes_limit.problem import Solution, Thresholds, stage_thresholds
-from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.problem import BranchSolution, Transitions, stage_thresholds
+from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.sampled import SCRAMBLES, SampledChannel, draw
-from giantstep.families.bayes_limit.stages import Stage, UnknownStage, find_stages, in_order
+from giantstep.families.bayes_limit.stages import LearntStage, UnknownStage, find_stages, in_order
 from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAMPLED_SAME, SEEN, TOLD, VISIBLE
 from giantstep.gaussian.grids import broken_rule, hermite_rule
 from giantstep.gaussian.quadrature import normal_density
@@ -43,7 +43,7 @@ _SEED, _KNOWLEDGE = 0.02, 0.9
 class AxisChannel:
     """A channel of three and more directions, tabulated along coordinate axes."""
 
-    reading: Reading
+    reading: TargetReading
     noise: float
     flip: float
     _slabs: dict[int, Slab] = field(default_factory=dict)
@@ -187,11 +187,12 @@ class SampledBranches(NamedTuple):
 class ManyDirections:
     """A problem of three and more directions: thresholds by tables, overlaps and errors by sampling."""
 
-    curve: Curve | None = None
+    curve: OverlapCurve | None = None
     seconds = 6.0
 
-    def __init__(self, reading: Reading, noise: float, flip: float) -> None:
+    def __init__(self, reading: TargetReading, noise: float, flip: float) -> None:
         self.reading, self.channel = reading, AxisChannel(reading, noise, flip)
+        self.known_errors: dict[float, Floats] = {}
         self._samples: dict[int, list[SampledChannel]] = {}
 
     def samples(self, seed: int) -> list[SampledChannel]:
@@ -202,11 +203,11 @@ class ManyDirections:
             self._samples = {seed: [SampledChannel(reading, noise, flip, points) for points in scrambles]}
         return self._samples[seed]
 
-    def solve(self, alpha: float) -> Solution:
+    def solve(self, alpha: float) -> BranchSolution:
         """Return the branches of message passing and from full knowledge, means over scrambles; phi: `entropies`."""
         found = self.solve_samples(alpha, 0)
         M = found.M.mean(axis=0)
-        return Solution(np.concatenate([M, M[:1]]), np.full(3, np.nan), 0.0, found.status)
+        return BranchSolution(np.concatenate([M, M[:1]]), np.full(3, np.nan), 0.0, found.status)
 
     def solve_samples(self, alpha: float, seed: int) -> SampledBranches:
         """Return both branches on every scramble; what is learnt is decided by the thresholds alone."""
@@ -260,7 +261,7 @@ class ManyDirections:
         return mse, error
 
     @cached_property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[LearntStage]:
         """The directions in the order in which they are learnt."""
         return find_stages(self.channel, self.reading.rank)
 
@@ -268,7 +269,7 @@ class ManyDirections:
         """Return where each direction is learnt, and the directions."""
         return in_order(self.stages)
 
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> Transitions:
         """Return where each direction is learnt."""
         return stage_thresholds(self.stages)
 

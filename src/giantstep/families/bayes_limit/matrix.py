@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.families.bayes_limit.curve import Curve
+from giantstep.families.bayes_limit.curve import OverlapCurve
 from giantstep.families.bayes_limit.pairs import PairChannel, PairNoisy
-from giantstep.families.bayes_limit.problem import Solution, Thresholds, stage_thresholds
-from giantstep.families.bayes_limit.reading import Reading
-from giantstep.families.bayes_limit.stages import Stage, find_stages, in_order
+from giantstep.families.bayes_limit.problem import BranchSolution, Transitions, stage_thresholds
+from giantstep.families.bayes_limit.reading import TargetReading
+from giantstep.families.bayes_limit.stages import LearntStage, find_stages, in_order
 from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SETTLED, UNSETTLED
 from giantstep.types import Floats
 
@@ -39,7 +39,7 @@ _PUSH = 1e-2
 """Distance from an unstable point at which sweeps start again."""
 
 
-class FixedPoint(NamedTuple):
+class OverlapPoint(NamedTuple):
     """A fixed point with its free entropy per dimension."""
 
     M: Floats
@@ -55,14 +55,14 @@ class FixedPoint(NamedTuple):
 class SeveralDirections:
     """A problem of two directions that no symmetry reduces to one overlap."""
 
-    curve: Curve | None = None
+    curve: OverlapCurve | None = None
 
-    def __init__(self, reading: Reading, channel: PairChannel) -> None:
-        self.reading, self.channel = reading, channel
+    def __init__(self, reading: TargetReading, channel: PairChannel) -> None:
+        self.reading, self.channel, self.known_errors = reading, channel, dict[float, Floats]()
         self.seconds = 4.0 if isinstance(channel, PairNoisy) else 0.2
 
     @cached_property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[LearntStage]:
         """The directions in the order in which they are learnt."""
         return find_stages(self.channel, self.reading.rank)
 
@@ -80,7 +80,7 @@ class SeveralDirections:
         """Return the best errors."""
         return self.channel.errors(moved_inside(M))
 
-    def solve(self, alpha: float) -> Solution:
+    def solve(self, alpha: float) -> BranchSolution:
         """Return the branches: message passing in the directions learnt at this alpha, and down from knowledge."""
         r, rows = self.reading.rank, self.learnt_rows(alpha)
         low = self.follow(rows.T @ np.diag(_SEED[: len(rows)]) @ rows, alpha, rows)
@@ -88,20 +88,22 @@ class SeveralDirections:
         best = max((low, high), key=lambda point: point.phi)
         residual = max(low.residual, high.residual)
         status = "" if residual < UNSETTLED and low.stable else "state evolution did not settle"
-        return Solution(np.array([low.M, high.M, best.M]), np.array([low.phi, high.phi, best.phi]), residual, status)
+        return BranchSolution(
+            np.array([low.M, high.M, best.M]), np.array([low.phi, high.phi, best.phi]), residual, status
+        )
 
     def learnt_rows(self, alpha: float) -> Floats:
         """Return the directions that message passing learns at this alpha, as orthonormal rows."""
         return np.concatenate([np.zeros((0, self.reading.rank)), *(s.rows for s in self.stages if s.alpha < alpha)])
 
-    def follow(self, M: Floats, alpha: float, rows: Floats, known: FixedPoint | None = None) -> FixedPoint:
+    def follow(self, M: Floats, alpha: float, rows: Floats, known: OverlapPoint | None = None) -> OverlapPoint:
         """Return the stable fixed point that state evolution reaches from M inside the span of `rows`.
 
         `known` is returned where it leads there.
         """
         if not len(rows):
             psi = self.channel.information(M)[1]
-            return FixedPoint(M, alpha * psi, psi, 0.0, True, np.eye(0))
+            return OverlapPoint(M, alpha * psi, psi, 0.0, True, np.eye(0))
         for number in range(_ROUNDS):
             M = swept = self._sweep(M, alpha, rows, _MORE * number)
             if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
@@ -127,7 +129,7 @@ class SeveralDirections:
             M = moved_inside(point.M + _PUSH * push * (1 if np.trace(push) >= 0 else -1))
         return point._replace(stable=False)
 
-    def nearby(self, M: Floats, alpha: float, rows: Floats, inverse: Floats, most: int = 10) -> FixedPoint:
+    def nearby(self, M: Floats, alpha: float, rows: Floats, inverse: Floats, most: int = 10) -> OverlapPoint:
         """Return the fixed point that so many quasi-Newton steps from M reach, with (1 - J)^-1 of one close to it."""
         last, psi = M, 0.0
 
@@ -139,7 +141,7 @@ class SeveralDirections:
 
         entries, residual, inverse = broyden(gap, entries_of(M, rows), inverse, rows, most)
         phi = 0.5 * float(np.trace(last)) + 0.5 * float(np.linalg.slogdet(np.eye(len(M)) - last)[1]) + alpha * psi
-        return FixedPoint(moved_inside(matrix_of(entries, rows)), phi, psi, residual, True, inverse)
+        return OverlapPoint(moved_inside(matrix_of(entries, rows)), phi, psi, residual, True, inverse)
 
     def _sweep(self, M: Floats, alpha: float, rows: Floats, least: int) -> Floats:
         """Iterate so often at least, until sweeps move little and less and less; two that alternate are averaged."""
@@ -169,7 +171,7 @@ class SeveralDirections:
         """Return where each direction is learnt, and the directions."""
         return in_order(self.stages)
 
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> Transitions:
         """Return where each direction is learnt; first-order transitions are not looked for here."""
         return stage_thresholds(self.stages)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.families.bayes_limit.exact import Exact
-from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.responses import lebesgue_nodes
 from giantstep.gaussian import semidefinite_factor
 from giantstep.gaussian.quadrature import trapezoid_rule
@@ -16,7 +16,7 @@ _STEP, _REACH = {1: 0.05, 2: 0.3, 3: 0.6}, {1: 8.0, 2: 5.5, 3: 4.5}
 
 
 def measured_errors(
-    reading: Reading, noise: float, flip: float, overlap: Floats, size: Floats, V: Floats
+    reading: TargetReading, noise: float, flip: float, overlap: Floats, size: Floats, V: Floats
 ) -> tuple[float, float]:
     """Return the square error and the fraction of wrong labels of the estimate's predictions.
 
@@ -47,7 +47,7 @@ def measured_errors(
 class _Law:
     """The law of y without noise given z ~ N(omega, C)."""
 
-    def __init__(self, reading: Reading, flip: float, C: Floats) -> None:
+    def __init__(self, reading: TargetReading, flip: float, C: Floats) -> None:
         self.reading, self.flip = reading, flip
         sizes, vectors = np.linalg.eigh(0.5 * (C + C.T))
         self.C = (vectors * np.maximum(sizes, 1e-14)) @ vectors.T

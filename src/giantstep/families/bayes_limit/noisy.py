@@ -63,7 +63,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class GradedRule:
     """Nodes z with weights dz; the likelihood of y, block by block. Of even targets z > 0 stands for both signs."""
 
     z: Floats
@@ -148,10 +148,10 @@ class Noisy:
         return graded_panels(z, width, self._stops(0.0 if self.line.is_even else -REACH, REACH))
 
     @cached_property
-    def _kept(self) -> dict[int, Rule]:
+    def _kept(self) -> dict[int, GradedRule]:
         return {}
 
-    def _rule(self, V: float) -> Rule:
+    def _rule(self, V: float) -> GradedRule:
         """Return the rule for posterior variances up to a factor of two apart, made for the least of them."""
         level = int(np.floor(0.5 * np.log2(V)))
         if level not in self._kept:
@@ -165,7 +165,7 @@ class Noisy:
             if len(self._kept) >= _MOST_RULES:
                 self._kept.pop(next(iter(self._kept)))
             lazily = partial(self._blocks, g, y, dy) if blocks is None else partial(iter, blocks)
-            self._kept[level] = Rule(z, weights, lazily, self._omega_panels(least))
+            self._kept[level] = GradedRule(z, weights, lazily, self._omega_panels(least))
         return self._kept[level]
 
     @cached_property
@@ -220,7 +220,7 @@ class Noisy:
             start = part.stop
         return information, psi
 
-    def _omega_rule(self, q: float, rule: Rule) -> tuple[Floats, Floats]:
+    def _omega_rule(self, q: float, rule: GradedRule) -> tuple[Floats, Floats]:
         """Return omega and weights of N(0, q); omega >= 0 alone where the other half gives the same.
 
         Even steps where they are fewer than the nodes of panels.
@@ -282,7 +282,7 @@ def _lightness(z: Floats) -> Floats:
     return np.asarray(1 + np.clip((np.abs(z) - 3.5) / 3, 0.0, 1.5))
 
 
-def _summed(rule: Rule, omega: Floats, s: float, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
+def _summed(rule: GradedRule, omega: Floats, s: float, fold: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Yield Z and s dZ/domega (omega, y) with the weights dy, some y at a time."""
     reach = SEEN * s
     low, high = (int(x) for x in np.searchsorted(rule.z, [omega[0] - reach, omega[-1] + reach]))

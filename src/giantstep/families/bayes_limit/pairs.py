@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from giantstep.blocks import split_rows
 from giantstep.families.bayes_limit.exact import noisy_labels
 from giantstep.families.bayes_limit.noisy import even_nodes, y_step
-from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import CERTAIN, REACH, TINY, VISIBLE
 from giantstep.gaussian.grids import with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density, trapezoid_rule
@@ -51,7 +51,7 @@ _MOST_KEPT, _BLOCK, _CACHED = 1 << 26, 1 << 24, 1 << 18
 class PairChannel(Protocol):
     """A channel of two directions."""
 
-    reading: Reading
+    reading: TargetReading
 
     def information(self, M: Floats) -> tuple[Floats, float]:
         """Return I(M) (2, 2) and Psi(M), bayes_multi_index (2)."""
@@ -239,7 +239,7 @@ def _information_of(
 class PairNoisy:
     """y = g(z1, z2) + sqrt(noise) N(0, 1)."""
 
-    reading: Reading
+    reading: TargetReading
     noise: float
     _tables: dict[tuple[float, ...], _Table] = field(default_factory=dict)
 
@@ -365,7 +365,7 @@ def _shares(x: Floats) -> Floats:
 class PairLabels:
     """Labels of cells between planes in two dimensions, flipped with probability `flip`."""
 
-    reading: Reading
+    reading: TargetReading
     flip: float
 
     @cached_property

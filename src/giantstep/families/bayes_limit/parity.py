@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfc
 
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.types import Floats
+from giantstep.types import Floats, Indices
 
 _NODES = {2: 12, 3: 6, 4: 6, 5: 4, 6: 3}
 """Nodes of a panel of one coordinate, by the number of signs: the sum over all coordinates takes a second at most."""
@@ -83,20 +81,24 @@ def _products(log_t: Floats, weights: Floats, count: int) -> tuple[Floats, Float
     heavy = np.flatnonzero(weights > 1e-13)
     index = _multisets(len(heavy), count)
     logs, parts = log_t[heavy][index], weights[heavy][index]
-    return logs.sum(axis=1), parts.prod(axis=1) * _repeats(len(heavy), count)
+    return logs.sum(axis=1), parts.prod(axis=1) * _orders(index)
 
 
-@lru_cache(maxsize=8)
-def _multisets(size: int, count: int) -> Floats:
-    return np.array(list(itertools.combinations_with_replacement(range(size), count)))
+def _multisets(size: int, count: int) -> Indices:
+    """Return all multisets of so many of the numbers below `size`, as rows that do not fall."""
+    index = np.arange(size)[:, None]
+    for _ in range(count - 1):
+        more = size - index[:, -1]
+        rows = np.repeat(np.arange(len(index)), more)
+        last = index[rows, -1] + np.arange(len(rows)) - np.repeat(np.cumsum(more) - more, more)
+        index = np.column_stack([index[rows], last])
+    return index
 
 
-@lru_cache(maxsize=8)
-def _repeats(size: int, count: int) -> Floats:
+def _orders(index: Indices) -> Floats:
     """Return in how many orders each multiset occurs."""
-    index = _multisets(size, count)
-    orders = np.full(len(index), float(math.factorial(count)))
-    run = np.ones(len(index))
+    count = index.shape[1]
+    orders, run = np.full(len(index), float(math.factorial(count))), np.ones(len(index))
     for position in range(1, count):
         run = np.where(index[:, position] == index[:, position - 1], run + 1, 1.0)
         orders /= run

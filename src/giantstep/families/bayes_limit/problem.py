@@ -10,19 +10,19 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.bayes_limit.curve import Curve, ScalarChannel
+from giantstep.families.bayes_limit.curve import OverlapCurve, ScalarChannel
 from giantstep.families.bayes_limit.exact import Exact
 from giantstep.families.bayes_limit.noisy import Noisy
 from giantstep.families.bayes_limit.pairs import PairChannel, PairLabels, PairNoisy
 from giantstep.families.bayes_limit.parity import Parity
 from giantstep.families.bayes_limit.product import Product
-from giantstep.families.bayes_limit.reading import Reading, read_target
-from giantstep.families.bayes_limit.stages import Stage, find_stages, in_order
+from giantstep.families.bayes_limit.reading import TargetReading, read_target
+from giantstep.families.bayes_limit.stages import LearntStage, find_stages, in_order
 from giantstep.gaussian import Target
 from giantstep.types import Floats
 
 
-class Solution(NamedTuple):
+class BranchSolution(NamedTuple):
     """The branches of one point: uninformed, informed, bayes."""
 
     M: Floats
@@ -32,7 +32,7 @@ class Solution(NamedTuple):
     status: str = ""
 
 
-class Thresholds(NamedTuple):
+class Transitions(NamedTuple):
     """Samples per dimension of every transition."""
 
     alpha_weak: float
@@ -50,21 +50,23 @@ class Thresholds(NamedTuple):
     status: str = ""
 
 
-def stage_thresholds(stages: list[Stage]) -> Thresholds:
+def stage_thresholds(stages: list[LearntStage]) -> Transitions:
     """Return the thresholds of stages; first-order transitions are not looked for."""
     alphas, rows = in_order(stages)
     weak, x = float(stages[0].alpha), math.nan
-    return Thresholds(weak, x, x, x, math.inf, x, x, x, alphas, rows, "not looked for")
+    return Transitions(weak, x, x, x, math.inf, x, x, x, alphas, rows, "not looked for")
 
 
-class Problem(Protocol):
+class BayesProblem(Protocol):
     """What the limit asks of a problem; matrices are in the coordinates of the target's subspace."""
 
-    reading: Reading
+    reading: TargetReading
     seconds: float
     """About how long its branches at one n/d take, on one core."""
+    known_errors: dict[float, Floats]
+    """n/d -> best errors that `giantstep.bounds` has asked for."""
 
-    def solve(self, alpha: float) -> Solution:
+    def solve(self, alpha: float) -> BranchSolution:
         """Return the branches."""
 
     def step(self, M: Floats, alpha: float) -> Floats:
@@ -73,31 +75,31 @@ class Problem(Protocol):
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best square error and the best fraction of wrong labels (NaN where there are none)."""
 
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> Transitions:
         """Return the thresholds."""
 
     def first_learnt(self) -> tuple[Floats, Floats]:
         """Return where message passing learns each direction (r,), and the directions as orthonormal rows."""
 
     @property
-    def curve(self) -> Curve | None:
+    def curve(self) -> OverlapCurve | None:
         """The curve alpha(q) where one overlap describes all fixed points."""
 
 
 class OneOverlap:
     """A problem whose fixed points are M = q I: one direction, or directions that a symmetry makes equivalent."""
 
-    def __init__(self, reading: Reading, channel: ScalarChannel, pair: PairChannel | None = None) -> None:
+    def __init__(self, reading: TargetReading, channel: ScalarChannel, pair: PairChannel | None = None) -> None:
         self.reading, self.channel, self.pair = reading, channel, pair
-        self.curve = Curve(channel)
+        self.curve, self.known_errors = OverlapCurve(channel), dict[float, Floats]()
         self.seconds = 1.0 if isinstance(channel, Diagonal) else 0.0
 
-    def solve(self, alpha: float) -> Solution:
+    def solve(self, alpha: float) -> BranchSolution:
         """Return the branches read off the curve."""
         branches = self.curve.branches(alpha)
         phi = np.array([self.curve.entropy(q, alpha) for q in branches])
         M = np.array([q * np.eye(self.reading.rank) for q in branches])
-        return Solution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
+        return BranchSolution(M, phi, 0.0, "" if np.isfinite(branches).all() else "no fixed point was found")
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution; of two directions from any M."""
@@ -129,7 +131,7 @@ class OneOverlap:
         r = self.reading.rank
         return np.full(r, self.curve.weak), np.eye(r)
 
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> Transitions:
         """Return the thresholds read off the curve."""
         curve = self.curve
         weak, full, known = curve.weak, curve.full, self.first_learnt()
@@ -137,12 +139,12 @@ class OneOverlap:
             alpha, q = curve.spinodal
             jumps = math.isinf(alpha) or alpha > full * (1 + 1e-7)
             top, q_top = (alpha, q) if jumps else (full, 1.0)
-            return Thresholds(weak, full, full, top, top, 1.0, 1.0, q_top, *known, _NAMES[jumps])
+            return Transitions(weak, full, full, top, top, 1.0, 1.0, q_top, *known, _NAMES[jumps])
         jump = curve.jump
         if jump is None:
-            return Thresholds(weak, weak, weak, weak, math.inf, 0.0, 0.0, 0.0, *known, _NAMES[False])
+            return Transitions(weak, weak, weak, weak, math.inf, 0.0, 0.0, 0.0, *known, _NAMES[False])
         status = "" if math.isfinite(jump.alpha_it) else "the free entropies of the two branches do not cross"
-        return Thresholds(
+        return Transitions(
             weak, jump.alpha_dyn, jump.alpha_it, jump.alpha_amp, math.inf, jump.q_dyn, jump.q_it, jump.q_amp,
             *known, _NAMES[True], status,
         )  # fmt: skip
@@ -155,21 +157,21 @@ def _is_multiple(M: Floats) -> bool:
 _NAMES = {True: "first-order", False: "continuous"}
 
 
-def line_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel:
+def line_channel(reading: TargetReading, noise: float, flip: float) -> ScalarChannel:
     """Return the channel of one direction."""
     if noise > 0:
         return Noisy(reading.line, noise, reading.jump)
     return Exact(reading.line, flip)
 
 
-def pair_channel(reading: Reading, noise: float, flip: float) -> PairChannel:
+def pair_channel(reading: TargetReading, noise: float, flip: float) -> PairChannel:
     """Return the channel of two directions at any overlap matrix."""
     if noise > 0:
         return PairNoisy(reading, noise)
     return PairLabels(reading, flip)
 
 
-def symmetric_channel(reading: Reading, noise: float, flip: float) -> ScalarChannel | None:
+def symmetric_channel(reading: TargetReading, noise: float, flip: float) -> ScalarChannel | None:
     """Return the channel of several directions whose fixed points are M = q I, where that is known."""
     if reading.is_parity and noise == 0 and reading.labels is not None:
         return Parity(reading.rank, flip, *reading.labels)
@@ -205,8 +207,8 @@ class Diagonal:
 
 
 @lru_cache(maxsize=256)
-def problem_of(target: Target, noise: float, flip: float) -> Problem:
-    """Return the problem of a target; what it tabulates is kept."""
+def problem_of(target: Target, noise: float, flip: float) -> BayesProblem:
+    """Return the problem of a target; the last 256 are kept: further n/d use their tables."""
     reading = read_target(target)
     if reading.rank == 1:
         return OneOverlap(reading, line_channel(reading, noise, flip))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.fft import next_fast_len
@@ -40,22 +40,14 @@ _CUT = 9.0
 """Standard deviations of w at which its law is cut."""
 
 
-@lru_cache(maxsize=1)
-def tables() -> tuple[Floats, Floats]:
-    """Return the series of F (1 + rho^2)/rho^2 and of H + log(1 + rho^2)/2: smooth at zero and at infinity."""
+def _series() -> tuple[Floats, Floats]:
+    """Return series of F (1 + rho^2)/rho^2 and of H + log(1 + rho^2)/2: smooth at zero and at infinity."""
     unit = np.cos(np.pi * (np.arange(_SERIES) + 0.5) / _SERIES)
     rho = _SCALE * (1 + unit) / (1 - unit)
     F, H = np.array([_angular_means(float(r)) for r in rho]).T
     values = F * (1 + rho**2) / rho**2, H + 0.5 * np.log1p(rho**2)
     first, second = (np.polynomial.chebyshev.chebfit(unit, v, _SERIES - 1) for v in values)
     return first, second
-
-
-def _means(rho: Floats) -> tuple[Floats, Floats]:
-    """Return the means of F and H over the angle."""
-    unit, (first, second) = 2 * rho / (rho + _SCALE) - 1, tables()
-    chebval = np.polynomial.chebyshev.chebval
-    return chebval(unit, first) * rho**2 / (1 + rho**2), chebval(unit, second) - 0.5 * np.log1p(rho**2)
 
 
 def _angular_means(rho: float) -> tuple[float, float]:
@@ -145,8 +137,18 @@ class Product:
         edges = np.unique(np.concatenate([np.linspace(0.0, cut, 19), _JOINTS[cut > _JOINTS]]))
         rho, weight = gauss_legendre_panels(edges, 12)
         weight = weight * rho / sigma**2 * np.exp(-0.5 * (rho / sigma) ** 2)
-        information, entropy = _means(rho)
+        information, entropy = self._means(rho)
         return float(weight @ information) / (2 * V), float(weight @ entropy) - math.log(V * abs(self.scale))
+
+    @cached_property
+    def _tables(self) -> tuple[Floats, Floats]:
+        return _series()
+
+    def _means(self, rho: Floats) -> tuple[Floats, Floats]:
+        """Return the means of F and H over the angle."""
+        unit, (first, second) = 2 * rho / (rho + _SCALE) - 1, self._tables
+        chebval = np.polynomial.chebyshev.chebval
+        return chebval(unit, first) * rho**2 / (1 + rho**2), chebval(unit, second) - 0.5 * np.log1p(rho**2)
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 = 0 and rho = Int y^2 K1(y)^2/K0(y) dy/pi over the line."""

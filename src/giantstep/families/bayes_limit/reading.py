@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +21,7 @@ MOST_LABELS = 16
 
 
 @dataclass(frozen=True)
-class Reading:
+class TargetReading:
     """A target on the subspace it depends on: `inner` is a function of the coordinates along the rows of `basis`."""
 
     target: Target
@@ -123,8 +123,7 @@ def _signed_permutations(rank: int) -> Iterator[Floats]:
             yield np.eye(rank)[list(order)] * np.array(signs)[:, None]
 
 
-@lru_cache(maxsize=128)
-def read_target(target: Target) -> Reading:
+def read_target(target: Target) -> TargetReading:
     """Find the subspace a target depends on; refuse what is constant, not finite or rough on unknown sets."""
     probe = PROBE[:, : target.directions]
     with np.errstate(all="ignore"):
@@ -141,7 +140,7 @@ def read_target(target: Target) -> Reading:
             "where all of them do."
         )
     basis, inner, planes, _ = relevant(target)
-    return Reading(target, basis, inner, tuple(planes))
+    return TargetReading(target, basis, inner, tuple(planes))
 
 
 def _check_smooth(target: Target) -> None:

@@ -15,7 +15,7 @@ import scipy
 from scipy.special import ndtri
 
 from giantstep.deadline import check_time
-from giantstep.families.bayes_limit.reading import Reading
+from giantstep.families.bayes_limit.reading import TargetReading
 from giantstep.families.bayes_limit.tolerances import LARGEST_OVERLAP, SAMPLED_SETTLED, TINY
 from giantstep.gaussian import semidefinite_factor
 from giantstep.gaussian.quadrature import legendre_rule
@@ -31,7 +31,7 @@ _WAY = 6
 """Nodes on the way to an overlap matrix along which Psi is integrated."""
 
 
-class Draw(NamedTuple):
+class Scramble(NamedTuple):
     """One scramble: standard normal points, the same for every M."""
 
     omega: Floats
@@ -44,7 +44,7 @@ class Draw(NamedTuple):
     """Two independent sets (N, n, r) of nodes z given omega: the square of one would be biased."""
 
 
-def draw(rank: int, seed: int, noisy: bool) -> Draw:
+def draw(rank: int, seed: int, noisy: bool) -> Scramble:
     """Return one scramble; every omega has its own shift of the nodes."""
     rng = np.random.default_rng([seed, rank, 19])
     many, few = _SIZES["noisy" if noisy else "labels"]
@@ -53,7 +53,7 @@ def draw(rank: int, seed: int, noisy: bool) -> Draw:
     shifts = rng.random((2, len(outer), 1, rank))
     inner = [_normal((base + shift) % 1.0) for shift in shifts]
     points = _normal(outer)
-    return Draw(points[:, :rank], points[:, rank : 2 * rank], points[:, -1], (inner[0], inner[1]))
+    return Scramble(points[:, :rank], points[:, rank : 2 * rank], points[:, -1], (inner[0], inner[1]))
 
 
 def _normal(uniform: Array) -> Floats:
@@ -64,10 +64,10 @@ def _normal(uniform: Array) -> Floats:
 class SampledChannel:
     """A channel of r directions on one scramble."""
 
-    reading: Reading
+    reading: TargetReading
     noise: float
     flip: float
-    points: Draw
+    points: Scramble
 
     def _posterior(self, M: Floats) -> tuple[Floats, Floats, list[Floats], list[Floats]]:
         """Return omega, the square root of V, the nodes of both sets minus omega, and g at them."""

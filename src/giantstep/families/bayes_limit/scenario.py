@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from inspect import cleandoc
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
-from giantstep.families.bayes_limit.reading import read_target
+from giantstep.families.bayes_limit.reading import TargetReading, read_target
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.scenario import MultiIndex, Number, Scenario, field
 from giantstep.types import Floats, Points
@@ -191,6 +192,11 @@ class BayesLimit(Scenario):
     flip: Number = field("f", "probability that a label is replaced by another one", default=0.0, ge=0, lt=1)
     samples_per_dim: Number = field("alpha = n/d", "samples per dimension", gt=0)
 
+    @cached_property
+    def reading(self) -> TargetReading:
+        """What the target is, as the limit sees it."""
+        return read_target(self.target)
+
     def check(self) -> None:
         """Check that the parts fit together."""
         self.check_points({name: np.array([value]) for name, (value, _) in self.numeric_fields().items()})
@@ -200,7 +206,7 @@ class BayesLimit(Scenario):
         noise, flip = points["noise"], points["flip"]
         if np.any((noise > 0) & (flip > 0)):
             raise bad_field("flip", float(flip.max()), "0 where there is noise (one of the two)")
-        reading = read_target(self.target)
+        reading = self.reading
         most = 0.0 if reading.labels is None else 1 - 1 / len(reading.labels)
         if np.any(flip > 0) and reading.labels is None:
             raise bad_field("flip", float(flip.max()), f"0 for {self.target.name}, which is no label: give it noise")
@@ -238,7 +244,7 @@ class BayesLimit(Scenario):
         """Return about how long a point takes: seconds for noisy targets of several directions, else milliseconds."""
         from giantstep.families.bayes_limit.problem import problem_of
 
-        if what == "branches" or read_target(self.target).rank == 1:
+        if what == "branches" or self.reading.rank == 1:
             return 0.0
         return float(problem_of(self.target, float(self.noise), float(self.flip)).seconds)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.bayes_limit.reading import read_target
 from giantstep.families.bayes_limit.scenario import BayesLimit
 from giantstep.gaussian.source import Language
 from giantstep.scripts import Program, lines, number, refuse_torch, target_source
@@ -49,7 +48,7 @@ def program(scenario: BayesLimit, dim: int, lang: Language) -> Program:
     refuse_torch(scenario.family, lang)
     if scenario.target.directions > 1:
         raise bad_field("target", scenario.target.name, f"a function of one direction {_WRITTEN}")
-    found = read_target(scenario.target).labels
+    found = scenario.reading.labels
     if not scenario.noise and found is None:
         raise bad_field("noise", scenario.noise, f"above 0 {_WRITTEN}, unless the target has labels")
     values = None if scenario.noise else found

@@ -24,7 +24,7 @@ _SCAN = np.arange(-6.0, 4.3, 0.35)
 """Where the growth along a curve of fixed points is looked at, in logit m."""
 
 
-class Stage(NamedTuple):
+class LearntStage(NamedTuple):
     """Directions (orthonormal rows) that are learnt above alpha: infinite for never, NaN where it is not known."""
 
     alpha: float
@@ -44,20 +44,20 @@ class Sliced(Protocol):
         """Return the tables along a unit vector."""
 
 
-def find_stages(channel: Sliced, rank: int) -> list[Stage]:
+def find_stages(channel: Sliced, rank: int) -> list[LearntStage]:
     """Return the directions in the order in which they are learnt."""
     first, growth = _moments_at_zero(channel.slab(np.eye(rank)[0]))
     sizes, vectors = np.linalg.eigh(first)
     trivial = vectors[:, sizes > ABSENT].T
     if len(trivial):
-        return _continue(channel, rank, [Stage(0.0, tidy(trivial))])
+        return _continue(channel, rank, [LearntStage(0.0, tidy(trivial))])
     rate, rows = _leading(growth)
     if rate <= ABSENT:
-        return [Stage(math.inf, np.eye(rank))]
-    return _continue(channel, rank, [Stage(1 / rate, rows)])
+        return [LearntStage(math.inf, np.eye(rank))]
+    return _continue(channel, rank, [LearntStage(1 / rate, rows)])
 
 
-def in_order(stages: list[Stage]) -> tuple[Floats, Floats]:
+def in_order(stages: list[LearntStage]) -> tuple[Floats, Floats]:
     """Return alpha of every direction (r,), and the directions as rows."""
     alphas = np.concatenate([np.full(len(stage.rows), stage.alpha) for stage in stages])
     return alphas, np.concatenate([stage.rows for stage in stages])
@@ -97,32 +97,32 @@ def _leading(growth: Floats) -> tuple[float, Floats]:
     return rate, tidy(vectors[:, sizes > _NEGLIGIBLE * sizes[-1]].T)
 
 
-def _continue(channel: Sliced, rank: int, stages: list[Stage]) -> list[Stage]:
+def _continue(channel: Sliced, rank: int, stages: list[LearntStage]) -> list[LearntStage]:
     """Add later stages to the first one."""
     known = np.concatenate([stage.rows for stage in stages])
     if len(known) == rank:
         return stages
     if len(known) > 1:
-        return [*stages, Stage(math.nan, complement(known, rank))]
+        return [*stages, LearntStage(math.nan, complement(known, rank))]
     try:
         slab = channel.slab(known[0])
     except UnknownStage:
-        return [*stages, Stage(math.nan, complement(known, rank))]
+        return [*stages, LearntStage(math.nan, complement(known, rank))]
     sizes, vectors = np.linalg.eigh(slab.visible(_PROBE))
     at_once = vectors[:, sizes > ABSENT].T @ slab.rest
     if len(at_once):
-        together = Stage(stages[0].alpha, np.concatenate([known, tidy(at_once)]))
+        together = LearntStage(stages[0].alpha, np.concatenate([known, tidy(at_once)]))
         return _continue(channel, rank, [together])
     later = _second_stage(slab, stages[0].alpha)
     found = [*stages, later]
     missing = rank - 1 - len(later.rows)
     if missing:
         unknown = complement(np.concatenate([stage.rows for stage in found]), rank)
-        found.append(Stage(math.inf if math.isinf(later.alpha) else math.nan, unknown))
+        found.append(LearntStage(math.inf if math.isinf(later.alpha) else math.nan, unknown))
     return found
 
 
-def _second_stage(slab: Slab, first: float) -> Stage:
+def _second_stage(slab: Slab, first: float) -> LearntStage:
     """Return where alpha rho(M_U(alpha)) = 1 along the curve of fixed points of the known direction."""
 
     def excess(t: float) -> float:
@@ -134,8 +134,8 @@ def _second_stage(slab: Slab, first: float) -> Stage:
     values = [excess(float(t)) for t in _SCAN]
     crossings = [i for i in range(len(_SCAN) - 1) if values[i] < 0 <= values[i + 1]]
     if not crossings:
-        return Stage(math.inf, slab.rest)
+        return LearntStage(math.inf, slab.rest)
     t = brent_root(excess, float(_SCAN[crossings[0]]), float(_SCAN[crossings[0] + 1]), xtol=1e-12)
     m = float(expit(t))
     _, rows = _leading(slab.growth(m))
-    return Stage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)
+    return LearntStage(max(first, math.exp(t) / slab.information(m)), rows @ slab.rest, m)

@@ -12,7 +12,7 @@ from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
-from giantstep.families.giant_steps.overlap_map import MOST_SINGLE, Network, RepellingNeurons
+from giantstep.families.giant_steps.overlap_map import MOST_SINGLE, BlockNetwork, RepellingNeurons
 from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
 from giantstep.families.giant_steps.specialisation import check_order, orientation, statistics
 from giantstep.family import LOOSE, Answer
@@ -111,11 +111,11 @@ def _empty_table(scenario: GiantSteps, what: str, size: int, settings: Mapping[s
     return {v.name: np.full((size, *(lengths[dim] for dim in v.dims)), np.nan) for v in variables}
 
 
-def network_at(scenario: GiantSteps, point: Mapping[str, float], fineness: float = 1.0) -> Network:
+def network_at(scenario: GiantSteps, point: Mapping[str, float], fineness: float = 1.0) -> BlockNetwork:
     """Return the network of one point."""
     fractions, counts = scenario.fractions(point["width"])
     values, target, activation = np.array(scenario.values), scenario.target, scenario.activation
-    return Network(values, fractions, counts, target, activation, point["noise"], fineness)
+    return BlockNetwork(values, fractions, counts, target, activation, point["noise"], fineness)
 
 
 def trajectory(
@@ -136,7 +136,7 @@ def trajectory(
 
 
 def _iterate(
-    network: Network, blocks: Network, point: Mapping[str, float], what: str, settings: Mapping[str, Any]
+    network: BlockNetwork, blocks: BlockNetwork, point: Mapping[str, float], what: str, settings: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Follow a network, by blocks or neuron by neuron, and observe it by blocks."""
     inverse_alpha = 1 / point["batch_per_dim"] if point["batch_exponent"] == 1 else 0.0
@@ -161,7 +161,7 @@ def _iterate(
 
 
 def _block_observables(
-    network: Network, blocks: Network, state: overlap_map.Overlaps, gradient: overlap_map.Gradient
+    network: BlockNetwork, blocks: BlockNetwork, state: overlap_map.Overlaps, gradient: overlap_map.StepAverages
 ) -> dict[str, Any]:
     """Observe one neuron of every block, and one pair of different neurons of every two blocks."""
     first = np.arange(len(blocks.values))
@@ -179,7 +179,9 @@ def _block_observables(
     }
 
 
-def _errors(network: Network, state: overlap_map.Overlaps, space: overlap_map.Shared, kappa: int) -> dict[str, Any]:
+def _errors(
+    network: BlockNetwork, state: overlap_map.Overlaps, space: overlap_map.Shared, kappa: int
+) -> dict[str, Any]:
     learned = overlap_map.learned_subspace(state)
     bound = lower_bound(network.target, learned, kappa) if network.fineness >= 1 else 0.0
     return {

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from giantstep.families.giant_steps.averages import Averages, private_averages
 from giantstep.gaussian import Function, Target
-from giantstep.gaussian.grids import Grid, even_rule, hermite_rule, product_grid
+from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
 
@@ -34,11 +34,11 @@ _PIECE = {1: 60, 2: 34, 3: 20, 4: 14}
 
 
 class RepellingNeurons(Exception):
-    """Neurons of a small block have negative overlaps: they must be followed one by one (`Network.single`)."""
+    """Neurons of a small block have negative overlaps: they must be followed one by one (`BlockNetwork.single`)."""
 
 
 @dataclass(frozen=True)
-class Network:
+class BlockNetwork:
     """What stays fixed over the steps.
 
     Attributes
@@ -56,7 +56,7 @@ class Network:
     noise: float
     fineness: float = 1.0
 
-    def single(self) -> Network:
+    def single(self) -> BlockNetwork:
         """Return the same finite network with every neuron a block of its own."""
         counts = self.counts.astype(int)
         size = int(counts.sum())
@@ -80,7 +80,7 @@ class Overlaps:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class StepAverages:
     """Averages of one step: psi (T, k) = E F z; squared norms; and what moves R and q."""
 
     psi: Floats
@@ -96,7 +96,7 @@ class Gradient:
             return self.psi / np.sqrt(self.squared)[:, None]
 
 
-def start(network: Network) -> Overlaps:
+def start(network: BlockNetwork) -> Overlaps:
     """Return the overlaps of random weights of unit norm."""
     blocks, k = len(network.values), network.target.directions
     return Overlaps(np.zeros((blocks, k)), np.zeros((blocks, blocks)), np.ones(blocks))
@@ -125,7 +125,7 @@ class Shared:
     clipped: float
 
 
-def shared_space(network: Network, state: Overlaps) -> Shared:
+def shared_space(network: BlockNetwork, state: Overlaps) -> Shared:
     """Return a rule over (z, u) with the one-neuron averages at its nodes and the residual h - E[f|z, u]."""
     R = _shared_covariance(network, state)
     sizes, vectors = np.linalg.eigh(R - state.M @ state.M.T)
@@ -145,7 +145,7 @@ def shared_space(network: Network, state: Overlaps) -> Shared:
     return Shared(grid.points, grid.weights, A, spread, averages, labels, labels - output, clipped)
 
 
-def _shared_covariance(network: Network, state: Overlaps) -> Floats:
+def _shared_covariance(network: BlockNetwork, state: Overlaps) -> Floats:
     """Return R, with the largest private part taken off the diagonal of blocks of one neuron (there is no second)."""
     single = network.counts == 1
     R = state.R.copy()
@@ -160,7 +160,7 @@ def _shared_covariance(network: Network, state: Overlaps) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: bool) -> Grid:
+def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: bool) -> NodeGrid:
     if dims <= 4:
         nodes = max(8, round(fineness * _NODES[dims]))
         within = [plane.within(dims) for plane in planes]
@@ -170,10 +170,10 @@ def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: boo
     count = SOBOL_POINTS if fineness >= 1 else SOBOL_POINTS // 4
     points = ndtri(scipy.stats.qmc.Sobol(dims, seed=7).random(count))
     points = np.concatenate([points, -points])
-    return Grid(points, np.full(len(points), 1 / len(points)))
+    return NodeGrid(points, np.full(len(points), 1 / len(points)))
 
 
-def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Shared) -> Gradient:
+def gradient(network: BlockNetwork, state: Overlaps, inverse_alpha: float, space: Shared) -> StepAverages:
     """Return the averages of a step on a batch of n = d/inverse_alpha samples (0: the population)."""
     a, counts, ip = network.values, network.counts, network.inverse_width
     w, E, blocks = space.weights, space.residual, space.averages
@@ -192,10 +192,10 @@ def gradient(network: Network, state: Overlaps, inverse_alpha: float, space: Sha
     pair = B @ B.T + others + b[:, None] * foreign.T + foreign * b[None, :]
     if inverse_alpha > 0:
         pair = pair + inverse_alpha * _pair_noise(network, space, variance)
-    return Gradient(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
+    return StepAverages(B[:, : state.M.shape[1]], squared, phi, phi_own, pair)
 
 
-def _own_noise(network: Network, space: Shared, variance: Floats) -> Floats:
+def _own_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
     """Return E[F_i^2] of a neuron of every block."""
     w, E, noise = space.weights, space.residual, []
     for x, block in zip(network.inverse_width * network.values, space.averages):
@@ -204,7 +204,7 @@ def _own_noise(network: Network, space: Shared, variance: Floats) -> Floats:
     return np.array(noise)
 
 
-def _pair_noise(network: Network, space: Shared, variance: Floats) -> Floats:
+def _pair_noise(network: BlockNetwork, space: Shared, variance: Floats) -> Floats:
     """Return E[F_i F_j] of two different neurons."""
     scaled, w, E, blocks = network.inverse_width * network.values, space.weights, space.residual, space.averages
     noise = np.empty((len(blocks), len(blocks)))
@@ -218,7 +218,7 @@ def _pair_noise(network: Network, space: Shared, variance: Floats) -> Floats:
     return noise
 
 
-def step(network: Network, state: Overlaps, moves: Gradient, rate: float) -> Overlaps:
+def step(network: BlockNetwork, state: Overlaps, moves: StepAverages, rate: float) -> Overlaps:
     """Return the overlaps after w_i += rate a_i G_i."""
     a = rate * network.values
     moved = a[:, None] * moves.phi
@@ -229,7 +229,7 @@ def step(network: Network, state: Overlaps, moves: Gradient, rate: float) -> Ove
     )
 
 
-def best_error(network: Network, space: Shared) -> float:
+def best_error(network: BlockNetwork, space: Shared) -> float:
     """Return the error with the best second layer: E y^2 - b^T K^+ b, K = E s_i s_j, b = E y s_i, noise included."""
     w, blocks = space.weights, space.averages
     S = np.stack([block.S for block in blocks])

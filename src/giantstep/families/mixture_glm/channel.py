@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.risk import channel_moments, sum_rows
 from giantstep.risk.clipping import Clipped, clipped_moments
 from giantstep.types import Floats, Indices
@@ -21,7 +21,7 @@ class Hats(NamedTuple):
     h: Floats
 
 
-def hats(problem: Problem, state: State) -> Hats:
+def hats(problem: MixtureProblem, state: State) -> Hats:
     """Return alpha p_c times E[-dg/domega], E g^2, E dg/dnu and E g, g the pull of the proximal map.
 
     A weight omega_c of the loss makes the strength of the map omega_c V_c and multiplies g.
@@ -32,13 +32,13 @@ def hats(problem: Problem, state: State) -> Hats:
     return Hats(-samples * omega * slope, samples * omega**2 * g2, samples * omega * along, samples * omega * g)
 
 
-def _square(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
+def _square(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     """The square loss sees only moments of the labels."""
     y, k = problem.moments(), 1 / (1 + problem.strength(state.V))
     return k * (y.y0 - state.mean), k**2 * y.squared_error(state), -k, k * y.y1
 
 
-def _binary(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
+def _binary(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     strength = np.repeat(problem.strength(state.V), 2)
     moments = channel_moments(problem.margin_laws(state), problem.label_law, problem.margin_loss, strength)
     g, g2, slope, along = (
@@ -47,7 +47,7 @@ def _binary(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Flo
     return g[..., 0] - g[..., 1], g2.sum(axis=-1), slope.sum(axis=-1), along.sum(axis=-1)
 
 
-def _real(problem: Problem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
+def _real(problem: MixtureProblem, state: State) -> tuple[Floats, Floats, Floats, Floats]:
     """Huber's loss of a residual that is Gaussian given the teacher field, whatever the label's function of it."""
     stretch = 1 + problem.strength(state.V)
     residuals = Residuals.of(problem, state)
@@ -78,7 +78,7 @@ class Residuals(NamedTuple):
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, problem: Problem, state: State) -> Residuals:
+    def of(cls, problem: MixtureProblem, state: State) -> Residuals:
         """Return the residuals of real labels; given nu - tau the prediction has the mean H + m/rho (nu - tau)."""
         nodes = problem.teacher_nodes()
         row, rho, m = nodes.row, problem.rho.ravel()[nodes.row], state.m.ravel()[nodes.row]

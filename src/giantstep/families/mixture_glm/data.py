@@ -18,7 +18,7 @@ FEW_VALUES = 10
 """Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 
 
-class Table(NamedTuple):
+class PreparedTable(NamedTuple):
     """Inputs (N, d) that are centred and scaled, labels (N), and whether they are classes 1 and -1."""
 
     inputs: Floats
@@ -43,7 +43,7 @@ def table_fields(X: Any, y: Any, samples_per_dim: float | None, ridge: float, lo
     }
 
 
-def _class_gaussians(table: Table) -> dict[str, Any]:
+def _class_gaussians(table: PreparedTable) -> dict[str, Any]:
     """Return one Gaussian for each class, with its mean and covariance."""
     groups = [table.inputs[table.labels == sign] for sign in (1.0, -1.0)]
     fewest = min(map(len, groups))
@@ -56,7 +56,7 @@ def _class_gaussians(table: Table) -> dict[str, Any]:
     return {"weights": share / share.sum(), "covariances": covariances, "labels": "cluster", "cluster_labels": [1, -1]}
 
 
-def _covariate_model(table: Table) -> dict[str, Any]:
+def _covariate_model(table: PreparedTable) -> dict[str, Any]:
     """Return the Gaussian covariate model: a linear teacher that carries the residual of the labels in its variance."""
     rows, dim = table.inputs.shape
     matrix = table.inputs.T @ table.inputs / rows
@@ -68,7 +68,7 @@ def _covariate_model(table: Table) -> dict[str, Any]:
 # -- checks ----------------------------------------------------------------------------------------------------
 
 
-def prepare_table(X: Any, y: Any, scale: str = "columns") -> Table:
+def prepare_table(X: Any, y: Any, scale: str = "columns") -> PreparedTable:
     """Check a table and its labels and bring them to the units of the theory.
 
     Parameters
@@ -105,7 +105,7 @@ def prepare_table(X: Any, y: Any, scale: str = "columns") -> Table:
         inputs = inputs / deviation[~constant]
     elif scale == "global":
         inputs = inputs / inputs.std()
-    return Table(inputs, labels if classes else labels - labels.mean(), classes)
+    return PreparedTable(inputs, labels if classes else labels - labels.mean(), classes)
 
 
 def _inputs(X: Any) -> tuple[Floats, list[str]]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 
 import numpy as np
 
-from giantstep.arrays import FrozenArray
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.ridge_curve import NO_PREDICTION, RidgeCurve
 from giantstep.families.mixture_glm.scenario import MixtureGLM
@@ -36,7 +34,8 @@ def with_data(scenario: MixtureGLM, points: Points, answer: Answer, theory: str)
     data, alphas, ridges = scenario.data, points["samples_per_dim"], points["ridge"]
     if data is None:
         raise InputError("There is no dataset.")
-    curve = _curve(data.inputs, data.labels, scenario.intercept)
+    labels = np.asarray(data.labels)
+    curve = RidgeCurve(data.singular_rows, labels - labels.mean() if scenario.intercept else labels)
     predict = curve.transport if theory == "gcv" else curve.plug_in
     status, predictions = np.asarray(answer.status).astype(object), []
     for index, (alpha, ridge) in enumerate(zip(alphas.tolist(), ridges.tolist())):
@@ -62,9 +61,3 @@ def with_data(scenario: MixtureGLM, points: Points, answer: Answer, theory: str)
         names = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
         values |= {f"{name}_by_cluster": values[name][:, None] for name in names}
     return replace(answer, values=values, status=status.astype(str), attrs={**answer.attrs, "theory": theory})
-
-
-@functools.lru_cache(maxsize=8)
-def _curve(inputs: FrozenArray, labels: FrozenArray, intercept: bool) -> RidgeCurve:
-    y = np.asarray(labels)
-    return RidgeCurve(np.asarray(inputs), y - y.mean() if intercept else y)

@@ -7,7 +7,7 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Norms
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.gaussian import normal_density
 from giantstep.risk import implicit_mean_step, stiffness
@@ -15,12 +15,13 @@ from giantstep.risk.clipping import Clipped, clipped_moments
 from giantstep.types import Floats
 
 _INNER_STEPS = 60
+"""Newton steps of the means at most; a good start needs five."""
 
 
 class ElasticNet:
     """The penalty ridge/2 |w|^2 + l1 |w|_1, covariances diagonal in the basis of the coordinates."""
 
-    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
+    def update(self, problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state and the size of the correction."""
         field = _Field(problem, hat)
         weights = stiffness(hat.V, problem.strength(state.V), problem.samples * problem.omega)
@@ -32,7 +33,7 @@ class ElasticNet:
         q = (field.pi * moments.rest_squared / field.offset**2) @ field.variances.T
         return State(V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
 
-    def norms(self, problem: Problem, hat: Hats) -> Norms:
+    def norms(self, problem: MixtureProblem, hat: Hats) -> Norms:
         """Return the norms of the thresholded weights."""
         field = _Field(problem, hat)
         moments = field.threshold(hat.h)
@@ -48,7 +49,7 @@ class _Field:
     beta.f, where f is a fixed vector or Gaussian of second moment G_k, and beta = (m_hat, h_hat).
     """
 
-    def __init__(self, problem: Problem, hat: Hats) -> None:
+    def __init__(self, problem: MixtureProblem, hat: Hats) -> None:
         data = problem.mixture.data
         assert isinstance(data, BlockModel)
         self.pi, self.variances = data.weights, data.variances

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.mixture import Mixture, check_gram, describe
+from giantstep.families.mixture_glm.mixture import GaussianMixture, check_gram, describe
 from giantstep.families.mixture_glm.parts import Blocks, Spiked
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.types import Booleans, Points
@@ -105,7 +105,7 @@ def _check_separable(scenario: MixtureGLM, points: Points, free: Booleans) -> No
             raise bad_field("ridge", 0.0, allowed)
 
 
-def _rank_per_dim(mixture: Mixture) -> float:
+def _rank_per_dim(mixture: GaussianMixture) -> float:
     """Fraction of the directions in which the data vary at all."""
     data = mixture.data
     if isinstance(data, BlockModel):

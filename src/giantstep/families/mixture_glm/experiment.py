@@ -16,10 +16,10 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.labels import loss_of
 from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
-from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, Samples, mean_by
+from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, TrialSamples, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.lab import Draws, to_numpy
-from giantstep.risk.fitting import Fit, check_solvers, fit
+from giantstep.risk.fitting import ConvexFit, check_solvers, fit
 from giantstep.types import Array, Floats, Points
 
 ON_MARGIN = 1e-6
@@ -46,11 +46,13 @@ def trial(
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _reason(estimate: Fit) -> str:
+def _reason(estimate: ConvexFit) -> str:
     return estimate.problem or f"the fit is not optimal (relative gap {estimate.gap:.1g})"
 
 
-def _draw(scenario: MixtureGLM, count: int, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]) -> Samples:
+def _draw(
+    scenario: MixtureGLM, count: int, what: str, dim: int, draws: Draws, settings: Mapping[str, Any]
+) -> TrialSamples:
     if scenario.data is not None:
         return DatasetSamples(scenario, draws)
     population = populate(scenario, dim, draws)
@@ -98,11 +100,11 @@ def sample_counts(points: Points, dim: int) -> list[int]:
     return [max(1, round(float(alpha) * dim)) for alpha in points["samples_per_dim"]]
 
 
-Answered = tuple[dict[str, Any], Fit]
+Answered = tuple[dict[str, Any], ConvexFit]
 """Variables of one size and ridge, and the fit behind them."""
 
 
-def _errors(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
+def _errors(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     s, estimate = samples.scenario, samples.fit(n, ridge)
     values = {**_training(samples, n, estimate), **samples.test(n, estimate), **samples.overlaps(n, estimate)}
     w = estimate.weights
@@ -120,7 +122,7 @@ def _errors(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any])
     return values, estimate
 
 
-def _training(samples: Samples, n: int, estimate: Fit) -> dict[str, Any]:
+def _training(samples: TrialSamples, n: int, estimate: ConvexFit) -> dict[str, Any]:
     """Return losses and errors of the training samples, over all and in each cluster."""
     s = samples.scenario
     y, z = samples.predict(estimate, 0, n)
@@ -139,7 +141,7 @@ def _training(samples: Samples, n: int, estimate: Fit) -> dict[str, Any]:
     }
 
 
-def _cross_validation(samples: Samples, n: int, ridge: float, train_loss: float) -> float:
+def _cross_validation(samples: TrialSamples, n: int, ridge: float, train_loss: float) -> float:
     """Return 2 train/(1 - tr H/n)^2 for the square loss, H the matrix that maps labels to predictions."""
     s = samples.scenario
     if s.loss != "square" or s.l1:
@@ -158,7 +160,7 @@ def _cross_validation(samples: Samples, n: int, ridge: float, train_loss: float)
 def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return each observable of the mixture minus that of the two Gaussians, fitted on samples of their own."""
 
-    def observe(source: MixtureSamples) -> tuple[dict[str, Any], Fit]:
+    def observe(source: MixtureSamples) -> tuple[dict[str, Any], ConvexFit]:
         estimate = source.fit(n, ridge)
         return {**_training(source, n, estimate), **source.test(n, estimate)}, estimate
 
@@ -172,16 +174,16 @@ def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mappi
     return {name: np.array(pair) for name, pair in gaps.items()}, estimate
 
 
-def _thresholds(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
+def _thresholds(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return the largest margin of this draw (0 where there is none) and whether its classes are separable."""
     estimate = fit(samples.rows[:n], samples.labels[:n], "maxmargin", ridge=0.0, intercept=samples.scenario.intercept)
     if "not separable" in estimate.problem:
-        return {"kappa": 0.0, "separable": 0.0}, Fit(estimate.weights, 0.0, 0.0)
+        return {"kappa": 0.0, "separable": 0.0}, ConvexFit(estimate.weights, 0.0, 0.0)
     norm = float(estimate.weights @ estimate.weights) / len(estimate.weights)
     return {"kappa": norm**-0.5, "separable": 1.0}, estimate
 
 
-def _margins(samples: Samples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
+def _margins(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return the laws of training and fresh margins (residuals of real labels) at the prepared x."""
     s, estimate = samples.scenario, samples.fit(n, ridge)
     x = np.asarray(settings["x"], dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from giantstep.families.mixture_glm.channel import Hats, hats
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.solve import solve_accelerated
 from giantstep.solve.accelerated import GOAL
@@ -25,7 +25,7 @@ class Norms(NamedTuple):
     nonzero: Floats
 
 
-class Solution(NamedTuple):
+class SolvedBatch(NamedTuple):
     """A solved batch: the order parameters, the norms of the weights, and how well it was solved."""
 
     state: State
@@ -37,17 +37,17 @@ class Solution(NamedTuple):
 class Prior(Protocol):
     """The prior side: what the penalty makes of the hats."""
 
-    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
+    def update(self, problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state, with the implicit mean step, and the size of that step's correction (B,)."""
 
-    def norms(self, problem: Problem, hat: Hats) -> Norms:
+    def norms(self, problem: MixtureProblem, hat: Hats) -> Norms:
         """Return the norms of the weights at the fixed point."""
 
 
 class Quadratic:
     """The penalty ridge/2 |w|^2 in any representation."""
 
-    def update(self, problem: Problem, state: State, hat: Hats) -> tuple[State, Floats]:
+    def update(self, problem: MixtureProblem, state: State, hat: Hats) -> tuple[State, Floats]:
         """Return the new state and the size of the correction."""
         K = problem.clusters
         response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
@@ -60,7 +60,7 @@ class Quadratic:
         q = response.bias(beta) + (response.T @ hat.q[..., None])[..., 0]
         return State(response.V, q, m, h, state.b + step), np.abs(delta).max(axis=1)
 
-    def norms(self, problem: Problem, hat: Hats) -> Norms:
+    def norms(self, problem: MixtureProblem, hat: Hats) -> Norms:
         """Return beta.R2 beta + t2.q_hat as the squared norm."""
         response = problem.mixture.data.response(problem.ridge, hat.V, problem.teacher_norm)
         beta = np.concatenate([hat.m, hat.h], axis=1)
@@ -68,7 +68,7 @@ class Quadratic:
         return Norms(squared, np.full(problem.size, np.nan), np.ones(problem.size))
 
 
-def pack(problem: Problem, state: State) -> Floats:
+def pack(problem: MixtureProblem, state: State) -> Floats:
     """Write a state in scale-free coordinates: log V, log q, m/sqrt(q), h/sqrt(q), b over 1 + the mean sqrt(q)."""
     V, q = np.maximum(state.V, TINY), np.maximum(state.q, TINY)  # a strong l1 penalty leaves no weights at all
     root = np.sqrt(q)
@@ -76,7 +76,7 @@ def pack(problem: Problem, state: State) -> Floats:
     return np.concatenate([np.log(V), np.log(q), state.m / root, state.h / root, (state.b / scale)[:, None]], axis=1)
 
 
-def unpack(problem: Problem, x: Floats) -> State:
+def unpack(problem: MixtureProblem, x: Floats) -> State:
     """Read a state from its scale-free coordinates."""
     V, q, m, h = np.split(x[:, :-1], 4, axis=1)
     V, q = np.exp(V), np.exp(q)
@@ -85,8 +85,8 @@ def unpack(problem: Problem, x: Floats) -> State:
 
 
 def solve(
-    problem: Problem, prior: Prior, start: State | None = None, *, patient: bool = True, goal: float = GOAL
-) -> Solution:
+    problem: MixtureProblem, prior: Prior, start: State | None = None, *, patient: bool = True, goal: float = GOAL
+) -> SolvedBatch:
     """Solve all points until the residual, the largest change in scale-free coordinates, is below the goal.
 
     Without patience a point that neither mixing nor Newton solves is given up, rather than damped.
@@ -110,4 +110,4 @@ def solve(
     # only an l1 penalty may leave no weights: elsewhere a vanishing response is the floor, not a solution
     floored = (state.V < 1e3 * TINY).any(axis=1) & (problem.l1 == 0)
     residual = np.where(np.isfinite(residual) & ~floored, residual, np.inf)
-    return Solution(state, norms, residual, point.iterations)
+    return SolvedBatch(state, norms, residual, point.iterations)

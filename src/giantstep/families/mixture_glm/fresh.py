@@ -14,18 +14,19 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from giantstep.families.mixture_glm.labels import Labels, loss_of
+from giantstep.families.mixture_glm.labels import ClusterLabels, loss_of
 from giantstep.gaussian import gauss_legendre_panels
 from giantstep.types import Floats
 
 _REACH, _PANEL, _NODES = 9.0, 0.75, 12
+"""Standard deviations of a field that are integrated over, width of a panel in them, and its nodes: 1e-14 is left."""
 
 
 @dataclass(frozen=True)
 class Fresh:
     """A fresh sample of one cluster: means and covariance of teacher field and prediction, and its label."""
 
-    labels: Labels
+    labels: ClusterLabels
     tau: float
     rho: float
     mean: float

@@ -19,7 +19,7 @@ _HERMITE, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(101)
 
 
 @dataclass(frozen=True)
-class Labels:
+class ClusterLabels:
     """How labels are made of the teacher field in one cluster.
 
     Attributes
@@ -54,17 +54,17 @@ class Labels:
         return (1 - 2 * self.flip) * up + self.flip
 
 
-def labels_of(scenario: MixtureGLM, *, clean: bool = False) -> list[Labels]:
+def labels_of(scenario: MixtureGLM, *, clean: bool = False) -> list[ClusterLabels]:
     """Return how the labels of each cluster are made; clean ones without noise and flips."""
     noise, flip = (0.0, 0.0) if clean else (scenario.noise, scenario.flip)
     if scenario.labels == "cluster":
-        return [Labels("cluster", flip=flip, sign=float(sign)) for sign in scenario.signs]
+        return [ClusterLabels("cluster", flip=flip, sign=float(sign)) for sign in scenario.signs]
     kind = str(scenario.labels) if scenario.binary else "real"
-    return [Labels(kind, scenario.label_function, noise, flip)] * scenario.clusters
+    return [ClusterLabels(kind, scenario.label_function, noise, flip)] * scenario.clusters
 
 
 def draw_labels(
-    labels: list[Labels], fields: DeviceArray, clusters: Indices, draws: Draws, stream: str = ""
+    labels: list[ClusterLabels], fields: DeviceArray, clusters: Indices, draws: Draws, stream: str = ""
 ) -> DeviceArray:
     """Draw the label of each sample given its teacher field and cluster."""
     xp, law, count = draws.xp, labels[0], len(clusters)

@@ -9,10 +9,10 @@ import numpy as np
 
 from giantstep.errors import InputError
 from giantstep.families.mixture_glm.data_limit import OF_DATA, choose_theory, with_data
-from giantstep.families.mixture_glm.fixed_point import Solution
+from giantstep.families.mixture_glm.fixed_point import SolvedBatch
 from giantstep.families.mixture_glm.margins import margin_grid, margin_laws
 from giantstep.families.mixture_glm.observables import Observables, observables
-from giantstep.families.mixture_glm.problem import Problem
+from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.families.mixture_glm.thresholds import thresholds
@@ -58,7 +58,11 @@ def prepare(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[s
 
 
 def _answer(
-    problem: Problem, solution: Solution, values: dict[str, Floats], settings: Mapping[str, Any], **coords: Any
+    problem: MixtureProblem,
+    solution: SolvedBatch,
+    values: dict[str, Floats],
+    settings: Mapping[str, Any],
+    **coords: Any,
 ) -> Answer:
     """Return the values with what became of every point."""
     tolerance, status = float(settings.get("tolerance", 1e-10)), []
@@ -73,7 +77,7 @@ def _answer(
 
 
 def _errors(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
-    problem, tolerance = Problem.of(scenario, points), settings.get("tolerance", 1e-10)
+    problem, tolerance = MixtureProblem.of(scenario, points), settings.get("tolerance", 1e-10)
     solution = solve_points(problem, tolerance) if tolerance > LOOSE else solve_points(problem)
     test = problem.without_noise() if settings.get("test_labels", "noisy") == "clean" else problem
     with np.errstate(all="ignore"):
@@ -92,7 +96,7 @@ def _averages(scenario: MixtureGLM, observed: Observables) -> dict[str, Floats]:
 
 
 def _order_parameters(
-    scenario: MixtureGLM, problem: Problem, solution: Solution, observed: Observables
+    scenario: MixtureGLM, problem: MixtureProblem, solution: SolvedBatch, observed: Observables
 ) -> dict[str, Floats]:
     """Return order parameters, objective, cross-validation, and the observables of each cluster."""
     state, norms, p = solution.state, solution.norms, scenario.p
@@ -110,7 +114,7 @@ def _order_parameters(
 
 
 def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
-    problem = Problem.of(scenario, points)
+    problem = MixtureProblem.of(scenario, points)
     if scenario.labels == "cluster":
         raise InputError('One Gaussian has no clusters to take labels from: universality is not for labels="cluster".')
     if scenario.test_weights or scenario.loss_weights:
@@ -136,7 +140,7 @@ def _universality(scenario: MixtureGLM, points: Points, settings: Mapping[str, A
 
 
 def _margins(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
-    problem = Problem.of(scenario, points)
+    problem = MixtureProblem.of(scenario, points)
     solution = solve_points(problem)
     x = np.atleast_1d(np.asarray(settings["x"], dtype=float))
     with np.errstate(all="ignore"):

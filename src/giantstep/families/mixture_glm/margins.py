@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from giantstep.families.mixture_glm.channel import Residuals
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.gaussian import normal_density
 from giantstep.risk import quadrature, sum_rows
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from giantstep.families.mixture_glm.scenario import MixtureGLM
 
 _COUNT = 161
+"""Margins of a grid that is chosen here: a curve on a screen."""
 _RARE = 1e-4
+"""Probability beyond both ends of such a grid."""
 
 Law = Callable[[Floats], tuple[Floats, Floats]]
 """Margins (rows, n), increasing along each row -> the distribution function and the density there, row by row."""
@@ -27,7 +29,7 @@ Law = Callable[[Floats], tuple[Floats, Floats]]
 
 def margin_grid(scenario: MixtureGLM, points: Points) -> Floats:
     """Return evenly spaced margins that hold nearly all samples of all points."""
-    problem = Problem.of(scenario, points)
+    problem = MixtureProblem.of(scenario, points)
     state = solve_points(problem).state
     if problem.binary:
         centre, width, high = np.concatenate([state.mean, -state.mean]), np.sqrt(np.tile(state.q, (2, 1))), 2.0
@@ -43,7 +45,7 @@ def margin_grid(scenario: MixtureGLM, points: Points) -> Floats:
     return np.linspace(x[inside][0], x[inside][-1], _COUNT) if inside.sum() > 1 else x
 
 
-def margin_laws(scenario: MixtureGLM, problem: Problem, state: State, x: Floats) -> dict[str, Floats]:
+def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: Floats) -> dict[str, Floats]:
     """Return distribution functions and densities at x, the mass on the margin and the fraction that pulls.
 
     A training margin at or below u comes from a fresh one at or below the origin of u under the proximal map.
@@ -79,7 +81,7 @@ def margin_laws(scenario: MixtureGLM, problem: Problem, state: State, x: Floats)
     }
 
 
-def _origin(problem: Problem, margins: Floats, V: Floats) -> tuple[Floats, Floats]:
+def _origin(problem: MixtureProblem, margins: Floats, V: Floats) -> tuple[Floats, Floats]:
     """Return what the proximal map takes to these margins (residuals), and the derivative."""
     if problem.binary:
         rows = np.repeat(np.arange(len(margins)), margins.shape[1])
@@ -91,7 +93,7 @@ def _origin(problem: Problem, margins: Floats, V: Floats) -> tuple[Floats, Float
     return margins + V * np.clip(margins, -threshold, threshold), np.where(np.abs(margins) < threshold, 1 + V, 1.0)
 
 
-def _class_law(problem: Problem, state: State) -> Law:
+def _class_law(problem: MixtureProblem, state: State) -> Law:
     """Return the law P(label, s <= margin) of rows (point, cluster, label)."""
     rows, labels = problem.margin_laws(state), problem.label_law
 
@@ -117,7 +119,7 @@ def _class_law(problem: Problem, state: State) -> Law:
     return law
 
 
-def _residual_law(problem: Problem, state: State) -> Law:
+def _residual_law(problem: MixtureProblem, state: State) -> Law:
     """Return the law of y - omega of rows (point, cluster)."""
     residuals = Residuals.of(problem, state)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class GaussianMixture:
     """Clusters, covariances, teacher and means.
 
     Attributes
@@ -49,14 +49,14 @@ class Mixture:
         """Return the variances of the teacher field at B teacher norms, (B, K)."""
         return self.variance + teacher_norm[:, None] * self.variance_per_norm
 
-    def within(self) -> Mixture:
+    def within(self) -> GaussianMixture:
         """Return N(0, sum p_c Sigma_c), with the mean covariance of teacher field and inputs."""
         blocks, columns = _in_one_basis(self)
         select = np.zeros((2 * len(self.p), 2))
         select[: len(self.p), 0] = self.p
         return self._with_one_cluster(np.zeros(1), np.zeros(1), replace(blocks, select=columns @ select))
 
-    def matched(self) -> Mixture:
+    def matched(self) -> GaussianMixture:
         """Return the Gaussian with the mixture's mean, covariance, and covariance with the teacher field.
 
         See mixture_glm section 6; what lies between the clusters is a spike, representation (c) of section 2.1.
@@ -69,13 +69,13 @@ class Mixture:
         spikes = columns @ (deviation * np.sqrt(p)) if K > 1 else blocks.spikes
         return self._with_one_cluster(p @ self.tau, p @ off**2, replace(blocks, select=columns @ select, spikes=spikes))
 
-    def _with_one_cluster(self, tau: Floats, between: Floats, data: BlockModel) -> Mixture:
+    def _with_one_cluster(self, tau: Floats, between: Floats, data: BlockModel) -> GaussianMixture:
         numbers = (tau, self.p @ self.variance + between, self.p @ self.variance_per_norm, self.p @ self.trace)
         tau, variance, per_norm, trace = map(np.atleast_1d, numbers)
-        return Mixture(np.ones(1), tau, variance, per_norm, trace, data)
+        return GaussianMixture(np.ones(1), tau, variance, per_norm, trace, data)
 
 
-def _in_one_basis(mixture: Mixture) -> tuple[BlockModel, Floats]:
+def _in_one_basis(mixture: GaussianMixture) -> tuple[BlockModel, Floats]:
     """Return sum p_c Sigma_c as one cluster in blocks, with all columns of F, and F's selection among them."""
     data, p = mixture.data, mixture.p
     if isinstance(data, BlockModel):
@@ -98,7 +98,7 @@ def _in_one_basis(mixture: Mixture) -> tuple[BlockModel, Floats]:
     return BlockModel(np.full(dim, 1 / dim), np.maximum(values, 0.0)[None], moments, per_norm), np.eye(2 * K)
 
 
-def describe(scenario: MixtureGLM) -> Mixture:
+def describe(scenario: MixtureGLM) -> GaussianMixture:
     """Return the mixture of a scenario as the limit sees it; Gram matrices that are none are refused."""
     return _describe(scenario.covariances, scenario.weights, tuple(map(tuple, scenario.gram)), tuple(scenario.tau))
 
@@ -109,7 +109,8 @@ def _describe(
     weights: tuple[float, ...],
     gram: tuple[tuple[float, ...], ...],
     tau: tuple[float, ...],
-) -> Mixture:
+) -> GaussianMixture:
+    # kept because every scenario of a grid is checked and described anew, which takes seconds for dense matrices
     known = np.array(weights), np.array(gram), np.array(tau)
     if isinstance(parts, Isotropic):
         return _blocks(Blocks([1.0], np.array(parts.values)[:, None]), *known)
@@ -118,13 +119,13 @@ def _describe(
     return _dense(parts, *known) if isinstance(parts, Dense) else _spiked(parts, *known)
 
 
-def _blocks(parts: Blocks, p: Floats, gram: Floats, tau: Floats) -> Mixture:
+def _blocks(parts: Blocks, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:
     K, pi, sigma = parts.clusters, np.array(parts.weights), np.asarray(parts.values)
     trace, zero = sigma @ pi, np.zeros(K)
     if parts.moments.size:
         moments = np.asarray(parts.moments)
         model = BlockModel(pi, sigma, moments, np.zeros_like(moments), law=parts.law)
-        return Mixture(p, tau, np.array(parts.teacher_variance), zero, trace, model)
+        return GaussianMixture(p, tau, np.array(parts.teacher_variance), zero, trace, model)
     grams = np.asarray(parts.means) if parts.means.size else np.broadcast_to(gram, (len(pi), K, K))
     taus = np.asarray(parts.teacher_means) if parts.teacher_means.size else np.broadcast_to(tau, (len(pi), K))
     moments, per_norm = np.zeros((2, len(pi), 2 * K, 2 * K))
@@ -133,16 +134,16 @@ def _blocks(parts: Blocks, p: Floats, gram: Floats, tau: Floats) -> Mixture:
     moments[:, K:, :K] = moments[:, :K, K:].swapaxes(1, 2)
     moments[:, K:, K:] = grams
     if not parts.teacher:
-        return Mixture(p, tau, zero, trace, trace, BlockModel(pi, sigma, moments, per_norm, law=parts.law))
+        return GaussianMixture(p, tau, zero, trace, trace, BlockModel(pi, sigma, moments, per_norm, law=parts.law))
     teacher = np.array(parts.teacher)
     for k in range(len(pi)):
         check_gram(f"covariances (block {k + 1}: teacher, teacher_means, means)", teacher[k], taus[k], grams[k])
     moments = moments + teacher[:, None, None] * per_norm
     model = BlockModel(pi, sigma, moments, np.zeros_like(moments), law=parts.law)
-    return Mixture(p, tau, sigma @ (pi * teacher), zero, trace, model)
+    return GaussianMixture(p, tau, sigma @ (pi * teacher), zero, trace, model)
 
 
-def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> Mixture:
+def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:
     K, dim, matrices, trace = parts.clusters, parts.dim, np.asarray(parts.matrices), parts.mean_eigenvalues
     given, explicit = parts.has_teacher, bool(parts.means.size)
     if given != explicit and tau.any() and not parts.cross.size:
@@ -158,13 +159,13 @@ def _dense(parts: Dense, p: Floats, gram: Floats, tau: Floats) -> Mixture:
         variance = np.array(parts.teacher_variance)
     if explicit:
         columns[:, K:] = np.sqrt(dim) * np.asarray(parts.means).T
-    mixture = Mixture(
+    mixture = GaussianMixture(
         p, tau, variance, per_norm, trace, DenseModel(matrices, columns, not given, not explicit, tau, gram)
     )
     return mixture if K > 1 else replace(mixture, data=_in_one_basis(mixture)[0])
 
 
-def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> Mixture:
+def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> GaussianMixture:
     strengths, omega, nu = np.array(parts.strengths), parts.along_teacher, parts.along_mean
     pi, sigma, spikes = np.array(parts.weights), np.array(parts.values), len(strengths)
     moments, per_norm = np.zeros((2, len(pi), 2 + spikes, 2 + spikes))  # of Sigma theta0, mu and the spikes
@@ -179,7 +180,7 @@ def _spiked(parts: Spiked, p: Floats, gram: Floats, tau: Floats) -> Mixture:
     gamma = np.concatenate([np.zeros((2, spikes)), np.diag(np.sqrt(strengths))])
     trace = np.array([pi @ sigma])
     model = BlockModel(pi, sigma[None], moments, per_norm, select, gamma)
-    return Mixture(p, tau, np.array([strengths @ omega**2]), trace, trace, model)
+    return GaussianMixture(p, tau, np.array([strengths @ omega**2]), trace, trace, model)
 
 
 def check_gram(name: str, teacher_norm: float, tau: Floats, gram: Floats) -> None:

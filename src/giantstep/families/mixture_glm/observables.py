@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giantstep.families.mixture_glm.channel import Residuals
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.risk import quadrature
 from giantstep.types import Floats
 
@@ -22,7 +22,7 @@ class Observables(NamedTuple):
     train_error: Floats
 
 
-def observables(problem: Problem, state: State, test: Problem) -> Observables:
+def observables(problem: MixtureProblem, state: State, test: MixtureProblem) -> Observables:
     """Return the observables of every cluster; `test` is the problem with the labels of the test samples."""
     mse = test.moments().squared_error(state)
     if problem.binary:
@@ -35,7 +35,7 @@ def observables(problem: Problem, state: State, test: Problem) -> Observables:
     return Observables(mse, mse, 0.5 * mse, 0.5 * left, left)
 
 
-def _classes(problem: Problem, state: State, test: Problem, mse: Floats) -> Observables:
+def _classes(problem: MixtureProblem, state: State, test: MixtureProblem, mse: Floats) -> Observables:
     loss, strength = problem.margin_loss, np.repeat(problem.strength(state.V), 2)
     turning = loss.turning_point(strength)[:, None]
     ends = np.broadcast_to(np.array([0.0, 1.0]), (len(strength), 2))
@@ -61,7 +61,7 @@ def _classes(problem: Problem, state: State, test: Problem, mse: Floats) -> Obse
     return Observables(test_error, mse, test_loss, train_loss, train_error)
 
 
-def _huber(problem: Problem, state: State, test: Problem, mse: Floats) -> Observables:
+def _huber(problem: MixtureProblem, state: State, test: MixtureProblem, mse: Floats) -> Observables:
     """Return Huber's loss of real labels: E clip(r)^2/2 + delta E(|r| - delta)_+, training residuals are r/(1 + V)."""
     stretch, delta = 1 + problem.strength(state.V), problem.huber[:, None]
     residuals = Residuals.of(problem, state)

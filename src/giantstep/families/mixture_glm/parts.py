@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from pydantic import BeforeValidator, Discriminator
 
 from giantstep.arrays import ArrayField, FrozenArray
 from giantstep.errors import bad_field
+from giantstep.families.mixture_glm.ridge_curve import SingularRows
 from giantstep.scenario import Numbers, Part, field
 from giantstep.types import Floats
 
@@ -298,6 +300,11 @@ class Dataset(Part):
             raise bad_field("labels", self.labels, f"{len(inputs)} numbers, one for each row of inputs")
         if len(inputs) < 2:
             raise bad_field("inputs", self.inputs, "a table of at least 2 rows")
+
+    @cached_property
+    def singular_rows(self) -> SingularRows:
+        """The inputs by their singular vectors, on which every ridge fit rests."""
+        return SingularRows.of(np.asarray(self.inputs))
 
     def check_sizes(self, samples_per_dim: Floats) -> None:
         """Refuse predictions for more rows than there are, or for none."""

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from giantstep.families.mixture_glm.mixture import Mixture, describe
+from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.gaussian import Function
 from giantstep.risk import (
     BinaryLabels,
     GivenLabels,
-    Hinge,
-    Huber,
-    Logistic,
+    HingeLoss,
+    HuberLoss,
+    LogisticLoss,
     LogitLabels,
     Loss,
     MarginLaws,
-    MaxMargin,
+    MaxMarginLoss,
     SignLabels,
-    Square,
+    SquareLoss,
     panel_nodes,
     sum_rows,
 )
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 _LAWS: dict[str, BinaryLabels] = {"sign": SignLabels(), "logit": LogitLabels()}
 _LOSSES: dict[str, Loss] = {
-    "square": Square(),
-    "interpolate": Square(),
-    "logistic": Logistic(),
-    "hinge": Hinge(),
-    "maxmargin": MaxMargin(),
+    "square": SquareLoss(),
+    "interpolate": SquareLoss(),
+    "logistic": LogisticLoss(),
+    "hinge": HingeLoss(),
+    "maxmargin": MaxMarginLoss(),
 }
 NUMBERS = ("alpha", "ridge", "l1", "noise", "flip", "huber", "teacher_norm")
-"""Fields of a `Problem` that are one number for each point."""
+"""Fields of a `MixtureProblem` that are one number for each point."""
 _LABELS = np.array([1.0, -1.0])
 
 
@@ -57,7 +57,7 @@ class State(NamedTuple):
         return self.h + self.b[:, None]
 
 
-class Moments(NamedTuple):
+class OutputMoments(NamedTuple):
     """What the square loss sees of the labels, per point and cluster: E y, E[y (nu - tau)]/rho and E y^2, (B, K)."""
 
     y0: Floats
@@ -80,7 +80,7 @@ class TeacherNodes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class MixtureProblem:
     """A batch of B points.
 
     Attributes
@@ -94,7 +94,7 @@ class Problem:
     alpha, ridge, l1, noise, flip, huber, teacher_norm : (B,) numbers of the points.
     """
 
-    mixture: Mixture
+    mixture: GaussianMixture
     labels: str | Function
     signs: Floats
     loss: str
@@ -109,7 +109,7 @@ class Problem:
     teacher_norm: Floats
 
     @classmethod
-    def of(cls, scenario: MixtureGLM, points: Points) -> Problem:
+    def of(cls, scenario: MixtureGLM, points: Points) -> MixtureProblem:
         """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
         ones = np.ones(len(points["samples_per_dim"]))
         return cls(
@@ -128,15 +128,15 @@ class Problem:
             points["teacher_norm"] if scenario.uses_teacher else 0 * ones,  # a teacher nobody asks costs nothing
         )
 
-    def take(self, index: Indices) -> Problem:
+    def take(self, index: Indices) -> MixtureProblem:
         """Return some of the points."""
         return replace(self, **{name: getattr(self, name)[index] for name in NUMBERS})
 
-    def on_one_gaussian(self, mixture: Mixture) -> Problem:
+    def on_one_gaussian(self, mixture: GaussianMixture) -> MixtureProblem:
         """Return the same problem on one Gaussian."""
         return replace(self, mixture=mixture, omega=np.ones(1), signs=np.ones(0))
 
-    def without_noise(self) -> Problem:
+    def without_noise(self) -> MixtureProblem:
         """Return the problem with labels without noise and flips, for a test on them."""
         return replace(self, noise=0 * self.noise, flip=0 * self.flip)
 
@@ -179,7 +179,7 @@ class Problem:
     @property
     def margin_loss(self) -> Loss:
         """The loss as a function of the margin, for rows of (points, clusters, labels), flattened."""
-        return Huber(np.repeat(self.huber, 2 * self.clusters)) if self.loss == "huber" else _LOSSES[self.loss]
+        return HuberLoss(np.repeat(self.huber, 2 * self.clusters)) if self.loss == "huber" else _LOSSES[self.loss]
 
     @property
     def label_law(self) -> BinaryLabels:
@@ -226,27 +226,27 @@ class Problem:
         field, row = scale[nodes.row] * nodes.xi, nodes.row
         return TeacherNodes(field, np.asarray(self.labels(tau[row] + field), dtype=float), nodes.weights, row)
 
-    def moments(self) -> Moments:
+    def moments(self) -> OutputMoments:
         """Return the moments of the labels, mixture_glm section 3."""
         tau, rho, kept = self.mixture.tau, self.rho, (1 - 2 * self.flip)[:, None]
         ones = np.ones((self.size, self.clusters))
         if self.labels == "cluster":
-            return Moments(kept * self.signs, 0 * ones, ones)
+            return OutputMoments(kept * self.signs, 0 * ones, ones)
         if self.labels == "random":
-            return Moments(0 * ones, 0 * ones, ones)
+            return OutputMoments(0 * ones, 0 * ones, ones)
         if self.labels in _LAWS:
             variance = rho + self.noise[:, None] if self.labels == "sign" else rho
             chance, slope = self.label_law.positive(ones * tau, variance, self.flip[:, None] * ones)
-            return Moments(2 * chance - 1, 2 * slope, ones)
+            return OutputMoments(2 * chance - 1, 2 * slope, ones)
         assert isinstance(self.labels, Function)
         if self.labels.expression == "z":
-            return Moments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
+            return OutputMoments(ones * tau, ones, tau**2 + rho + self.noise[:, None])
         nodes = self.teacher_nodes()
         y, weights = nodes.labels, nodes.weights
         y0, y1, y2 = (
             sum_rows(nodes.row, weights * f, ones.size).reshape(ones.shape) for f in (y, y * nodes.field, y**2)
         )
-        return Moments(y0, y1 / rho, y2 + self.noise[:, None])
+        return OutputMoments(y0, y1 / rho, y2 + self.noise[:, None])
 
     def start(self) -> State:
         """Return the ordinary start of the iteration, mixture_glm section 4."""

@@ -15,7 +15,7 @@ import numpy as np
 from giantstep.types import Floats
 
 
-class Response(NamedTuple):
+class HatResponse(NamedTuple):
     """What a representation supplies at given hats, for B points (see the module)."""
 
     V: Floats
@@ -58,7 +58,7 @@ class BlockModel:
             return self.moments[None]
         return self.moments + teacher_norm[:, None, None, None] * self.per_norm
 
-    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> Response:
+    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> HatResponse:
         """Return the response at the ridges (B,), the hats (B, K) and the teacher norms (B,)."""
         offsets = ridge[:, None] + V_hat @ self.variances  # A_k, (B, k)
         first = self.weights / offsets
@@ -78,7 +78,7 @@ class BlockModel:
             Q = (transposed @ Q[:, 0] @ passed + along.swapaxes(-1, -2) @ along)[:, None]
         if self.select is not None:
             R, R2, Q = (self.select.T @ matrix @ self.select for matrix in (R, R2, Q))
-        return Response(V, R, Q, T, R2, t2)
+        return HatResponse(V, R, Q, T, R2, t2)
 
 
 def _sum_blocks(weights: Floats, moments: Floats) -> Floats:
@@ -112,12 +112,12 @@ class DenseModel:
     tau: Floats
     gram: Floats
 
-    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> Response:
+    def response(self, ridge: Floats, V_hat: Floats, teacher_norm: Floats) -> HatResponse:
         """Return the response at the ridges (B,), the hats (B, K) and the teacher norms (B,)."""
         points = [self._response_at(*point) for point in zip(ridge, V_hat, teacher_norm)]
-        return Response(*(np.stack(part) for part in zip(*points)))
+        return HatResponse(*(np.stack(part) for part in zip(*points)))
 
-    def _response_at(self, ridge: float, V_hat: Floats, teacher_norm: float) -> Response:
+    def _response_at(self, ridge: float, V_hat: Floats, teacher_norm: float) -> HatResponse:
         """Return the response at one point; random directions add their averages to R, R2 and Q."""
         K, dim = self.matrices.shape[:2]
         A = np.tensordot(V_hat, self.matrices, 1)
@@ -142,7 +142,7 @@ class DenseModel:
                 cross = traces[..., None] * self.tau
                 matrix[..., s, h] += cross
                 matrix[..., h, s] += cross.swapaxes(-1, -2)
-        return Response(V, R, Q, T, R2, t2)
+        return HatResponse(V, R, Q, T, R2, t2)
 
 
 def _trace_products(left: Floats, right: Floats) -> Floats:

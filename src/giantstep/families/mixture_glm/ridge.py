@@ -8,19 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.families.mixture_glm.channel import Hats
-from giantstep.families.mixture_glm.fixed_point import Quadratic, Solution
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.fixed_point import Quadratic, SolvedBatch
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.risk import implicit_mean_step
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Floats, Indices
 
 
-def gain(problem: Problem, V: Floats) -> Floats:
+def gain(problem: MixtureProblem, V: Floats) -> Floats:
     """Return k_c = omega_c/(1 + omega_c V_c), the pull per residual; 1/V_c where the data are interpolated."""
     return 1 / V if problem.loss == "interpolate" else problem.omega / (1 + problem.omega * V)
 
 
-def solve_ridge(problem: Problem) -> Solution:
+def solve_ridge(problem: MixtureProblem) -> SolvedBatch:
     """Solve the square loss (or its interpolating limit) at all points."""
 
     def step(x: Floats, active: Indices) -> tuple[Floats, Floats, Floats]:
@@ -39,10 +39,10 @@ def solve_ridge(problem: Problem) -> Solution:
         state, hat = _solve_linear(problem, np.exp(point.x))
         good = np.isfinite(state.q).all(axis=1) & (state.q >= 0).all(axis=1)
         norms = Quadratic().norms(problem, hat)
-    return Solution(state, norms, np.where(good, point.residual, np.inf), point.iterations)
+    return SolvedBatch(state, norms, np.where(good, point.residual, np.inf), point.iterations)
 
 
-def _solve_linear(problem: Problem, V: Floats) -> tuple[State, Hats]:
+def _solve_linear(problem: MixtureProblem, V: Floats) -> tuple[State, Hats]:
     """Return m, h and b from one linear system, q from another, at the V found before."""
     K, y, k = problem.clusters, problem.moments(), gain(problem, V)
     weights, noise = problem.samples * k, problem.samples * k**2

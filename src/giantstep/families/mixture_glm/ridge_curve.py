@@ -33,22 +33,35 @@ class Prediction(NamedTuple):
 NO_PREDICTION = Prediction(*[np.nan] * 4)
 
 
+class SingularRows(NamedTuple):
+    """Rows (N, d) over sqrt(d) by their left singular vectors (N, k), singular values (k,), and d."""
+
+    left: Floats
+    values: Floats
+    dim: int
+
+    @classmethod
+    def of(cls, inputs: Floats) -> SingularRows:
+        """Decompose inputs (N, d), centred."""
+        left, values, _ = np.linalg.svd(inputs / np.sqrt(inputs.shape[1]), full_matrices=False)
+        return cls(left, values, inputs.shape[1])
+
+
 class RidgeCurve:
     """Predictions for the ridge fit sum_i (y_i - <w,x_i>/sqrt(d))^2/2 + lambda/2 |w|^2 on n of the rows of a dataset.
 
     Parameters
     ----------
-    inputs : (N, d), centred.
+    rows : the inputs.
     labels : (N).
     """
 
-    def __init__(self, inputs: Floats, labels: Floats) -> None:
-        self.rows, self.dim = inputs.shape
-        self._left, singular, _ = np.linalg.svd(inputs / np.sqrt(self.dim), full_matrices=False)
-        keep = singular > 1e-10 * singular.max()
-        self.values: Floats = singular[keep] ** 2
+    def __init__(self, rows: SingularRows, labels: Floats) -> None:
+        self.rows, self.dim = len(labels), rows.dim
+        keep = rows.values > 1e-10 * rows.values.max()
+        self.values: Floats = rows.values[keep] ** 2
         """Eigenvalues of X^T X/d that are not 0."""
-        self._along: Floats = self._left[:, keep].T @ labels
+        self._along: Floats = rows.left[:, keep].T @ labels
         self._square = float(labels @ labels)
 
     @property

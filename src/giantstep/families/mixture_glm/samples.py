@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from giantstep.families.mixture_glm.fresh import Fresh
-from giantstep.families.mixture_glm.labels import Labels, draw_labels, labels_of, loss_of
+from giantstep.families.mixture_glm.labels import ClusterLabels, draw_labels, labels_of, loss_of
 from giantstep.families.mixture_glm.population import Population
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.lab import Draws, array_module, to_numpy
-from giantstep.risk.fitting import Fit, fit
+from giantstep.risk.fitting import ConvexFit, fit
 from giantstep.types import DeviceArray, Floats, Indices
 
 
 @dataclass
-class Samples:
+class TrialSamples:
     """Samples in a fixed order, of which the first n are fitted.
 
     Attributes
@@ -31,7 +31,7 @@ class Samples:
     labels: DeviceArray
     clusters: Indices
 
-    def fit(self, n: int, ridge: float) -> Fit:
+    def fit(self, n: int, ridge: float) -> ConvexFit:
         """Fit the first n samples."""
         s = self.scenario
         return fit(
@@ -43,27 +43,27 @@ class Samples:
         """Return the weights of the first n samples in the loss, or None where all are 1."""
         return self.scenario.omega[self.clusters[:n]] if self.scenario.loss_weights else None
 
-    def predict(self, estimate: Fit, start: int, stop: int | None) -> tuple[Floats, Floats]:
+    def predict(self, estimate: ConvexFit, start: int, stop: int | None) -> tuple[Floats, Floats]:
         """Return labels and predictions of the samples from start to stop."""
         rows = self.rows[start:stop]
         z = rows @ array_module(rows).asarray(estimate.weights) + estimate.intercept
         return to_numpy(self.labels[start:stop]), to_numpy(z)
 
-    def test(self, n: int, estimate: Fit) -> dict[str, Any]:
+    def test(self, n: int, estimate: ConvexFit) -> dict[str, Any]:
         """Return errors on samples other than the n that were fitted, over all clusters and in each."""
         raise NotImplementedError
 
-    def margin_law(self, n: int, estimate: Fit, x: Floats) -> Floats:
+    def margin_law(self, n: int, estimate: ConvexFit, x: Floats) -> Floats:
         """Return the law of the margin at x on samples other than the n that were fitted."""
         raise NotImplementedError
 
-    def overlaps(self, n: int, estimate: Fit) -> dict[str, Floats]:
+    def overlaps(self, n: int, estimate: ConvexFit) -> dict[str, Floats]:
         """Return q, m, h of the fitted weights in each cluster."""
         raise NotImplementedError
 
 
 @dataclass
-class MixtureSamples(Samples):
+class MixtureSamples(TrialSamples):
     """Samples of a population; what they are tested on is exact, given the fitted weights.
 
     Attributes
@@ -73,7 +73,7 @@ class MixtureSamples(Samples):
     """
 
     population: Population
-    laws: list[Labels]
+    laws: list[ClusterLabels]
     references: dict[str, MixtureSamples] = field(default_factory=dict)
 
     @classmethod
@@ -92,13 +92,13 @@ class MixtureSamples(Samples):
         """Return the weights of the first n samples in the loss; one Gaussian has none."""
         return super().loss_weights(n) if len(self.population.p) == self.scenario.clusters else None
 
-    def _fresh(self, estimate: Fit) -> list[Fresh]:
+    def _fresh(self, estimate: ConvexFit) -> list[Fresh]:
         """Return the law of a fresh sample in each cluster."""
         population, overlaps = self.population, self.population.overlaps(estimate.weights)
         columns = (population.tau, population.rho, overlaps["h"] + estimate.intercept, overlaps["q"], overlaps["m"])
         return [Fresh(law, *map(float, numbers)) for law, *numbers in zip(self.laws, *columns)]
 
-    def test(self, n: int, estimate: Fit) -> dict[str, Any]:
+    def test(self, n: int, estimate: ConvexFit) -> dict[str, Any]:
         """Return exact errors on fresh samples, over all clusters and in each."""
         s, laws = self.scenario, self._fresh(estimate)
         values = {
@@ -110,16 +110,16 @@ class MixtureSamples(Samples):
         totals: dict[str, Any] = {name: float(p @ value) for name, value in values.items()}
         return {**totals, **{f"{name}_by_cluster": value for name, value in values.items()}}
 
-    def margin_law(self, n: int, estimate: Fit, x: Floats) -> Floats:
+    def margin_law(self, n: int, estimate: ConvexFit, x: Floats) -> Floats:
         """Return the law of the margin of fresh samples at x."""
         return np.asarray(self.scenario.p_test @ np.stack([law.margin_law(x) for law in self._fresh(estimate)]))
 
-    def overlaps(self, n: int, estimate: Fit) -> dict[str, Floats]:
+    def overlaps(self, n: int, estimate: ConvexFit) -> dict[str, Floats]:
         """Return q, m, h of the fitted weights in each cluster."""
         return self.population.overlaps(estimate.weights)
 
 
-class DatasetSamples(Samples):
+class DatasetSamples(TrialSamples):
     """The rows of a dataset in random order: the first n are fitted, the others are tested."""
 
     def __init__(self, scenario: MixtureGLM, draws: Draws) -> None:
@@ -132,13 +132,13 @@ class DatasetSamples(Samples):
             clusters = np.argmax(scenario.signs[None, :] == labels[:, None], axis=1)
         super().__init__(scenario, inputs / np.sqrt(data.dim), labels, clusters)
 
-    def fit(self, n: int, ridge: float) -> Fit:
+    def fit(self, n: int, ridge: float) -> ConvexFit:
         """Fit the first n rows; one class alone is refused."""
         if self.scenario.binary and len(set(self.labels[:n])) == 1:
-            return Fit.missing(self.rows.shape[1], f"the {n} rows drawn for the fit are all of one class")
+            return ConvexFit.missing(self.rows.shape[1], f"the {n} rows drawn for the fit are all of one class")
         return super().fit(n, ridge)
 
-    def test(self, n: int, estimate: Fit) -> dict[str, Any]:
+    def test(self, n: int, estimate: ConvexFit) -> dict[str, Any]:
         """Return errors on the rows that were not fitted, over all and in each class."""
         s, clusters = self.scenario, self.clusters[n:]
         y, z = self.predict(estimate, n, None)
@@ -151,7 +151,7 @@ class DatasetSamples(Samples):
         values: dict[str, Any] = {name: float(share @ column) for name, column in columns.items()}
         return values | {f"{name}_by_cluster": mean_by(clusters, col, s.clusters) for name, col in columns.items()}
 
-    def margin_law(self, n: int, estimate: Fit, x: Floats) -> Floats:
+    def margin_law(self, n: int, estimate: ConvexFit, x: Floats) -> Floats:
         """Return the fraction of margins up to x among the rows that were not fitted."""
         y, z = self.predict(estimate, n, None)
         margins = y * z if self.scenario.binary else y - z
@@ -168,7 +168,7 @@ class DatasetSamples(Samples):
         with np.errstate(divide="ignore"):
             return np.asarray((self.scenario.p_test / sizes)[clusters])
 
-    def overlaps(self, n: int, estimate: Fit) -> dict[str, Floats]:
+    def overlaps(self, n: int, estimate: ConvexFit) -> dict[str, Floats]:
         """Return q, m, h by class: variance, covariance with the label and mean of predictions of the other rows."""
         y, z = self.predict(estimate, n, None)
         count = self.scenario.clusters

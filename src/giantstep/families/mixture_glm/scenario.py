@@ -467,9 +467,9 @@ class MixtureGLM(Scenario):
         """Return the error of predicting zero; where labels are classes, of saying the commoner one always."""
         if what != "errors":
             return {}
-        from giantstep.families.mixture_glm.problem import Problem
+        from giantstep.families.mixture_glm.problem import MixtureProblem
 
-        moments = Problem.of(self, points).moments()
+        moments = MixtureProblem.of(self, points).moments()
         if self.binary:
             return {
                 "test_error": Baseline("always saying the same class", 0.5 - 0.5 * np.abs(moments.y0 @ self.p_test))

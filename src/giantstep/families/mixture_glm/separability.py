@@ -19,8 +19,8 @@ import numpy as np
 import scipy
 from scipy.special import ndtr
 
-from giantstep.families.mixture_glm.mixture import Mixture, describe
-from giantstep.families.mixture_glm.problem import NUMBERS, Problem, State
+from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
+from giantstep.families.mixture_glm.problem import NUMBERS, MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.gaussian import normal_density
 from giantstep.risk import quadrature
@@ -85,7 +85,7 @@ def minimal_energy(geometry: Geometry, kappa: float, start: Floats | None = None
     return Margin(float(minimum.fun), np.asarray(minimum.x), float(weights @ ndtr(standardise(minimum.x)[0])))
 
 
-def whiten(problem: Problem) -> Geometry | None:
+def whiten(problem: MixtureProblem) -> Geometry | None:
     """Return the geometry of one point, or None where the covariances are not proportional."""
     mixture, K, norm = problem.mixture, problem.clusters, problem.teacher_norm
     scales = proportional_scales(mixture)
@@ -103,7 +103,7 @@ def whiten(problem: Problem) -> Geometry | None:
     return _geometry(problem, along, R[K:, K:], explained, rest, root[:K])
 
 
-def isotropic_proxy(problem: Problem) -> Geometry:
+def isotropic_proxy(problem: MixtureProblem) -> Geometry:
     """Return the geometry of one point with every covariance replaced by a multiple of the identity."""
     mixture, K = problem.mixture, problem.clusters
     mean_trace = float(mixture.p @ mixture.trace)
@@ -114,7 +114,7 @@ def isotropic_proxy(problem: Problem) -> Geometry:
 
 
 def _geometry(
-    problem: Problem, along: Floats, gram: Floats, explained: Floats, rest: Floats, shift: Floats
+    problem: MixtureProblem, along: Floats, gram: Floats, explained: Floats, rest: Floats, shift: Floats
 ) -> Geometry:
     """Return the geometry of clusters with means `along` the teacher and this Gram matrix, (K,) and (K, K).
 
@@ -138,7 +138,7 @@ def _geometry(
     return Geometry(weights[weights > 0], signed[weights > 0], means, certain)
 
 
-def proportional_scales(mixture: Mixture) -> Floats | None:
+def proportional_scales(mixture: GaussianMixture) -> Floats | None:
     """Return tr Sigma_c/d where all covariances are multiples of one that is not singular, else None."""
     data, trace = mixture.data, mixture.trace
     if np.any(trace <= 0):
@@ -164,24 +164,31 @@ def critical(geometry: Geometry) -> float:
 def closed_threshold(scenario: MixtureGLM, noise: float, flip: float, teacher_norm: float) -> float | None:
     """Return alpha_c of one point where the covariances are proportional to one another, else None."""
     labels, signs, intercept = str(scenario.labels), tuple(scenario.signs), scenario.intercept
+    # kept because every scenario of a grid is checked: a thousand different points take ten seconds
     return _closed_threshold(describe(scenario), labels, signs, intercept, noise, flip, teacher_norm)
 
 
 @functools.lru_cache(maxsize=4096)
 def _closed_threshold(
-    mixture: Mixture, labels: str, signs: tuple[float, ...], intercept: bool, noise: float, flip: float, norm: float
+    mixture: GaussianMixture,
+    labels: str,
+    signs: tuple[float, ...],
+    intercept: bool,
+    noise: float,
+    flip: float,
+    norm: float,
 ) -> float | None:
     numbers = {**dict.fromkeys(NUMBERS, 1.0), "noise": noise, "flip": flip, "teacher_norm": norm}
     arrays = {name: np.array([value]) for name, value in numbers.items()}
     omega = np.ones(len(mixture.p))
-    geometry = whiten(Problem(mixture, labels, np.array(signs), "maxmargin", intercept, omega, **arrays))
+    geometry = whiten(MixtureProblem(mixture, labels, np.array(signs), "maxmargin", intercept, omega, **arrays))
     return None if geometry is None else critical(geometry)
 
 
 class MarginStart:
     """Starts of the max-margin iteration from the minimisation for an isotropic stand-in of the mixture."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: MixtureProblem) -> None:
         self.problem, self.geometry = problem, isotropic_proxy(problem)
         margins: list[Margin] = []
         for kappa in _KAPPAS[::-1]:  # from wide margins, where t is small

@@ -10,18 +10,24 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.families.mixture_glm.elastic_net import ElasticNet
-from giantstep.families.mixture_glm.fixed_point import Norms, Quadratic, Solution, solve
-from giantstep.families.mixture_glm.problem import Problem, State
+from giantstep.families.mixture_glm.fixed_point import Norms, Quadratic, SolvedBatch, solve
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.separability import MarginStart
 from giantstep.solve.accelerated import GOAL
 from giantstep.types import Array, Booleans, Indices
 
 GOOD = 1e-9
-_PATH_START, _FIRST_STEP, _LEAST_STEP, _LEAST_FALL, _MOST_STEPS = 0.4, 0.2, 1e-3, 0.3, 40
+"""Residual, in scale-free coordinates, below which a point counts as solved."""
+_PATH_START, _FIRST_STEP, _LEAST_STEP = 0.4, 0.2, 1e-3
+"""A path of sample sizes: where it begins, its first step and the least one, as fractions of the size wanted."""
+_LEAST_FALL = 0.3
+"""Factor by which V and 1/sqrt(q) fall at most where they are extrapolated along a path."""
+_MOST_STEPS = 40
+"""Steps along a path at most."""
 
 
-def solve_points(problem: Problem, goal: float = GOAL) -> Solution:
+def solve_points(problem: MixtureProblem, goal: float = GOAL) -> SolvedBatch:
     """Solve all points of a batch; the residual of a point that was not solved stays large.
 
     A `goal` above the usual one ends the iterations earlier, where they do not follow a path.
@@ -31,7 +37,7 @@ def solve_points(problem: Problem, goal: float = GOAL) -> Solution:
     return _solve_groups(problem, [(~sparse, solvers[0]), (sparse, solvers[1])])
 
 
-def _solve_dense(problem: Problem, goal: float) -> Solution:
+def _solve_dense(problem: MixtureProblem, goal: float) -> SolvedBatch:
     """Solve points without an l1 penalty."""
     if problem.loss in ("square", "interpolate"):
         return solve_ridge(problem)
@@ -42,7 +48,7 @@ def _solve_dense(problem: Problem, goal: float) -> Solution:
     return solve(problem, Quadratic(), goal=goal)
 
 
-def _solve_max_margin(problem: Problem) -> Solution:
+def _solve_max_margin(problem: MixtureProblem) -> SolvedBatch:
     """Solve points that share their labels: from the isotropic stand-in, else along a path of sample sizes."""
     start = MarginStart(problem.take(np.zeros(1, dtype=np.intp)))
     first = solve(problem, Quadratic(), start.state(problem.alpha), patient=False)
@@ -53,7 +59,7 @@ def _solve_max_margin(problem: Problem) -> Solution:
     return _merge(problem.size, [(np.arange(problem.size), first), *paths])
 
 
-def _follow_path(problem: Problem, start: MarginStart) -> Solution:
+def _follow_path(problem: MixtureProblem, start: MarginStart) -> SolvedBatch:
     """Solve one point by following the solution from fewer samples, in steps that adapt."""
     target = float(problem.alpha[0])
     alpha, step = _PATH_START * target, _FIRST_STEP * target
@@ -85,7 +91,9 @@ def _extrapolate(behind: tuple[float, State], last: tuple[float, State], alpha: 
     return State(V, new.q * scale**2, new.m * scale, new.h * scale, new.b * scale.mean(axis=1))
 
 
-def _solve_groups(problem: Problem, groups: list[tuple[Booleans, Callable[[Problem], Solution]]]) -> Solution:
+def _solve_groups(
+    problem: MixtureProblem, groups: list[tuple[Booleans, Callable[[MixtureProblem], SolvedBatch]]]
+) -> SolvedBatch:
     parts = []
     for chosen, solver in groups:
         index = np.flatnonzero(chosen)
@@ -96,7 +104,7 @@ def _solve_groups(problem: Problem, groups: list[tuple[Booleans, Callable[[Probl
     return _merge(problem.size, parts)
 
 
-def _merge(size: int, parts: list[tuple[Indices, Solution]]) -> Solution:
+def _merge(size: int, parts: list[tuple[Indices, SolvedBatch]]) -> SolvedBatch:
     """Return the solutions of some of the points each as one; later ones replace earlier ones."""
 
     def merge(*arrays: Array) -> Array:
@@ -106,4 +114,4 @@ def _merge(size: int, parts: list[tuple[Indices, Solution]]) -> Solution:
         return whole
 
     states, norms, residuals, iterations = zip(*(solution for _, solution in parts))
-    return Solution(State(*map(merge, *states)), Norms(*map(merge, *norms)), merge(*residuals), merge(*iterations))
+    return SolvedBatch(State(*map(merge, *states)), Norms(*map(merge, *norms)), merge(*residuals), merge(*iterations))

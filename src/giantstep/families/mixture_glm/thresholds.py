@@ -13,22 +13,28 @@ import scipy
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
-from giantstep.families.mixture_glm.problem import Problem
+from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, isotropic_proxy
 from giantstep.families.mixture_glm.solver import GOOD, solve_points
 from giantstep.family import Answer
 from giantstep.types import Floats, Points
 
-_FROM, _CLOSE, _OPEN = 0.37, 3e-4, 1e-6
+_FROM = 0.37
+"""Where the path of sample sizes begins, as a fraction of the threshold of isotropic clusters."""
+_CLOSE = 3e-4
+"""Relative distance from the zero of the margin at which it is extrapolated: the polynomial leaves 1e-8."""
+_OPEN = 1e-6
+"""Margin below which there is none."""
 _STEPS = 80
+"""Steps along the path at most."""
 
 
 def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
     """Return alpha_c and, below it, the margin kappa = 1/sqrt(|w|^2/d) of the max-margin weights."""
     if not scenario.binary:
         raise bad_field("labels", str(scenario.labels), "sign, logit, cluster or random where thresholds are asked for")
-    problem = hard_margin(Problem.of(scenario, points))
+    problem = hard_margin(MixtureProblem.of(scenario, points))
     alpha_c = _thresholds(scenario, problem)
     kappa, residual = np.zeros(problem.size), np.zeros(problem.size)
     iterations = np.zeros(problem.size, dtype=np.int64)
@@ -43,13 +49,13 @@ def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]
     return Answer({"alpha_c": alpha_c, "kappa": kappa}, status, residual, iterations)
 
 
-def hard_margin(problem: Problem) -> Problem:
+def hard_margin(problem: MixtureProblem) -> MixtureProblem:
     """Return the max-margin problem on the same data."""
     ones = np.ones(problem.size)
     return replace(problem, loss="maxmargin", ridge=ones, l1=0 * ones, omega=np.ones(problem.clusters))
 
 
-def _thresholds(scenario: MixtureGLM, problem: Problem) -> Floats:
+def _thresholds(scenario: MixtureGLM, problem: MixtureProblem) -> Floats:
     """Return alpha_c of every point; points that differ in the sample size only share it."""
     keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
     kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -60,7 +66,7 @@ def _thresholds(scenario: MixtureGLM, problem: Problem) -> Floats:
     return alpha_c[kind.reshape(-1)]
 
 
-def from_margins(problem: Problem) -> float:
+def from_margins(problem: MixtureProblem) -> float:
     """Return the zero of the max-margin kappa(alpha) of one point, approached from below; NaN where the path is lost.
 
     kappa is smooth in alpha and falls linearly to zero, so the polynomial alpha(kappa) through the last points

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.families.network.layer import Layer, Motion, View, scale_of, views
+from giantstep.families.network.layer import BlockRows, Layer, View, scale_of, views
 from giantstep.families.network.problem import Problem
 from giantstep.gaussian import Function
 from giantstep.gaussian.tables import tabulated
@@ -56,7 +56,7 @@ class Residual:
 class Gradient:
     """The population gradient as the motion of a layer, and the noise of a batch of d samples beside it."""
 
-    motion: Motion
+    motion: BlockRows
     slopes: Floats  # (M, k, k): E[D_1q D_1c]
     bends: Floats  # (M, k): E[D_0 D_2]
     shared: Floats  # (M, k, k): covariance of the noise that all neurons of two blocks share
@@ -73,13 +73,13 @@ def follow_gradient(
         order.append(view.rows)
     back = np.argsort(np.concatenate(order))
     U, B, JU, JB, F, *others = (np.concatenate(column)[back] for column in zip(*parts))
-    return Gradient(Motion(U, B, JU, JB, F), *others)
+    return Gradient(BlockRows(U, B, JU, JB, F), *others)
 
 
 def _gradient_of(
     problem: Problem, layer: Layer, view: View, square_loss: bool, whitening: Floats, with_noise: bool
 ) -> tuple[Floats, ...]:
-    spread, zeta = layer.spread, problem.zeta[:, None]
+    zeta = problem.zeta[:, None]
     s = scale_of(problem, layer)
     A = layer.U @ view.basis.learnt @ view.given.nodes.T
     D = tabulated(problem.activation, Function.smoothed, A, s)
@@ -88,12 +88,12 @@ def _gradient_of(
     residual = Residual(view, problem.kept[view.rows], said)
     slope, pull = _slopes(problem, layer, whitening)
     growth, bent = residual.mean(D[2]), residual.linear(D[3])  # E[res D_2] (M, k), E[res D_3 zt] (M, k, R)
-    bend = (bent[:, :, None, :] @ spread.JU)[:, :, 0] + (s * residual.mean(D[4]))[..., None] * spread.Js
+    bend = (bent[:, :, None, :] @ layer.JU)[:, :, 0] + (s * residual.mean(D[4]))[..., None] * layer.Js
     U = zeta * pull[:, None] * residual.linear(D[1])
     B = zeta * growth[..., None] * slope[:, None] * layer.B
-    turned = residual.quadratic(D[2], spread.JU) + s[..., None, None] * bent[..., None] * spread.Js[:, :, None, :]
+    turned = residual.quadratic(D[2], layer.JU) + s[..., None, None] * bent[..., None] * layer.Js[:, :, None, :]
     JU = zeta[..., None] * pull[:, None, :, None] * turned
-    grown = growth[..., None, None] * spread.JB + layer.B[..., None] * bend[:, :, None, :]
+    grown = growth[..., None, None] * layer.JB + layer.B[..., None] * bend[:, :, None, :]
     JB = zeta[..., None] * slope[:, None, :, None] * grown
     weighted = D[1] * view.given.weights
     slopes = weighted @ np.swapaxes(D[1], 1, 2)

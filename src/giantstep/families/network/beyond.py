@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.errors import bad_field
+from giantstep.errors import bad_field, field_error
 from giantstep.families.network.questions import SHARED
 from giantstep.families.network.refinements import finite_batches
 from giantstep.families.network.scenario import Network
@@ -15,6 +15,8 @@ from giantstep.types import Floats, Points
 
 QUESTIONS = ("variance", "sensitivity", "shift", "calibration")
 """Answered by beyond_the_error."""
+AT_THE_FIT = ("errors", "along", "variance")
+"""Questions about test inputs of the law of the fit: a `shift` is refused, lest it be ignored."""
 MEMBERS = (1.0, 2.0, 4.0, np.inf)
 """Networks that are averaged where none are named."""
 STRENGTHS = (0.0, 0.1, 0.25, 0.5)
@@ -42,6 +44,16 @@ def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | No
     if what == "sensitivity" and network.activation.jumps:
         return "activation", "the gradient of a network whose activation jumps"
     return None
+
+
+def refuse_shift(network: Network, what: str) -> None:
+    """Refuse test inputs of another law where a question does not know them."""
+    if network.shift is not None and what in AT_THE_FIT:
+        raise field_error(
+            "shift",
+            f'Field `{{field}}` must be left out where what="{what}", which is about inputs of the fit: '
+            'what="shift", "calibration" and "sensitivity" take it.',
+        )
 
 
 def prepared(what: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,20 +85,21 @@ def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Flo
     moments = _moments(problem, A, s, basis.learnt.shape[1])
     slope = moments.slope / s[..., None]  # D_1
     h1, lengths = given.h1.T, 0
-    if layer.batch is not None:
-        T0, omega, Jp, h1, unit = _batch_channels(layer, view, moments, slope)
-    elif problem.isotropic:
+    if problem.isotropic and layer.batch is None:
         JU, Js, lengths = independent_spread(problem, layer)
         unit = layer.B[..., 0]
         rest = np.concatenate([basis.rest, basis.silent()], axis=1)
         h1 = np.pad(h1, ((0, rest.shape[1] - len(h1)), (0, 0)))
-        T0, Jp = _channels(basis.learnt.T @ JU, rest.T @ JU, Js, view, moments, slope, unit)
-        omega = np.ones(T0.shape[:2])
+        along, across = basis.learnt.T @ JU, rest.T @ JU
     else:  # unit vectors: one for each direction, the last one for y; `_bulks` knows what they cost
-        m, L, unit = basis.learnt.shape[1], basis.rest.shape[1], np.ones_like(s)
+        if isinstance(layer.batch, SignBulk) and not len(h1):  # its law always has an unlearnt direction
+            h1 = np.zeros((1, len(given.nodes)))
+        m, L, unit = basis.learnt.shape[1], len(h1), np.ones_like(s)
         units = np.broadcast_to(np.eye(m + L + 1), (*s.shape, m + L + 1, m + L + 1))
-        T0, Jp = _channels(units[..., :m, :], units[..., m : m + L, :], units[..., -1, :], view, moments, slope, unit)
-        omega = np.ones(T0.shape[:2])
+        along, across, Js = units[..., :m, :], units[..., m : m + L, :], units[..., -1, :]
+        if layer.batch is not None:  # y is |b|^2 there: finite_batches_several_steps (6.1)
+            Js = Js / (2 * s[..., None])
+    T0, Jp = _channels(along, across, Js, view, moments, slope, unit)
     field, rho = _classes(problem, layer, view, len(h1))
 
     def for_all(values: Floats) -> Floats:
@@ -111,7 +112,7 @@ def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Flo
         mu1=unit[..., None] * slope,
         mu2=moments.noise,
         T0=T0,
-        omega=omega,
+        omega=np.ones(T0.shape[:2]),
         Jp=Jp,
         h=for_all(given.h),
         h1=for_all(h1),
@@ -148,28 +149,6 @@ def _channels(
     Jp = across / unit[..., None, None]  # (S, k, L, C)
     sets, k, C, N = T0.shape
     return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)
-
-
-def _batch_channels(
-    layer: Layer, view: View, moments: Moments, slope: Floats
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return the channels of finite_batches_several_steps (6.1), one for each direction of kappa, one for each unlearnt
-    direction of the target and y; what they see of the labels, and the unit of mu1.
-
-    mu1 and the channels refer to rows that are not scaled.
-    """
-    (sets, k), nodes = layer.B.shape[:2], view.given.nodes
-    h1 = view.given.h1.T
-    if isinstance(layer.batch, SignBulk) and not len(h1):  # its law always has one
-        h1 = np.zeros((1, len(nodes)))
-    norm, (m, L) = np.abs(layer.B[..., 0]), (nodes.shape[1], len(h1))
-    along = [nodes[:, axis] * slope for axis in range(m)]
-    across = np.zeros((sets, L * k, len(nodes)))
-    T0 = np.concatenate([*along, across, moments.curvature / (2 * norm[..., None])], axis=1)
-    Jp = np.zeros((sets, L, m + L + 1, k))
-    Jp[:, range(L), range(m, m + L)] = 1.0
-    X = (m + L + 1) * k
-    return T0, np.ones((sets, X)), Jp.reshape(sets, L, X), h1, np.ones((sets, k))
 
 
 def _classes(problem: Problem, layer: Layer, view: View, unlearnt: int) -> tuple[Floats | None, Floats | None]:

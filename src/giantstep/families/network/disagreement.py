@@ -105,10 +105,12 @@ def _check(first: Network, second: Network, shared: Shared) -> None:
         refuse_missing(network, _point(network), "variance", None)
         if any(place.field("alignment") in _point(network) for place in network.places):
             raise bad_field("steps", network.steps, "without a planted spike where two networks differ")
+        if network.shift is not None:
+            raise bad_field("shift", network.shift, "left out where two networks differ")
         if network.fit_sample == "same":
             raise bad_field("fit_sample", "same", '"fresh" where two networks share samples or layers')
     own = OF_THE_FIT if shared in ("layer", "both") else set(Network.model_fields) - set(OF_THE_LABELS)
-    for name in sorted(set(Network.model_fields) - set(own) - {"shift"}):
+    for name in sorted(set(Network.model_fields) - set(own)):
         if getattr(first, name) != getattr(second, name):
             why = "they share the first layer" if shared in ("layer", "both") else "they have one target"
             raise bad_field(name, getattr(second, name), f"{getattr(first, name)!r} in both networks, as {why}")

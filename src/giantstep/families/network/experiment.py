@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network import measure, measure_beyond
+from giantstep.families.network import beyond, measure, measure_beyond
 from giantstep.families.network.limit import count_outliers
 from giantstep.families.network.measure_pairs import PAIRED, second_draws, trained_pairs
 from giantstep.families.network.problem import take_points
@@ -23,8 +23,7 @@ from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trained import Trained
 from giantstep.inputs.parts import InputRows
 from giantstep.lab import Draws, chunk_rows
-from giantstep.lab.network import Network as RealNetwork
-from giantstep.lab.network import draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
+from giantstep.lab.network import RealNetwork, draw_rows, gram_memory, ridge_memory, split_neurons, stream_memory
 from giantstep.lab.row_draws import RowDraws
 from giantstep.lab.whitened import Whitened
 from giantstep.types import Array, DeviceArray, Floats, Integers, Points
@@ -44,10 +43,11 @@ def trial(
     counted = count_outliers(network, points, dim, times).T if what == "spectrum" else None
     measures = {**measure.MEASURES, **measure_beyond.MEASURES}
     path: list[dict[str, Array]] = []
+    if what in beyond.QUESTIONS:
+        settings = {**settings, **_fresh_law(network, points)}
     networks = trained_networks(network, points, inputs, dim, draws, settings)
     if what in PAIRED:
         others = trained_networks(network, points, inputs, dim, second_draws(draws), settings)
-        settings = {**settings, **_fresh_law(network, points)}
         for time, pair in enumerate(trained_pairs(networks, others)):
             if time in times:
                 path.append(PAIRED[what](pair, points["readout.ridge"], settings))

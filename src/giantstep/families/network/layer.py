@@ -38,51 +38,49 @@ of the noise of a batch; a neuron's own part of that noise."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Stacked):
-    """How the neurons of a block differ, to first order in the variables eps_c/sqrt(d), one column for each.
+class BlockRows(Stacked):
+    """The rows of k blocks in R whitened coordinates, with K atoms, for M parameter sets; or by how much they move.
 
-    The columns "length" have the covariance structured_inputs (3.7); all others are independent standard normals.
-    """
-
-    JU: Floats  # (M, k, R, C)
-    JB: Floats  # (M, k, K, C)
-    Js: Floats  # (M, k, C)
-    columns: tuple[Channel, ...]  # (C,)
-
-    shared: ClassVar[tuple[str, ...]] = ("columns",)
-
-    def of_kind(self, *kinds: Channel) -> Integers:
-        """Return the columns of these kinds."""
-        return np.flatnonzero([column in kinds for column in self.columns])
-
-    def extended(self, columns: Sequence[Channel], coordinates: int = 0) -> Spread:
-        """Return the spread with new columns, and new coordinates, of zeros."""
-        more = len(columns)
-        return Spread(
-            np.pad(self.JU, ((0, 0), (0, 0), (0, coordinates), (0, more))),
-            np.pad(self.JB, ((0, 0), (0, 0), (0, 0), (0, more))),
-            np.pad(self.Js, ((0, 0), (0, 0), (0, more))),
-            (*self.columns, *columns),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Layer(Stacked):
-    """k blocks of neurons after some steps, in R whitened coordinates, with K atoms, for M parameter sets.
-
-    Directions of batch noise are further coordinates on which the target does not depend: columns of zeros of `frame`.
+    The neurons of a block differ, to first order, in the variables eps_c/sqrt(d), one of C columns for each.
     """
 
     U: Floats  # (M, k, R)
     B: Floats  # (M, k, K)
-    spread: Spread
+    JU: Floats  # (M, k, R, C)
+    JB: Floats  # (M, k, K, C)
+    feedback: Floats  # (M, K, k, C'): F of finite_size_steps (2.2), what became of the mean rows of the blocks
+
+    def plus(self, rate: Floats, change: BlockRows, keep: Floats | None = None) -> BlockRows:
+        """Return keep rows + rate change, `keep` and `rate` (M,); what the rows have gained since did not change."""
+
+        def scaled(factor: Floats, values: Floats) -> Floats:
+            return factor.reshape(-1, *(1,) * (values.ndim - 1)) * values
+
+        found = []
+        for name in ("U", "B", "JU", "JB", "feedback"):
+            own, more = getattr(self, name), getattr(change, name)
+            if own.shape != more.shape:
+                more = np.pad(more, [(0, large - small) for large, small in zip(own.shape, more.shape)])
+            found.append((own if keep is None else scaled(keep, own)) + scaled(rate, more))
+        return BlockRows(*found)
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(BlockRows):
+    """The first layer after some steps.
+
+    Directions of batch noise are further coordinates on which the target does not depend: columns of zeros of `frame`.
+    The columns "length" have the covariance structured_inputs (3.7); all others are independent standard normals.
+    """
+
+    Js: Floats  # (M, k, C): how s differs inside a block
+    columns: tuple[Channel, ...]  # (C,)
     frame: Floats  # (M, r, R), the target's directions
     past: Floats  # (M, T, k, K): B at the times of the columns "length"
-    feedback: Floats  # (M, K, k, C): F of finite_size_steps (2.2), what became of the mean rows of the blocks
     length: Floats  # (M, k): length of the rows without the mean of their block, with its sign (isotropic inputs)
     correlated: Booleans  # (M,): the spike depends on the rows, of which nothing can be said one by one
     flagged: Strings  # (M,): why a set cannot be trusted at a finite dimension
-    velocity: Motion | None = None
+    velocity: BlockRows | None = None
     """What momentum carries on; None before the first step that has one."""
     own: Floats | None = None  # (M, k, R): own noise of a batch of inputs with a covariance, a variable for each entry
     batch: Chains | SignBulk | None = None
@@ -99,31 +97,27 @@ class Layer(Stacked):
     accuracy: tuple[tuple[str, str], ...] = ()
     """What was approximated on the way, in words, and how far off that may be."""
 
-    shared: ClassVar[tuple[str, ...]] = ("rows_known", "bulk_rows", "stretched", "all_terms", "accuracy")
+    shared: ClassVar[tuple[str, ...]] = ("columns", "rows_known", "bulk_rows", "stretched", "all_terms", "accuracy")
 
     def __len__(self) -> int:
         return len(self.U)
 
+    def of_kind(self, *kinds: Channel) -> Integers:
+        """Return the columns of these kinds."""
+        return np.flatnonzero([column in kinds for column in self.columns])
 
-@dataclass(frozen=True, eq=False)
-class Motion(Stacked):
-    """The change of a layer by a step of rate one: what momentum adds up."""
-
-    U: Floats
-    B: Floats
-    JU: Floats
-    JB: Floats
-    feedback: Floats
-
-    def padded_like(self, layer: Layer) -> Motion:
-        """Return the motion with the coordinates and columns that the layer has gained since, which did not move."""
-        R, C = (large - own for large, own in zip(layer.spread.JU.shape[2:], self.JU.shape[2:]))
-        return Motion(
-            np.pad(self.U, ((0, 0), (0, 0), (0, R))),
-            self.B,
-            np.pad(self.JU, ((0, 0), (0, 0), (0, R), (0, C))),
-            np.pad(self.JB, ((0, 0), (0, 0), (0, 0), (0, C))),
-            self.feedback,
+    def extended(self, columns: Sequence[Channel], moved: Floats) -> Layer:
+        """Return the layer with new columns of zeros, and new coordinates along which blocks have `moved` (M, k, n)."""
+        n, more = moved.shape[2], (0, len(columns))
+        same = (0, 0)
+        return dataclasses.replace(
+            self,
+            U=np.concatenate([self.U, moved], axis=2),
+            JU=np.pad(self.JU, (same, same, (0, n), more)),
+            JB=np.pad(self.JB, (same, same, same, more)),
+            Js=np.pad(self.Js, (same, same, more)),
+            columns=(*self.columns, *columns),
+            frame=np.pad(self.frame, (same, same, (0, n))),
         )
 
 
@@ -140,18 +134,20 @@ def start(problem: Problem) -> Layer:
     JU[..., 1:] = np.diag(np.sqrt(problem.coordinate_eigenvalues))
     Js = np.zeros((M, k, 1 + R))
     Js[..., 0] = 0.5
-    spread = Spread(JU, np.zeros((M, k, K, 1 + R)), Js, ("length", *("axis",) * R))
-    B, feedback = np.ones((M, k, K)), np.broadcast_to(np.eye(k), (M, K, k, k))
+    B = np.ones((M, k, K))
     return Layer(
-        np.zeros((M, k, R)),
-        B,
-        spread,
-        frame,
-        B[:, None],
-        feedback,
-        np.ones((M, k)),
-        np.zeros(M, dtype=bool),
-        np.full(M, "", dtype=object),
+        U=np.zeros((M, k, R)),
+        B=B,
+        JU=JU,
+        JB=np.zeros((M, k, K, 1 + R)),
+        feedback=np.broadcast_to(np.eye(k), (M, K, k, k)),
+        Js=Js,
+        columns=("length", *("axis",) * R),
+        frame=frame,
+        past=B[:, None],
+        length=np.ones((M, k)),
+        correlated=np.zeros(M, dtype=bool),
+        flagged=np.full(M, "", dtype=object),
         all_terms=problem.isotropic and not problem.network.readout.classes,
     )
 
@@ -165,47 +161,33 @@ def planted(problem: Problem, gamma: Floats, strength: Floats, bulk: Floats) -> 
 
 def shifted(problem: Problem, layer: Layer, shifts: Floats, bulk: Floats) -> Layer:
     """Return the layer after w_i <- s_q w_i + U_q: shifts (M, k, R), bulk (M, k); few_steps_readout (3.5)."""
-    gain, spread = (bulk - 1)[..., None], layer.spread
-    wide, ones = gain[..., None], np.ones(len(layer))
-    feedback = (bulk - 1)[:, None, :, None] * layer.feedback
-    motion = Motion(gain * layer.U + shifts, gain * layer.B, wide * spread.JU, wide * spread.JB, feedback)
-    return moved(problem, layer, motion, ones, ones)
+    gain = (bulk - 1)[..., None]
+    wide, feedback = gain[..., None], (bulk - 1)[:, None, :, None] * layer.feedback
+    motion = BlockRows(gain * layer.U + shifts, gain * layer.B, wide * layer.JU, wide * layer.JB, feedback)
+    return moved(problem, layer, motion, np.ones(len(layer)))
 
 
-def moved(problem: Problem, layer: Layer, motion: Motion, keep: Floats, rate: Floats) -> Layer:
-    """Return the layer after (U, B, ...) <- keep (U, B, ...) + rate motion, `keep` and `rate` (M,)."""
-
-    def advanced(values: Floats, change: Floats) -> Floats:
-        wide = (slice(None), *(None,) * (values.ndim - 1))
-        return keep[wide] * values + rate[wide] * change
-
-    inputs, spread = problem.inputs, layer.spread
-    B = advanced(layer.B, motion.B)
-    JU, JB = advanced(spread.JU, motion.JU), advanced(spread.JB, motion.JB)
-    s = np.sqrt(inputs.average(inputs.eigenvalues * B**2))
-    Js = np.einsum("j,mqj,mqjc->mqc", inputs.masses * inputs.eigenvalues, B, JB) / s[..., None]
-    after = Spread(JU, JB, Js, spread.columns).extended(("length",))
-    after.Js[..., -1] = 0.5 / s
-    return dataclasses.replace(
-        layer,
-        U=advanced(layer.U, motion.U),
-        B=B,
-        spread=after,
-        past=np.concatenate([layer.past, B[:, None]], axis=1),
-        feedback=advanced(layer.feedback, motion.feedback),
-        length=layer.length * (B / layer.B)[..., 0],
+def moved(problem: Problem, layer: Layer, motion: BlockRows, rate: Floats, keep: Floats | None = None) -> Layer:
+    """Return the layer whose rows are keep rows + rate motion, `keep` and `rate` (M,)."""
+    inputs, rows = problem.inputs, layer.plus(rate, motion, keep)
+    B, s = rows.B, np.sqrt(inputs.average(inputs.eigenvalues * rows.B**2))
+    Js = np.einsum("j,mqj,mqjc->mqc", inputs.masses * inputs.eigenvalues, B, rows.JB) / s[..., None]
+    past, length = np.concatenate([layer.past, B[:, None]], axis=1), layer.length * (B / layer.B)[..., 0]
+    after = dataclasses.replace(
+        layer, U=rows.U, B=B, JU=rows.JU, JB=rows.JB, feedback=rows.feedback, Js=Js, past=past, length=length
     )
+    after = after.extended(("length",), B[..., :0])
+    after.Js[..., -1] = 0.5 / s
+    return after
 
 
 def with_length(problem: Problem, layer: Layer, U: Floats, length: Floats) -> Layer:
     """Return the layer with other U, and rows of this `length` beside the mean of their block: (2.6)."""
     B = whole_length(length, layer.length, layer.feedback, problem.neurons)[..., None]
-    Js = np.sign(B) * layer.spread.JB[:, :, 0]
+    Js = np.sign(B) * layer.JB[:, :, 0]
     Js[..., -1] = 0.5 / np.abs(B[..., 0])
     past = np.concatenate([layer.past[:, :-1], B[:, None]], axis=1)
-    return dataclasses.replace(
-        layer, U=U, B=B, spread=dataclasses.replace(layer.spread, Js=Js), past=past, length=length
-    )
+    return dataclasses.replace(layer, U=U, B=B, Js=Js, past=past, length=length)
 
 
 def without_mean(problem: Problem, rows: Floats) -> Floats:
@@ -235,10 +217,10 @@ def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, 
 
     The lengths come first, then the other columns in their order.
     """
-    spread, root = layer.spread, length_root(problem, layer)
-    lengths, others = spread.of_kind("length"), spread.of_kind("axis", "batch", "own")
-    JU = np.concatenate([spread.JU[..., lengths] @ root, spread.JU[..., others]], axis=3)
-    Js = np.concatenate([(spread.Js[:, :, None, lengths] @ root)[:, :, 0], spread.Js[..., others]], axis=2)
+    root = length_root(problem, layer)
+    lengths, others = layer.of_kind("length"), layer.of_kind("axis", "batch", "own")
+    JU = np.concatenate([layer.JU[..., lengths] @ root, layer.JU[..., others]], axis=3)
+    Js = np.concatenate([(layer.Js[:, :, None, lengths] @ root)[:, :, 0], layer.Js[..., others]], axis=2)
     return JU, Js, root.shape[3]
 
 

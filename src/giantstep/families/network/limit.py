@@ -259,6 +259,7 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
 
     The times begin with ``settings["first"]``, for who asks after some steps only.
     """
+    beyond.refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
     settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
     if what in ("spectrum", "resolvent"):

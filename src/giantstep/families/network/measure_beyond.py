@@ -11,7 +11,7 @@ from scipy.special import entr, expit
 
 from giantstep.errors import bad_field
 from giantstep.families.network.answers.calibration import OF_CLASSES
-from giantstep.families.network.measure_pairs import fitted_copy, outputs_of
+from giantstep.families.network.measure_pairs import fitted_copy, mover, outputs_of
 from giantstep.families.network.trained import Trained
 from giantstep.lab import to_numpy
 from giantstep.lab.algebra import multiply
@@ -38,18 +38,23 @@ def measure_sensitivity(trained: Trained, ridges: Floats, settings: Mapping[str,
     rows, (p, d) = int(settings.get("test_samples") or 1), network.weights.shape
     norm, along, attacked = np.zeros(len(ridges)), np.zeros(len(ridges)), np.zeros((len(ridges), len(eps)))
     before, values = xp.empty((min(draws.chunk, rows), p)), xp.empty((min(draws.chunk, rows), p))
+    moved = mover(trained, settings)
     for start, stop, inputs in draws.chunks("test", rows, d):
+        signal = network.signal(inputs)
+        if moved is not None:
+            inputs, signal = moved(inputs)
         z, f = before[: stop - start], values[: stop - start]
         multiply(inputs, network.weights.T, xp, out=z)
         apply_by_rows(network.activation, z, f, xp)
-        outputs, labels = to_numpy(multiply(f, fitted, xp)), to_numpy(network.target(network.signal(inputs)))
+        outputs, labels = to_numpy(multiply(f, fitted, xp)), to_numpy(network.target(signal))
         apply_by_rows(network.activation.derivative, z, f, xp)
         for point in range(len(ridges)):
             gradient = multiply(f * fitted[:, point], network.weights, xp)
             squares = to_numpy(xp.sum(gradient**2, axis=1))
             norm[point] += squares.sum() / rows
             along[point] += float(xp.sum(trained.inputs.signal(gradient, xp) ** 2)) / rows
-            attacked[point] += _attacked(trained, outputs[:, point], labels, squares, eps) / rows
+            perturbed = _attacked(trained, settings["shifted_noise"], outputs[:, point], labels, squares, eps)
+            attacked[point] += perturbed / rows
     return {
         "gradient_norm2": norm,
         "gradient_learnt": along,
@@ -58,14 +63,14 @@ def measure_sensitivity(trained: Trained, ridges: Floats, settings: Mapping[str,
     }
 
 
-def _attacked(trained: Trained, outputs: Floats, labels: Floats, squares: Floats, eps: Floats) -> Floats:
+def _attacked(trained: Trained, noise: float, outputs: Floats, labels: Floats, squares: Floats, eps: Floats) -> Floats:
     """Return the sum over inputs of their perturbed errors (E,), averaged over the noise of fresh labels."""
     size = np.sqrt(squares)
     if trained.network_of.readout.classes:
         pushed = eps[:, None] * size
         right, turned = labels * outputs < pushed, -labels * outputs < pushed
         return np.asarray((1 - trained.flip) * right.sum(axis=1) + trained.flip * turned.sum(axis=1))
-    noise, gap = trained.network.noise, labels - outputs
+    gap = labels - outputs
     far = folded_mean(gap, np.sqrt(noise)) if noise else np.abs(gap)
     alone = np.sum(gap**2 + noise)
     return np.asarray(alone + 2 * eps * np.sum(far * size) + eps**2 * np.sum(squares))
@@ -75,13 +80,13 @@ def measure_calibration(trained: Trained, ridges: Floats, settings: Mapping[str,
     """Measure probabilities of classes, or intervals of regression, at fresh inputs."""
     network, rows = trained.network_of, int(settings.get("test_samples") or 1)
     fits = {(0, 0, 0): fitted_copy((trained,), (0, 0, 0), ridges)}
-    seen = list(outputs_of((trained,), fits, rows))
+    seen = list(outputs_of((trained,), fits, rows, mover(trained, settings)))
     outputs = np.concatenate([part[0] for part, _ in seen])
     labels = np.asarray(network.target(np.concatenate([signal for _, signal in seen])))
     nothing, logits = np.full(len(ridges), np.nan), np.asarray(settings["logit"])
     if network.sign_direction is None:
         train = network.readout.fit(trained, ridges, trained.flip, 1)["train_error"]
-        values = [_intervals(trained.network.noise, train[b], outputs[:, b] - labels) for b in range(len(ridges))]
+        values = [_intervals(settings["shifted_noise"], train[b], gap) for b, gap in enumerate(outputs.T - labels)]
         none = {**dict.fromkeys(OF_CLASSES, nothing), "reliability": np.full((len(ridges), len(logits)), np.nan)}
         return {**none, "coverage": np.array(values)[:, 0], "honest_width": np.array(values)[:, 1]}
     positive = 0.5 * (1 + (1 - 2 * trained.flip) * labels)

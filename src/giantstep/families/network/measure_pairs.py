@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,9 +185,8 @@ def measure_shift(pair: tuple[Trained, Trained], ridges: Floats, settings: Mappi
     network = trained.network_of
     fits = {copy: fitted_copy(pair, copy, ridges) for copy in itertools.product((0, 1), (0, 1), (0,))}
     rows = int(settings.get("test_samples") or TEST_SAMPLES)
-    law: FreshLaw = settings["law"]
     squares, wrong, apart = np.zeros(count), np.zeros(count), np.zeros((3, count))
-    for outputs, signal in outputs_of(pair, fits, rows, lambda inputs: _moved(trained, law, inputs)):
+    for outputs, signal in outputs_of(pair, fits, rows, mover(trained, settings)):
         labels = np.asarray(network.target(signal))
         squares += np.mean((outputs - labels[None, :, None]) ** 2, axis=0).sum(axis=0) / rows
         side = np.nan if network.class_direction is None else np.sign(signal @ network.class_direction)
@@ -198,6 +198,11 @@ def measure_shift(pair: tuple[Trained, Trained], ridges: Floats, settings: Mappi
     noise = settings["shifted_noise"]
     test = (1 - 2 * trained.flip) * missed + trained.flip if network.readout.classes else squares + noise
     return {"test_error": test, "test_misclassified": missed, "disagreement": apart.T}
+
+
+def mover(trained: Trained, settings: Mapping[str, Any]) -> Moved | None:
+    """Return what makes test inputs of those of the fit; None where they are the same."""
+    return None if trained.network_of.shift is None else partial(_moved, trained, settings["law"])
 
 
 def _moved(trained: Trained, law: FreshLaw, inputs: DeviceArray) -> tuple[DeviceArray, DeviceArray]:

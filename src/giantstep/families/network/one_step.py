@@ -123,12 +123,15 @@ class OneStep(Preset):
         return np.full(len(points["ridge"]), int(self.step.kind != "none"))
 
     def own_settings(self, settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
-        """Ask for the time after the step only; "isotropic" is the published map here, where it is defined."""
+        """Ask for the time after the step only; "isotropic" is the published map here, where it is defined.
+
+        What was prepared may be that of another scenario in the same table, with a step or without one.
+        """
         renamed = {"isotropic": "published" if self.step.kind == "maximal" and self.inputs is None else "isotropic"}
         theory = settings.get("theory")
         own = {**settings, "theory": renamed.get(str(theory), theory), "floors": False}
         own["stream"] = "batch" if self.inputs is None else "batch{number}"  # what a seed means, since each exists
-        return {**own, "first": steps} if "time" not in settings else own
+        return {**own, "first": steps} if "time" not in settings else {**own, "time": np.array([steps])}
 
     def own_words(self, text: str) -> str:
         """Return what the network says with the loss as it is called here."""
@@ -137,8 +140,9 @@ class OneStep(Preset):
         return text.replace("the last step", "the step")
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
-        """Answer as the network does; the published map is called isotropic here."""
+        """Answer as the network does, without a time; the published map is called isotropic here."""
         answer = super().limit(points, what, settings)
+        answer.coords.pop("time", None)
         if answer.attrs.get("theory") == "published":
             answer.attrs["theory"] = "isotropic"
         return answer

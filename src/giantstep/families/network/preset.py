@@ -87,7 +87,8 @@ class Preset(OfNetwork):
         steps, rows = self._by_steps(points)[-1]
         with self.in_own_words(steps):
             own = self.own_settings(settings, steps)
-            return self.network(steps).prepare(self.translated(points, rows, steps), what, own)
+            prepared = self.network(steps).prepare(self.translated(points, rows, steps), what, own)
+        return {**prepared, "theory": settings.get("theory")}  # scenarios of one table may rename it differently
 
     def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
         """Train the network."""

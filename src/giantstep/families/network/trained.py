@@ -12,8 +12,7 @@ import numpy as np
 
 from giantstep.families.network.scenario import Network
 from giantstep.lab import Draws, to_numpy
-from giantstep.lab.network import Network as RealNetwork
-from giantstep.lab.network import batch_gradient
+from giantstep.lab.network import RealNetwork, batch_gradient
 from giantstep.lab.population_gradient import hermite_tensor, interpolated_hermite, population_gradient
 from giantstep.lab.whitened import Whitened
 from giantstep.types import DeviceArray, Floats, Integers

@@ -82,7 +82,6 @@ def _split_blocks(problem: Problem) -> tuple[Problem, Layer]:
     n /= np.linalg.norm(n)
     dim = float(problem.numbers["dim"][0])
     U = np.tile(nodes, len(problem.zeta))[:, None] * (root * n) / np.sqrt(dim)
-    JU = layer.spread.JU.copy()
-    JU[..., layer.spread.of_kind("axis")] -= np.outer(root * n, n)
-    spread = dataclasses.replace(layer.spread, JU=JU)
-    return finer, dataclasses.replace(layer, U=np.broadcast_to(U, layer.U.shape).copy(), spread=spread)
+    layer.U[:] = U
+    layer.JU[..., layer.of_kind("axis")] -= np.outer(root * n, n)
+    return finer, layer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.families.online_sgd.moments import Nodes, Summation
+from giantstep.families.online_sgd.moments import ForceNodes, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.gaussian import Plane, gauss_legendre_panels, normal_density, parse_expression
 from giantstep.gaussian.expression import roots as zeros_of
@@ -43,13 +43,13 @@ class KinkIntegrator(Summation):
         self.heights = np.asarray(self.net.activation(self.kinks), dtype=float)
         self.slopes = np.stack([self.net.slopes(self.kinks - _SIDE), self.net.slopes(self.kinks + _SIDE)], axis=1)
 
-    def nodes(self, R: Floats, inner: Floats, label: Floats) -> Nodes:
+    def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return nodes at one state R (1, 1, k + 1): at every z panels of the field's own coordinate t."""
         t, weights, fields = self._panels(R, label, inner)
         count = t.shape[-1]
         xi = np.concatenate([np.repeat(self.z, count, axis=0), t.reshape(-1, 1)], axis=1)
         norm = (xi**2).sum(axis=1)
-        return Nodes(xi, weights.ravel(), norm, fields.reshape(1, -1, 1), np.repeat(label, count, axis=-1))
+        return ForceNodes(xi, weights.ravel(), norm, fields.reshape(1, -1, 1), np.repeat(label, count, axis=-1))
 
     def _panels(self, R: Floats, label: Floats, inner: Floats) -> tuple[Floats, Floats, Floats]:
         """Return nodes t, their weights and the fields m.z + s t, all (1, Nz, m)."""

@@ -49,7 +49,7 @@ class Integrator(Protocol):
         """Return an estimate of the relative error of the moments at the states R."""
 
 
-class Nodes(NamedTuple):
+class ForceNodes(NamedTuple):
     """Nodes of xi, what is to be averaged at each, and their weights.
 
     Attributes
@@ -84,7 +84,7 @@ class Summation:
         self.label_noise = label_noise
         self.chunk = 1
 
-    def nodes(self, R: Floats, inner: Floats, label: Floats) -> Nodes:
+    def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return the nodes at the states R."""
         raise NotImplementedError
 
@@ -144,10 +144,10 @@ class NodeIntegrator(Summation):
         self.norm = (self.xi**2).sum(axis=1)
         self.chunk = max(1, CHUNK // (rule.size * scenario.width))
 
-    def nodes(self, R: Floats, inner: Floats, label: Floats) -> Nodes:
+    def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return the nodes of the rule with the fields of the states R."""
         fields = np.matmul(self.xi, np.swapaxes(R, -1, -2))
-        return Nodes(self.xi, self.rule.weights, self.norm, fields, label)
+        return ForceNodes(self.xi, self.rule.weights, self.norm, fields, label)
 
     def coarser(self) -> NodeIntegrator | None:
         """Return the coarser rule; None for polynomials, which are exact."""
@@ -164,7 +164,7 @@ class NodeIntegrator(Summation):
         return mse
 
 
-def force_moments(scenario: OnlineSGD, nodes: Nodes, R: Floats, inner: Floats, noise: Floats) -> Forces:
+def force_moments(scenario: OnlineSGD, nodes: ForceNodes, R: Floats, inner: Floats, noise: Floats) -> Forces:
     """Sum over nodes; label noise adds D E[s'_j s'_l ...] to chi and spread where F is affine in the label."""
     net, algorithm, weights = scenario.network, scenario.known_algorithm, nodes.weights[None, :, None]
     on_sphere = scenario.constraint == "spherical"
@@ -180,7 +180,9 @@ def force_moments(scenario: OnlineSGD, nodes: Nodes, R: Floats, inner: Floats, n
     return Forces(drift, chi, spread)
 
 
-def _pair_moments(weighted: Floats, force: Floats, nodes: Nodes, R: Floats, on_sphere: bool) -> tuple[Floats, Floats]:
+def _pair_moments(
+    weighted: Floats, force: Floats, nodes: ForceNodes, R: Floats, on_sphere: bool
+) -> tuple[Floats, Floats]:
     """Return E[F_j F_l] and E[F_j F_l n_jl]."""
     chi, spread = np.matmul(weighted, force), np.matmul(weighted * nodes.norm, force)
     if on_sphere:

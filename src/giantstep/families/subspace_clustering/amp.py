@@ -1,7 +1,7 @@
 """Approximate message passing for Gaussian mixtures with sparse means, on any n-by-d matrix with unit noise.
 
-    from giantstep.families.subspace_clustering.amp import Mixture, Settings, amp
-    run = amp(X, Mixture(clusters=2, sparsity=0.05, snr=20.0))
+    from giantstep.families.subspace_clustering.amp import ClusterMixture, AMPSettings, amp
+    run = amp(X, ClusterMixture(clusters=2, sparsity=0.05, snr=20.0))
 
 The iteration is that of subspace_clustering section 9, its evidence and the learning of parameters those of section
 10. The prefactor of the signal is absorbed into V, whose slab has the variance tau = snr/(sparsity d).
@@ -19,20 +19,20 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.errors import bad_field
-from giantstep.families.subspace_clustering.mixture import Mixture
+from giantstep.families.subspace_clustering.mixture import ClusterMixture
 from giantstep.families.subspace_clustering.starts import STARTS, spectral_snr, starting_point
 from giantstep.lab.algebra import multiply
 from giantstep.lab.devices import array_module
 from giantstep.types import DeviceArray
 
-__all__ = ["AMPRun", "Estimate", "Mixture", "Settings", "amp", "spectral_snr", "starting_point"]
+__all__ = ["AMPRun", "AMPEstimate", "ClusterMixture", "AMPSettings", "amp", "spectral_snr", "starting_point"]
 
 _TRIVIAL = 1e-12
 """Overlap k |U|^2/n below which the iteration has collapsed onto the trivial fixed point."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class AMPSettings:
     """How the iteration runs.
 
     Attributes
@@ -58,13 +58,13 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class AMPEstimate:
     """What is known after a sweep (arrays of the device, not copies).
 
     Attributes
     ----------
     posteriors : (n, k) probability of each cluster, row by row.
-    assignments : (n, p) posterior means U of the assignments, in the coordinates of `Mixture.directions`.
+    assignments : (n, p) posterior means U of the assignments, in the coordinates of `ClusterMixture.directions`.
     features : (d, p) posterior means V of the features, prefactor included: X is about U V^T.
     support : (d,) probability that a feature is active.
     """
@@ -76,7 +76,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class AMPRun(Estimate):
+class AMPRun(AMPEstimate):
     """What the iteration ended with.
 
     Attributes
@@ -90,7 +90,7 @@ class AMPRun(Estimate):
     """
 
     precision: DeviceArray
-    mixture: Mixture
+    mixture: ClusterMixture
     outcome: str
     iterations: int
     change: float
@@ -126,12 +126,12 @@ class AMPRun(Estimate):
 
 def amp(
     X: DeviceArray,
-    mixture: Mixture,
+    mixture: ClusterMixture,
     start: str | DeviceArray = "spectral",
-    settings: Settings | None = None,
+    settings: AMPSettings | None = None,
     *,
     generator: Any = None,
-    observe: Callable[[Estimate], None] | None = None,
+    observe: Callable[[AMPEstimate], None] | None = None,
 ) -> AMPRun:
     """Run approximate message passing on a data matrix: two products with X per iteration, O(nd) memory.
 
@@ -144,18 +144,18 @@ def amp(
     start : ``"spectral"`` (leading singular vectors), ``"random"``, ``"thresholding"`` (singular vectors of the
         columns of largest variance), or an (n, p) array U0 of your own (see `starting_point`).
     generator : random generator (NumPy's or CuPy's, as X) of the starts; a fixed one if left out.
-    observe : called with an `Estimate` after every iteration.
+    observe : called with an `AMPEstimate` after every iteration.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(400) % 2
     >>> X = np.outer(1 - 2 * labels, np.r_[np.full(10, 1.0), np.zeros(190)]) + rng.standard_normal((400, 200))
-    >>> run = amp(X, Mixture(clusters=2, sparsity=0.05, snr=20.0), generator=rng)
+    >>> run = amp(X, ClusterMixture(clusters=2, sparsity=0.05, snr=20.0), generator=rng)
     >>> run.outcome, bool(abs((run.labels == labels).mean() - 0.5) > 0.49)
     ('converged', True)
     """
-    settings = Settings() if settings is None else settings
+    settings = AMPSettings() if settings is None else settings
     _check_matrix(X, mixture)
     U = starting_point(X, mixture, start, generator) if isinstance(start, str) else _own_start(start, X, mixture)
     sweep = _Sweep(X, mixture, U)
@@ -168,7 +168,7 @@ def amp(
         sweep.update_assignments(settings.damping)
         iteration += 1
         if observe is not None:
-            observe(Estimate(sweep.posteriors, sweep.U, sweep.V, sweep.support))
+            observe(AMPEstimate(sweep.posteriors, sweep.U, sweep.V, sweep.support))
         outcome = sweep.outcome(settings.tolerance)
     evidence = 0.0 if outcome == "diverged" else sweep.log_evidence()
     used = replace(mixture, sparsity=sweep.rho, snr=sweep.tau * sweep.rho * X.shape[1])
@@ -180,7 +180,7 @@ def amp(
 class _Sweep:
     """The state of the iteration in the letters of subspace_clustering (9a)-(9e)."""
 
-    def __init__(self, X: DeviceArray, mixture: Mixture, U: DeviceArray) -> None:
+    def __init__(self, X: DeviceArray, mixture: ClusterMixture, U: DeviceArray) -> None:
         self.X, self.mixture, self.xp = X, mixture, array_module(X)
         self.rho, self.tau = float(mixture.sparsity), float(mixture.snr) / (float(mixture.sparsity) * X.shape[1])
         xp, self.Q = self.xp, self.xp.asarray(mixture.directions)
@@ -285,7 +285,7 @@ def _narrow_product(matrix: DeviceArray, right: DeviceArray, xp: ModuleType) -> 
     return out.T
 
 
-def _check_matrix(X: DeviceArray, mixture: Mixture) -> None:
+def _check_matrix(X: DeviceArray, mixture: ClusterMixture) -> None:
     if getattr(X, "ndim", 0) != 2:
         raise bad_field("X", type(X).__name__, "a matrix with a row for each sample")
     (n, d), k = X.shape, mixture.clusters
@@ -295,7 +295,7 @@ def _check_matrix(X: DeviceArray, mixture: Mixture) -> None:
         raise bad_field("X", str(X.dtype), "a matrix of finite real numbers")
 
 
-def _own_start(start: DeviceArray, X: DeviceArray, mixture: Mixture) -> DeviceArray:
+def _own_start(start: DeviceArray, X: DeviceArray, mixture: ClusterMixture) -> DeviceArray:
     xp, shape = array_module(X), (len(X), mixture.directions.shape[1])
     U = xp.array(start, dtype=np.float64)
     if U.shape != shape or not bool(xp.isfinite(U).all()):

@@ -40,7 +40,7 @@ _ABOVE = 1 + 1e-14
 
 
 @dataclass
-class Problems:
+class CurveProblems:
     """A batch of problems with the same assignment channel: alpha and rho of shape (C,)."""
 
     channel: AssignmentChannel
@@ -49,9 +49,9 @@ class Problems:
     grid: ClassVar[int] = 160
     """Points in log a on which turning points of lam(a) are looked for."""
 
-    def at(self, index: Indices) -> Problems:
+    def at(self, index: Indices) -> CurveProblems:
         """Return the problems of an index, which may repeat."""
-        return Problems(self.channel, self.alpha[index], self.rho[index])
+        return CurveProblems(self.channel, self.alpha[index], self.rho[index])
 
     def onset_slope(self) -> Floats:
         """Return c in (lam/lam_alg)^2 = 1 + c a + O(a^2), the curve of fixed points where it leaves zero."""
@@ -119,7 +119,7 @@ class Problems:
         return entropies - 0.5 * self.alpha * nu * p * a * m_u
 
 
-class Table:
+class ProblemTable:
     """Columns with an entry for every problem."""
 
     def at(self, index: Indices) -> Self:
@@ -128,7 +128,7 @@ class Table:
 
 
 @dataclass
-class Turning(Table):
+class Turning(ProblemTable):
     """The turning points of each curve; where lam(a) rises throughout, all of them are the onset (a = 0, lam_alg)."""
 
     a_dyn: Floats
@@ -138,7 +138,7 @@ class Turning(Table):
     first_order: Booleans
 
 
-def turning_points(problems: Problems, *, coarse: bool = False) -> Turning:
+def turning_points(problems: CurveProblems, *, coarse: bool = False) -> Turning:
     """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
 
     The margin 1 - s_u s_v changes its sign at them. A `coarse` search may miss a loop that is small.
@@ -171,7 +171,7 @@ def turning_points(problems: Problems, *, coarse: bool = False) -> Turning:
     return turning
 
 
-def _margin_grid(problems: Problems, points: int, rounds: int, width: float) -> tuple[Floats, Floats]:
+def _margin_grid(problems: CurveProblems, points: int, rounds: int, width: float) -> tuple[Floats, Floats]:
     """Return points x = log a in increasing order, (C, N), and the margins 1 - s_u s_v there.
 
     Where the margin stays positive, points are added around its smallest values, in so many rounds: just below the
@@ -200,7 +200,7 @@ def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) ->
     return np.asarray(0.1 * clusters * np.minimum(np.square(rho), 1e-2) / np.maximum(1.0, np.sqrt(alpha)))
 
 
-def _margins(problems: Problems, x: Floats, width: float) -> Floats:
+def _margins(problems: CurveProblems, x: Floats, width: float) -> Floats:
     flat = problems.at(np.repeat(np.arange(len(x)), x.shape[1]))
     return flat.margin(np.exp(x.ravel()), width).reshape(x.shape)
 
@@ -226,7 +226,9 @@ def _append(old: Floats, new: Floats, rows: Indices) -> Floats:
     return np.concatenate([old, wide], axis=1)
 
 
-def branches(problems: Problems, turning: Turning, lam: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+def branches(
+    problems: CurveProblems, turning: Turning, lam: Floats
+) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     """Return (a, residual) of the smallest stable fixed point and of the largest.
 
     State evolution, and with it AMP, reaches the first without knowledge and the second from full knowledge.
@@ -242,7 +244,7 @@ def branches(problems: Problems, turning: Turning, lam: Floats) -> tuple[tuple[F
     return (low[0], low[1]), (high[0], high[1])
 
 
-def _onset(problems: Problems, lam: Floats) -> Floats:
+def _onset(problems: CurveProblems, lam: Floats) -> Floats:
     """Return a just above lam_alg: (lam/lam_alg)^2 = 1 + c a; zero where c is not positive or not known."""
     slope = problems.onset_slope()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -250,11 +252,13 @@ def _onset(problems: Problems, lam: Floats) -> Floats:
     return np.where((slope > 0) & (a > 0), a, 0.0)
 
 
-def _below_onset(problems: Problems, lam: Floats) -> Floats:
+def _below_onset(problems: CurveProblems, lam: Floats) -> Floats:
     return np.clip(1e-3 * _onset(problems, lam), 1e-14, 1e-3)
 
 
-def _on_piece(problems: Problems, lam: Floats, low: Floats, high: Floats, exists: Booleans) -> tuple[Floats, Floats]:
+def _on_piece(
+    problems: CurveProblems, lam: Floats, low: Floats, high: Floats, exists: Booleans
+) -> tuple[Floats, Floats]:
     """Return the root of log(lam m_v) = log a between `low` and `high` where the piece `exists`, else zero."""
     a, residual = np.zeros(len(lam)), np.zeros(len(lam))
     rows = np.flatnonzero(exists)
@@ -275,7 +279,7 @@ def _on_piece(problems: Problems, lam: Floats, low: Floats, high: Floats, exists
 
 
 @dataclass
-class Thresholds(Table):
+class ClusteringThresholds(ProblemTable):
     """The thresholds of each problem, as snr lam; all equal to lam_alg where the transition is continuous."""
 
     lam_dyn: Floats
@@ -290,7 +294,7 @@ class Thresholds(Table):
     residual: Floats
 
 
-def thresholds(problems: Problems) -> Thresholds:
+def thresholds(problems: CurveProblems) -> ClusteringThresholds:
     """Return all thresholds, subspace_clustering section 5."""
     turning, onset = turning_points(problems), problems.threshold
     jump, a_jump, residual = onset.copy(), np.zeros(len(onset)), np.zeros(len(onset))
@@ -298,13 +302,13 @@ def thresholds(problems: Problems) -> Thresholds:
     if len(rows):
         jump[rows], a_jump[rows], residual[rows] = _jumps(problems.at(rows), turning.at(rows))
     overlap = problems.channel.overlap
-    return Thresholds(
+    return ClusteringThresholds(
         turning.lam_dyn, np.minimum(jump, onset), jump, onset, turning.lam_algB, overlap(turning.a_dyn),
         overlap(a_jump), overlap(turning.a_algB), turning.first_order, residual,
     )  # fmt: skip
 
 
-def _jumps(problems: Problems, turning: Turning) -> tuple[Floats, Floats, Floats]:
+def _jumps(problems: CurveProblems, turning: Turning) -> tuple[Floats, Floats, Floats]:
     """Return lam_jump, where both branches have the same free entropy, the upper a there, and the residual.
 
     The difference of the free entropies grows with lam at the rate alpha nu p/2 times that of m_u m_v,
@@ -326,7 +330,7 @@ def _jumps(problems: Problems, turning: Turning) -> tuple[Floats, Floats, Floats
 def snr_at_overlap(clusters: int, alpha: float, rho: float, overlap: Floats) -> Floats:
     """Return the lam at which overlaps m_u of equal clusters are fixed points of state evolution, stable or not."""
     channel = assignment_channel(clusters)
-    problems = Problems(channel, np.full(len(overlap), alpha), np.full(len(overlap), rho))
+    problems = CurveProblems(channel, np.full(len(overlap), alpha), np.full(len(overlap), rho))
     return problems.snr_of(np.array([channel.snr(value) for value in overlap]))
 
 
@@ -344,7 +348,7 @@ def critical_sparsity(channel: AssignmentChannel, alpha: float) -> tuple[float, 
 
     rho = np.array([math.exp(brent_root(side, math.log(1e-9), 0.0, xtol=1e-11))])
     a = np.array([math.exp(_smallest_margin(channel, alpha, float(rho[0]))[1])])
-    end = Problems(channel, np.array([alpha]), rho)
+    end = CurveProblems(channel, np.array([alpha]), rho)
     return float(rho[0]), float(channel.overlap(a)[0]), float(end.snr_of(a)[0] / end.threshold[0])
 
 
@@ -353,7 +357,7 @@ def _smallest_margin(channel: AssignmentChannel, alpha: float, rho: float) -> tu
     x = np.linspace(math.log(0.1 * float(_smallest_turn(channel.clusters, alpha, rho))), math.log(20.0), 80)
     for _ in range(8):
         check_time()
-        problems = Problems(channel, np.full(len(x), alpha), np.full(len(x), rho))
+        problems = CurveProblems(channel, np.full(len(x), alpha), np.full(len(x), rho))
         margin = _margin_per_log(problems.margin(np.exp(x)), x)
         if x[1] - x[0] < 1e-7:
             break

@@ -11,7 +11,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from giantstep.errors import bad_field
-from giantstep.families.subspace_clustering.amp import AMPRun, Estimate, Mixture, Settings, amp, starting_point
+from giantstep.families.subspace_clustering.amp import (
+    AMPEstimate,
+    AMPRun,
+    AMPSettings,
+    ClusterMixture,
+    amp,
+    starting_point,
+)
 from giantstep.families.subspace_clustering.mixture import cluster_directions, helmert
 from giantstep.families.subspace_clustering.rivals import rival_labels
 from giantstep.families.subspace_clustering.scenario import SubspaceClustering
@@ -79,7 +86,7 @@ class Truth:
     def observe(self, n: int, snr: float) -> Data:
         """Return the data of the first n rows at some snr."""
         s, xp = self.scenario, array_module(self.noise)
-        mixture = Mixture(s.clusters, s.sparsity, snr, s.weights, s.mean)
+        mixture = ClusterMixture(s.clusters, s.sparsity, snr, s.weights, s.mean)
         prefactor = float(np.sqrt(snr / (s.sparsity * len(self.features))))
         labels = self.labels[:n]
         X = ((prefactor * xp.asarray(mixture.directions)) @ self.features.T)[xp.asarray(labels)]
@@ -92,7 +99,7 @@ class Data:
     """Data with their truth: X = prefactor U V^T + Z; AMP is told the mixture, nothing of the truth."""
 
     X: DeviceArray
-    mixture: Mixture
+    mixture: ClusterMixture
     prefactor: float
     features: Floats
     labels: Indices
@@ -106,7 +113,7 @@ class Data:
 def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: str) -> Truth:
     """Draw noise, features and labels; rows come in an order in which every first part is balanced."""
     xp, k, r = draws.xp, scenario.clusters, _rank(scenario)
-    weights = Mixture(k, 1.0, 1.0, scenario.weights).weights
+    weights = ClusterMixture(k, 1.0, 1.0, scenario.weights).weights
     noise = xp.empty((n, dim))
     for start, stop, rows in draws.chunks("noise", n, dim):
         noise[start:stop] = rows
@@ -128,7 +135,7 @@ def _draw(scenario: SubspaceClustering, n: int, dim: int, draws: Any, instance: 
 def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[str, Any]:
     """Run AMP from the start asked for; with unequal weights from both signs of it, keeping the likelier result."""
     first = data.start(settings["start"], generator, settings["overlap"])
-    limits = Settings(max_iterations=settings["max_iterations"])
+    limits = AMPSettings(max_iterations=settings["max_iterations"])
     run = amp(data.X, data.mixture, first, limits)
     if np.ptp(data.mixture.weights) > 0 and settings["start"] != "informed":
         run = _likeliest(data, run, first, limits, generator)
@@ -139,7 +146,7 @@ def _overlaps(data: Data, settings: Mapping[str, Any], generator: Any) -> dict[s
     return {**row, "amp_iterations": run.iterations, "amp_converged": float(run.converged)}
 
 
-def _likeliest(data: Data, run: AMPRun, first: DeviceArray, limits: Settings, generator: Any) -> AMPRun:
+def _likeliest(data: Data, run: AMPRun, first: DeviceArray, limits: AMPSettings, generator: Any) -> AMPRun:
     """Return the likeliest of several runs: clusters of unequal sizes have fixed points that take one for another.
 
     Two clusters are started with the other sign. More of them are started from the start turned at random, and with the
@@ -203,13 +210,13 @@ def _trajectory(data: Data, settings: Mapping[str, Any], generator: Any) -> dict
     history: list[dict[str, float]] = []
     first = data.start("informed", generator, settings["overlap"])
 
-    def observe(estimate: Estimate) -> None:
+    def observe(estimate: AMPEstimate) -> None:
         history.append(_measure(data, estimate, relabel=False))
 
     d = data.X.shape[1]
     posteriors = _probabilities(first, xp.asarray(data.mixture.directions))
-    observe(Estimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
-    amp(data.X, data.mixture, first, Settings(max_iterations=steps, tolerance=1e-24), observe=observe)
+    observe(AMPEstimate(posteriors, first, xp.zeros((d, first.shape[1])), xp.full(d, data.mixture.sparsity)))
+    amp(data.X, data.mixture, first, AMPSettings(max_iterations=steps, tolerance=1e-24), observe=observe)
     history += [history[-1]] * (steps + 1 - len(history))
     return {name: [row[name] for row in history] for name in ("m_u", "m_v", "mse_u", "mse_v", "accuracy")}
 
@@ -222,7 +229,7 @@ def _probabilities(U: DeviceArray, directions: DeviceArray) -> DeviceArray:
     return (xp.linalg.pinv(system) @ right).T
 
 
-def _measure(data: Data, estimate: Estimate, relabel: bool = True) -> dict[str, float]:
+def _measure(data: Data, estimate: AMPEstimate, relabel: bool = True) -> dict[str, float]:
     """Return overlaps and errors against the truth, after the relabelling of the clusters that fits it best."""
     k, (n, d), weights = data.mixture.clusters, data.X.shape, np.asarray(data.mixture.weights)
     posteriors, selected = to_numpy(estimate.posteriors), to_numpy(estimate.support) > 0.5

@@ -13,13 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from giantstep.families.subspace_clustering.channels import informed_entropy, informed_overlap, informed_selection
-from giantstep.families.subspace_clustering.curve import EXACT, Problems
+from giantstep.families.subspace_clustering.curve import EXACT, CurveProblems
 from giantstep.solve import falling_root
 from giantstep.types import Floats, Indices
 
 
 @dataclass
-class InformedProblems(Problems):
+class InformedProblems(CurveProblems):
     """Problems whose mean is informative; `onset`, the snr at which zero overlap loses stability, is computed once."""
 
     onset: Floats | None = None
@@ -33,7 +33,7 @@ class InformedProblems(Problems):
     def threshold(self) -> Floats:
         """The linear stability lam_alg of zero overlap."""
         if self.onset is None:
-            self.onset = _onset(Problems(self.channel, self.alpha, self.rho))
+            self.onset = _onset(CurveProblems(self.channel, self.alpha, self.rho))
         return self.onset
 
     def onset_slope(self) -> Floats:
@@ -59,7 +59,7 @@ class InformedProblems(Problems):
         As m_v is at most one and at least that of centred data, lam lies between a and the lam of those.
         """
         m_u = self.channel.overlap(a)
-        centred = Problems(self.channel, self.alpha, self.rho).snr_of(a)
+        centred = CurveProblems(self.channel, self.alpha, self.rho).snr_of(a)
 
         def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
             own, lam = self.at(index), np.exp(x)
@@ -72,13 +72,13 @@ class InformedProblems(Problems):
         return self.features_overlap(self.features_snr(m_u, lam), lam)
 
 
-def mean_snr(problems: Problems, lam: Floats) -> Floats:
+def mean_snr(problems: CurveProblems, lam: Floats) -> Floats:
     """Return gamma, the SNR at which the mean direction of the features is known."""
     gamma: Floats = problems.alpha * lam * problems.channel.variance / problems.rho
     return gamma
 
 
-def _onset(problems: Problems) -> Floats:
+def _onset(problems: CurveProblems) -> Floats:
     """Return the snr at which zero overlap loses stability: (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L) = 1."""
 
     def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:

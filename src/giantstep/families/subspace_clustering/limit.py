@@ -13,7 +13,7 @@ from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import AssignmentChannel, assignment_channel
 from giantstep.families.subspace_clustering.curve import (
-    Problems,
+    CurveProblems,
     branches,
     critical_sparsity,
     thresholds,
@@ -63,7 +63,7 @@ def _algorithms(text: str) -> list[str]:
     return [name for name in known if asked == ["all"] or name in asked]
 
 
-class Batch(NamedTuple):
+class ClusterBatch(NamedTuple):
     """Points with the same number of clusters."""
 
     scenario: SubspaceClustering
@@ -92,12 +92,12 @@ class Batch(NamedTuple):
         columns = (self.points[name].tolist() for name in ("snr", "samples_per_dim", "sparsity"))
         return list(zip(*columns))
 
-    def problems(self) -> Problems:
+    def problems(self) -> CurveProblems:
         """Return the problem of every point."""
-        kind = InformedProblems if self.scenario.mean == "informative" else Problems
+        kind = InformedProblems if self.scenario.mean == "informative" else CurveProblems
         return kind(self.channel, self.points["samples_per_dim"], self.points["sparsity"])
 
-    def different_problems(self) -> tuple[Problems, Indices]:
+    def different_problems(self) -> tuple[CurveProblems, Indices]:
         """Return the different (alpha, rho) among the points, and which of them each point has."""
         pairs = np.stack([self.points["samples_per_dim"], self.points["sparsity"]], axis=1)
         unique, index = np.unique(pairs, axis=0, return_inverse=True)
@@ -119,7 +119,7 @@ def limit(scenario: SubspaceClustering, points: Points, what: str, settings: Map
     answer = Answer.blank(len(points["snr"]))
     for k in np.unique(points["clusters"]):
         rows = np.flatnonzero(points["clusters"] == k)
-        batch = Batch(scenario, int(k), {name: column[rows] for name, column in points.items()}, settings)
+        batch = ClusterBatch(scenario, int(k), {name: column[rows] for name, column in points.items()}, settings)
         solved = _SOLVERS[what][batch.unequal](batch)
         answer.residual[rows] = solved.residual
         answer.status[rows] = np.where(solved.failed, solved.reason, "")
@@ -146,7 +146,7 @@ def _phase(uninformed: Floats, bayes: Floats) -> Array:
     return np.select([bayes == 0, uninformed == 0, uninformed != bayes], PHASES[:3], PHASES[3])
 
 
-def _overlaps(batch: Batch) -> Solved:
+def _overlaps(batch: ClusterBatch) -> Solved:
     lam = batch.points["snr"]
     curves, index = batch.different_problems()
     coarse = batch.settings["tolerance"] > LOOSE
@@ -166,7 +166,7 @@ def _overlaps(batch: Batch) -> Solved:
     return Solved(values, residual, ~(residual <= _RESIDUAL), "no root of the state evolution was found")
 
 
-def _observables(problems: Problems, lam: Floats, a: Floats) -> dict[str, Array]:
+def _observables(problems: CurveProblems, lam: Floats, a: Floats) -> dict[str, Array]:
     """Return what is measured at fixed points a of shape (B, branches), subspace_clustering (7a)-(7c)."""
     channel, columns, shape = problems.channel, a.shape[1], a.shape
     wide, lam, a = problems.at(np.repeat(np.arange(len(lam)), columns)), np.repeat(lam, columns), a.ravel()
@@ -181,7 +181,7 @@ def _errors(channel: AssignmentChannel, rho: Floats, m_u: Floats, m_v: Floats) -
     return {"m_u": m_u, "m_v": m_v, "mse_u": mse_u, "mse_v": rho * (1 - m_v)}
 
 
-def _rivals(batch: Batch) -> Solved:
+def _rivals(batch: ClusterBatch) -> Solved:
     """Answer for AMP and the Bayes estimator, and for PCA where clusters are equal and their mean says nothing."""
     solved, points = (_unequal_overlaps if batch.unequal else _overlaps)(batch), batch.points
     pca = np.full(batch.size, np.nan)
@@ -192,7 +192,7 @@ def _rivals(batch: Batch) -> Solved:
     return solved._replace(values={name: np.stack(column, axis=1) for name, column in columns.items()})
 
 
-def _trajectory(batch: Batch) -> Solved:
+def _trajectory(batch: ClusterBatch) -> Solved:
     lam, problems, channel, start = batch.points["snr"], batch.problems(), batch.channel, batch.settings["overlap"]
     m_u, m_v, accuracy = np.zeros((3, batch.size, len(batch.settings["time"])))
     m_u[:, 0], accuracy[:, 0] = start, channel.accuracy(channel.snr(start))
@@ -204,7 +204,7 @@ def _trajectory(batch: Batch) -> Solved:
     return Solved({**_errors(channel, problems.rho[:, None], m_u, m_v), "accuracy": accuracy})
 
 
-def _thresholds(batch: Batch) -> Solved:
+def _thresholds(batch: ClusterBatch) -> Solved:
     curves, index = batch.different_problems()
     table = thresholds(curves).at(index)
     values: dict[str, Array] = {f"lam_{name}": getattr(table, f"lam_{name}") for name in (*_JUMPS, "alg")}
@@ -215,7 +215,7 @@ def _thresholds(batch: Batch) -> Solved:
     return Solved(values, table.residual, failed, "the free entropies of the two branches do not cross")
 
 
-def _critical(batch: Batch) -> Solved:
+def _critical(batch: ClusterBatch) -> Solved:
     names = ("sparsity_c", "m_c", "ratio_c")
     missing = dict.fromkeys(names, np.full(batch.size, np.nan))
     if batch.unequal:
@@ -238,7 +238,7 @@ def _replicates(names: tuple[str, ...], samples: Floats) -> dict[str, Array]:
     return values
 
 
-def _unequal_overlaps(batch: Batch) -> Solved:
+def _unequal_overlaps(batch: ClusterBatch) -> Solved:
     """Answer for three or more clusters of unequal sizes, point by point."""
     sets = unequal_clusters(tuple(batch.scenario.weights))
     names = ("m_u", "m_v", "mse_u", "mse_v", "accuracy", "tpr", "fpr", "phi")
@@ -260,7 +260,7 @@ def _unequal_overlaps(batch: Batch) -> Solved:
     return Solved(values, change, ~(change <= _SETTLED), "state evolution did not settle")
 
 
-def _unequal_trajectory(batch: Batch) -> Solved:
+def _unequal_trajectory(batch: ClusterBatch) -> Solved:
     sets, names = unequal_clusters(tuple(batch.scenario.weights)), ("m_u", "m_v", "mse_u", "mse_v", "accuracy")
     samples = np.empty((len(names), len(sets), batch.size, len(batch.settings["time"])))
     for number, nodes in enumerate(sets):
@@ -274,7 +274,7 @@ def _unequal_trajectory(batch: Batch) -> Solved:
     return Solved(_replicates(names, samples))
 
 
-def _unequal_thresholds(batch: Batch) -> Solved:
+def _unequal_thresholds(batch: ClusterBatch) -> Solved:
     """Answer with the linear stability of zero overlap; the curve of fixed points has no single parameter here."""
     missing = [*(f"{kind}_{name}" for kind in ("lam", "ratio") for name in _JUMPS), "m_dyn", "m_jump", "m_algB"]
     values: dict[str, Array] = dict.fromkeys(missing, np.full(batch.size, np.nan))
@@ -283,7 +283,7 @@ def _unequal_thresholds(batch: Batch) -> Solved:
     return Solved(values)
 
 
-_SOLVERS: dict[str, tuple[Callable[[Batch], Solved], Callable[[Batch], Solved]]] = {
+_SOLVERS: dict[str, tuple[Callable[[ClusterBatch], Solved], Callable[[ClusterBatch], Solved]]] = {
     "overlaps": (_overlaps, _unequal_overlaps),
     "rivals": (_rivals, _rivals),
     "trajectory": (_trajectory, _unequal_trajectory),

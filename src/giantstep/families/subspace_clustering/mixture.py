@@ -19,7 +19,7 @@ from giantstep.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class ClusterMixture:
     """Parameters of the model.
 
     Attributes

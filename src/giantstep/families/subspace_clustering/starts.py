@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.subspace_clustering.channels import assignment_channel
-from giantstep.families.subspace_clustering.mixture import Mixture, helmert
+from giantstep.families.subspace_clustering.mixture import ClusterMixture, helmert
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 from giantstep.lab.devices import array_module
 from giantstep.lab.singular import leading_vectors
@@ -21,7 +21,7 @@ STARTS = ("spectral", "random", "thresholding", "informed")
 
 def starting_point(
     X: DeviceArray,
-    mixture: Mixture,
+    mixture: ClusterMixture,
     start: str,
     generator: Any = None,
     *,
@@ -50,7 +50,7 @@ def starting_point(
     return centre + U @ xp.asarray(helmert(mixture.clusters)).T if mixture.mean == "informative" else U
 
 
-def _informed(mixture: Mixture, truth: Any, overlap: float, generator: Any, xp: Any) -> DeviceArray:
+def _informed(mixture: ClusterMixture, truth: Any, overlap: float, generator: Any, xp: Any) -> DeviceArray:
     if truth is None:
         raise bad_field("truth", truth, 'the true labels, for start="informed"')
     if not 0 < overlap < 1:
@@ -70,7 +70,7 @@ def informed_snr(weights: Any, overlap: float) -> float:
     return unequal_clusters(tuple(np.asarray(weights).tolist()))[0].start_snr(overlap)
 
 
-def _spectral(X: DeviceArray, mixture: Mixture, generator: Any, rotation: DeviceArray) -> DeviceArray:
+def _spectral(X: DeviceArray, mixture: ClusterMixture, generator: Any, rotation: DeviceArray) -> DeviceArray:
     n, d = X.shape
     signal = (X - X.mean(axis=0)) if mixture.mean == "informative" else X
     left, _ = leading_vectors(signal, len(rotation), generator)
@@ -78,7 +78,7 @@ def _spectral(X: DeviceArray, mixture: Mixture, generator: Any, rotation: Device
     return math.sqrt(max(q, 0.05) * n / mixture.clusters) * (left @ rotation)
 
 
-def _thresholding(X: DeviceArray, mixture: Mixture, generator: Any, rotation: DeviceArray) -> DeviceArray:
+def _thresholding(X: DeviceArray, mixture: ClusterMixture, generator: Any, rotation: DeviceArray) -> DeviceArray:
     xp, (n, d), p = array_module(X), X.shape, len(rotation)
     kept = max(p + 1, round(mixture.sparsity * d))
     columns = xp.argsort(xp.einsum("ij,ij->j", X, X) - X.sum(axis=0) ** 2 / n)[-kept:]

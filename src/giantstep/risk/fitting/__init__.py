@@ -10,7 +10,7 @@ from __future__ import annotations
 from giantstep.errors import InputError
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
-from giantstep.risk.fitting.objective import Fit, Objective
+from giantstep.risk.fitting.objective import ConvexFit, Objective
 from giantstep.risk.fitting.quadratic import fit_elastic_net, fit_interpolation, fit_ridge
 from giantstep.risk.fitting.smooth import fit_huber, fit_logistic
 from giantstep.types import DeviceArray
@@ -41,7 +41,7 @@ def fit(
     intercept: bool = False,
     weights: DeviceArray | None = None,
     threshold: float = 1.0,
-) -> Fit:
+) -> ConvexFit:
     """Minimise the penalised loss.
 
     Parameters
@@ -57,7 +57,7 @@ def fit(
     if l1 or loss in ("hinge", "interpolate", "maxmargin"):
         rows, labels, weights = to_numpy(rows), to_numpy(labels), None if weights is None else to_numpy(weights)
     if intercept and loss in ("logistic", "hinge", "maxmargin") and bool((labels == labels[0]).all()):
-        return Fit.missing(rows.shape[1], "the samples are all of one class, which an intercept fits alone")
+        return ConvexFit.missing(rows.shape[1], "the samples are all of one class, which an intercept fits alone")
     xp = array_module(rows)
     scale = xp.ones(len(labels)) if weights is None else xp.asarray(weights)
     objective = Objective(rows, labels, scale, ridge, l1, intercept)

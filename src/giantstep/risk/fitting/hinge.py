@@ -16,11 +16,11 @@ from scipy import linalg
 from scipy.optimize import linprog, nnls
 
 from giantstep.deadline import check_time
-from giantstep.risk.fitting.objective import Fit, Objective
+from giantstep.risk.fitting.objective import ConvexFit, Objective
 from giantstep.types import Floats
 
 
-def fit_hinge(objective: Objective) -> Fit:
+def fit_hinge(objective: Objective) -> ConvexFit:
     """Solve the dual and polish it; with an l1 penalty solve a linear programme.
 
     With an intercept by sequential minimal optimisation (LIBSVM). Without one by coordinate descent (LIBLINEAR) or,
@@ -37,7 +37,7 @@ def fit_hinge(objective: Objective) -> Fit:
     return _polish(objective, _follow_interior(objective), 0.0)
 
 
-def _polish(objective: Objective, dual: Floats, b: float) -> Fit:
+def _polish(objective: Objective, dual: Floats, b: float) -> ConvexFit:
     """Return the best of the solver's weights and of those solved for exactly, by what may count as a free a_i."""
     best = _fit_of_dual(objective, dual, b)
     for margin in (1e-9, 1e-7, 1e-5, 1e-3):
@@ -49,7 +49,7 @@ def _polish(objective: Objective, dual: Floats, b: float) -> Fit:
     return best
 
 
-def _fit_of_dual(objective: Objective, dual: Floats, b: float) -> Fit:
+def _fit_of_dual(objective: Objective, dual: Floats, b: float) -> ConvexFit:
     """Return the weights of a dual point; the gap is (primal - dual)/primal at the feasible point next to it.
 
     A broken sum_i a_i y_i = 0 counts with |b|.
@@ -61,10 +61,10 @@ def _fit_of_dual(objective: Objective, dual: Floats, b: float) -> Fit:
     primal = objective.scale @ np.maximum(1 - signed @ w - objective.labels * b, 0.0) + 0.5 * ridge * w @ w
     lower = feasible.sum() - 0.5 * back @ back / ridge
     broken = abs(b * (objective.labels @ feasible))
-    return Fit(w, b, float((primal - lower + broken) / max(primal, 1e-300)))
+    return ConvexFit(w, b, float((primal - lower + broken) / max(primal, 1e-300)))
 
 
-def _solve_free(objective: Objective, dual: Floats, margin: float) -> Fit | None:
+def _solve_free(objective: Objective, dual: Floats, margin: float) -> ConvexFit | None:
     """Solve the optimality conditions for the free dual weights: margin 1 there, and sum_i a_i y_i = 0."""
     signed, scale, ridge = objective.signed, objective.scale, objective.ridge
     free = (dual > margin * scale) & (dual < (1 - margin) * scale)
@@ -192,7 +192,7 @@ def _shifted_solver(signed: Floats, diagonal: Floats, ridge: float) -> Callable[
 # -- hard margin, and the hinge with an l1 penalty -----------------------------------------------------------
 
 
-def fit_max_margin(objective: Objective) -> Fit:
+def fit_max_margin(objective: Objective) -> ConvexFit:
     """Minimise |w|^2/2 with all margins at least 1: a least-distance programme, by non-negative least squares.
 
     An intercept enters as a long column (its penalty is 1e-8 of the others'), and the support vectors, once
@@ -208,10 +208,10 @@ def fit_max_margin(objective: Objective) -> Fit:
     try:
         dual = nnls(tall, goal, maxiter=30 * n)[0]
     except RuntimeError:
-        return Fit.missing(d, "the margin was not found")
+        return ConvexFit.missing(d, "the margin was not found")
     residual = tall @ dual - goal
     if -residual[-1] < 1e-9:
-        return Fit.missing(d, "the classes are not separable")
+        return ConvexFit.missing(d, "the classes are not separable")
     if intercept:
         support = dual > 0
         s, y = signed[support], labels[support]
@@ -223,26 +223,26 @@ def fit_max_margin(objective: Objective) -> Fit:
         dual = dual / -residual[-1] / size**2
     worst = float((signed @ w + labels * b).min())
     if not worst > 0:
-        return Fit.missing(d, "the classes are not separable")
+        return ConvexFit.missing(d, "the classes are not separable")
     weights = np.maximum(dual, 0.0)
     back = signed.T @ weights
     primal, lower = 0.5 * w @ w / worst**2, weights.sum() - 0.5 * back @ back
-    return Fit(w / worst, b / worst, float((primal - lower) / primal))
+    return ConvexFit(w / worst, b / worst, float((primal - lower) / primal))
 
 
-def _fit_sparse_hinge(objective: Objective) -> Fit:
+def _fit_sparse_hinge(objective: Objective) -> ConvexFit:
     """Minimise the hinge loss with an l1 penalty as a linear programme in (w+, w-, b, slack), by HiGHS."""
     signed = objective.signed
     n, d = signed.shape
     if objective.ridge > 0:
-        return Fit.missing(d, "the hinge loss with both penalties has no solver here; take ridge = 0 or l1 = 0")
+        return ConvexFit.missing(d, "the hinge loss with both penalties has no solver here; take ridge = 0 or l1 = 0")
     column = objective.labels[:, None] if objective.intercept else np.zeros((n, 0))
     a = np.hstack([-signed, signed, -column, -np.eye(n)])
     cost = np.concatenate([np.full(2 * d, objective.l1), np.zeros(column.shape[1]), objective.scale])
     bounds: list[Any] = [(0, None)] * (2 * d) + [(None, None)] * column.shape[1] + [(0, None)] * n
     optimum = linprog(cost, A_ub=a, b_ub=-np.ones(n), bounds=bounds, method="highs")
     if optimum.status != 0:
-        return Fit.missing(d, f"the linear programme was not solved ({optimum.message})")
+        return ConvexFit.missing(d, f"the linear programme was not solved ({optimum.message})")
     lower = -float(optimum.ineqlin.marginals.sum())
     gap = abs(optimum.fun - lower) / max(abs(optimum.fun), 1e-300)
-    return Fit(optimum.x[:d] - optimum.x[d : 2 * d], float(optimum.x[2 * d]) if objective.intercept else 0.0, gap)
+    return ConvexFit(optimum.x[:d] - optimum.x[d : 2 * d], float(optimum.x[2 * d]) if objective.intercept else 0.0, gap)

@@ -15,7 +15,7 @@ OPTIMAL = 1e-7
 
 
 @dataclass(frozen=True)
-class Fit:
+class ConvexFit:
     """A fitted linear model.
 
     Attributes
@@ -32,7 +32,7 @@ class Fit:
     problem: str = ""
 
     @classmethod
-    def missing(cls, dim: int, problem: str) -> Fit:
+    def missing(cls, dim: int, problem: str) -> ConvexFit:
         """Return what stands for an estimator in R^dim that does not exist, or was not found."""
         return cls(np.full(dim, np.nan), np.nan, np.inf, problem)
 

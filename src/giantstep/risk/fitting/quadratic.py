@@ -8,11 +8,11 @@ import numpy as np
 from scipy import linalg
 
 from giantstep.lab import array_module, to_numpy
-from giantstep.risk.fitting.objective import Fit, LeastSquares, Objective
+from giantstep.risk.fitting.objective import ConvexFit, LeastSquares, Objective
 from giantstep.types import Floats
 
 
-def fit_ridge(objective: Objective) -> Fit:
+def fit_ridge(objective: Objective) -> ConvexFit:
     """Solve the normal equations, in the smaller of the two dimensions; without a ridge by least squares."""
     ridge, xp = objective.ridge, array_module(objective.rows)
     squares = LeastSquares.of(objective.rows, objective.labels, objective.scale, objective.intercept)
@@ -21,7 +21,7 @@ def fit_ridge(objective: Objective) -> Fit:
     curvature = ridge
     if ridge == 0:
         if n - objective.intercept < d:
-            return Fit.missing(d, "there are fewer samples than dimensions and no ridge")
+            return ConvexFit.missing(d, "there are fewer samples than dimensions and no ridge")
         w, _, _, singular = xp.linalg.lstsq(a, y, rcond=None)
         curvature = max(float(singular[-1]) ** 2, 1e-300)
     elif n < d:
@@ -32,19 +32,19 @@ def fit_ridge(objective: Objective) -> Fit:
     value = float(0.5 * residual @ residual + 0.5 * ridge * w @ w)
     slope = a.T @ residual - ridge * w
     gap = 0.5 * float(slope @ slope) / curvature / max(value, 1e-300)
-    return Fit(to_numpy(w), squares.intercept(w), gap)
+    return ConvexFit(to_numpy(w), squares.intercept(w), gap)
 
 
-def fit_interpolation(objective: Objective) -> Fit:
+def fit_interpolation(objective: Objective) -> ConvexFit:
     """Return the least norm that fits every label; with n > d there is none."""
     squares = LeastSquares.of(objective.rows, objective.labels, np.ones(len(objective.labels)), objective.intercept)
     a, y = squares.rows, squares.labels
     w: Floats = linalg.lstsq(a, y, lapack_driver="gelsd", check_finite=False)[0]
     missed = float(np.linalg.norm(y - a @ w) / max(float(np.linalg.norm(y)), 1e-300))
-    return Fit(w, squares.intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
+    return ConvexFit(w, squares.intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
 
 
-def fit_elastic_net(objective: Objective) -> Fit:
+def fit_elastic_net(objective: Objective) -> ConvexFit:
     """Minimise the square loss with both penalties by coordinate descent, and solve exactly on its support."""
     ridge, l1 = objective.ridge, objective.l1
     squares = LeastSquares.of(objective.rows, objective.labels, objective.scale, objective.intercept)
@@ -60,7 +60,7 @@ def fit_elastic_net(objective: Objective) -> Fit:
         exact_gap = _elastic_net_gap(a, y, ridge, l1, exact)
         if exact_gap < gap:
             w, gap = exact, exact_gap
-    return Fit(w, squares.intercept(w), gap)
+    return ConvexFit(w, squares.intercept(w), gap)
 
 
 def descend_coordinates(

@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.lab import array_module, to_numpy
-from giantstep.risk.fitting.objective import Fit, LeastSquares, Objective
+from giantstep.risk.fitting.objective import ConvexFit, LeastSquares, Objective
 from giantstep.risk.fitting.quadratic import descend_coordinates
 from giantstep.types import DeviceArray, Floats
 
@@ -17,9 +17,10 @@ Slopes = Callable[[DeviceArray], tuple[DeviceArray, DeviceArray, DeviceArray]]
 """Predictions z -> the losses, their first and second derivatives."""
 
 _STEPS = 200
+"""Newton steps at most; ten are usual, and small ridges on separable classes take some dozen."""
 
 
-def fit_logistic(objective: Objective) -> Fit:
+def fit_logistic(objective: Objective) -> ConvexFit:
     """Minimise the logistic loss; without a penalty there is no minimum where the classes are separable."""
     fit = _fit_smooth(objective, _logistic(objective.labels, objective.scale))
     if objective.ridge == 0 and not objective.l1:
@@ -29,13 +30,13 @@ def fit_logistic(objective: Objective) -> Fit:
     return fit
 
 
-def fit_huber(objective: Objective, threshold: float) -> Fit:
+def fit_huber(objective: Objective, threshold: float) -> ConvexFit:
     """Minimise Huber's loss."""
     free = int(objective.intercept) + (0 if objective.ridge > 0 or objective.l1 else objective.rows.shape[1])
     return _fit_smooth(objective, _huber(objective.labels, objective.scale, threshold, free))
 
 
-def _fit_smooth(objective: Objective, slopes: Slopes) -> Fit:
+def _fit_smooth(objective: Objective, slopes: Slopes) -> ConvexFit:
     if objective.l1:
         return _fit_sparse(objective, slopes)
     return _newton(objective.rows, slopes, objective.ridge, objective.intercept)
@@ -96,7 +97,7 @@ class _Smooth:
         return length * step
 
 
-def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, tilt: DeviceArray = None) -> Fit:
+def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, tilt: DeviceArray = None) -> ConvexFit:
     """Minimise a smooth loss by Newton's method with a line search; `tilt` adds <tilt, w>.
 
     With fewer samples than dimensions (and a ridge) w lies in the span of the samples, and the equations are solved
@@ -135,13 +136,13 @@ def _newton(rows: DeviceArray, slopes: Slopes, ridge: float, intercept: bool, ti
         x = x + problem.search_line(x, z, step, value, decrement)
     w = x[:size] if basis is None else basis @ x[:size]
     gap = max(decrement, 0.0) / max(abs(value), 1e-300) if np.isfinite(decrement) else np.inf
-    return Fit(to_numpy(w), float(x[-1]) if intercept else 0.0, gap)
+    return ConvexFit(to_numpy(w), float(x[-1]) if intercept else 0.0, gap)
 
 
 # -- with an l1 penalty --------------------------------------------------------------------------------------
 
 
-def _fit_sparse(objective: Objective, slopes: Slopes) -> Fit:
+def _fit_sparse(objective: Objective, slopes: Slopes) -> ConvexFit:
     """Minimise a smooth loss with an l1 penalty: quadratic models by coordinate descent, then Newton on the support."""
     rows = objective.rows
     w, b = np.zeros(rows.shape[1]), 0.0
@@ -169,7 +170,7 @@ def _fit_sparse(objective: Objective, slopes: Slopes) -> Fit:
     return _finish_on_support(objective, slopes, w, b)
 
 
-def _finish_on_support(objective: Objective, slopes: Slopes, w: Floats, b: float) -> Fit:
+def _finish_on_support(objective: Objective, slopes: Slopes, w: Floats, b: float) -> ConvexFit:
     """Finish on the support with its signs held; the gap counts what the optimality conditions still miss."""
     rows, ridge, l1 = objective.rows, objective.ridge, objective.l1
     support = np.abs(w) > 1e-10 * max(np.abs(w).max(), 1e-300)
@@ -182,7 +183,7 @@ def _finish_on_support(objective: Objective, slopes: Slopes, w: Floats, b: float
     gradient = rows.T @ slope + ridge * w
     wrong = np.where(w != 0, gradient + l1 * np.sign(w), np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0))
     missed = float(np.abs(wrong) @ np.maximum(np.abs(w), np.abs(w).mean())) + abs(slope.sum() * b) * objective.intercept
-    return Fit(w, b, missed / max(abs(_value(objective, slopes, w, b)), 1e-300))
+    return ConvexFit(w, b, missed / max(abs(_value(objective, slopes, w, b)), 1e-300))
 
 
 def _value(objective: Objective, slopes: Slopes, w: Floats, b: float) -> float:

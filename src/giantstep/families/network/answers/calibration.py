@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups
+from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups, test_law
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
 from giantstep.families.network.shift import FreshLaw
@@ -25,14 +25,14 @@ OF_REGRESSION = ("coverage", "honest_width")
 
 def answer_calibration(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="calibration"``: (3.5)-(3.7) where the labels are classes, (3.8) where they are not."""
-    law = FreshLaw.of_the_fit(moment.problem.target.directions)
     absent: dict[str, Any] = dict.fromkeys((*OF_CLASSES, *OF_REGRESSION), np.nan)
     absent["reliability"] = np.full(len(settings["logit"]), np.nan)
     for fits in solved_groups(table, share, moment, settings):
         for point in fits.points():
             try:
                 classes = table.network.sign_direction is not None
-                values = of_classes(point, law, settings["logit"]) if classes else _of_regression(point, law)
+                law, noise = test_law(table, point)
+                values = of_classes(point, law, settings["logit"]) if classes else _of_regression(point, law, noise)
                 put_point(table, point.place, time, {**absent, **values})
             except InputError as error:
                 note_refused(table, point.place, error)
@@ -55,9 +55,9 @@ def calibrated(found: LogitLaw) -> dict[str, float]:
     return dict(zip(OF_CLASSES, scores))
 
 
-def _of_regression(point: FittedPoint, law: FreshLaw) -> dict[str, Any]:
-    inputs, output = point.residuals(law, point.noise)
-    gap, variance = inputs.label - output.mean, output.variance + output.spread + point.noise
+def _of_regression(point: FittedPoint, law: FreshLaw, noise: float) -> dict[str, Any]:
+    inputs, output = point.residuals(law, noise)
+    gap, variance = inputs.label - output.mean, output.variance + output.spread + noise
     naive = NAIVE * np.sqrt(float(point.fit.solution.train[point.number]))
     found = coverage(naive, gap, variance, inputs.weights), honest_width(gap, variance, inputs.weights)
     return dict(zip(OF_REGRESSION, found))

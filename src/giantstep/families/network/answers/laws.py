@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,15 @@ class FittedPoint:
     fitted: Fitted
     noise: float
     flip: float
+    finite: bool
+    """Whether the dimension is finite."""
     made: dict[tuple[FreshLaw, float, Target], tuple[FreshInputs, OutputLaw]] = field(default_factory=dict)
     """Rules that were made already, for this fit or for another of the same layer."""
+
+    @cached_property
+    def own_law(self) -> FreshLaw:
+        """The law of the inputs of the fit."""
+        return FreshLaw.of_the_fit(self.problem.target.directions)
 
     def at(self, law: FreshLaw, scale: float, target: Target | None = None) -> tuple[FreshInputs, OutputLaw]:
         """Return inputs of a law on a rule of this scale, and the law of the output there; with labels of a target."""
@@ -77,7 +85,7 @@ class FittedPoint:
         return 0.5 * (1 + (1 - 2 * self.flip) * inputs.label)
 
     def _slope_of_label(self, inputs: FreshInputs) -> Floats:
-        """Return dg/dz (N, R) at inputs of the law of the fit."""
+        """Return dg/dz (N, R) of the label of the fit."""
         frame = self.layer.frame[self.row]
         z, gradient = inputs.z @ frame.T, np.zeros((len(inputs.z), len(frame)))
         for axis, step in enumerate(DIFFERENCE * np.eye(len(frame))):
@@ -106,7 +114,8 @@ class Fits:
             blocks = Blocks(problem.activation, layer.U[row], s[row], layer.B[row, :, 0], JU[row], Js[row])
             noise, flip = (float(asked.points[name][number]) for name in ("noise", "flip"))
             fitted = _fitted(self.fit, number, spread)
-            yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip)
+            finite = bool(np.isfinite(asked.points["dim"][number]))
+            yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip, finite)
 
 
 def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Fits]:
@@ -122,6 +131,15 @@ def _fitted(fit: Fit, number: int, spread: tuple[Floats, Floats] | None) -> Fitt
     moved, twice = (None, None) if spread is None else (part[number] for part in spread)
     x = solution.x[number].reshape(-1, k)
     return Fitted(solution.theta[number], x, solution.Q1[number], solution.Q2[number], moved, twice)
+
+
+def test_law(table: Table, point: FittedPoint) -> tuple[FreshLaw, float]:
+    """Return the law of the test inputs of a point, and the variance of their label noise."""
+    shift = table.network.shift
+    if shift is None:
+        return point.own_law, point.noise
+    law = shift.law(len(point.own_law.mean), table.points, point.place)
+    return law, float(table.points["shift.noise"][point.place]) if "shift.noise" in table.points else point.noise
 
 
 def put_point(table: Table, point: int, time: int, values: Mapping[str, Any]) -> None:

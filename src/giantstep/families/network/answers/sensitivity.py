@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups
+from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups, test_law
+from giantstep.families.network.answers.shift import shifted_error
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
-from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment
 from giantstep.readout.sensitivity import GradientLaw, attacked_classes, error_times_gradient
 from giantstep.types import Floats
@@ -28,15 +28,17 @@ def answer_sensitivity(table: Table, share: Share, moment: Moment, time: int, se
 
 
 def _measured(table: Table, point: FittedPoint, eps: Floats) -> dict[str, Any]:
-    law, classes = FreshLaw.of_the_fit(point.problem.target.directions), table.network.readout.classes
-    inputs, output = point.signs(law) if classes else point.residuals(law, point.noise)
+    (law, noise), classes = test_law(table, point), table.network.readout.classes
+    inputs, output = point.signs(law) if classes else point.residuals(law, noise)
     gradient = GradientLaw(output)
     along, across = (float(inputs.weights @ values) for values in (gradient.along, gradient.across))
     if classes:
         attacked = attacked_classes(gradient, point.positive(inputs), inputs.weights, eps)
     else:
         test = float(point.fit.solution.test[point.number])
-        cross = error_times_gradient(gradient, inputs.label, point.noise, inputs.weights) if np.any(eps > 0) else 0.0
+        if table.network.shift is not None:
+            test = shifted_error(point, law, noise)
+        cross = error_times_gradient(gradient, inputs.label, noise, inputs.weights) if np.any(eps > 0) else 0.0
         attacked = test + 2 * eps * cross + eps**2 * (along + across)
     return {
         "gradient_norm2": along + across,

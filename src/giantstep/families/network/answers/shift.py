@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.answers.laws import Fits, FittedPoint, note_refused, put_point, solved_groups
+from giantstep.families.network.answers.laws import Fits, FittedPoint, note_refused, put_point, solved_groups, test_law
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.answers.variance import half_disagreements, overlaps_of_classes
 from giantstep.families.network.fresh_inputs import FreshInputs
@@ -24,24 +24,22 @@ from giantstep.types import Floats
 
 def answer_shift(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="shift"``: (4.4) and (4.5)."""
-    plain = FreshLaw.of_the_fit(moment.problem.target.directions)
     for fits in solved_groups(table, share, moment, settings):
         own, layer, samples = _overlaps(fits)
         apart = half_disagreements(own, layer, samples)
         for point in fits.points():
-            shift, number = table.network.shift, point.number
-            law = plain if shift is None else shift.law(len(plain.mean), table.points, point.place)
-            noise = point.noise if shift is None or shift.noise is None else shift.noise
-            if shift is not None and "shift.noise" in table.points:
-                noise = float(table.points["shift.noise"][point.place])
+            number, (law, noise) = point.number, test_law(table, point)
             pairs = [(part.Q1[number], part.Q2[number]) for part in (layer, samples)]
             try:
-                values = _at(table, point, law, noise, pairs)
-                if np.isfinite(table.points["dim"][point.place]):  # terms of order 1/d that no law of inputs moves
-                    at_fit = _at(table, point, plain, point.noise, pairs)
-                    values["disagreement"] += 2 * apart[number] - at_fit["disagreement"]
-                    if not table.network.readout.classes:
-                        values["test_error"] += point.fit.solution.test[number] - at_fit["test_error"]
+                missed = _missed(point, table.network.class_direction, law)
+                if table.network.readout.classes:
+                    test = (1 - 2 * point.flip) * missed + point.flip
+                else:
+                    test = shifted_error(point, law, noise)
+                gaps = _disagreements(*point.plain(law), pairs)
+                if point.finite:  # terms of order 1/d that no law of inputs moves
+                    gaps += 2 * apart[number] - _disagreements(*point.plain(point.own_law), pairs)
+                values = {"test_error": test, "test_misclassified": missed, "disagreement": gaps}
                 put_point(table, point.place, time, values)
             except InputError as error:
                 note_refused(table, point.place, error)
@@ -56,20 +54,19 @@ def _overlaps(fits: Fits) -> tuple[Overlap, Overlap, Overlap]:
     return parts.everything, parts.layer, parts.samples
 
 
-def _at(
-    table: Table, point: FittedPoint, law: FreshLaw, noise: float, pairs: list[tuple[Floats, Floats]]
-) -> dict[str, Any]:
-    """Return the errors and disagreements of one point at inputs of a law."""
-    network = table.network
-    inputs, output = point.plain(law)
-    missed = _missed(point, network.class_direction, law)
-    if network.readout.classes:
-        test = (1 - 2 * point.flip) * missed + point.flip
-    else:
-        mean = output.mean
-        res = inputs.square - 2 * inputs.label * mean + mean**2 + output.variance + output.spread
-        test = float(inputs.weights @ res) + noise
-    return {"test_error": test, "test_misclassified": missed, "disagreement": _disagreements(inputs, output, pairs)}
+def shifted_error(point: FittedPoint, law: FreshLaw, noise: float) -> float:
+    """Return E'(y - f)^2 at inputs of a law, (4.4); terms of order 1/d beyond the spread are those at the fit."""
+    moved = _mean_square(*point.plain(law)) + noise
+    if not point.finite:
+        return moved
+    return (
+        moved + float(point.fit.solution.test[point.number]) - _mean_square(*point.plain(point.own_law)) - point.noise
+    )
+
+
+def _mean_square(inputs: FreshInputs, output: OutputLaw) -> float:
+    mean = output.mean
+    return float(inputs.weights @ (inputs.square - 2 * inputs.label * mean + mean**2 + output.variance + output.spread))
 
 
 def _disagreements(inputs: FreshInputs, output: OutputLaw, pairs: list[tuple[Floats, Floats]]) -> Floats:

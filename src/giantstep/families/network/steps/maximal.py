@@ -18,7 +18,7 @@ from giantstep.types import Booleans, Floats, Points
 if TYPE_CHECKING:
     from giantstep.families.network.averages import Gradient
     from giantstep.families.network.finite_batches import StepFields
-    from giantstep.families.network.layer import Layer, Motion
+    from giantstep.families.network.layer import BlockRows, Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
     from giantstep.families.network.trained import Trained
@@ -145,7 +145,7 @@ class MaximalStep(GradientStep):
         keep, rate = 1 - problem.of_step(number, "weight_decay"), problem.of_step(number, "rate")
         from giantstep.families.network.layer import moved
 
-        after = dataclasses.replace(moved(problem, layer, motion, keep, rate), velocity=motion)
+        after = dataclasses.replace(moved(problem, layer, motion, rate, keep), velocity=motion)
         if finite.any():
             return _with_batch_noise(problem, after, gradient, number)
         return self.at_dimension(problem, layer, after, gradient, number)
@@ -177,18 +177,12 @@ class MaximalStep(GradientStep):
             shrink = problem.strengths(number) * problem.zeta / width * beside  # f_q of (2.5)
         return with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
 
-    def _velocity(self, problem: Problem, layer: Layer, gradient: Gradient, number: int) -> Motion:
+    def _velocity(self, problem: Problem, layer: Layer, gradient: Gradient, number: int) -> BlockRows:
         """Return the gradient and what momentum keeps of the velocity before: v <- momentum v + gradient."""
         momentum = problem.of_step(number, "momentum")
         if layer.velocity is None or not momentum.any():
             return gradient.motion
-        before, now = layer.velocity.padded_like(layer), gradient.motion
-
-        def added(name: str) -> Floats:
-            new = getattr(now, name)
-            return new + momentum.reshape(-1, *(1,) * (new.ndim - 1)) * getattr(before, name)
-
-        return type(now)(*(added(part.name) for part in dataclasses.fields(now)))
+        return gradient.motion.plus(momentum, layer.velocity)
 
     # -- the experiment --------------------------------------------------------------------------------------------
 
