@@ -26,7 +26,7 @@ extensions = [
     "families",
     "theory_links",
 ]
-exclude_patterns = ["_build", "data/*", "gallery/*.rst", "gallery/*.txt", "gallery/*.md", "**/sg_execution_times.rst"]
+exclude_patterns = ["_build", "data/*", "gallery/*", "course/*", "**/sg_execution_times.rst"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 
@@ -44,8 +44,8 @@ napoleon_numpy_docstring = True
 napoleon_google_docstring = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": "gallery",
-    "gallery_dirs": "examples",
+    "examples_dirs": ["gallery", "course"],
+    "gallery_dirs": ["examples", "examples/course"],
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
     "within_subsection_order": "FileNameSortKey",
@@ -55,4 +55,5 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "abort_on_example_error": True,
     "min_reported_time": 1000,
+    "thumbnail_size": (600, 400),
 }

@@ -78,7 +78,7 @@ def test_the_first_page_says_how_to_install_and_cuts_no_code_off():
 def test_links_and_figures_exist():
     for page in [README, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            made = link == "examples/index"  # the gallery, written by the build
+            made = link in ("examples/index", "examples/course/index")  # gallery and course, written by the build
             assert made or link.startswith("https://") or (page.parent / link).exists(), (page.name, link)
 
 
@@ -86,3 +86,27 @@ def test_no_block_in_an_unknown_language():
     for page in [README, *PAGES]:
         for language in re.findall(r"^```(\w+)$", page.read_text(), flags=re.M):
             assert language in ("python", "sh", "toml", "text"), (page.name, language)
+
+
+def not_run():
+    """Yield the names of files with programs or commands that no test above runs."""
+    for page in PAGES:
+        if page.parent.name != "docs":
+            continue  # equations of the theory
+        text = page.read_text()
+        programs = [block for block in blocks(page, "text") if block.startswith(("import ", "from "))]
+        indented = re.findall(
+            r"^    (?:giantstep |pip |import |\w+ = gs\.)",
+            re.sub(r"^```.*?^```", "", text, flags=re.M | re.S),
+            flags=re.M,
+        )
+        if programs or indented:
+            yield page.name
+    yield from (path.name for path in (ROOT / "docs" / "gallery").glob("*.py") if not path.name.startswith("plot_"))
+    yield "slurm_sweep.py"
+
+
+def test_what_is_not_run_is_listed_with_its_reason():
+    page = (ROOT / "docs" / "releases.md").read_text()
+    listed = page.partition("## Examples that are not run")[2].partition("\n## ")[0]
+    assert [name for name in not_run() if name not in listed] == []

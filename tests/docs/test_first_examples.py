@@ -51,6 +51,8 @@ def without_learning(scenario, result, name):
 
 
 def check_it_learns(scenario):
+    if getattr(scenario, "shift", None) is not None:
+        scenario = scenario.replace(shift=None)  # inputs of the test alone: learning is about those of the fit
     what, name = asked(scenario)
     if getattr(scenario, "shift", None) is not None:
         scenario = scenario.replace(shift=None)  # it learns at the inputs of its fit
@@ -106,3 +108,12 @@ def test_the_pages_that_begin_with_a_network_are_found():
 @pytest.mark.parametrize("name", FIRST)
 def test_the_first_example_of_every_page_learns(name):
     check_it_learns(FIRST[name])
+
+
+def test_the_front_page_shows_the_report_that_its_lines_print(tmp_path, monkeypatch, capsys):
+    """Catches a report with other numbers than those shown."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "index.md").read_text()
+    program, shown = (re.search(rf"^```{kind}\n(.*?)^```", text, flags=re.M | re.S)[1] for kind in ("python", "text"))
+    exec(program, {})
+    assert capsys.readouterr().out.startswith(shown)

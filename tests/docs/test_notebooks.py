@@ -1,13 +1,17 @@
-"""The gallery as notebooks in a real kernel: every cell runs, pictures and tables appear, nothing warns."""
+"""Gallery and course as notebooks in a real kernel: every cell runs, pictures and tables appear, nothing warns."""
 
 import base64
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-GALLERY = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("plot_*.py"))
+DOCS = Path(__file__).parents[2] / "docs"
+GALLERY = sorted([*(DOCS / "gallery").glob("plot_*.py"), *(DOCS / "course").glob("plot_*.py")])
+NEEDS_TORCH = DOCS / "gallery" / "forecast_pytorch.py"
 
 FIRST_MINUTES = """\
 import giantstep as gs
@@ -83,3 +87,12 @@ def test_the_gallery_runs_as_notebooks(path, tmp_path, monkeypatch):
     for cell in outputs:
         assert "ipywidgets" not in forms(cell)[1]
         assert not re.search(r"^\S*Warning", forms(cell)[1], flags=re.M)
+
+
+@pytest.mark.slow
+def test_the_example_of_pytorch_runs(tmp_path):
+    """The build of the documentation does not run it, and shows a picture that it made before."""
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, str(NEEDS_TORCH)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "pytorch_digits.png").exists()

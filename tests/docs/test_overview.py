@@ -22,8 +22,8 @@ def claims():
     rows = [row for record in stored("verification") for row in record.get("rows", [])]
     count = Counter(row["verdict"] for row in rows)
     studies = sum("rows" in record for record in stored("verification"))
-    yield f"has {studies} studies in which {len(rows)} variables are judged: in {count['agrees']} of them"
-    yield f"in {count['cannot tell']} the trials made cannot tell, in {count['disagrees']} theory"
+    yield f"has {studies} studies in which {len(rows)} variables are judged. In {count['agrees']} of them"
+    yield f"In {count['cannot tell']} the trials made cannot tell. In {count['disagrees']} theory"
     ladder = next(r for r in stored("verification") if r.get("check") == "maximal step, infinite batch, tanh/sin")
     scores = [rung["wrong_z"] for rung in ladder["rungs"]]
     yield f"dimension up to {max(rung['dim'] for rung in ladder['rungs'])} reject"

@@ -14,6 +14,13 @@ LINE = 4.5
 WITHOUT_GRADIENTS = ("mixture-glm", "bayes-limit", "subspace-clustering")
 """Families whose experiment is no network trained by gradient steps: PyTorch is refused."""
 
+
+def in_both_languages(cases):
+    """Return pairs of a case and a language in which it can be written."""
+    learns = [case for case in cases if CASES[case][0].family not in WITHOUT_GRADIENTS]
+    return [(case, "numpy") for case in cases] + [(case, "torch") for case in learns]
+
+
 TANH = gs.Network(
     target="tanh(z)",
     noise=0.1,
@@ -140,9 +147,9 @@ def test_a_program_prints_what_simulate_measures(case, tmp_path):
     assert max(found.values()) < LINE, sorted(found.items(), key=lambda item: -item[1])[:3]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_programs_are_short_and_alone(case):
-    text = gs.script(CASES[case][0], dim=CASES[case][1])
+@pytest.mark.parametrize(("case", "lang"), in_both_languages(CASES))
+def test_programs_are_short_and_alone(case, lang):
+    text = gs.script(CASES[case][0], dim=CASES[case][1], lang=lang)
     assert len(text.splitlines()) <= 120 and max(map(len, text.splitlines())) <= 160
     assert "giantstep" not in text
     compile(text, "experiment.py", "exec")
@@ -157,6 +164,8 @@ def test_other_options_agree_too(case, tmp_path):
 
 
 LIMITS = {
+    "network, two steps": (80, 16, ["test_error", "train_error", "norm"], 0.03),
+    "few-steps": (80, 16, ["test_error", "train_error", "norm"], 0.03),
     "one-step, batch": (80, 16, ["test_error", "train_error", "norm"], 0.03),
     "giant-steps": (150, 60, ["norm", "gradient_cosine"], 0.03),
     "batch-reuse": (150, 40, ["Q", "train_loss", "population_loss"], 0.02),
@@ -169,11 +178,14 @@ LIMITS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", LIMITS)
-def test_a_program_agrees_with_the_limit(case, tmp_path):
+@pytest.mark.filterwarnings("ignore:After 1 steps z2 is not learnt:giantstep.GiantstepWarning")
+@pytest.mark.parametrize(("case", "lang"), in_both_languages(LIMITS))
+def test_a_program_agrees_with_the_limit(case, lang, tmp_path):
     """Catches a definition that both experiments share and the theory does not."""
     (scenario, _, _, asked), (dim, trials, names, allow) = CASES[case], LIMITS[case]
-    table = run_program(gs.script(scenario, dim=dim, trials=trials, seed=3), tmp_path)
+    if lang == "torch":
+        pytest.importorskip("torch")
+    table = run_program(gs.script(scenario, dim=dim, trials=trials, seed=3, lang=lang), tmp_path)
     fixed = "dim" in type(scenario).model_fields
     times = {name: value for name, value in asked.items() if name == "times"}
     theory = numbers_of(gs.predict(scenario, **({} if fixed else {"dim": dim}), **times), scenario, names)
@@ -182,7 +194,7 @@ def test_a_program_agrees_with_the_limit(case, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][0].family not in WITHOUT_GRADIENTS])
+@pytest.mark.parametrize("case", [case for case, lang in in_both_languages(CASES) if lang == "torch"])
 def test_torch_programs_agree(case, tmp_path):
     """Catches a gradient of autograd that is not the step of the definition."""
     pytest.importorskip("torch")
