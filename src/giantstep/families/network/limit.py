@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ GAUSSIAN_LAYER = (
 )
 SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps", "logit")
 """Settings along which variables run."""
+FILLED_BY = {"steps": "others", "along": "others", "spectrum": "others", "resolvent": "others"}
+"""Question -> module of `answers` whose function `answer_<question>` fills it, where it has another name."""
 Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
 
 
@@ -110,35 +113,9 @@ def _answer(table: Table, share: Share, what: str, theory: str, settings: Mappin
 
 def _fills(what: str) -> Fill:
     """Return what fills the table of a question; only its modules are loaded."""
-    if what == "errors":
-        from giantstep.families.network.answers.errors import answer_errors
-
-        return answer_errors
-    if what == "variance":
-        from giantstep.families.network.answers.variance import answer_variance
-
-        return answer_variance
-    if what == "sensitivity":
-        from giantstep.families.network.answers.sensitivity import answer_sensitivity
-
-        return answer_sensitivity
-    if what == "shift":
-        from giantstep.families.network.answers.shift import answer_shift
-
-        return answer_shift
-    if what == "calibration":
-        from giantstep.families.network.answers.calibration import answer_calibration
-
-        return answer_calibration
-    from giantstep.families.network.answers import others
-
-    known: dict[str, Fill] = {
-        "steps": others.answer_steps,
-        "along": others.answer_along,
-        "spectrum": others.answer_spectrum,
-        "resolvent": others.answer_resolvent,
-    }
-    return known[what]
+    module = import_module(f"giantstep.families.network.answers.{FILLED_BY.get(what, what)}")
+    fill: Fill = getattr(module, f"answer_{what}")
+    return fill
 
 
 def _theories(network: Network, points: Points, what: str, theory: str | None) -> Any:
@@ -274,7 +251,7 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
     if what == "along":
         settings["kappa"] = check_kappa(settings.get("kappa"))
     if what == "spikes":
-        from giantstep.families.network.closed.spikes import check_degrees
+        from giantstep.readout.feature_spikes import check_degrees
 
         settings["degree"] = check_degrees(settings.get("degree"))
     return settings

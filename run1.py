@@ -1,0 +1,8 @@
+import time, warnings
+from pathlib import Path
+warnings.simplefilter("error")
+import matplotlib.pyplot as plt
+t=time.process_time()
+exec(compile(Path("/work/wt/docs/docs/course/plot_1_linear_part.py").read_text(),"/work/wt/docs/docs/course/plot_1_linear_part.py","exec"),{"__name__":"__main__"})
+print("cpu", round(time.process_time()-t,1), plt.get_fignums())
+for n in plt.get_fignums(): plt.figure(n).savefig(f"lesson1-{n}.png",dpi=110)
