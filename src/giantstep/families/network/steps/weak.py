@@ -66,7 +66,7 @@ class WeakStep(GradientStep):
     def spike(self, network: Network, points: Points) -> Spike:
         """Return what is known of beta."""
         (c0, c1), (g0, g1), unit = network.activation.hermite(1), network.label.hermite(1), (np.zeros(1), np.ones(1))
-        power, m = network.label.second_moment(*unit)[0] + points["noise"], c0 * network.mean_of_layer()
+        power, m = network.label.second_moment(*unit)[0] + points["noise"], c0 * network.layer_moments()[0]
         fed_back, variance = points["steps.0.initial_output"], network.activation.second_moment(*unit)[0]
         residual = np.where(fed_back == 1, power + variance, power - 2 * g0 * m + m**2)
         return Spike(c1, g1, self.size(points), residual, residual / points["steps.0.batch_per_dim"], fed_back)
@@ -83,7 +83,7 @@ class WeakStep(GradientStep):
         """Refuse networks in which no theory of a step of this size is known."""
         network, same = place.network, place.network.fit_sample == "same"
         c0, c1 = network.activation.hermite(1)
-        power, fed_back = network.second_moment_of_layer(), np.any(points[place.field("initial_output")] == 1)
+        power, fed_back = network.layer_moments()[1], np.any(points[place.field("initial_output")] == 1)
         whole = theory == "exact" and self.update == "exact" and not same
         kind, fed = "a theory of a SmallStep or a GrowingStep", "a theory of initial_output=1 where"
         lacking = {
@@ -184,7 +184,7 @@ class WeakStep(GradientStep):
         # the gradient divides by p
         output = trained.second_layer * math.sqrt(p) if fed_back else 0 * trained.second_layer
         network = trained.network_of
-        offset = 0.0 if fed_back else float(activation.hermite(0)[0] * network.mean_of_layer())
+        offset = 0.0 if fed_back else float(activation.hermite(0)[0] * network.layer_moments()[0])
         batch = float(point[f"steps.{number}.batch_per_dim"][0]) * trained.dim
         gradient, beta = trained.gradient(True, batch, trained.stream(number), output=output, offset=offset)
         if beta is None:  # the population: E (y - f) x
