@@ -10,9 +10,10 @@ import giantstep as gs
 from giantstep.families.network.finite_batches import Chain, StepFields
 from giantstep.gaussian.target import as_target
 from giantstep.readout import ChainBulk, Equations, FiniteSize, ridge_errors, solve_first_order
-from giantstep.readout.chain import ChainState, packed_directions
+from giantstep.readout.chain import ChainState
 from giantstep.readout.chain_signal import ChainSignal
 from giantstep.readout.features import packing
+from giantstep.readout.newton_bulk import packed_directions
 
 
 def isotropic() -> Equations:
@@ -116,7 +117,7 @@ def test_the_gradient_of_the_signal_by_complex_steps(activation, steps):
     first = solve_first_order(after_batches(activation, steps))
     bulk, response = first.equations.bulk, first.response
     motion = bulk.tangents(response).motion
-    moves = [values[:, :-1] for values in (motion.blocks, motion.log_R, motion.dH)]
+    moves = [values[:, :-1] for values in (motion.dg, motion.dlog, motion.dH)]
     dual = np.random.default_rng(3).normal(size=(1, 6))
     found = bulk.signal(response).moved(dual, *moves)[0]
     for direction, dVh1 in enumerate(packed_directions(2)):

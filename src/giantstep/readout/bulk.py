@@ -6,14 +6,17 @@ and the covariance of the channel coefficients. The rest of `readout` does not k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats
+
+if TYPE_CHECKING:
+    from giantstep.readout.newton_bulk import Motion
 
 
 @dataclass
@@ -31,8 +34,12 @@ class Response(Stacked):
     block_width: Floats
     """beta_q = pi_q p/d, (B, k)."""
 
-    derived: ClassVar[tuple[str, ...]] = ("motion",)
-    kept: ClassVar[tuple[str, ...]] = ("signal",)
+    motion: Motion | None = field(default=None, init=False, repr=False)
+    """How the inner solution of the bulk moves, which `Bulk.tangents` asks for next."""
+    known: Any = field(default=None, init=False, repr=False)
+    """What the bulk has worked out at this very response, for its own use."""
+
+    goes_along: ClassVar[tuple[str, ...]] = ("motion",)
 
     def astype(self, dtype: Any) -> Response:
         """Return a copy, real or complex."""

@@ -25,26 +25,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from giantstep.deadline import check_time
 from giantstep.readout.bulk import Response
 from giantstep.readout.chain_signal import ChainSignal
 from giantstep.readout.features import packing
-from giantstep.readout.finite_size import AlongMeans
+from giantstep.readout.newton_bulk import (
+    Attempt,
+    Inside,
+    Motion,
+    MotionTangents,
+    NewtonBulk,
+    packed_directions,
+    pair_operator,
+    real_root,
+    trusted,
+)
 from giantstep.readout.small import small_inverse
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats, Integers
 
-MAX_STEPS, PROBE_STEPS = 300, 15
-PLAIN_STEPS = 6
-"""Steps of the plain map before the first one of Newton, for a cold start and after a failure."""
-NEARLY = 1e-9
-"""Mismatch from which one more Newton step, whose error is of the order of its square, ends at rounding."""
-NEAR = 1e-2
-"""Mismatch from which one more Newton step is good enough for `near`."""
 VALUES = 1_000_000
 """Entries of the matrices at the nodes (8 MB) of all points that are solved together."""
 MOST_POINTS = 48
+"""Points that are solved together at most, so that those that need more steps do not hold the others up."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class ChainLaw:
 
 
 @dataclass(frozen=True)
-class ChainBulk(Stacked):
+class ChainBulk(NewtonBulk):
     """The bulk after some steps, for B points with k blocks, each with one of the sets of a law.
 
     The tables of the sets are kept once; those of the points at hand are looked up when they are asked for.
@@ -137,8 +140,9 @@ class ChainBulk(Stacked):
     law: ChainLaw
     owner: Integers  # (B,): which set a point has
 
-    packed_only: ClassVar[bool] = True
-    edge_margin: ClassVar[float] = 1e-3
+    max_steps: ClassVar[int] = 300
+    cold_steps: ClassVar[int] = 6
+    nearly: ClassVar[float] = 1e-9
     shared: ClassVar[tuple[str, ...]] = ("law",)
 
     @cached_property
@@ -204,98 +208,58 @@ class ChainBulk(Stacked):
         size = 2 * block_width.shape[1]
         return Response.at_zero(a, block_width, np.full((len(a), len(self.steps), size, size), np.nan))
 
-    def solve(
-        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
-    ) -> Response:
-        """Solve for the blocks and R by Newton; with `near` one step from the start, where it is close enough."""
-        blocks, R = np.array(start.g, D.dtype), np.array(start.R)
-        cold = np.isnan(blocks).any(axis=(1, 2, 3))
-        if cold.any():
-            blocks[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
-        close = np.zeros(len(R), dtype=bool)
-        if near:
-            motion = Motion.at(self, blocks, R, Vh1, D, block_width)
-            close = motion.size < NEAR
-        if not close.all():
-            far = np.flatnonzero(~close)
-            part, inside = self.take(far), (Vh1[far], D[far], block_width[far])
-            blocks[far], R[far] = part._converge(*inside, blocks[far], R[far], cold[far], probe)
-            again = Motion.at(part, blocks[far], R[far], *inside)
-            if close.any():
-                motion.put(far, again)
-            else:
-                motion = again
-        return motion.carry(Response(R, motion.S, blocks, Vh1, D, block_width))
-
-    def _converge(
-        self, Vh1: Array, D: Array, block_width: Floats, blocks: Array, R: Array, cold: Array, probe: bool
-    ) -> tuple[Array, Array]:
-        """Solve from anywhere; points that a warm start leads astray start once more, cold."""
-        blocks, R = self._iterate(Vh1, D, block_width, blocks, R, cold, PROBE_STEPS if probe else MAX_STEPS)
-        lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
-        if lost.any():
-            again, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
-            blocks[lost], R[lost] = again._iterate(
-                *inside, *again._guess(*inside), np.ones(lost.sum(), bool), MAX_STEPS
-            )
-        return blocks, R
-
-    def _guess(self, Vh1: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
+    def guess(self, inside: Inside) -> tuple[Array, Array]:
         """Return where a cold solve starts: rows of the norms they have, without response."""
-        k, size = D.shape[1], 2 * D.shape[1]
-        R = block_width / (D + np.einsum("bqq->bq", Vh1) * self.row_norm)
+        k, size = inside.D.shape[1], 2 * inside.D.shape[1]
+        R = inside.block_width / (inside.D + np.einsum("bqq->bq", inside.Vh1) * self.row_norm)
         blocks = np.zeros((len(R), len(self.steps), size, size), R.dtype)
         blocks[:, :, range(k), range(k)] = self.norms[:, :-1]
         return blocks, R
 
-    def _iterate(
-        self, Vh1: Array, D: Array, block_width: Floats, blocks: Array, R: Array, cold: Array, max_steps: int
-    ) -> tuple[Array, Array]:
-        """Solve (4.3), (4.4) by Newton (4.6).
+    def attempt(self, g: Array, R: Array, inside: Inside) -> Attempt:
+        """Evaluate (4.3), (4.4) at the blocks and R, and the step of Newton (4.6)."""
+        state = ChainState.at(self, g, R, inside.Vh1)
+        missed, missed_R, size = state.mismatch(R, inside.D, inside.block_width)
+        plain = g + missed, inside.block_width / (inside.D + state.paid / R)
+        right = np.concatenate([missed.reshape(len(R), -1), -missed_R], axis=1)
+        change = solve_each(_Linear.at(self, state, R, inside.D).matrix, right[:, :, None])[:, :, 0]
+        return Attempt(size, plain, trusted(g, R, change))
 
-        A Newton step that makes the mismatch grow is taken back and followed by a few steps of the plain map, which
-        converges from far away.
-        """
-        blocks, R = np.array(blocks), np.array(R)
-        safe_blocks, safe_R = blocks.copy(), R.copy()  # where a point goes when its Newton step fails
-        last = np.full(len(R), np.inf)
-        patience = np.where(cold, PLAIN_STEPS, 0)
-        active = np.arange(len(R))
-        for _ in range(max_steps):
-            check_time()
-            bulk = self if len(active) == len(R) else self.take(active)
-            inside = Vh1[active], D[active], block_width[active]
-            state = ChainState.at(bulk, blocks[active], R[active], inside[0])
-            missed, missed_R, size = state.mismatch(R[active], *inside[1:])
-            worse = ~(size < 2 * last[active]) & (patience[active] == 0)
-            done = (size < 1e-14) | ((size < 1e-11) & (size > 0.3 * last[active]))
-            plain_blocks = blocks[active] + missed
-            plain_R = inside[2] / (inside[1] + state.paid / R[active])
-            next_blocks, next_R = _newton_step(bulk, state, R[active], inside[1], missed, missed_R)
-            plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
-            next_blocks[plain], next_R[plain] = plain_blocks[plain], plain_R[plain]
-            next_blocks[worse], next_R[worse] = safe_blocks[active[worse]], safe_R[active[worse]]
-            fine = active[~worse]
-            safe_blocks[fine], safe_R[fine] = plain_blocks[~worse], plain_R[~worse]
-            patience[active] = np.where(worse, PLAIN_STEPS, np.maximum(patience[active] - 1, 0))
-            last[active] = np.where(worse, np.inf, size)
-            moving = active[~done]
-            blocks[moving], R[moving] = next_blocks[~done], next_R[~done]
-            active = active[~done & ((size > NEARLY) | plain | worse)]
-            if active.size == 0:
-                break
-        return blocks, R
-
-    def along_means(self, response: Response) -> AlongMeans:
-        """Nothing is known of the means after a finite batch, described exactly: those of independent rows stand."""
-        raise NotImplementedError
+    def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
+        """Linearise at (blocks, R); one factorisation serves all directions."""
+        state = ChainState.at(self, g, R, inside.Vh1)
+        missed, missed_R, size = state.mismatch(R, inside.D, inside.block_width)
+        linear = _Linear.at(self, state, R, inside.D)
+        count, k = R.shape
+        dVh1 = packed_directions(k)
+        pairs, directions, unknown = len(dVh1) - k, len(dVh1) + 1, missed[0].size
+        dW = np.zeros((count, directions, k, k), linear.matrix.dtype)
+        dW[:, :-1] = state.scale[:, None] * dVh1
+        moved, moved_R = _from_W(self, state, dW)
+        right = np.concatenate([moved.reshape(count, directions, -1), -moved_R], axis=2).swapaxes(1, 2)
+        q = np.arange(k)
+        right[:, unknown + q, pairs + q] -= R
+        right[:, :unknown, -1], right[:, unknown:, -1] = missed.reshape(count, -1), -missed_R
+        change = solve_each(linear.matrix, right).swapaxes(1, 2)
+        shape = (count, directions, *missed.shape[1:])
+        dblocks, dlog = change[:, :, :unknown].reshape(shape), change[:, :, unknown:]
+        dW = dW + np.einsum("baq,bqij->baij", dlog, linear.of_log)
+        dH = np.zeros((count, directions, *state.H.shape[1:]), dW.dtype)
+        for t, operator in enumerate(linear.operators):
+            own = self.fields(t)
+            flat = dblocks[:, :, t].reshape(count, directions, -1, 1)
+            dH[:, :, own[:, None], own] -= (operator[:, None] @ flat).reshape(count, directions, *missed.shape[2:])
+        ends = self.ends
+        dH[:, :, ends[:, None], ends] += dW
+        out = state.C[:, ends][:, None]
+        dS = -out @ dH @ np.swapaxes(out, 2, 3)
+        S = state.response
+        dS = state.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
+        return Motion(size, S, dblocks, dlog, dlog * R[:, None], dS, dH)
 
     def tangents(self, response: Response) -> ChainTangents:
         """Return how the blocks, R and S move with Vh1 and D."""
-        motion: Motion | None = response.__dict__.get("motion")
-        if motion is None:
-            motion = Motion.at(self, response.g, response.R, response.Vh1, response.D, response.block_width)
-        return ChainTangents(self, response, motion)
+        return ChainTangents(response, self.motion_of(response), self)
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
         """Return P of (5.4), which has counted the directions as the rest of the bulk: Vh1 each."""
@@ -308,12 +272,10 @@ class ChainBulk(Stacked):
 
     def signal(self, response: Response) -> ChainSignal:
         """Return the response along the special directions, which the inner solution keeps."""
-        known: ChainSignal | None = response.__dict__.get("signal")
-        if known is None:
-            state = ChainState.at(self, response.g, response.R, response.Vh1)
-            known = ChainSignal.at(self, state)
-            response.__dict__["signal"] = known
-        return known
+        if response.known is None:
+            response.known = ChainSignal.at(self, ChainState.at(self, response.g, response.R, response.Vh1))
+        signal: ChainSignal = response.known
+        return signal
 
 
 @dataclass
@@ -336,11 +298,7 @@ class ChainState:
     def at(cls, bulk: ChainBulk, blocks: Array, R: Array, Vh1: Array) -> ChainState:
         """Evaluate the matrices."""
         k, last = R.shape[1], len(bulk.steps)
-        if np.iscomplexobj(R) and np.any(np.abs(R.imag) > 1e-8 * np.abs(R)):
-            root, sign = np.sqrt(R), np.ones(len(R))
-        else:  # all R have one sign outside the bulk: keep the roots real (or their complex-step neighbours)
-            sign = np.sign(R.real[:, 0])
-            root = np.sqrt(sign[:, None] * R)
+        root, sign = real_root(R)
         W = root[:, :, None] * Vh1 * root[:, None, :]
         size = k * (2 * last + 1)
         H = np.zeros((len(R), size, size), np.result_type(R, Vh1, blocks))
@@ -424,16 +382,6 @@ def _link(step: ChainStep, block: Array, sign: Array) -> Array:
     return out
 
 
-def pair_operator(step: ChainStep, link: Array) -> Array:
-    """Return the matrix of X -> E_t[Lt X Lt]/alpha_t on flattened X, (B, 4k^2, 4k^2)."""
-    count, nodes, size, _ = link.shape
-    flat = link.reshape(count, nodes, size * size)
-    weighted = flat * (step.weights * step.inverse[:, None])[:, :, None]
-    products = np.swapaxes(weighted, 1, 2) @ flat  # [(a, c), (d, b)] = E Lt_ac Lt_db
-    products = products.reshape(count, size, size, size, size)
-    return products.transpose(0, 1, 4, 2, 3).reshape(count, size * size, size * size)
-
-
 def _sandwich(left: Array, right: Array, operator: Array) -> Array:
     """Return the matrix of X -> left Op(X) right on flattened X."""
     count, rows, columns = left.shape[0], left.shape[1], right.shape[2]
@@ -457,7 +405,8 @@ class _Linear:
         """Linearise; blocks move H by -sum_t E_t[Lt dC_t Lt]/alpha_t, log R moves W."""
         (count, k), steps = R.shape, len(bulk.steps)
         square, ends = 4 * k * k, bulk.ends
-        operators = [pair_operator(step, link) for step, link in zip(bulk.steps, state.links)]
+        weights = [step.weights * step.inverse[:, None] for step in bulk.steps]
+        operators = [pair_operator(*of_step) for of_step in zip(weights, state.links, state.links)]
         own = [bulk.fields(t) for t in range(steps)]
         matrix = np.zeros((count, steps * square + k, steps * square + k), np.result_type(state.C, R))
         for s, operator in enumerate(operators):
@@ -495,122 +444,18 @@ def _from_W(bulk: ChainBulk, state: ChainState, dW: Array) -> tuple[Array, Array
     return np.stack(blocks, axis=2), np.einsum("baii->bai", moved)
 
 
-def _newton_step(
-    bulk: ChainBulk, state: ChainState, R: Array, D: Array, missed: Array, missed_R: Array
-) -> tuple[Array, Array]:
-    """Return the Newton iterate of (blocks, R); R is NaN where the step is too long to be trusted."""
-    count, k = R.shape
-    right = np.concatenate([missed.reshape(count, -1), -missed_R], axis=1)
-    change = solve_each(_Linear.at(bulk, state, R, D).matrix, right[:, :, None])[:, :, 0]
-    step = change[:, -k:]
-    trusted = np.max(np.abs(step), axis=1) < 1
-    blocks = state.blocks + change[:, :-k].reshape(state.blocks.shape)
-    return blocks, np.where(trusted[:, None], R * (1 + step), np.nan)
-
-
 @dataclass
-class Motion(Stacked):
-    """How an inner solution moves along the packed directions of (Vh1, D): pairs q <= q', then D_q.
-
-    One more direction, the last one, is Newton's step from (blocks, R) to where the inner equations are solved.
-    """
-
-    S: Array  # (B, k, k)
-    size: Floats  # mismatch of the inner equations (B,)
-    blocks: Array  # (B, A + 1, T, 2k, 2k)
-    log_R: Array  # (B, A + 1, k)
-    dH: Array  # (B, A + 1, K, K)
-    dS: Array  # (B, A + 1, k, k)
-    R: Array  # (B, k)
-
-    @classmethod
-    def at(cls, bulk: ChainBulk, blocks: Array, R: Array, Vh1: Array, D: Array, block_width: Floats) -> Motion:
-        """Linearise at (blocks, R); one factorisation serves all directions."""
-        state = ChainState.at(bulk, blocks, R, Vh1)
-        missed, missed_R, size = state.mismatch(R, D, block_width)
-        linear = _Linear.at(bulk, state, R, D)
-        count, k = R.shape
-        dVh1 = packed_directions(k)
-        pairs, directions, unknown = len(dVh1) - k, len(dVh1) + 1, missed[0].size
-        dW = np.zeros((count, directions, k, k), linear.matrix.dtype)
-        dW[:, :-1] = state.scale[:, None] * dVh1
-        moved, moved_R = _from_W(bulk, state, dW)
-        right = np.concatenate([moved.reshape(count, directions, -1), -moved_R], axis=2).swapaxes(1, 2)
-        q = np.arange(k)
-        right[:, unknown + q, pairs + q] -= R
-        right[:, :unknown, -1], right[:, unknown:, -1] = missed.reshape(count, -1), -missed_R
-        change = solve_each(linear.matrix, right).swapaxes(1, 2)
-        shape = (count, directions, *missed.shape[1:])
-        dblocks, dlog = change[:, :, :unknown].reshape(shape), change[:, :, unknown:]
-        dW = dW + np.einsum("baq,bqij->baij", dlog, linear.of_log)
-        dH = np.zeros((count, directions, *state.H.shape[1:]), dW.dtype)
-        for t, operator in enumerate(linear.operators):
-            own = bulk.fields(t)
-            flat = dblocks[:, :, t].reshape(count, directions, -1, 1)
-            dH[:, :, own[:, None], own] -= (operator[:, None] @ flat).reshape(count, directions, *missed.shape[2:])
-        ends = bulk.ends
-        dH[:, :, ends[:, None], ends] += dW
-        out = state.C[:, ends][:, None]
-        dS = -out @ dH @ np.swapaxes(out, 2, 3)
-        S = state.response
-        dS = state.scale[:, None] * dS + 0.5 * (dlog[:, :, :, None] + dlog[:, :, None, :]) * S[:, None]
-        return cls(S, size, dblocks, dlog, dH, dS, np.array(R))
-
-    def carry(self, response: Response) -> Response:
-        """Return the response after Newton's step; it keeps the motion, which `tangents` asks for next."""
-        dS = self.dS[:, -1]
-        moved = dataclasses.replace(
-            response,
-            R=response.R * (1 + self.log_R[:, -1]),
-            S=response.S + 0.5 * (dS + np.swapaxes(dS, 1, 2)),
-            g=response.g + self.blocks[:, -1],
-        )
-        moved.__dict__["motion"] = self
-        return moved
-
-
-def packed_directions(k: int) -> Floats:
-    """Return dVh1 along the packed directions (A, k, k); zero along those of D."""
-    rows, columns = packing(k).rows, packing(k).columns
-    pair = np.arange(len(rows))
-    directions = np.zeros((len(rows) + k, k, k))
-    directions[pair, rows, columns] = directions[pair, columns, rows] = 1.0
-    return directions
-
-
-@dataclass
-class ChainTangents:
+class ChainTangents(MotionTangents):
     """How the inner solution moves with Vh1 and D."""
 
     bulk: ChainBulk
-    response: Response
-    motion: Motion
-
-    @cached_property
-    def matrix(self) -> Array:
-        """-d(S, R)/d(Vh1, D) in packed coordinates (B, A, A)."""
-        packed, motion = packing(self.response.R.shape[1]), self.motion
-        dS, dR = motion.dS[:, :-1], motion.log_R[:, :-1] * motion.R[:, None]
-        return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
-
-    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
-        """Return -d(S, R) along dVh1 = A, dD = e."""
-        packed = packing(e.shape[1])
-        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
-
-    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """There is no kernel form after a finite batch."""
-        raise NotImplementedError
 
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
         """Return -dE of (6.4): E moves by dual^T dP dual + sum_directions x^T dVh1 x + sum paid dR/R^2."""
         (count, k), packed, motion = self.response.R.shape, packing(self.response.R.shape[1]), self.motion
         along = x[:, :-k].reshape(count, -1, k)
-        dE = self.bulk.signal(self.response).moved(dual, motion.blocks[:, :-1], motion.log_R[:, :-1], motion.dH[:, :-1])
+        assert motion.dH is not None
+        dE = self.bulk.signal(self.response).moved(dual, motion.dg[:, :-1], motion.dlog[:, :-1], motion.dH[:, :-1])
         dE += np.einsum("aij,bni,bnj->ba", packed_directions(k), along, along)
-        dE += (motion.log_R[:, :-1] @ (paid / self.response.R)[:, :, None])[:, :, 0]
+        dE += (motion.dlog[:, :-1] @ (paid / self.response.R)[:, :, None])[:, :, 0]
         return packed.unpack(-dE / packed.multiplicity)
-
-    def unseen(self, dual: Array) -> float:
-        """Return 0: channels act through the functions of the features only."""
-        return 0.0

@@ -16,13 +16,11 @@ from giantstep.types import Array, Floats, Integers
 PACKED_BLOCKS = 8
 """Classes up to which the packed functions are fewer than the nodes."""
 MANY_NODES = 1000
-"""Nodes above which fewer points are solved together and sums are organised differently."""
+"""Nodes above which fewer points are solved together, so that their functions stay in cache."""
 EVEN = 1e-14
 """Relative differences between the nodes that are rounding."""
 NOT_LINEAR = 1e-3
 """Share of the noise in the features from which they count as not linear."""
-MOST_PRODUCTS = 20_000_000
-"""Values of products of packed functions that are kept."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,6 @@ class Features(Stacked):
     """The nodes themselves (M, m, N), for callers; no equation reads them."""
 
     shared: ClassVar[tuple[str, ...]] = ("pi",)
-    derived: ClassVar[tuple[str, ...]] = ("packed",)
 
     def take(self, index: Any) -> Features:
         """Return the sets listed in `index`; a single one is kept single, to be broadcast."""
@@ -113,11 +110,6 @@ class Features(Stacked):
         """Sum values of channels (..., X) over the channels of each class (..., k)."""
         return values.reshape(*values.shape[:-1], self.channels, len(self.pi)).sum(axis=-2)
 
-    @property
-    def single(self) -> bool:
-        """Whether one set of few classes and many nodes serves all points: sums over its nodes are matrix products."""
-        return len(self.weights) == 1 and len(self.pi) <= PACKED_BLOCKS and self.weights.shape[1] > MANY_NODES
-
     @cached_property
     def even(self) -> bool:
         """Whether no class depends on kappa but by rounding (a layer that took no step): V is the same everywhere.
@@ -133,56 +125,28 @@ class Features(Stacked):
     def for_variance(self) -> Features:
         """Return what the equations for V read, mu1 and mu2; the other functions of kappa lose their nodes."""
         dropped = {name: getattr(self, name)[..., :0] for name in ("mu0", "T0", "h", "h1", "hh")}
-        kept = dataclasses.replace(self, **dropped, field=None, rho=None, stretch=None, kappa=None)
-        kept.__dict__.update({name: self.__dict__[name] for name in ("packed", "coupled") if name in self.__dict__})
-        return kept
+        return dataclasses.replace(self, **dropped, field=None, rho=None, stretch=None, kappa=None)
 
     def at_one_node(self) -> Features:
         """Return even features at their first node, which carries the weight of all."""
         return dataclasses.replace(self.at_nodes(np.array([0])), weights=self.weights.sum(axis=1, keepdims=True))
 
-    @cached_property
-    def coupled(self) -> Floats | None:
-        """Products of two of the packed functions, a <= b, (K (K + 1)/2, N) of a single set; None where it is large."""
-        m = self.packed[0]
-        rows, columns = np.triu_indices(len(m))
-        affordable = self.single and len(rows) * m.shape[1] <= MOST_PRODUCTS
-        return m[rows] * m[columns] if affordable else None
-
-    @cached_property
-    def means(self) -> tuple[Floats, Floats]:
-        """Of a single set: (mu0, T0) = triangle^T basis, the basis (F, N) orthonormal in the weights of the nodes."""
-        functions = np.concatenate([self.mu0[0], self.T0[0]])
-        root = np.sqrt(self.weights[0])
-        basis, triangle = np.linalg.qr((functions * root).T)
-        return np.ascontiguousarray(basis.T) / root, triangle
-
     def sums(self, weights: Array, functions: Floats) -> Array:
         """Return sum_n weights functions (B, F), for weights (B, N) and functions (1 or B, F, N)."""
-        if self.single:
-            return real_product(weights, functions[0].T)
         return (functions @ weights[:, :, None])[:, :, 0]
 
     def combine(self, coefficients: Array) -> Array:
         """Return the combination of the packed functions at the nodes, (B, K) to (B, N)."""
-        if self.single:
-            return real_product(coefficients, self.packed[0])
         return (coefficients[:, None, :] @ self.packed)[:, 0, :]
 
     def quadratic(self, matrix: Array, vector: Array) -> Array:
         """Return mu1^T matrix mu1 + mu2 . vector at the nodes, (B, k, k) and (B, k) to (B, N)."""
-        if self.single or len(self.pi) == 1:
-            coordinates = packing(len(self.pi))
-            return self.combine(coordinates.pack(matrix, vector) * coordinates.multiplicity)
-        along = np.einsum("bqn,bqn->bn", self.mu1, matrix @ self.mu1)
-        return along + (vector[:, None, :] @ self.mu2)[:, 0, :]
+        coordinates = packing(len(self.pi))
+        return self.combine(coordinates.pack(matrix, vector) * coordinates.multiplicity)
 
     def moments(self, weights: Array) -> tuple[Array, Array]:
         """Return sum_n weights mu1 mu1^T (B, k, k) and sum_n weights mu2 (B, k) for weights of the nodes (B, N)."""
-        if self.single:
-            return packing(len(self.pi)).unpack(real_product(weights, self.packed[0].T))
-        pairs = (self.mu1 * weights[:, None, :]) @ np.swapaxes(self.mu1, 1, 2)
-        return 0.5 * (pairs + np.swapaxes(pairs, 1, 2)), (self.mu2 @ weights[:, :, None])[:, :, 0]
+        return packing(len(self.pi)).unpack(self.sums(weights, self.packed))
 
 
 @dataclass(frozen=True)
@@ -213,11 +177,3 @@ def packing(k: int) -> Packing:
     """Return the packed coordinates for k classes."""
     rows, columns = np.triu_indices(k)
     return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]))
-
-
-def real_product(left: Array, right: Floats) -> Array:
-    """Return left @ right for a real right factor, which a complex left one does not make complex."""
-    if not np.iscomplexobj(left):
-        return left @ right
-    product: Array = np.ascontiguousarray(left.real) @ right + 1j * (np.ascontiguousarray(left.imag) @ right)
-    return product

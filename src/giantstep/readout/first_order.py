@@ -27,16 +27,16 @@ import numpy as np
 
 from giantstep.deadline import check_time
 from giantstep.readout.bulk import Bulk, Response
-from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing, real_product
+from giantstep.readout.features import MANY_NODES, PACKED_BLOCKS, Features, Packing, packing
 from giantstep.readout.isotropic_bulk import IsotropicBulk
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each, solve_fixed_point
 from giantstep.types import Array, Floats, Integers
 
 KERNEL_CHUNK = 8
-SHARED_VALUES = 1_000_000
-"""Values at the nodes that points with one set of features have together in a chunk."""
+"""Points solved together at the nodes, each with a kernel of at most 1000 x 1000 numbers (8 MB)."""
 MAX_STEPS, PROBE_STEPS = 60, 15
+"""Newton steps after which a point is given up, and one that may have no solution; most need five."""
 NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
 EVEN_CHUNKS = 16
@@ -110,8 +110,7 @@ class Equations(Stacked):
     def split_points(self, index: Integers, size: int) -> Iterator[Integers | slice]:
         """Yield the points of `index` in chunks that stay in cache: `size` each, fewer where there are many nodes.
 
-        Points that share one set of features do so in a matrix product, which wants more of them. Neighbours come as
-        a slice, which takes views.
+        Neighbours come as a slice, which takes views.
         """
         nodes = self.features.weights.shape[1]
         if nodes == 1:
@@ -119,7 +118,7 @@ class Equations(Stacked):
         elif len(self.features.pi) == 1:
             size *= ONE_CLASS_CHUNKS
         if nodes > MANY_NODES:
-            size = max(1, size * MANY_NODES // nodes, min(size, SHARED_VALUES // nodes) if self.features.single else 1)
+            size = max(1, size * MANY_NODES // nodes)
         for first in range(0, len(index), size):
             check_time()
             chunk = index[first : first + size]
@@ -171,13 +170,7 @@ def variance_function(equations: Equations, response: Response) -> Array:
 
 def packed_coupling(equations: Equations, squared_weights: Array) -> Array:
     """Return K_ab = r E[m_a m_b c_b/(b+V)^2] in packed coordinates (B, K, K)."""
-    features = equations.features
-    m, products = features.packed, features.coupled
-    if products is not None:
-        coupling = np.empty((len(squared_weights), m.shape[1], m.shape[1]), squared_weights.dtype)
-        rows, columns = np.triu_indices(m.shape[1])
-        coupling[:, rows, columns] = coupling[:, columns, rows] = real_product(squared_weights, products.T)
-        return coupling * equations.packing.multiplicity
+    m = equations.features.packed
     return ((m * squared_weights[:, None, :]) @ np.swapaxes(m, 1, 2)) * equations.packing.multiplicity
 
 
@@ -205,10 +198,10 @@ def solve_first_order(
     packed = equations.packed if packed is None else packed
     if equations.features.weights.shape[1] > 1 and equations.features.even:
         return _solve_at_one_node(equations, start, packed=packed, probe=probe, goal=goal)
-    parts = []
+    parts, inner = [], dataclasses.replace(equations, features=equations.features.for_variance())
     for index in equations.split_points(np.arange(len(equations.ratio)), equations.chunk(packed)):
         warm = None if start is None else start.take(index)
-        parts.append(_solve_chunk(equations.take(index), warm, packed, probe, goal))
+        parts.append(_solve_chunk(inner.take(index), warm, packed, probe, goal))
     V, responses, residual, iterations = zip(*parts)
     return FirstOrder(
         equations, np.concatenate(V), Response.join(responses), np.concatenate(residual), np.concatenate(iterations)
@@ -232,9 +225,6 @@ def _solve_chunk(
     last = last.astype(equations.a.dtype)  # of every point, from which its next inner solve starts
     real = not np.iscomplexobj(equations.a)
     steps = 0
-    if packed:
-        _ = equations.features.packed, equations.features.coupled  # known to all chunks, and to what follows
-    equations = dataclasses.replace(equations, features=equations.features.for_variance())
     taken, chosen = equations, np.arange(len(equations.ratio))
 
     def points(active: Integers) -> Equations:

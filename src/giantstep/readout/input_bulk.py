@@ -107,7 +107,7 @@ class InputBulk(CommonRows):
         R = solve_rows(start.R, D, block_width, resolvent, near)
         G, at_atoms = self._at_atoms(Vh1, R)
         response = Response(R, self._average(self.product * at_atoms[0]), G, Vh1, D, block_width)
-        response.__dict__["at_atoms"] = at_atoms  # of this very response: `tangents` asks for it next
+        response.known = at_atoms  # `tangents` asks for it next
         return response
 
     def _average(self, matrices: Array) -> Array:
@@ -138,7 +138,7 @@ class InputBulk(CommonRows):
 
     def at_atoms(self, response: Response) -> tuple[Array, Array]:
         """Return S(lambda) and Th = (I + diag(R) H)^-1 of a response at the atoms."""
-        known: tuple[Array, Array] | None = response.__dict__.get("at_atoms")
+        known: tuple[Array, Array] | None = response.known
         return self._at_atoms(response.Vh1, response.R)[1] if known is None else known
 
     def tangents(self, response: Response) -> InputTangents:

@@ -27,20 +27,24 @@ from typing import ClassVar
 import numpy as np
 
 from giantstep.readout.bulk import Response
-from giantstep.readout.chain import packed_directions
 from giantstep.readout.features import packing
-from giantstep.readout.finite_size import AlongMeans
+from giantstep.readout.newton_bulk import (
+    Attempt,
+    Inside,
+    Motion,
+    MotionTangents,
+    NewtonBulk,
+    packed_directions,
+    pair_operator,
+    real_root,
+    trusted,
+)
 from giantstep.readout.sign_signal import SignSignal
 from giantstep.readout.small import small_inverse, small_product
 from giantstep.readout.stacked import Stacked
 from giantstep.solve import solve_each
 from giantstep.types import Array, Floats
 
-MAX_STEPS, PROBE_STEPS = 200, 15
-PATIENCE = 6
-"""Plain steps after a Newton step that failed."""
-NEAR = 1e-2
-"""Mismatch from which one more Newton step is good enough for `near`."""
 COMPLEX_STEP = 1e-30
 """Imaginary part, relative to one, that a derivative is read from: its square is below rounding."""
 
@@ -77,7 +81,7 @@ class Cells(Stacked):
 
 
 @dataclass(frozen=True)
-class SignBulk(Stacked):
+class SignBulk(NewtonBulk):
     """What a sign step leaves behind, for B points with k blocks."""
 
     cells: Cells
@@ -99,9 +103,7 @@ class SignBulk(Stacked):
     row_norm: Floats  # (B, k): s_q^2
 
     chunk: ClassVar[int] = 16
-    packed_only: ClassVar[bool] = True
-    edge_margin: ClassVar[float] = 1e-3
-    derived: ClassVar[tuple[str, ...]] = ("ladder", "transfer")
+    max_steps: ClassVar[int] = 200
 
     def columns(self, count: int) -> Floats:
         """Return what tells parameter sets apart, (B, 2k + 2)."""
@@ -139,76 +141,56 @@ class SignBulk(Stacked):
         """Return a start without gm: `solve` guesses it, knowing Vh1."""
         return Response.at_zero(a, block_width, np.full((len(a), self.size, self.size), np.nan))
 
-    def solve(
-        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
-    ) -> Response:
-        """Solve the inner equations by Newton; with `near` one step from the start, where it is close enough."""
-        gm, R = np.array(start.g, np.result_type(D, start.g)), np.array(start.R)
-        cold = np.isnan(gm).any(axis=(1, 2))
-        if cold.any():
-            gm[cold], R[cold] = self.take(cold)._guess(Vh1[cold], D[cold], block_width[cold])
-        steps = PROBE_STEPS if probe else MAX_STEPS
-        gm, R = self._iterate(Vh1, D, block_width, gm, R, steps, NEAR if near else 0.0)
-        lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
-        if lost.any():
-            part, inside = self.take(lost), (Vh1[lost], D[lost], block_width[lost])
-            gm[lost], R[lost] = part._iterate(*inside, *part._guess(*inside), steps)
-        motion = Motion.at(self, gm, R, Vh1, D, block_width)
-        return motion.carry(Response(R, motion.S, gm, Vh1, D, block_width))
-
-    def _guess(self, Vh1: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
+    def guess(self, inside: Inside) -> tuple[Array, Array]:
         """Return where a cold solve starts, (5.3)."""
-        k = D.shape[1]
-        R = block_width / (D + np.einsum("bqq->bq", Vh1) * self.row_norm)
+        k = inside.D.shape[1]
+        R = inside.block_width / (inside.D + np.einsum("bqq->bq", inside.Vh1) * self.row_norm)
         root = np.sqrt(np.abs(R))
         gm = np.zeros((len(R), 2 * k, 2 * k), R.dtype)
         gm[:, range(k, 2 * k), range(k, 2 * k)] = -0.5
-        gm[:, :k, :k] = 0.5 * root[:, :, None] * Vh1 * root[:, None, :]
+        gm[:, :k, :k] = 0.5 * root[:, :, None] * inside.Vh1 * root[:, None, :]
         return gm, R
 
-    def _iterate(
-        self, Vh1: Array, D: Array, block_width: Floats, gm: Array, R: Array, steps: int, enough: float = 0.0
-    ) -> tuple[Array, Array]:
-        """Solve for (gm, R) by Newton; a step that makes the mismatch grow is taken back, plain ones follow it."""
-        gm, R = np.array(gm), np.array(R)
-        safe_gm, safe_R = gm.copy(), R.copy()
-        last, patience = np.full(len(R), np.inf), np.zeros(len(R), dtype=np.int64)
-        active = np.arange(len(R))
-        for _ in range(steps):
-            bulk = self if len(active) == len(R) else self.take(active)
-            inside = Vh1[active], D[active], block_width[active]
-            pencil = SignPencil.at(bulk, gm[active], R[active], inside[0])
-            size = pencil.mismatch(R[active], inside[1], inside[2])
-            worse = ~(size < 2 * last[active]) & (patience[active] == 0)
-            done = (size < max(1e-14, enough)) | ((size < 1e-11) & (size > 0.3 * last[active]))
-            plain_R = inside[2] / (inside[1] + pencil.gap / R[active])
-            plain_gm = 0.5 * (pencil.gm + pencil.next_gm)
-            plain_R = 0.5 * (R[active] + plain_R)
-            next_gm, next_R = pencil.newton(R[active], inside[1], inside[2])
-            plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
-            next_gm[plain], next_R[plain] = plain_gm[plain], plain_R[plain]
-            next_gm[worse], next_R[worse] = safe_gm[active[worse]], safe_R[active[worse]]
-            fine = active[~worse]
-            safe_gm[fine], safe_R[fine] = plain_gm[~worse], plain_R[~worse]
-            patience[active] = np.where(worse, PATIENCE, np.maximum(patience[active] - 1, 0))
-            last[active] = np.where(worse, np.inf, size)
-            moving = active[~done]
-            gm[moving], R[moving] = next_gm[~done], next_R[~done]
-            active = moving
-            if active.size == 0:
-                break
-        return gm, R
+    def attempt(self, g: Array, R: Array, inside: Inside) -> Attempt:
+        """Evaluate (5.3) at (gm, R), Newton's step, and half a step of the plain map."""
+        pencil = SignPencil.at(self, g, R, inside.Vh1)
+        plain_R = inside.block_width / (inside.D + pencil.gap / R)
+        plain = 0.5 * (g + pencil.next_gm), 0.5 * (R + plain_R)
+        right = pencil.missed(R, inside.D, inside.block_width)[:, :, None]
+        change = solve_each(pencil.jacobian(R, inside.D), right)[:, :, 0]
+        return Attempt(pencil.mismatch(R, inside.D, inside.block_width), plain, trusted(g, R, change))
 
-    def along_means(self, response: Response) -> AlongMeans:
-        """Nothing is known of the means after a sign step: those of independent rows stand."""
-        raise NotImplementedError
+    def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
+        """Linearise at (gm, R); one factorisation serves all directions."""
+        pencil = SignPencil.at(self, g, R, inside.Vh1)
+        (count, k), size = R.shape, self.size
+        dVh1, square = packed_directions(k), size * size
+        pairs, directions = len(dVh1) - k, len(dVh1) + 1
+        scale = pencil.sign[:, :, None] * pencil.root[:, :, None] * pencil.root[:, None, :]
+        dz = np.zeros((count, directions, size, size), np.result_type(pencil.n, R))
+        dz[:, :-1, :k, :k] = scale[:, None] * dVh1
+        flat = dz.reshape(count, directions, square).swapaxes(1, 2)
+        right = np.concatenate([pencil.turned @ flat, -(pencil.diagonal_of_z @ flat)], axis=1)
+        q = np.arange(k)
+        right[:, square + q, pairs + q] -= R
+        right[:, :, -1] = pencil.missed(R, inside.D, inside.block_width)
+        change = solve_each(pencil.jacobian(R, inside.D), right)
+        dlog = np.swapaxes(change[:, square:], 1, 2)
+        dz = dz + np.einsum("baq,bqmn->bamn", dlog, pencil.scalings)
+        moved = pencil.batch_pairs @ change[:, :square]
+        ds = -(pencil.back @ moved).swapaxes(1, 2).reshape(dz.shape)
+        between = pair_operator(self.cells.mass, pencil.s, pencil.s)
+        ds = ds - (between @ dz.reshape(count, directions, square).swapaxes(1, 2)).swapaxes(1, 2).reshape(dz.shape)
+        S = scale * pencil.over_cells(pencil.s)[:, :k, :k]
+        S = 0.5 * (S + np.swapaxes(S, 1, 2))
+        dS = scale[:, None] * ds[:, :, :k, :k] + 0.5 * (dlog[..., None] + dlog[:, :, None]) * S[:, None]
+        dgm = change[:, :square].swapaxes(1, 2).reshape(dz.shape)
+        missed = pencil.mismatch(R, inside.D, inside.block_width)
+        return Motion(missed, S, dgm, dlog, dlog * R[:, None], 0.5 * (dS + np.swapaxes(dS, 2, 3)))
 
     def tangents(self, response: Response) -> SignTangents:
         """Return how (gm, R) and S move with Vh1 and D."""
-        motion: Motion | None = response.__dict__.get("motion")
-        if motion is None:
-            motion = Motion.at(self, response.g, response.R, response.Vh1, response.D, response.block_width)
-        return SignTangents(self, response, motion)
+        return SignTangents(response, self.motion_of(response), self)
 
     def covariance(self, response: Response, omega: Floats) -> tuple[Array, Array]:
         """Return P of (5.10), which has counted the directions t and psi as the rest of the bulk: Vh1 each."""
@@ -240,11 +222,8 @@ class SignPencil:
     def at(cls, bulk: SignBulk, gm: Array, R: Array, Vh1: Array) -> SignPencil:
         """Evaluate the matrices."""
         k, size = R.shape[1], bulk.size
-        if np.iscomplexobj(R) and np.any(np.abs(R.imag) > 1e-8 * np.abs(R)):
-            root, sign = np.sqrt(R), np.ones((len(R), 1))
-        else:  # all R have one sign outside the bulk: keep the roots real (or their complex-step neighbours)
-            sign = np.sign(R.real[:, :1])
-            root = np.sqrt(sign * R)
+        root, sign = real_root(R)
+        sign = sign[:, None]
         z = np.zeros((len(R), size, size), np.result_type(R, Vh1))
         z[:, :k, :k] = sign[:, :, None] * root[:, :, None] * Vh1 * root[:, None, :]
         z[:, range(k, size), range(k, size)] = -1.0
@@ -317,17 +296,17 @@ class SignPencil:
     def batch_pairs(self) -> Array:
         """The matrix of dgm -> E_b[lh dgm lh]/alpha0 = -dyt on flattened matrices."""
         weights = self.bulk.weights[:, 0] * self.bulk.per_sample[:, None]
-        return _pairs(weights, self.lh, self.lh)
+        return pair_operator(weights, self.lh, self.lh)
 
     @cached_property
     def cell_pairs(self) -> Array:
         """The matrix of dyt -> sum_c mu_c (p h p^T) dyt (p h p^T)."""
-        return _pairs(self.bulk.cells.mass, self.image, self.image)
+        return pair_operator(self.bulk.cells.mass, self.image, self.image)
 
     @cached_property
     def turned(self) -> Array:
         """The matrix of dz -> sum_c mu_c (p n) dz (p n)^T, on flattened matrices."""
-        return _pairs(self.bulk.cells.mass, self.pn, np.swapaxes(self.pn, 2, 3))
+        return pair_operator(self.bulk.cells.mass, self.pn, np.swapaxes(self.pn, 2, 3))
 
     @cached_property
     def back(self) -> Array:
@@ -371,101 +350,17 @@ class SignPencil:
         matrix[:, square + q, square + q] += R * D
         return matrix
 
-    def newton(self, R: Array, D: Array, block_width: Floats) -> tuple[Array, Array]:
-        """Return the Newton iterate of (gm, R); R is NaN where the step is too long to be trusted."""
-        count, k = R.shape
-        wrong = R * D + self.gap - block_width
-        right = np.concatenate([(self.next_gm - self.gm).reshape(count, -1), -wrong], axis=1)
-        change = solve_each(self.jacobian(R, D), right[:, :, None])[:, :, 0]
-        step = change[:, -k:]
-        trusted = np.max(np.abs(step), axis=1) < 1
-        return self.gm + change[:, :-k].reshape(self.gm.shape), np.where(trusted[:, None], R * (1 + step), np.nan)
-
-
-def _pairs(weights: Array, left: Array, right: Array) -> Array:
-    """Return the matrix of X -> sum_n weights_n left_n X right_n on flattened X, (B, M^2, M^2)."""
-    count, nodes, size, _ = left.shape
-    flat_left = (left * weights[:, :, None, None]).reshape(count, nodes, -1)
-    products = np.swapaxes(flat_left, 1, 2) @ right.reshape(count, nodes, -1)  # [(a, c), (d, b)]
-    products = products.reshape(count, size, size, size, size)
-    return products.transpose(0, 1, 4, 2, 3).reshape(count, size * size, size * size)
+    def missed(self, R: Array, D: Array, block_width: Floats) -> Array:
+        """Return by how much the equations for (gm, R) are missed (B, 4k^2 + k)."""
+        wrong = block_width - R * D - self.gap
+        return np.concatenate([(self.next_gm - self.gm).reshape(len(R), -1), wrong], axis=1)
 
 
 @dataclass
-class Motion(Stacked):
-    """How an inner solution moves along the K packed directions of (Vh1, D), and last by Newton's step."""
-
-    S: Array  # (B, k, k)
-    dgm: Array  # (B, K + 1, 2k, 2k)
-    dR: Array  # (B, K + 1, k)
-    dS: Array  # (B, K + 1, k, k)
-
-    @classmethod
-    def at(cls, bulk: SignBulk, gm: Array, R: Array, Vh1: Array, D: Array, block_width: Floats) -> Motion:
-        """Linearise at (gm, R); one factorisation serves all directions."""
-        pencil = SignPencil.at(bulk, gm, R, Vh1)
-        (count, k), size = R.shape, bulk.size
-        dVh1, square = packed_directions(k), size * size
-        pairs, directions = len(dVh1) - k, len(dVh1) + 1
-        scale = pencil.sign[:, :, None] * pencil.root[:, :, None] * pencil.root[:, None, :]
-        dz = np.zeros((count, directions, size, size), np.result_type(pencil.n, R))
-        dz[:, :-1, :k, :k] = scale[:, None] * dVh1
-        flat = dz.reshape(count, directions, square).swapaxes(1, 2)
-        right = np.concatenate([pencil.turned @ flat, -(pencil.diagonal_of_z @ flat)], axis=1)
-        q = np.arange(k)
-        right[:, square + q, pairs + q] -= R
-        right[:, :square, -1] = (pencil.next_gm - gm).reshape(count, square)
-        right[:, square:, -1] = block_width - R * D - pencil.gap
-        change = solve_each(pencil.jacobian(R, D), right)
-        dlog = np.swapaxes(change[:, square:], 1, 2)
-        dz = dz + np.einsum("baq,bqmn->bamn", dlog, pencil.scalings)
-        moved = pencil.batch_pairs @ change[:, :square]
-        ds = -(pencil.back @ moved).swapaxes(1, 2).reshape(dz.shape)
-        between = _pairs(bulk.cells.mass, pencil.s, pencil.s)
-        ds = ds - (between @ dz.reshape(count, directions, square).swapaxes(1, 2)).swapaxes(1, 2).reshape(dz.shape)
-        S = scale * pencil.over_cells(pencil.s)[:, :k, :k]
-        S = 0.5 * (S + np.swapaxes(S, 1, 2))
-        dS = scale[:, None] * ds[:, :, :k, :k] + 0.5 * (dlog[..., None] + dlog[:, :, None]) * S[:, None]
-        dgm = change[:, :square].swapaxes(1, 2).reshape(dz.shape)
-        return cls(S, dgm, dlog * R[:, None], 0.5 * (dS + np.swapaxes(dS, 2, 3)))
-
-    def carry(self, response: Response) -> Response:
-        """Return the response after Newton's step; it keeps the motion, which `tangents` asks for next."""
-        moved = Response(
-            response.R + self.dR[:, -1],
-            response.S + self.dS[:, -1],
-            response.g + self.dgm[:, -1],
-            response.Vh1,
-            response.D,
-            response.block_width,
-        )
-        moved.__dict__["motion"] = self
-        return moved
-
-
-@dataclass
-class SignTangents:
+class SignTangents(MotionTangents):
     """How the inner solution moves with Vh1 and D."""
 
     bulk: SignBulk
-    response: Response
-    motion: Motion
-
-    @cached_property
-    def matrix(self) -> Array:
-        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
-        packed = packing(self.response.R.shape[1])
-        dS, dR = self.motion.dS[:, :-1], self.motion.dR[:, :-1]
-        return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
-
-    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
-        """Return -d(S, R) along dVh1 = A, dD = e."""
-        packed = packing(e.shape[1])
-        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
-
-    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """There is no kernel form over cells of coordinates."""
-        raise NotImplementedError
 
     def push(self, omega: Floats, x: Floats, dual: Floats, paid: Floats) -> tuple[Array, Array]:
         """Return -dE of spiked_features section 6.3: E moves by dual^T dP dual + t^T dVh1 t + psi^T dVh1 psi + paid."""
@@ -478,7 +373,7 @@ class SignTangents:
         def moved(value: Array, change: Array) -> Array:
             return (value[:, None] + tiny * change).reshape(-1, *value.shape[1:])
 
-        gm, R = moved(response.g, motion.dgm[:, :-1]), moved(response.R, motion.dR[:, :-1])
+        gm, R = moved(response.g, motion.dg[:, :-1]), moved(response.R, motion.dR[:, :-1])
         Vh1 = moved(response.Vh1, np.broadcast_to(dVh1, (count, *dVh1.shape)))
         pencil = SignPencil.at(self.bulk.take(np.repeat(np.arange(count), many)), gm, R, Vh1)
         probe = np.repeat(dual, many, axis=0) * np.tile(pencil.root, (1, 3))
@@ -488,7 +383,3 @@ class SignTangents:
         dE += np.einsum("aij,bui,buj->ba", dVh1, along, along)
         dE += (motion.dR[:, :-1] @ (paid / response.R**2)[:, :, None])[:, :, 0]
         return packed.unpack(-dE / packed.multiplicity)
-
-    def unseen(self, dual: Array) -> float:
-        """Return 0: channels act through the functions of the features only."""
-        return 0.0

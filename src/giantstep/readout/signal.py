@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.readout.bulk import Response
-from giantstep.readout.features import MANY_NODES, Features
+from giantstep.readout.features import MANY_NODES
 from giantstep.readout.finite_size import FiniteSize, mean_penalty, root_of
 from giantstep.readout.first_order import Equations
 from giantstep.solve import solve_each
@@ -57,13 +57,8 @@ def solve_signal(
         penalty = mean_penalty(equations.bulk, features, response, weights, size)
         root = root_of(scale * penalty * np.swapaxes(scale, 1, 2))
     sources = np.concatenate([np.zeros((count, k)), (np.swapaxes(C, 1, 2) @ source[:, :, None])[:, :, 0]], axis=1)
-    if features.single:
-        mixing = np.zeros((count, *(sources.shape[1],) * 2))
-        mixing[:, range(k), range(k)], mixing[:, k:, k:] = scale[:, :, 0], C
-        solution, c0 = _shared_least_squares(features, weights, wanted, mixing, root, sources)
-    else:
-        functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
-        solution, c0 = least_squares(weights, wanted, functions, root, sources)
+    functions = np.concatenate([features.mu0 * scale, np.swapaxes(C, 1, 2) @ features.T0], axis=1)
+    solution, c0 = least_squares(weights, wanted, functions, root, sources)
     x = (C @ solution[:, k:, None])[:, :, 0]
     tau = features.over_channels(features.Jp * x[:, None, :])
     dual = features.sums(weights * (wanted - c0), features.T0) + source
@@ -126,28 +121,6 @@ def least_squares(
     solution[broken], fitted[broken] = np.nan, np.nan
     c = fitted if basis is None else (basis @ fitted[:, :, None])[:, :, 0]
     return solution, c / np.where(root > 0, root, 1.0)
-
-
-def _shared_least_squares(
-    features: Features, weights: Floats, wanted: Floats, mixing: Floats, penalty: Floats, source: Floats
-) -> tuple[Floats, Floats]:
-    """Do what `least_squares` does for the functions mixing^T (mu0, T0) of one set of features at very many nodes.
-
-    In the orthonormal basis of `Features.means` the Gram matrix of a point is as well conditioned as its weights are
-    even, so that its Cholesky factor stands for a QR decomposition at the nodes.
-    """
-    basis, triangle = features.means
-    size = len(basis)
-    gram = np.empty((len(weights), size, size))
-    for point, row in enumerate(weights):
-        gram[point] = (basis * row) @ basis.T
-    broken = ~np.isfinite(gram).all(axis=(1, 2))
-    gram[broken] = np.eye(size)
-    factor = np.linalg.cholesky(gram)
-    aim = solve_each(factor, ((weights * wanted) @ basis.T)[:, :, None])[:, :, 0]
-    solution, fitted = _penalised(np.swapaxes(factor, 1, 2) @ triangle @ mixing, aim, penalty, source)
-    solution[broken], fitted[broken] = np.nan, np.nan
-    return solution, solve_each(np.swapaxes(factor, 1, 2), fitted[:, :, None])[:, :, 0] @ basis
 
 
 def _penalised(rows: Floats, aim: Floats, penalty: Floats, source: Floats) -> tuple[Floats, Floats]:

@@ -17,24 +17,24 @@ class Stacked:
 
     shared: ClassVar[tuple[str, ...]] = ()
     """Fields that belong to all points."""
-    derived: ClassVar[tuple[str, ...]] = ()
-    """What is known beside the fields, with the axis of the points: cached properties, and what a solver leaves."""
-    kept: ClassVar[tuple[str, ...]] = ()
-    """What is known for these points as they are, and worked out anew for some of them."""
+    goes_along: ClassVar[tuple[str, ...]] = ()
+    """Fields without a place in the constructor that some of the points take along. Points that are joined or
+    overwritten lose all such fields: a solver left them, and finds them again."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def _stacks(self) -> dict[str, Any]:
         cls = type(self)
         if cls not in _NAMES:
-            _NAMES[cls] = tuple(field.name for field in dataclasses.fields(self) if field.name not in cls.shared)
+            _NAMES[cls] = tuple(f.name for f in dataclasses.fields(self) if f.init and f.name not in cls.shared)
         return {name: value for name in _NAMES[cls] if (value := getattr(self, name)) is not None}
 
     def take(self, index: Any) -> Self:
         """Return the points in `index`."""
         taken = dataclasses.replace(self, **{name: _take(value, index) for name, value in self._stacks().items()})
-        known = {name: self.__dict__[name] for name in self.derived if name in self.__dict__}
-        taken.__dict__.update({name: _take(value, index) for name, value in known.items()})
+        for name in self.goes_along:
+            value = getattr(self, name)
+            setattr(taken, name, None if value is None else value.take(index))
         return taken
 
     def put(self, index: Any, part: Self) -> None:
@@ -44,8 +44,9 @@ class Stacked:
                 value[index] = getattr(part, name)
             elif isinstance(value, Stacked):
                 value.put(index, getattr(part, name))
-        for name in (*self.derived, *self.kept):
-            self.__dict__.pop(name, None)
+        for field in dataclasses.fields(self):
+            if not field.init:
+                setattr(self, field.name, None)
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:

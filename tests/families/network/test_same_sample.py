@@ -9,7 +9,7 @@ import xarray
 
 import giantstep as gs
 from giantstep.comparison import judged_side
-from giantstep.families.network.closed import same_sample
+from giantstep.families.network.closed import same_sample_errors
 from giantstep.lab import Draws
 from giantstep.scores import chance_line, normal_score
 
@@ -58,7 +58,7 @@ SHIFTED = TANH.replace(activation="relu", step__rate=2.0)
 
 def at_order(scenario, order, dim=400):
     network = as_network(scenario)
-    answer = same_sample.same_sample_errors(network.steps[0], network, points_of(network, dim), {}, order)
+    answer = same_sample_errors(network.steps[0], network, points_of(network, dim), {}, order)
     return [float(answer.values[name][0]) for name in ("test_error", "train_error")]
 
 

@@ -1,4 +1,4 @@
-"""Averages of a gradient on the population: E[res f], E[res f z], E[res f z z^T] over the rule of a view."""
+"""The gradient on the population as a motion of the layer, and the noise of a batch beside it."""
 
 from __future__ import annotations
 
@@ -9,47 +9,9 @@ import numpy as np
 from giantstep.families.network.layer import BlockRows, Layer, View, scale_of, views
 from giantstep.families.network.problem import Problem
 from giantstep.gaussian import Function
+from giantstep.gaussian.residual import Residual
 from giantstep.gaussian.tables import tabulated
 from giantstep.types import Floats
-
-
-class Residual:
-    """E[res f], E[res f zt] and E[res f zt zt^T] for functions f of kappa (M, k, N), in whitened coordinates."""
-
-    def __init__(self, view: View, kept: Floats, output: Floats) -> None:
-        self.given, self.output, self.kept = view.given, output, kept
-        self.turn = np.concatenate([view.basis.learnt, view.basis.rest], axis=1)
-        self.res = kept[:, None] * view.given.h - output
-
-    def mean(self, f: Floats) -> Floats:
-        """Return E[res f] (M, k)."""
-        return (f @ (self.given.weights * self.res)[:, :, None])[:, :, 0]
-
-    def linear(self, f: Floats) -> Floats:
-        """Return E[res f zt] (M, k, R)."""
-        weighted = self.given.weights * f
-        learnt = (weighted * self.res[:, None]) @ self.given.nodes
-        return np.concatenate([learnt, self.kept[:, None, None] * (weighted @ self.given.h1)], axis=2) @ self.turn.T
-
-    def quadratic(self, f: Floats, columns: Floats) -> Floats:
-        """Return E[res f zt zt^T] columns (M, k, R, C): E[res f] times them beside the directions that res sees."""
-        given, weighted = self.given, self.given.weights * f
-        m, L = given.nodes.shape[1], given.h1.shape[1]
-        matrix = np.empty((*f.shape[:2], m + L, m + L))
-        along = given.nodes.T
-        matrix[..., :m, :m] = ((weighted * self.res[:, None])[:, :, None, :] * along) @ given.nodes
-        matrix[..., :m, m:] = self.kept[:, None, None, None] * ((weighted[:, :, None, :] * along) @ given.h1)
-        matrix[..., m:, :m] = np.swapaxes(matrix[..., :m, m:], 2, 3)
-        bent = (weighted @ given.h2.reshape(len(given.h2), -1)).reshape(*f.shape[:2], L, L)
-        said = (weighted @ self.output[:, :, None])[..., None]
-        matrix[..., m:, m:] = self.kept[:, None, None, None] * bent - said * np.eye(L)
-        inside = self.turn.T @ columns
-        return self.mean(f)[..., None, None] * (columns - self.turn @ inside) + self.turn @ (matrix @ inside)
-
-    def power(self, noise: Floats) -> Floats:
-        """Return E[(y - f)^2 | kappa] (M, N)."""
-        cross = 2 * self.kept[:, None] * self.given.h * self.output
-        return self.given.square - cross + self.output**2 + noise[:, None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +47,7 @@ def _gradient_of(
     D = tabulated(problem.activation, Function.smoothed, A, s)
     share = problem.pi[view.rows] * problem.zeta if square_loss else np.zeros(s.shape)
     said = (share[:, None] @ D[0])[:, 0]
-    residual = Residual(view, problem.kept[view.rows], said)
+    residual = Residual(view.given, view.basis, problem.kept[view.rows], said)
     slope, pull = _slopes(problem, layer, whitening)
     growth, bent = residual.mean(D[2]), residual.linear(D[3])  # E[res D_2] (M, k), E[res D_3 zt] (M, k, R)
     bend = (bent[:, :, None, :] @ layer.JU)[:, :, 0] + (s * residual.mean(D[4]))[..., None] * layer.Js

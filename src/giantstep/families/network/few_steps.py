@@ -100,15 +100,12 @@ class FewSteps(Preset):
 
     def own_names(self, steps: int) -> Mapping[str, str]:
         """Return fields of the network -> fields here."""
+        same = {"readout.ridge": "ridge", "readout.kind": "ridge"}
         if self.has_shifts:
-            own = {f"steps.0.{name}": f"planted.{name}" for name in ("shifts", "bulk")}
-            return {"readout.ridge": "ridge", "steps.0": "planted", **own}
-        alike = {"rate": "rate", "batch_per_dim": "batch_per_dim", "precondition": "precondition"}
-        own = {f"steps.{t}.{name}": field for t in range(steps) for name, field in alike.items()}
-        own |= {f"steps.{t}": "batch_per_dim" for t in range(steps)}
-        if not isinstance(self.rate, float):
-            own = {name: field for name, field in own.items() if field != "rate"}
-        return {"readout.ridge": "ridge", "readout.kind": "ridge", **own}
+            return {**same, "steps.0": "planted", "steps.0.shifts": "planted.shifts", "steps.0.bulk": "planted.bulk"}
+        alike = ("batch_per_dim", "precondition", *(("rate",) if isinstance(self.rate, float) else ()))
+        own = {f"steps.{t}.{name}": name for t in range(steps) for name in alike}
+        return {**same, **own, **{f"steps.{t}": "batch_per_dim" for t in range(steps)}}
 
     def step_counts(self, points: Points) -> Array:
         """Return the number of steps; planted shifts are one, shown as time 0."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from giantstep.families.network.block_means import products_of_means
 from giantstep.families.network.layer import Layer, scale_of
 from giantstep.families.network.problem import Problem
 from giantstep.readout import FiniteSize, SignBulk
+from giantstep.readout.block_means import products_of_means
 from giantstep.readout.finite_size import one_stretch, stretch_of_atoms
 from giantstep.types import Floats, Integers
 
@@ -94,16 +94,3 @@ def means_warning(problem: Problem, layer: Layer) -> list[str]:
         f"The steps add {added:.2g} to the squared length of the mean of a class, in units of its rows: the correction "
         f"at a finite dim is of first order in it ({LARGE_MEANS:g} at most)."
     ]
-
-
-def in_initial_rows(means: Floats, theta: Floats, kept: Floats, per_neuron: Floats) -> Floats:
-    """Return what to add to Q1 of the bulk rows to have that of the rows w0_i before the steps (B, k, k).
-
-    Along the mean n_c of the initial rows of block c the fit has theta_q F_qc/s_q - x_qc of the bulk rows, with
-    x = (I - Th) diag(theta) F/s what it gives up, and theta_q delta_qc - x_qc of the initial ones. `kept` is Th.
-    """
-    carried = theta[:, :, None] * means
-    of_bulk = kept @ carried
-    of_start = of_bulk - carried + theta[:, :, None] * np.eye(theta.shape[1])
-    weight = per_neuron[:, None, :]
-    return (of_start * weight) @ np.swapaxes(of_start, 1, 2) - (of_bulk * weight) @ np.swapaxes(of_bulk, 1, 2)

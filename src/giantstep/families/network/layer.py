@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.families.network.block_means import whole_length
 from giantstep.families.network.finite_batches import Chains
 from giantstep.families.network.problem import Problem
 from giantstep.families.network.tolerances import CANCELLED, DIVERGED, MOST_LEARNT, RANK
@@ -26,6 +25,7 @@ from giantstep.gaussian.conditional import ConditionalTarget, condition
 from giantstep.gaussian.directions import FEW_AXES, LEARNT, Directions, split_directions
 from giantstep.gaussian.target import Plane
 from giantstep.readout import SignBulk
+from giantstep.readout.block_means import whole_length
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Booleans, Floats, Integers, Strings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from giantstep.families.network.refinements import (
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.trajectory import Moment, follow
 from giantstep.family import Answer
+from giantstep.gaussian.directions import split_directions
 from giantstep.padding import corner, largest_shape
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Floats, Integers, Points
@@ -35,6 +37,8 @@ GAUSSIAN_LAYER = (
 )
 SETTING_AXES = ("time", "x", "z", "kappa", "members", "shared", "eps", "logit")
 """Settings along which variables run."""
+FILLED_BY = {"steps": "others", "along": "others", "spectrum": "others", "resolvent": "others"}
+"""Question -> module of `answers` whose function `answer_<question>` fills it, where it has another name."""
 Fill = Callable[[Table, Share, Moment, int, Mapping[str, Any]], None]
 
 
@@ -55,9 +59,8 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
         return answer
     table = Table(network, points, len(settings["time"]))
     chosen = _theories(network, points, what, theory)
-    for name in dict.fromkeys(chosen.tolist()):
-        for share in share_points(network, points, np.flatnonzero(chosen == name), name):
-            _answer(table, share, what, name, settings)
+    for name, share in _shares(network, points, chosen):
+        _answer(table, share, what, name, settings)
     table.warnings += _warnings(network, points, theory)
     answer = table.answer()
     answer.coords |= {name: settings[name] for name in SETTING_AXES if settings.get(name) is not None}
@@ -70,6 +73,8 @@ def limit(network: Network, points: Points, what: str, settings: Mapping[str, An
 
 def joined(answers: Sequence[tuple[Integers, Answer]]) -> Answer:
     """Return answers at parts of the points as one; entries that some have not (later times) are NaN."""
+    if len(answers) == 1:
+        return answers[0][1]
     whole = Answer.blank(sum(len(rows) for rows, _ in answers))
     for name in dict.fromkeys(name for _, answer in answers for name in answer.values):
         arrays = [(rows, answer.values[name]) for rows, answer in answers if name in answer.values]
@@ -110,35 +115,16 @@ def _answer(table: Table, share: Share, what: str, theory: str, settings: Mappin
 
 def _fills(what: str) -> Fill:
     """Return what fills the table of a question; only its modules are loaded."""
-    if what == "errors":
-        from giantstep.families.network.answers.errors import answer_errors
+    module = import_module(f"giantstep.families.network.answers.{FILLED_BY.get(what, what)}")
+    fill: Fill = getattr(module, f"answer_{what}")
+    return fill
 
-        return answer_errors
-    if what == "variance":
-        from giantstep.families.network.answers.variance import answer_variance
 
-        return answer_variance
-    if what == "sensitivity":
-        from giantstep.families.network.answers.sensitivity import answer_sensitivity
-
-        return answer_sensitivity
-    if what == "shift":
-        from giantstep.families.network.answers.shift import answer_shift
-
-        return answer_shift
-    if what == "calibration":
-        from giantstep.families.network.answers.calibration import answer_calibration
-
-        return answer_calibration
-    from giantstep.families.network.answers import others
-
-    known: dict[str, Fill] = {
-        "steps": others.answer_steps,
-        "along": others.answer_along,
-        "spectrum": others.answer_spectrum,
-        "resolvent": others.answer_resolvent,
-    }
-    return known[what]
+def _shares(network: Network, points: Points, chosen: Any) -> Iterator[tuple[str, Share]]:
+    """Yield the problems of all points, each with its theory."""
+    for name in dict.fromkeys(chosen.tolist()):
+        for share in share_points(network, points, np.flatnonzero(chosen == name), name):
+            yield name, share
 
 
 def _theories(network: Network, points: Points, what: str, theory: str | None) -> Any:
@@ -224,19 +210,14 @@ def _after_the_step(network: Network, what: str, closed: Any, points: Points, se
 
 def _warnings(network: Network, points: Points, theory: str | None) -> list[str]:
     remarks = [text for place in network.places for text in network.steps[place.number].remarks(place, points, theory)]
-    if (
-        network.second_layer == "gaussian"
-        and any(step.strong for step in network.steps)
-        and np.isinf(points["dim"]).any()
-    ):
+    strong = any(step.strong for step in network.steps)
+    if network.second_layer == "gaussian" and strong and np.isinf(points["dim"]).any():
         remarks.append(GAUSSIAN_LAYER)
     return remarks + rank_warnings(network, points)
 
 
 def _unlearnt(moment: Moment) -> list[str]:
     """Say which directions of the target the last step has not found."""
-    from giantstep.gaussian.directions import split_directions
-
     problem, layer = moment.problem, moment.layer
     if not moment.time or not any(step.learns for step in problem.network.steps) or problem.target.directions == 1:
         return []
@@ -262,19 +243,21 @@ def prepare(network: Network, points: Points, what: str, settings: Mapping[str, 
     beyond.refuse_shift(network, what)
     times = every_time(len(network.steps))[int(settings.get("first", 0)) :]
     settings = {**{name: value for name, value in settings.items() if name != "first"}, "time": times}
-    if what in ("spectrum", "resolvent"):
-        from giantstep.readout.answers import check_x, check_z
-
-        if what == "resolvent":
-            return {**settings, "z": check_z(settings.get("z"))}
-        x = settings.get("x")
-        return {**settings, "x": _abscissae(network, points, settings) if x is None else check_x(x)}
     if what in beyond.QUESTIONS:
         return beyond.prepared(what, settings)
-    if what == "along":
+    if what == "resolvent":
+        from giantstep.readout.answers import check_z
+
+        settings["z"] = check_z(settings.get("z"))
+    elif what == "spectrum":
+        from giantstep.readout.answers import check_x
+
+        x = settings.get("x")
+        settings["x"] = _abscissae(network, points, settings) if x is None else check_x(x)
+    elif what == "along":
         settings["kappa"] = check_kappa(settings.get("kappa"))
-    if what == "spikes":
-        from giantstep.families.network.closed.spikes import check_degrees
+    elif what == "spikes":
+        from giantstep.readout.feature_spikes import check_degrees
 
         settings["degree"] = check_degrees(settings.get("degree"))
     return settings
@@ -285,12 +268,8 @@ def check_kappa(kappa: Any) -> Floats:
     if kappa is None:
         return np.arange(-12, 13) / 4
     positions = np.asarray(kappa, dtype=float)
-    if (
-        positions.ndim != 1
-        or len(positions) < 2
-        or np.any(np.diff(positions) <= 0)
-        or np.max(np.abs(positions)) > BOUND
-    ):
+    several = positions.ndim == 1 and len(positions) > 1
+    if not several or np.any(np.diff(positions) <= 0) or np.max(np.abs(positions)) > BOUND:
         raise bad_field("kappa", kappa, f"an increasing list of at least two numbers between -{BOUND:g} and {BOUND:g}")
     return positions
 
@@ -299,15 +278,14 @@ def _all_spectra(network: Network, points: Points, settings: Mapping[str, Any]) 
     """Yield (time, point, spectrum, size) of the limit, times counted from the first one asked for."""
     from giantstep.families.network.answers.others import spectra
 
-    points, times = whole_sizes(points), settings["time"].tolist()
-    chosen = _theories(network, points, "spectrum", settings.get("theory"))
-    table = Table(network, points, len(times))
-    for name in dict.fromkeys(chosen.tolist()):
-        for share in share_points(network, points, np.flatnonzero(chosen == name), name):
-            for moment in follow(share.problem, name, {}):
-                if moment.time in times:
-                    for point, spectrum, size, _ in spectra(table, share, moment):
-                        yield times.index(moment.time), point, spectrum, size
+    theory, times = settings.get("theory"), settings["time"].tolist()
+    refuse_missing(network, points, "spectrum", theory)
+    table = Table(network, whole_sizes(points), len(times))
+    for name, share in _shares(network, table.points, _theories(network, table.points, "spectrum", theory)):
+        for moment in follow(share.problem, name, {}):
+            if moment.time in times:
+                for point, spectrum, size, _ in spectra(table, share, moment):
+                    yield times.index(moment.time), point, spectrum, size
 
 
 @np.errstate(all="ignore")
@@ -316,7 +294,6 @@ def _abscissae(network: Network, points: Points, settings: Mapping[str, Any]) ->
     from giantstep.families.network.answers.others import unit_of
     from giantstep.readout.answers import choose_x
 
-    refuse_missing(network, points, "spectrum", settings.get("theory"))
     spectra = _all_spectra(network, points, settings)
     return choose_x((spectrum, unit_of(spectrum, settings)) for _, _, spectrum, _ in spectra)
 
@@ -333,7 +310,6 @@ def count_outliers(network: Network, points: Points, dim: int, times: Integers) 
     counts = np.zeros((len(points["noise"]), len(times)), dtype=np.int64)
     points = {**points, "dim": np.full(len(counts), float(dim))}
     try:
-        refuse_missing(network, points, "spectrum", None)
         for time, point, spectrum, size in _all_spectra(network, points, {"time": times}):
             counts[point, time] = len(find_outliers(spectrum, spectrum.upper_edge(), size))
     except InputError:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.families.network.closed.spikes import SPIKE_ROOM, check_degrees, spike_degrees
 from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.families.network.trained import Trained
 from giantstep.gaussian import hermite_values
@@ -16,6 +15,7 @@ from giantstep.lab.algebra import add_gram, leading_eigenvectors, multiply, oute
 from giantstep.lab.feature_spectra import cell_edges, gram_eigenvalues, resolvent_traces, summarise_spectrum
 from giantstep.lab.network import block_sums
 from giantstep.readout import LOSSES, OUTLIER_ROOM
+from giantstep.readout.feature_spikes import SPIKE_ROOM, check_degrees, spike_degrees
 from giantstep.risk.fitting import fit
 from giantstep.types import Array, DeviceArray, Floats, Integers
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from giantstep.families.network.scenario import Network, OfNetwork
 from giantstep.family import Answer
 from giantstep.inputs.parts import content_of_inputs
 from giantstep.types import Array, Points
+
+Told = TypeVar("Told")
 
 
 class Preset(OfNetwork):
@@ -59,54 +61,50 @@ class Preset(OfNetwork):
 
     def check_points(self, points: Points) -> None:
         """Check a whole grid as the network does."""
-        for steps, rows in self._by_steps(points):
-            with self.in_own_words(steps):
-                self.network(steps).check_points(self.translated(points, rows, steps))
+        self._ask(points, {}, lambda net, inside, _: net.check_points(inside))
 
     def limit(self, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:
         """Answer as the network does; later times of points with fewer steps are NaN."""
         from giantstep.families.network.limit import joined
 
-        answers = []
-        for steps, rows in self._by_steps(points):
-            with self.in_own_words(steps):
-                inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
-                answers.append((rows, self.network(steps).limit(inside, what, own)))
-        whole = answers[0][1] if len(answers) == 1 else joined(answers)
+        whole = joined(self._ask(points, settings, lambda net, inside, own: net.limit(inside, what, own)))
         whole.values = self.shown(what, whole.values)
         return whole
 
     def refuse_missing(self, points: Points, what: str, theory: str | None = None) -> None:
         """Refuse what the network has no theory for, in the words of the preset."""
-        for steps, rows in self._by_steps(points):
-            with self.in_own_words(steps):
-                self.network(steps).refuse_missing(self.translated(points, rows, steps), what, theory)
+        self._ask(points, {}, lambda net, inside, _: net.refuse_missing(inside, what, theory))
 
     def prepare(self, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Choose what both engines share; the points with most steps decide."""
-        steps, rows = self._by_steps(points)[-1]
-        with self.in_own_words(steps):
-            own = self.own_settings(settings, steps)
-            prepared = self.network(steps).prepare(self.translated(points, rows, steps), what, own)
-        return {**prepared, "theory": settings.get("theory")}  # scenarios of one table may rename it differently
+        asked = self._ask(points, settings, lambda net, inside, own: net.prepare(inside, what, own), most=True)
+        return {**asked[0][1], "theory": settings.get("theory")}  # scenarios of one table may rename it differently
 
     def trial(self, points: Points, what: str, dim: int, draws: Any, settings: Mapping[str, Any]) -> dict[str, Array]:
         """Train the network."""
-        ((steps, rows),) = self._by_steps(points)
-        with self.in_own_words(steps):
-            inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
-            return self.shown(what, self.network(steps).trial(inside, what, dim, draws, own))
+        (one,) = self._ask(points, settings, lambda net, inside, own: net.trial(inside, what, dim, draws, own))
+        return self.shown(what, one[1])
 
     def memory(self, points: Points, what: str, dim: int, settings: Mapping[str, Any]) -> int:
         """Return the bytes one trial needs at its peak."""
-        steps, rows = self._by_steps(points)[-1]
-        own = self.own_settings(settings, steps)
-        return self.network(steps).memory(self.translated(points, rows, steps), what, dim, own)
+        ((_, needed),) = self._ask(points, settings, lambda net, inside, own: net.memory(inside, what, dim, own), True)
+        return needed
 
-    def _by_steps(self, points: Points) -> list[tuple[int, Array]]:
-        """Return every number of steps with its points, the smallest first."""
-        counts = self.step_counts(points)
-        return [(int(steps), np.flatnonzero(counts == steps)) for steps in np.unique(counts)]
+    def _ask(
+        self,
+        points: Points,
+        settings: Mapping[str, Any],
+        question: Callable[[Network, Points, dict[str, Any]], Told],
+        most: bool = False,
+    ) -> list[tuple[Array, Told]]:
+        """Ask the network of every number of steps, or of the largest; return the points of each and what it says."""
+        counts, told = self.step_counts(points), []
+        for steps in np.unique(counts).tolist()[-1 if most else 0 :]:
+            rows = np.flatnonzero(counts == steps)
+            with self.in_own_words(steps):
+                inside, own = self.translated(points, rows, steps), self.own_settings(settings, steps)
+                told.append((rows, question(self.network(steps), inside, own)))
+        return told
 
     def translated(self, points: Points, rows: Array, steps: int) -> dict[str, Array]:
         """Return the points of `rows` in the fields of the network."""

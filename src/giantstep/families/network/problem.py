@@ -18,7 +18,7 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.target import Target
 from giantstep.inputs.law import InputLaw, InputSpectrum
 from giantstep.readout.finite_size import whole_classes
-from giantstep.types import Floats, Integers, Points
+from giantstep.types import Booleans, Floats, Integers, Points
 from giantstep.vocabulary import Vocabulary
 
 GAUSSIAN_NODES = {1: 80, 2: 32}
@@ -136,30 +136,31 @@ def take_points(points: Points, index: Integers) -> dict[str, Floats]:
 def share_points(network: Network, points: Points, index: Integers, theory: str = "exact") -> Iterator[Share]:
     """Yield the points of `index` by problem, with the distinct parameter sets of each."""
     inside = take_points(points, index)
-    columns = [_finite_batches(inside)]
+    moving = [np.isfinite(batch) & (inside[f"{step}rate"] != 0) for step, batch in batches_of(inside).items()]
+    columns = [np.isfinite(inside["dim"]), *moving]
     if network.inputs is not None:
-        names = ["dim", *(name for name in inside if name.startswith("inputs."))]
-        columns.append(np.stack([inside[name] for name in names], axis=1))
-    _, leaders, which = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True)
+        columns += [inside["dim"], *(values for name, values in inside.items() if name.startswith("inputs."))]
+    _, leaders, which = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
     for number in range(len(leaders)):
         rows = np.flatnonzero(which.reshape(-1) == number)
         yield _share(network, take_points(inside, rows), index[rows], theory)
 
 
-def _finite_batches(points: Points) -> Floats:
-    """Return which points are finite, and which of their steps are made on a finite batch and move (B, 1 + T)."""
-    batches = {
-        name.removesuffix("batch_per_dim"): values for name, values in points.items() if name[-13:] == "batch_per_dim"
-    }
-    rows = [np.isfinite(batch) & (points[f"{step}rate"] != 0) for step, batch in batches.items()]
-    return np.stack([np.isfinite(points["dim"]), *rows], axis=1).astype(float)
+def batches_of(points: Points) -> dict[str, Floats]:
+    """Return "steps.<number>." -> samples per dimension of the batch of that step, where it has one."""
+    ending = "batch_per_dim"
+    return {name.removesuffix(ending): values for name, values in points.items() if name.endswith("." + ending)}
+
+
+def finite_batches(points: Points) -> Booleans:
+    """Tell which points have a step on a finite batch."""
+    return np.any([np.zeros(len(points["dim"])), *map(np.isfinite, batches_of(points).values())], axis=0)
 
 
 def _share(network: Network, points: Points, index: Integers, theory: str) -> Share:
     names = sorted(name for name in points if name.startswith("steps."))
-    batches = [points[name] for name in names if name.endswith(".batch_per_dim")]
     names += [name for name in points if name.startswith("coordinates.")]
-    names += ["flip", *(["noise"] if any(np.isfinite(batch).any() for batch in batches) else [])]
+    names += ["flip", *(["noise"] if finite_batches(points).any() else [])]
     names += ["dim", "width_per_dim"] if np.isfinite(points["dim"]).any() else []
     rows = np.stack([points[name] for name in names], axis=1)
     _, first, owner = np.unique(rows, axis=0, return_index=True, return_inverse=True)

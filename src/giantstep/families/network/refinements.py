@@ -5,23 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.network.problem import input_law, inputs_at
+from giantstep.families.network.problem import finite_batches, input_law, inputs_at
 from giantstep.families.network.scenario import Network
 from giantstep.inputs.parts import InputRows
 from giantstep.inputs.report import LEAST_RANKS, MOST_EXCESS
-from giantstep.types import Booleans, Floats, Points, Strings
+from giantstep.types import Floats, Points, Strings
 
 FINITE_DIM = ("split", "quadratic")
 """Theories of inputs of low effective rank, structured_inputs (8.2) and (8.1)."""
-
-
-def finite_batches(points: Points) -> Booleans:
-    """Tell which points have a step on a finite batch."""
-    finite = np.zeros(len(points["dim"]), dtype=bool)
-    for name, values in points.items():
-        if name.startswith("steps.") and name.endswith(".batch_per_dim"):
-            finite |= np.isfinite(values)
-    return finite
 
 
 def check_finite_dim(network: Network, points: Points, what: str, theory: str) -> None:

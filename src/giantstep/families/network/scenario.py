@@ -155,11 +155,8 @@ class Network(OfNetwork):
         if not self.target.square_integrable:
             raise bad_field("target", self.target.name, "finite and square integrable under the Gaussian measure")
         if self.readout.classes and self.sign_direction is None:
-            raise bad_field(
-                "target",
-                self.target.name,
-                f'"sign(z)" where readout.kind="{self.readout.kind}": the labels are classes',
-            )
+            allowed = f'"sign(z)" where readout.kind="{self.readout.kind}": the labels are classes'
+            raise bad_field("target", self.target.name, allowed)
         for place in self.places:
             self.steps[place.number].check_place(place)
         drawn = self.steps and "batch_per_dim" in type(self.steps[-1]).model_fields
@@ -178,40 +175,24 @@ class Network(OfNetwork):
         if np.any(interpolates(ridge, samples, width)):
             allowed = "above 0 where samples_per_dim = width_per_dim (the ridgeless error diverges there)"
             raise bad_field("readout.ridge", 0.0, allowed)
-        flipped = points["flip"] > 0
-        if not self.readout.classes and flipped.any():
-            allowed = '0 where readout.kind="ridge" (scale the target and add the noise 4 flip (1 - flip) instead)'
-            raise bad_field("flip", float(points["flip"][flipped][0]), allowed)
-        if self.readout.classes and np.any(points["noise"] != 0):
-            wrong = float(points["noise"][points["noise"] != 0][0])
-            raise bad_field(
-                "noise", wrong, f'0 where readout.kind="{self.readout.kind}": classes are flipped with `flip`'
-            )
+        unflipped = '0 where readout.kind="ridge" (scale the target and add the noise 4 flip (1 - flip) instead)'
+        noiseless = f'0 where readout.kind="{self.readout.kind}": classes are flipped with `flip`'
+        _refuse(points, *(("noise", noiseless) if self.readout.classes else ("flip", unflipped)), 0.0)
         for place in self.places:
-            bulk = points.get(place.field("bulk"))
-            if bulk is not None and np.any(bulk == 0):
+            if np.any(points.get(place.field("bulk"), 1.0) == 0):
                 raise bad_field(place.field("bulk"), 0.0, "different from 0")
-            powers = points.get(place.field("precondition"), np.zeros(1))
+            name = place.field("precondition")
+            powers = points.get(name, np.zeros(1))
             if self.inputs is not None and np.any(powers > 0) and self.input_law().eigenvalues.min() == 0:
-                raise bad_field(
-                    place.field("precondition"), float(powers.max()), "0 where an eigenvalue of inputs is 0"
-                )
+                raise bad_field(name, float(powers.max()), "0 where an eigenvalue of inputs is 0")
         spikes = [place.field("alignment") for place in self.places if place.field("alignment") in points]
         for name in spikes[1:]:
-            other = points[name][points[name] != points[spikes[0]]]
-            if other.size:
-                allowed = f"that of {spikes[0]}: all planted spikes lie along one direction"
-                raise bad_field(name, float(other[0]), allowed)
+            allowed = f"that of {spikes[0]}: all planted spikes lie along one direction"
+            _refuse(points, name, allowed, points[spikes[0]])
         if self.fit_sample == "same":
-            self._check_same_sample(points)
-
-    def _check_same_sample(self, points: Points) -> None:
-        place, samples = self.places[-1], points["samples_per_dim"]
-        batch = points[place.field("batch_per_dim")]
-        other = np.flatnonzero(batch != samples)
-        if other.size:
-            allowed = f'equal to samples_per_dim={samples[other[0]]:g} where fit_sample="same" (one sample for both)'
-            raise bad_field(place.field("batch_per_dim"), float(batch[other[0]]), allowed)
+            name = self.places[-1].field("batch_per_dim")
+            allowed = 'equal to samples_per_dim={0:g} where fit_sample="same" (one sample for both)'
+            _refuse(points, name, allowed, samples)
 
     def content(self) -> dict[str, Any]:
         """Return the scenario as plain JSON data; later fields are left out where they have their defaults."""
@@ -247,15 +228,12 @@ class Network(OfNetwork):
         """Number of values in the vocabulary (1 for a Gaussian second layer, whose blocks are nodes, not classes)."""
         return len(self.second_layer.values) if isinstance(self.second_layer, Vocabulary) else 1
 
-    def mean_of_layer(self) -> float:
-        """Return E zeta of the second layer."""
+    def layer_moments(self) -> tuple[float, float]:
+        """Return E zeta and E zeta^2 of the second layer."""
         law = self.second_layer
-        return float(np.dot(law.values, law.probabilities)) if isinstance(law, Vocabulary) else 0.0
-
-    def second_moment_of_layer(self) -> float:
-        """Return E zeta^2 of the second layer."""
-        law = self.second_layer
-        return float(np.dot(np.square(law.values), law.probabilities)) if isinstance(law, Vocabulary) else 1.0
+        if not isinstance(law, Vocabulary):
+            return 0.0, 1.0
+        return float(np.dot(law.values, law.probabilities)), float(np.dot(np.square(law.values), law.probabilities))
 
     def input_law(self, dim: float = math.inf) -> InputLaw:
         """Return the law of the inputs at a dimension (inf: the limit)."""
@@ -277,14 +255,9 @@ class Network(OfNetwork):
     @classmethod
     def example(cls) -> Network:
         """Return a small valid scenario."""
-        return cls(
-            target="z1 + z1*z2",
-            noise=0.1,
-            width_per_dim=1.5,
-            steps=(MaximalStep(2.0), MaximalStep(1.0)),
-            readout=Ridge(0.1),
-            samples_per_dim=2.0,
-        )
+        steps = (MaximalStep(2.0), MaximalStep(1.0))
+        sizes = {"width_per_dim": 1.5, "samples_per_dim": 2.0, "readout": Ridge(0.1)}
+        return cls(target="z1 + z1*z2", noise=0.1, steps=steps, **sizes)
 
     @classmethod
     def example_for(cls, what: str) -> Network:
@@ -313,3 +286,11 @@ class Network(OfNetwork):
         """Return the lengths of the own dimensions."""
         blocks, directions = self.blocks, self.target.directions
         return {"block": blocks, "block_2": blocks, "direction": directions, "direction_2": directions}
+
+
+def _refuse(points: Points, name: str, allowed: str, only: Any) -> None:
+    """Refuse the first value of a field that is not the `only` one allowed, which the words may name."""
+    other = np.flatnonzero(points[name] != only)
+    if other.size:
+        value = np.broadcast_to(only, points[name].shape)[other[0]]
+        raise bad_field(name, float(points[name][other[0]]), allowed.format(value))

@@ -164,7 +164,7 @@ def _residual(network: Network, step: Any) -> tuple[str, str]:
         return ("0", "1" if step.loss == "square" else "0")
     if step.initial_output == 1:
         return ("0", "p**0.5")
-    mean = network.mean_of_layer()
+    mean = network.layer_moments()[0]
     return (number(float(network.activation.hermite(0)[0]) * mean) if mean else "0", "0")
 
 

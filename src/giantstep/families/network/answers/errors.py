@@ -12,13 +12,14 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.describe import Description, describe
-from giantstep.families.network.finite_size import finite_size, in_initial_rows
+from giantstep.families.network.finite_size import finite_size
 from giantstep.families.network.problem import Share, take_points
 from giantstep.families.network.tolerances import LINE_RULE, LOOSE_RULE, RULES, SOLVED
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.family import LOOSE
 from giantstep.gaussian.conditional import condition
 from giantstep.readout import Bulk, ChainBulk, Features, InputBulk, SignBulk
+from giantstep.readout.block_means import in_initial_rows
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
 from giantstep.types import Array, Floats, Integers

@@ -6,21 +6,25 @@ that a scenario is made without them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from giantstep.family import Answer
 from giantstep.scenario import Part
 from giantstep.types import DeviceArray, Floats, Points
 
 if TYPE_CHECKING:
-    from giantstep.families.network.closed import ClosedForm
     from giantstep.families.network.finite_batches import StepFields
     from giantstep.families.network.layer import Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
     from giantstep.families.network.trained import Trained
+
+ClosedForm = Callable[["Network", Points, Mapping[str, Any]], Answer]
+"""Answers a question by a formula of its own; its variables have no time, they are those after the step."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from giantstep.families.network import fields
-from giantstep.families.network.block_means import self_overlap
 from giantstep.families.network.steps.base import Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.inputs.parts import Whitening
@@ -165,6 +164,7 @@ class MaximalStep(GradientStep):
     def at_dimension(self, problem: Problem, before: Layer, after: Layer, gradient: Gradient, number: int) -> Layer:
         """Return the layer with what a finite width does to the rows themselves: finite_size_steps (2.5), (2.6)."""
         from giantstep.families.network.layer import with_length
+        from giantstep.readout.block_means import self_overlap
 
         if not after.all_terms or not np.isfinite(problem.neurons).any():
             return after

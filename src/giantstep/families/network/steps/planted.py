@@ -89,26 +89,21 @@ class PlantedSpike(Step):
         given = name + "strength" in numbers
         strength = numbers[name + "strength"][:, None] * problem.zeta if given else np.array(self.strength) * ones
         bulk = numbers[name + "bulk"][:, None] * ones if name + "bulk" in numbers else np.array(self.bulk) * ones
-        axis = np.zeros((len(layer), 1, layer.U.shape[2]))
-        if problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]:
-            axis[:, 0, 0] = 1.0
-        else:
-            axis[:] = layer.frame[:, :1]
+        turned = problem.isotropic and problem.frame.shape[2] > problem.frame.shape[1]
+        axis = np.eye(1, layer.U.shape[2]) if turned else layer.frame[:, :1]
         return shifted(problem, layer, strength[..., None] * axis, bulk)
 
     def train(self, trained: Trained, number: int, point: Points) -> Trained:
         """Plant the spike v, where w* = gamma v + sqrt(1 - gamma^2) v_perp (spiked_features section 8)."""
-        strength = by_neuron(_value(point, f"steps.{number}.strength", self.strength), trained)
-        bulk = by_neuron(_value(point, f"steps.{number}.bulk", self.bulk), trained)
+        strength, bulk = (
+            by_neuron(point.get(f"steps.{number}.{name}", np.array(getattr(self, name))), trained)
+            for name in ("strength", "bulk")
+        )
         sizes = strength * trained.second_layer if isinstance(self.strength, float) else strength
         weights = trained.network.weights * bulk[:, None]
         trained.add_spike(weights, sizes, float(point[f"steps.{number}.alignment"][0]))
         after = trained.with_weights(weights)
         return after if number else dataclasses.replace(after, directions=trained.draws.xp.eye(trained.dim, 2))
-
-
-def _value(point: Points, name: str, value: float | tuple[float, ...]) -> Floats:
-    return np.array(float(point[name][0]) if isinstance(value, float) else value)
 
 
 class PlantedShifts(Step):

@@ -201,7 +201,7 @@ def gradients(place: Place, points: Points) -> list[SignGradient]:
 
     network = place.network
     batch = points[place.field("batch_per_dim")]
-    offset = network.activation.hermite(0)[0] * network.mean_of_layer()
+    offset = network.activation.hermite(0)[0] * network.layer_moments()[0]
     noise = np.broadcast_to(points["noise"], batch.shape)
     return sign_gradients(network.activation, network.label, offset, batch, noise)
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
-from giantstep.families.network.steps.base import Place
+from giantstep.families.network.steps.base import ClosedForm, Place
 from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
 from giantstep.scenario import Integer, Number, field
 from giantstep.types import DeviceArray, Floats, Integers, Points
 
 if TYPE_CHECKING:
-    from giantstep.families.network.closed import ClosedForm
     from giantstep.families.network.layer import Layer
     from giantstep.families.network.problem import Problem
     from giantstep.families.network.scenario import Network
@@ -29,6 +28,25 @@ if TYPE_CHECKING:
 
 SHORT_SPIKE = "with initial_output = 1 so small a step leaves a spike shorter than its aligned part; leave dim out"
 REMAINDER = ("what the rank-one part of the gradient leaves out is described as isotropic", "it overshoots")
+
+
+class Spike(NamedTuple):
+    """What the closed forms know of beta at every point: step_size_regimes (2a)."""
+
+    c1: float
+    g1: float
+    eta: Floats
+    residual: Floats  # E r^2, r the residuals of the gradient
+    noise: Floats  # E r^2 d/n0
+    fed_back: Floats  # f0, the initial output: 0 or 1
+
+    def power(self, eta: Floats) -> Floats:
+        """Return eta^2 b^2, b the length of beta as the equations see it.
+
+        With initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length, which
+        may be shorter than its aligned part, or even negative: b^2 = g1^2 + E r^2 d/n0 + c1^2 - 2/eta.
+        """
+        return eta**2 * (self.g1**2 + self.noise + self.fed_back * self.c1**2) - 2 * self.fed_back * eta
 
 
 class WeakStep(GradientStep):
@@ -45,13 +63,27 @@ class WeakStep(GradientStep):
         """Return how many degrees of spikes diverge with the dimension at each point: none unless the step grows."""
         return np.zeros(len(points["dim"]), dtype=np.int64)
 
+    def spike(self, network: Network, points: Points) -> Spike:
+        """Return what is known of beta."""
+        (c0, c1), (g0, g1), unit = network.activation.hermite(1), network.label.hermite(1), (np.zeros(1), np.ones(1))
+        power, m = network.label.second_moment(*unit)[0] + points["noise"], c0 * network.layer_moments()[0]
+        fed_back, variance = points["steps.0.initial_output"], network.activation.second_moment(*unit)[0]
+        residual = np.where(fed_back == 1, power + variance, power - 2 * g0 * m + m**2)
+        return Spike(c1, g1, self.size(points), residual, residual / points["steps.0.batch_per_dim"], fed_back)
+
+    def remainder(self, network: Network, points: Points) -> Floats:
+        """Return epsilon^2: all but the rank-one part of the gradient adds epsilon^2 zeta_i^2 to |w_i|^2."""
+        spike = self.spike(network, points)
+        power = spike.eta**2 * spike.noise * slope_variance(network.activation)
+        return np.asarray(power / (points["width_per_dim"] * points["dim"]) * (self.update != "rank-one"))
+
     # -- the limit -------------------------------------------------------------------------------------------------
 
     def missing(self, place: Place, points: Points, theory: str | None) -> str:
         """Refuse networks in which no theory of a step of this size is known."""
         network, same = place.network, place.network.fit_sample == "same"
         c0, c1 = network.activation.hermite(1)
-        power, fed_back = network.second_moment_of_layer(), np.any(points[place.field("initial_output")] == 1)
+        power, fed_back = network.layer_moments()[1], np.any(points[place.field("initial_output")] == 1)
         whole = theory == "exact" and self.update == "exact" and not same
         kind, fed = "a theory of a SmallStep or a GrowingStep", "a theory of initial_output=1 where"
         lacking = {
@@ -91,42 +123,37 @@ class WeakStep(GradientStep):
         from giantstep.families.network.layer import planted
 
         network, points = problem.network, problem.numbers
-        c1, g1 = network.activation.hermite(1)[1], network.label.hermite(1)[1]
-        eta = self.size(points, number)
+        spike = self.spike(network, points)
         per_root_width = problem.zeta / np.sqrt(points["width_per_dim"] * points["dim"])[:, None]
-        e = eta[:, None] * per_root_width
-        # eta b, at least its aligned part: shorter spikes are flagged
-        power = spike_power(network, points, eta)
-        length = np.sqrt(np.maximum(power, (eta * g1) ** 2))
-        gamma = np.where(length > 0, np.clip(eta * g1 / np.where(length > 0, length, 1.0), -1, 1), 1.0)
-        s, isotropic = np.ones_like(e), self.update == "exact" or theory == "isotropic"
+        power, along = spike.power(spike.eta), spike.eta * spike.g1
+        length = np.sqrt(np.maximum(power, along**2))  # eta b, at least its aligned part: shorter spikes are flagged
+        gamma = np.where(length > 0, np.clip(along / np.where(length > 0, length, 1.0), -1, 1), 1.0)
+        s, isotropic = np.ones((len(layer), len(problem.zeta))), self.update == "exact" or theory == "isotropic"
         if isotropic:  # what the rank-one part leaves out, as an isotropic remainder
-            fluctuation = residual_power(network, points) / points[f"steps.{number}.batch_per_dim"]
-            s = np.sqrt(1 + e**2 * fluctuation[:, None] * slope_variance(network.activation))
-        after = planted(problem, gamma, c1 * length[:, None] * per_root_width, s)
-        short = power < (eta * g1) ** 2 * (1 - 1e-12)
+            e = spike.eta[:, None] * per_root_width
+            s = np.sqrt(1 + e**2 * spike.noise[:, None] * slope_variance(network.activation))
+        after = planted(problem, gamma, spike.c1 * length[:, None] * per_root_width, s)
+        short = power < along**2 * (1 - 1e-12)
         return dataclasses.replace(
             after,
             stretched=True,
             bulk_rows=True,
-            correlated=points[f"steps.{number}.initial_output"] == 1,
+            correlated=spike.fed_back == 1,
             flagged=np.where(short, SHORT_SPIKE, ""),
             accuracy=(REMAINDER,) if isotropic else (),
         )
 
     def closed_form(self, place: Place, what: str, points: Points) -> ClosedForm | None:
         """Return the formula of a fit on the gradient's own sample, of the spikes, or of the errors without a dim."""
-        from giantstep.families.network.closed.same_sample import same_sample_errors
-        from giantstep.families.network.closed.spikes import answer_spikes
-        from giantstep.families.network.closed.staircase import closed_form_errors
-        from giantstep.families.network.closed.weights import answer_weights
+        from giantstep.families.network import closed
 
         if place.network.fit_sample == "same":
-            return partial(same_sample_errors, self)
+            return partial(closed.same_sample_errors, self)
         if what == "errors":
-            return partial(closed_form_errors, self) if np.isinf(points["dim"]).all() else None
+            return partial(closed.limit_errors, self) if np.isinf(points["dim"]).all() else None
         self.check_dimension(points, what)
-        return {"weights": partial(answer_weights, self), "spikes": partial(answer_spikes, self)}.get(what)
+        known = {"weights": closed.answer_weights, "spikes": closed.answer_spikes}
+        return partial(known[what], self) if what in known else None
 
     def check_dimension(self, points: Points, what: str) -> None:
         """Refuse errors along a direction that is not there without a dimension."""
@@ -157,7 +184,7 @@ class WeakStep(GradientStep):
         # the gradient divides by p
         output = trained.second_layer * math.sqrt(p) if fed_back else 0 * trained.second_layer
         network = trained.network_of
-        offset = 0.0 if fed_back else float(activation.hermite(0)[0] * network.mean_of_layer())
+        offset = 0.0 if fed_back else float(activation.hermite(0)[0] * network.layer_moments()[0])
         batch = float(point[f"steps.{number}.batch_per_dim"][0]) * trained.dim
         gradient, beta = trained.gradient(True, batch, trained.stream(number), output=output, offset=offset)
         if beta is None:  # the population: E (y - f) x
@@ -256,30 +283,3 @@ class GrowingStep(WeakStep):
 def _finite(place: Place, points: Points) -> bool:
     """Tell whether a point has a finite dimension and a finite batch."""
     return bool(np.any(np.isfinite(points["dim"]) & np.isfinite(points[place.field("batch_per_dim")])))
-
-
-def residual_power(network: Network, points: Points) -> Floats:
-    """Return E r^2 of the residuals r of the gradient: step_size_regimes (2a)."""
-    power = network.label.second_moment(np.zeros(1), np.ones(1))[0] + points["noise"]
-    c0 = network.activation.hermite(0)[0]
-    m = c0 * network.mean_of_layer()
-    constant = power - 2 * network.label.hermite(0)[0] * m + m**2
-    variance = network.activation.second_moment(np.zeros(1), np.ones(1))[0]
-    return np.where(points["steps.0.initial_output"] == 1, power + variance, constant)
-
-
-def spike_power(network: Network, points: Points, eta: Floats) -> Floats:
-    """Return eta^2 b^2, b the length of beta as the equations see it: step_size_regimes (2a).
-
-    With initial_output = 1, beta is correlated with W0; in law it is an independent one of a shifted length, which may
-    be shorter than its aligned part, or even negative: b^2 = g1^2 + E r^2 d/n0 + c1^2 - 2/eta.
-    """
-    c1, g1 = network.activation.hermite(1)[1], network.label.hermite(1)[1]
-    f0 = points["steps.0.initial_output"]
-    plain = g1**2 + residual_power(network, points) / points["steps.0.batch_per_dim"]
-    return eta**2 * (plain + f0 * c1**2) - 2 * f0 * eta
-
-
-def spike_length(network: Network, points: Points, eta: Floats) -> Floats:
-    """Return b^2 itself, for eta different from 0."""
-    return spike_power(network, points, eta) / eta**2

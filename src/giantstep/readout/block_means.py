@@ -35,6 +35,19 @@ def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> F
     return np.copysign(np.sqrt(beside + mean), length)
 
 
+def in_initial_rows(means: Floats, theta: Floats, kept: Floats, per_neuron: Floats) -> Floats:
+    """Return what to add to Q1 of the bulk rows to have that of the rows w0_i before the steps (B, k, k).
+
+    Along the mean n_c of the initial rows of block c the fit has theta_q F_qc/s_q - x_qc of the bulk rows, with
+    x = (I - Th) diag(theta) F/s what it gives up, and theta_q delta_qc - x_qc of the initial ones. `kept` is Th.
+    """
+    carried = theta[:, :, None] * means
+    of_bulk = kept @ carried
+    of_start = of_bulk - carried + theta[:, :, None] * np.eye(theta.shape[1])
+    weight = per_neuron[:, None, :]
+    return (of_start * weight) @ np.swapaxes(of_start, 1, 2) - (of_bulk * weight) @ np.swapaxes(of_bulk, 1, 2)
+
+
 @lru_cache(maxsize=512)
 def self_overlap(activation: Function, tau: float) -> float:
     """Return O = E[t sigma(tau t) sigma'(tau t)]/tau for t ~ N(0, 1), of (2.5)."""

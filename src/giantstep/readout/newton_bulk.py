@@ -1,0 +1,230 @@
+"""Bulks whose inner equations are solved by Newton in (g, R): what the chain of batches and the sign step share.
+
+`g` is what a bulk keeps beside R (`Response.g`). A Newton step that makes the mismatch grow is taken back and followed
+by a few steps of the plain map, which converges from far away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from giantstep.deadline import check_time
+from giantstep.readout.bulk import Response
+from giantstep.readout.features import packing
+from giantstep.readout.finite_size import AlongMeans
+from giantstep.readout.stacked import Stacked
+from giantstep.types import Array, Booleans, Floats
+
+PROBE_STEPS = 15
+"""Steps of a point that may have no solution."""
+PLAIN_STEPS = 6
+"""Steps of the plain map after a Newton step that failed."""
+NEAR = 1e-2
+"""Mismatch from which one more Newton step is good enough for `near`."""
+SOLVED, STALLED = 1e-14, 1e-11
+"""Relative mismatch that is rounding, and from which one that no longer falls is."""
+
+
+class Inside(NamedTuple):
+    """What the inner equations are asked for: Vh1 (B, k, k), D and beta_q (B, k)."""
+
+    Vh1: Array
+    D: Array
+    block_width: Floats
+
+    def take(self, index: Any) -> Inside:
+        """Return the points in `index`."""
+        return Inside(*(values[index] for values in self))
+
+
+class Attempt(NamedTuple):
+    """The inner equations at some (g, R): the relative mismatch (B,), where the plain map and where Newton leads."""
+
+    size: Floats
+    plain: tuple[Array, Array]
+    newton: tuple[Array, Array]
+    """R is NaN where the step is too long to be trusted."""
+
+
+@dataclass
+class Motion(Stacked):
+    """How an inner solution moves along the packed directions of (Vh1, D): pairs q <= q', then D_q.
+
+    One more direction, the last one, is Newton's step to where the inner equations are solved.
+    """
+
+    size: Floats  # mismatch of the inner equations (B,)
+    S: Array  # (B, k, k)
+    dg: Array  # (B, K + 1, ...)
+    dlog: Array  # (B, K + 1, k): of log R
+    dR: Array  # (B, K + 1, k)
+    dS: Array  # (B, K + 1, k, k)
+    dH: Array | None = None  # (B, K + 1, ., .): of a matrix that the bulk needs later
+
+    def carry(self, response: Response) -> Response:
+        """Return the response after Newton's step, with the motion, which `tangents` asks for next."""
+        dS = self.dS[:, -1]
+        S = response.S + 0.5 * (dS + np.swapaxes(dS, 1, 2))
+        moved = dataclasses.replace(response, R=response.R + self.dR[:, -1], S=S, g=response.g + self.dg[:, -1])
+        moved.motion = self
+        return moved
+
+
+class NewtonBulk(Stacked):
+    """A bulk that says where its plain map and Newton's step lead, and how its solution moves."""
+
+    packed_only: ClassVar[bool] = True
+    edge_margin: ClassVar[float] = 1e-3
+    max_steps: ClassVar[int]
+    cold_steps: ClassVar[int] = 0
+    """Plain steps before the first one of Newton, for a cold start."""
+    nearly: ClassVar[float] = 0.0
+    """Mismatch from which one more Newton step ends the iteration."""
+
+    @abstractmethod
+    def guess(self, inside: Inside) -> tuple[Array, Array]:
+        """Return the (g, R) that a cold solve starts from."""
+
+    @abstractmethod
+    def attempt(self, g: Array, R: Array, inside: Inside) -> Attempt:
+        """Evaluate the inner equations."""
+
+    @abstractmethod
+    def motion(self, g: Array, R: Array, inside: Inside) -> Motion:
+        """Linearise the inner equations; one factorisation serves all directions."""
+
+    def solve(
+        self, Vh1: Array, D: Array, block_width: Floats, start: Response, probe: bool = False, near: bool = False
+    ) -> Response:
+        """Solve the inner equations by Newton; with `near` one step from the start, where it is close enough."""
+        g, R, inside = np.array(start.g, np.result_type(D, start.g)), np.array(start.R), Inside(Vh1, D, block_width)
+        cold = np.isnan(g).reshape(len(g), -1).any(axis=1)
+        if cold.any():
+            g[cold], R[cold] = self.take(cold).guess(inside.take(cold))
+        motion = self.motion(g, R, inside) if near else None
+        far = np.arange(len(R)) if motion is None else np.flatnonzero(~(motion.size < NEAR))
+        if far.size:
+            part, there = self.take(far), inside.take(far)
+            g[far], R[far] = part._converge(there, g[far], R[far], cold[far], probe)
+            again = part.motion(g[far], R[far], there)
+            if motion is None or len(far) == len(R):
+                motion = again
+            else:
+                motion.put(far, again)
+        assert motion is not None
+        return motion.carry(Response(R, motion.S, g, Vh1, D, block_width))
+
+    def _converge(self, inside: Inside, g: Array, R: Array, cold: Booleans, probe: bool) -> tuple[Array, Array]:
+        """Solve from anywhere; points that a warm start leads astray start once more, cold."""
+        g, R = self._iterate(inside, g, R, cold, PROBE_STEPS if probe else self.max_steps)
+        lost = ~np.isfinite(R).all(axis=1) & ~cold & (not probe)
+        if lost.any():
+            again, there = self.take(lost), inside.take(lost)
+            g[lost], R[lost] = again._iterate(there, *again.guess(there), np.ones(lost.sum(), bool), self.max_steps)
+        return g, R
+
+    def _iterate(self, inside: Inside, g: Array, R: Array, cold: Booleans, max_steps: int) -> tuple[Array, Array]:
+        g, R = np.array(g), np.array(R)
+        safe_g, safe_R = g.copy(), R.copy()  # where a point goes when its Newton step fails
+        last, patience = np.full(len(R), np.inf), np.where(cold, self.cold_steps, 0)
+        active = np.arange(len(R))
+        for _ in range(max_steps):
+            check_time()
+            whole = len(active) == len(R)
+            bulk, there = (self, inside) if whole else (self.take(active), inside.take(active))
+            size, (plain_g, plain_R), (next_g, next_R) = bulk.attempt(g[active], R[active], there)
+            worse = ~(size < 2 * last[active]) & (patience[active] == 0)
+            done = (size < SOLVED) | ((size < STALLED) & (size > 0.3 * last[active]))
+            plain = (patience[active] > 0) | ~np.isfinite(next_R).all(axis=1)
+            next_g[plain], next_R[plain] = plain_g[plain], plain_R[plain]
+            next_g[worse], next_R[worse] = safe_g[active[worse]], safe_R[active[worse]]
+            fine = active[~worse]
+            safe_g[fine], safe_R[fine] = plain_g[~worse], plain_R[~worse]
+            patience[active] = np.where(worse, PLAIN_STEPS, np.maximum(patience[active] - 1, 0))
+            last[active] = np.where(worse, np.inf, size)
+            moving = active[~done]
+            g[moving], R[moving] = next_g[~done], next_R[~done]
+            active = active[~done & ((size > self.nearly) | plain | worse)]
+            if active.size == 0:
+                break
+        return g, R
+
+    def motion_of(self, response: Response) -> Motion:
+        """Return how the solution behind a response moves."""
+        if response.motion is not None:
+            return response.motion
+        return self.motion(response.g, response.R, Inside(response.Vh1, response.D, response.block_width))
+
+    def along_means(self, response: Response) -> AlongMeans:
+        """Nothing is known of the means after such steps: those of independent rows stand."""
+        raise NotImplementedError
+
+
+@dataclass
+class MotionTangents:
+    """How the inner solution moves with Vh1 and D."""
+
+    response: Response
+    motion: Motion
+
+    @cached_property
+    def matrix(self) -> Array:
+        """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
+        packed = packing(self.response.R.shape[1])
+        dS, dR = self.motion.dS[:, :-1], self.motion.dR[:, :-1]
+        return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        packed = packing(e.shape[1])
+        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
+
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """There is no kernel form of such a bulk."""
+        raise NotImplementedError
+
+    def unseen(self, dual: Array) -> float:
+        """Return 0: channels act through the functions of the features only."""
+        return 0.0
+
+
+def packed_directions(k: int) -> Floats:
+    """Return dVh1 along the packed directions (A, k, k); zero along those of D."""
+    rows, columns = packing(k).rows, packing(k).columns
+    pair = np.arange(len(rows))
+    directions = np.zeros((len(rows) + k, k, k))
+    directions[pair, rows, columns] = directions[pair, columns, rows] = 1.0
+    return directions
+
+
+def pair_operator(weights: Array, left: Array, right: Array) -> Array:
+    """Return the matrix of X -> sum_n weights_n left_n X right_n on flattened X, (B, M^2, M^2)."""
+    count, nodes, size, _ = left.shape
+    flat = left.reshape(count, nodes, -1) * weights[:, :, None]
+    products = np.swapaxes(flat, 1, 2) @ right.reshape(count, nodes, -1)  # [(a, c), (d, b)]
+    products = products.reshape(count, size, size, size, size)
+    return products.transpose(0, 1, 4, 2, 3).reshape(count, size * size, size * size)
+
+
+def real_root(R: Array) -> tuple[Array, Array]:
+    """Return |R|^1/2 (B, k) and the sign of R (B,): outside the bulk of a spectrum all R of a point have one sign.
+
+    The roots are real there, or their complex-step neighbours; inside the bulk they are complex, and the sign is 1.
+    """
+    if np.iscomplexobj(R) and np.any(np.abs(R.imag) > 1e-8 * np.abs(R)):
+        return np.sqrt(R), np.ones(len(R))
+    sign = np.sign(R.real[:, 0])
+    return np.sqrt(sign[:, None] * R), sign
+
+
+def trusted(g: Array, R: Array, change: Array) -> tuple[Array, Array]:
+    """Return Newton's iterate of (g, R) for a change of (g, log R) (B, n); R is NaN where it is too long."""
+    step = change[:, -R.shape[1] :]
+    near = np.max(np.abs(step), axis=1) < 1
+    return g + change[:, : -R.shape[1]].reshape(g.shape), np.where(near[:, None], R * (1 + step), np.nan)
