@@ -143,7 +143,7 @@ def _limit(first: Network, second: Network, shared: Shared) -> tuple[Floats, str
             return np.full(4, np.nan), reason
         fits.append(point)
     frames = [point.layer.frame[point.row] for point in fits]
-    inputs = inputs_of(first.target, frames[0], law, min(point.scale(law) for point in fits))
+    inputs = inputs_of(first.target, frames[0], law, (min(point.scale(law) for point in fits),))
     along = inputs.z @ frames[0].T
     sides = []
     for point, frame in zip(fits, frames):
