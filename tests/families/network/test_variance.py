@@ -122,7 +122,7 @@ def test_a_mean_of_one_classifier_is_the_classifier(name, wanted):
         (P1, {"members": [2, 2]}, "Field `members` must be a list without repetitions"),
         (P1.replace(steps=[gs.MaximalStep(1.0, batch_per_dim=2.0)]), {}, "a step on a finite batch"),
         (P1.replace(steps=[gs.SmallStep(1.0)]), {}, "small or growing steps"),
-        (CLASSES["L1"].replace(readout=gs.Hinge(0.1)), {}, "for the hinge loss"),
+        (CLASSES["L1"].replace(readout=gs.Hinge(0.1)), {}, r"two hinge fits: beyond_the_error \(2.11\)"),
         (P1.replace(steps=[], inputs=gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])), {}, "with a covariance"),
     ],
 )
