@@ -13,12 +13,13 @@ import numpy as np
 
 from giantstep.gaussian import normal_distribution
 from giantstep.gaussian.grids import even_rule
-from giantstep.readout.classes import LOSSES, Classifier, frequent
+from giantstep.readout.classes import LOSSES, Classifier, frequent, turned
 from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means
 from giantstep.readout.first_order import Equations
 from giantstep.readout.fitted_means import FittedMeans
 from giantstep.readout.pairs import Overlap
+from giantstep.readout.signs import field_variance
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Floats, Integers
 
@@ -48,14 +49,40 @@ def class_parts(
     equations: Equations, classifier: Classifier, loss: str, flip: Floats, size: FiniteSize, directions: int
 ) -> ClassParts:
     """Return the overlaps at every point; `directions` is how many coordinates the target and the network have."""
-    equations = frequent(equations)
-    if not size.in_limit:
-        size = dataclasses.replace(size, directions=np.full(len(flip), float(directions)))
+    equations, size = frequent(equations), _counted(size, directions)
     parts = [
         _parts_of_one(equations.take(one), classifier.take(one), loss, flip[one], size.take(one))
         for one in (slice(point, point + 1) for point in range(len(flip)))
     ]
     return ClassParts.join(parts)
+
+
+def spread_of_classes(
+    equations: Equations, classifier: Classifier, size: FiniteSize, directions: int
+) -> tuple[Floats, Floats] | None:
+    """Return for fits of classes what `pairs.spread_of_means` does for ridge: (2.12), (2.14)."""
+    if size.in_limit:
+        return None
+    equations, size = frequent(equations), _counted(size, directions)
+    fitted = _fitted_means(equations, classifier, size)
+    of_means = push_of_means(equations.bulk, classifier.response, classifier.theta, size).Q1
+    weights = equations.ratio[:, None] * equations.features.weights
+    covariance = fitted.covariance(weights * classifier.drive, classifier.Q2)
+    return covariance, fitted.counted_twice(classifier.Q1 - of_means)
+
+
+def _counted(size: FiniteSize, directions: int) -> FiniteSize:
+    """Return a finite size that counts fitted parameters."""
+    return (
+        size
+        if size.in_limit
+        else dataclasses.replace(size, directions=np.full(len(size.inverse_dim), float(directions)))
+    )
+
+
+def _fitted_means(equations: Equations, classifier: Classifier, size: FiniteSize) -> FittedMeans:
+    weights = equations.ratio[:, None] * equations.features.weights
+    return FittedMeans.of(equations, classifier.response, weights * classifier.slope, classifier.penalty, size)
 
 
 def _parts_of_one(
@@ -68,9 +95,7 @@ def _parts_of_one(
     Q1, Q2 = tangents.push(features.omega, classifier.x, classifier.dual, means.paid)
     shared, drive = _same_samples(equations, classifier, loss, flip)
     nothing = np.zeros_like(classifier.Q2)
-    fitted = None
-    if size.directions is not None:
-        fitted = FittedMeans.of(equations, response, weights * classifier.slope, classifier.penalty, size)
+    fitted = None if size.in_limit else _fitted_means(equations, classifier, size)
 
     def overlap(Q1: Floats, Q2: Floats, driven: Floats, of_means: Floats) -> Overlap:
         along = features.quadratic(Q1, Q2)
@@ -124,9 +149,9 @@ def _products(
     assert field is not None and rho is not None
     total = common + np.sum(c1**2, axis=1)
     along = (rho[:, None, :] @ c1)[:, 0, :]
-    columns = (classifier.V, classifier.c0, total, bulk - common, np.broadcast_to(field, total.shape), along)
-    V, c0, tot, own, field, along = (np.asarray(column)[0, often] for column in columns)
-    spread = float(np.sum(rho[0] ** 2))
+    columns = (classifier.V, classifier.c0, total, bulk - common, field, along, turned(features, flip))
+    V, c0, tot, own, field, along, flips = (np.broadcast_to(column, total.shape)[0, often] for column in columns)
+    spread = float(field_variance(features)[0])
     outer, mass = even_rule(*OUTER)
     result = np.empty(len(V))
     size = max(1, CHUNK // (len(outer) * len(even_rule(*INNER)[0])))
@@ -134,7 +159,8 @@ def _products(
         rows = slice(start, start + size)
         deviation = np.sqrt(tot[rows])[:, None] * outer
         left = np.sqrt(np.maximum(spread - along[rows] ** 2 / tot[rows], 1e-300))[:, None]
-        chance = flip[0] + (1 - 2 * flip[0]) * normal_distribution(
+        flipped = flips[rows][:, None]
+        chance = flipped + (1 - 2 * flipped) * normal_distribution(
             (field[rows][:, None] + (along[rows] / tot[rows])[:, None] * deviation) / left
         )
         u = c0[rows][:, None] + deviation

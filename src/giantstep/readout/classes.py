@@ -27,7 +27,7 @@ from giantstep.readout.features import Features
 from giantstep.readout.finite_size import FiniteSize, push_of_means, stretched_variance
 from giantstep.readout.first_order import Equations, cold_start, variance_function
 from giantstep.readout.signal import Signal, solve_signal
-from giantstep.readout.signs import misclassified, negative_positive
+from giantstep.readout.signs import field_variance, misclassified, negative_positive
 from giantstep.readout.stacked import Stacked
 from giantstep.risk import HingeLoss, LogisticLoss, Loss, MarginLaws, SignLabels, both_labels, moments_at, stiffness
 from giantstep.solve import solve_each
@@ -235,6 +235,11 @@ def _sweep(
     return new, _Fit(signal, response, Q1, Q2, moments)
 
 
+def turned(features: Features, flip: Floats) -> Floats:
+    """Return the probability that a class is turned (B, 1 or N)."""
+    return flip[:, None] if features.turned is None else features.turned
+
+
 def _rho(features: Features) -> Floats:
     assert features.rho is not None
     return features.rho
@@ -252,8 +257,8 @@ def _rows(equations: Equations, flip: Floats, state: _State) -> MarginLaws:
     assert features.field is not None
     scale = np.sqrt(state.Q)
     slope = _covariance(features, state.tau) / scale
-    variance = np.maximum((_rho(features) ** 2).sum(axis=1)[:, None] - slope**2, 0.0)
-    columns = (state.c0, scale, features.field, slope, variance, flip[:, None])
+    variance = np.maximum(field_variance(features)[:, None] - slope**2, 0.0)
+    columns = (state.c0, scale, features.field, slope, variance, turned(features, flip))
     return MarginLaws(*(np.broadcast_to(column, state.V.shape).ravel() for column in columns))
 
 
@@ -327,12 +332,15 @@ def _observables(
     norm = fit.Q2.sum(axis=1)
     train_loss, train = _training(equations, loss, flip, state)
     missed = misclassified(features, signal.c0, signal.c1, state.Q)
+    wrong = (1 - 2 * flip) * missed + flip
+    if features.turned is not None:
+        wrong = misclassified(features, signal.c0, signal.c1, state.Q, features.turned)
     # a is stationary: ridge |a|^2 = sum_mu g_mu f_mu, where E[g f] = E[g omega] + V E g^2; Stein gives E[g omega]
     g, g2, slope, teacher = fit.moments
     pull = state.c0 * g - state.Q * slope + _covariance(features, state.tau) * teacher + state.V * g2
     stationary = r * np.sum(weights * pull, axis=1)
     return Classifier(
-        test=(1 - 2 * flip) * missed + flip,
+        test=wrong,
         train=train,
         objective=train_loss + 0.5 * ridge / r * norm,
         misclassified=missed,

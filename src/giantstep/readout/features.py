@@ -58,6 +58,10 @@ class Features(Stacked):
     field: Floats | None = None
     rho: Floats | None = None
     """The sign of field + sum_l rho_l xi_l is the class: (M, N) and (M, L). None: there are no classes."""
+    blur: Floats | None = None
+    """Variance (M,) of noise that is added to the field before its sign is taken. None: there is none."""
+    turned: Floats | None = None
+    """Probability (M, N) that a class is turned, where it depends on kappa. None: it is one number."""
     stretch: Floats | None = None
     """What a feature gains where the input is stretched, (M, k, N), counted at a finite dimension. None: nothing."""
     kappa: Floats | None = None
@@ -71,7 +75,7 @@ class Features(Stacked):
 
     def at_nodes(self, index: Integers) -> Features:
         """Return the features at the nodes in `index` only."""
-        arrays = {name: array for name, array in self._stacks().items() if name not in ("omega", "Jp", "rho")}
+        arrays = {name: array for name, array in self._stacks().items() if name not in ("omega", "Jp", "rho", "blur")}
         return dataclasses.replace(self, **{name: array[..., index] for name, array in arrays.items()})
 
     def padded(self, nodes: int) -> Features:

@@ -6,7 +6,6 @@ length across them is one number. What an adversary does is counted to first ord
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,13 +16,13 @@ from giantstep.gaussian.grids import hermite_rule
 from giantstep.readout.output_law import OutputLaw
 from giantstep.types import Floats, Integers
 
-HERMITE_NODES = {0: 1, 1: 24, 2: 10, 3: 6}
+HERMITE_NODES = {0: 1, 1: 24, 2: 8, 3: 6}
 """Nodes for every direction along which the gradient fluctuates, by their number."""
 SATURATED = 1e-10
 """Variance of a gradient, relative to the largest, that is rounding: units that saturate do not move."""
 CHUNK = 1 << 18
 """Values that are worked on together, so that they stay in cache."""
-RARE = 1e-9
+RARE = 1e-8
 """Weight of an input, relative to the largest, below which perturbations of it are not counted: 1e-7 of an error."""
 
 
@@ -77,29 +76,32 @@ class GradientLaw:
 
     def at_nodes(self, rows: Integers) -> tuple[Floats, Floats, Floats, Floats]:
         """Return |grad f|, mean and variance of the output, all (n, G), and weights (G,): Gauss-Hermite over (5.2)."""
-        law = self.law
+        law, rank = self.law, self.rank
         values, vectors = np.linalg.eigh(self.covariance[rows])
-        largest = float(np.max(self.covariance, initial=0.0))
-        rank = int(np.linalg.matrix_rank(law.blocks.U))
-        values, vectors = values[:, len(law.blocks.U[0]) - rank :], vectors[:, :, len(law.blocks.U[0]) - rank :]
-        moves = values > SATURATED * largest
-        nodes, weights = hermite_rule(HERMITE_NODES[rank])
-        grid = np.array(list(itertools.product(nodes, repeat=rank))).reshape(len(nodes) ** rank, rank)
-        mass = np.array([np.prod(each) for each in itertools.product(weights, repeat=rank)])
+        values, vectors = values[:, values.shape[1] - rank :], vectors[:, :, values.shape[1] - rank :]
+        moves = values > SATURATED * np.max(self.covariance, initial=0.0)
         roots = np.sqrt(np.where(moves, values, 0.0))
-        shifts = np.einsum("nrm,nm,gm->ngr", vectors, roots, grid, optimize=True)
-        gradient = law.gradient[rows][:, None] + shifts
-        inverse = np.where(moves, 1 / np.where(moves, roots, 1.0), 0.0)
-        loading = inverse * np.einsum("nrm,nr->nm", vectors, self.with_output[rows])
-        mean = law.mean[rows][:, None] + loading @ grid.T
+        own, with_output = (np.einsum("nrm,nr->nm", vectors, part[rows]) for part in (law.gradient, self.with_output))
+        loading = np.where(moves, with_output / np.where(moves, roots, 1.0), 0.0)
+        still = np.sum(law.gradient[rows] ** 2, axis=1) - np.sum(own**2, axis=1) + self.across[rows]
+        nodes, weights = hermite_rule(HERMITE_NODES[rank])
+        square, mean, mass = np.maximum(still, 0.0)[:, None], law.mean[rows][:, None], np.ones(1)
+        for axis in range(rank):  # every node of the axes before, with every one of this axis
+            moved = (own[:, axis, None] + roots[:, axis, None] * nodes) ** 2
+            square = (square[:, :, None] + moved[:, None]).reshape(len(rows), -1)
+            mean = (mean[:, :, None] + (loading[:, axis, None] * nodes)[:, None]).reshape(len(rows), -1)
+            mass = np.outer(mass, weights).ravel()
         variance = np.maximum(law.variance[rows] - np.sum(loading**2, axis=1), 0.0)
-        size = np.sqrt(np.sum(gradient**2, axis=2) + self.across[rows][:, None])
-        return size, mean, np.broadcast_to(variance[:, None], mean.shape), mass
+        return np.sqrt(square), mean, np.broadcast_to(variance[:, None], mean.shape), mass
+
+    @cached_property
+    def rank(self) -> int:
+        """Number of directions along which the gradient fluctuates."""
+        return int(np.linalg.matrix_rank(self.law.blocks.U))
 
     def chunks(self, weights: Floats) -> list[Integers]:
         """Return the inputs that are not too rare to matter, in pieces that fit into memory."""
-        rank = int(np.linalg.matrix_rank(self.law.blocks.U))
-        size = max(1, CHUNK // HERMITE_NODES[rank] ** rank)
+        size = max(1, CHUNK // HERMITE_NODES[self.rank] ** self.rank)
         often = np.flatnonzero(weights > RARE * weights.max())
         return [often[start : start + size] for start in range(0, len(often), size)]
 

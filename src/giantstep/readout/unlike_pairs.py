@@ -1,7 +1,8 @@
 """Two ridge read-outs of one target that differ: how their outputs overlap.
 
-beyond_the_error (2.1)-(2.6). Directions that one network has learnt the other may not have, so that all averages are
-over the coordinates z of the target. One pair of fits at a time, in the limit; `pairs` has those of networks alike.
+beyond_the_error (2.1)-(2.6) and, at a finite dimension, (2.12)-(2.14). Directions that one network has learnt the other
+may not have, so that all averages are over the coordinates z of the target. One pair of fits at a time; `pairs` has
+those of networks alike.
 """
 
 from __future__ import annotations
@@ -40,6 +41,17 @@ class FitAt:
         V = self.law.quadratic(response.S[0], response.R[0]) / self.width
         return np.asarray(self.first.equations.b[0] + V)
 
+    def answer(self, labels: Labels, dim: float) -> Floats:
+        """Return H^-1 (F, F), how the fitted numbers answer to what drives them: (2.12)."""
+        functions, response = self.law.functions, self.first.response
+        k = len(response.R[0])
+        prior = np.tile(response.R[0], len(functions) // k)
+        prior[:k] *= dim
+        prior[k:] *= self.first.equations.features.omega[0]
+        H = (functions * (labels.weights / self.denominator)) @ functions.T
+        H += np.diag(self.width / (self.samples * prior))
+        return np.asarray(np.linalg.inv(H), dtype=np.float64)
+
     @cached_property
     def kept(self) -> Floats:
         """I - S Vh1 (k, k)."""
@@ -56,31 +68,32 @@ class Labels:
     square: Floats
 
 
-@dataclass(frozen=True)
-class ErrorProducts:
-    """Mean products of the errors y - f of two networks at one fresh input: M of (2.9)."""
-
-    first: float
-    second: float
-    both: float
-
-    @property
-    def disagreement(self) -> float:
-        """E(f_a - f_b)^2: (2.6)."""
-        return self.first + self.second - 2 * self.both
-
-    @property
-    def average(self) -> float:
-        """Error of the mean of both outputs."""
-        return 0.25 * (self.first + self.second + 2 * self.both)
+def disagreement(a: FitAt, b: FitAt, labels: Labels, common: float, same_layer: bool, dim: float = np.inf) -> float:
+    """Return E(f_a - f_b)^2 of two fits that have `common` training samples per dimension: (2.6), (2.13)."""
+    own = [_product(fit, fit, labels, fit.samples, True, dim) for fit in (a, b)]
+    return own[0] + own[1] - 2 * _product(a, b, labels, common, same_layer, dim)
 
 
-def error_products(a: FitAt, b: FitAt, labels: Labels, common: float, same_layer: bool) -> ErrorProducts:
-    """Return the products of errors of two fits that have `common` training samples per dimension."""
-    own = [_mean_residual(fit, fit, labels) @ labels.weights + fit.law.variance @ labels.weights for fit in (a, b)]
+def _product(a: FitAt, b: FitAt, labels: Labels, common: float, same_layer: bool, dim: float) -> float:
+    """Return the mean product of the errors y - f of two networks at one fresh input: M of (2.9)."""
     source = _mean_residual(a, b, labels)
-    overlap = _same_layer(a, b, labels, source, common) if same_layer else _own_layers(a, b, labels, source, common)
-    return ErrorProducts(float(own[0]), float(own[1]), float(labels.weights @ (source + overlap)))
+    overlap = (
+        _same_layer(a, b, labels, source, common, dim) if same_layer else _own_layers(a, b, labels, source, common)
+    )
+    residual = source + overlap
+    product = float(labels.weights @ residual)
+    return product if np.isinf(dim) else product + _spread(a, b, labels, residual, common, dim)
+
+
+def _spread(a: FitAt, b: FitAt, labels: Labels, residual: Floats, common: float, dim: float) -> float:
+    """Return what the variation of the fitted numbers with the samples adds to E f_a f_b: (2.12)-(2.14)."""
+    weights = labels.weights * residual / (a.denominator * b.denominator)
+    driven = (a.law.functions * weights) @ b.law.functions.T
+    inside = common / (a.samples * b.samples) * a.answer(labels, dim) @ driven @ b.answer(labels, dim)
+    fitted = np.sum((inside.T @ a.law.functions) * (b.law.functions * labels.weights))
+    M = a.first.response.S[0] @ (a.law.mu1 * weights) @ b.law.mu1.T @ b.first.response.S[0]
+    counted = np.sum((M.T @ a.law.mu1) * (b.law.mu1 * labels.weights)) * common / (a.width * b.width)
+    return float(fitted - a.law.z.shape[1] * counted) / dim
 
 
 def _mean_residual(a: FitAt, b: FitAt, labels: Labels) -> Floats:
@@ -98,7 +111,7 @@ def _own_layers(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: floa
     )
 
 
-def _same_layer(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float) -> Floats:
+def _same_layer(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float, dim: float) -> Floats:
     """Return Q_ab at the inputs (N,) of networks with the same layer: (2.3), (2.4)."""
     k, width = len(a.law.mu1), a.width
     functions = np.concatenate([_products(a.law.mu1, b.law.mu1), a.law.mu2])
@@ -106,7 +119,8 @@ def _same_layer(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: floa
     lift = np.stack([_lifted(a, b, row[: k * k].reshape(k, k), row[k * k :]) for row in unit], axis=1)
     R = a.first.response.R[0] * b.first.response.R[0]
     channels = a.law.fitted.x * b.law.fitted.x / a.first.equations.features.omega[0].reshape(-1, k)
-    pushed = _lifted(a, b, np.zeros((k, k)), channels.sum(axis=0) / R)
+    means = a.law.fitted.theta * b.law.fitted.theta / dim
+    pushed = _lifted(a, b, np.zeros((k, k)), (channels.sum(axis=0) + means) / R)
     weights = labels.weights / (a.denominator * b.denominator)
     return _answered(functions, lift * common / width**2, pushed, source, weights)
 

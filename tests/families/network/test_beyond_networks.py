@@ -43,12 +43,12 @@ def test_networks_of_dimension_1000_agree(name):
 
 
 def test_unlike_networks_of_dimension_1000_agree():
-    """The limit of `disagreement` has no term of order 1/d: with F of (2.13), 0.76/d here, 3% are allowed."""
+    """Half the samples and 3 lambda: the terms of order 1/d of `disagreement` are those of two fits that differ."""
     network = REGRESSION["P6"]
     other = network.replace({"samples_per_dim": 0.4, "readout.ridge": 0.15})
     found = gs.disagreement(network, other, "samples", dim=DIM, trials=16, seed=37)
-    limit, real = found.sel(source="limit"), found.sel(source="experiment")
+    theory, real = found.sel(source="theory"), found.sel(source="experiment")
     for variable in ("disagreement", "average_error", "test_error"):
-        size, error = limit[variable], real[f"{variable}_stderr"]
+        size, error = theory[variable], real[f"{variable}_stderr"]
         assert np.all(error < 0.02 * size), variable
-        assert np.all(np.abs(real[variable] - size) < 0.03 * size + 3 * error), variable
+        assert np.all(np.abs(real[variable] - size) < UNSEEN * size + 3 * error), variable

@@ -86,7 +86,7 @@ def test_a_rule_that_does_not_resolve_the_sign_is_not_used():
     def wrong(inputs, output):
         return wrong_signs(output.mean, output.variance, 0.5 * (1 + inputs.label), inputs.weights)
 
-    wanted = wrong(*point.at(law, 1e-4))
+    wanted = wrong(*point.at(law, (1e-4,)))
     assert wrong(*point.signs(law)) == pytest.approx(wanted, rel=1e-7)
     assert abs(wrong(*point.plain(law)) / wanted - 1) > 1e-3
 

@@ -42,6 +42,21 @@ def test_classes_under_a_shift_of_the_mean_are_those_printed():
     np.testing.assert_allclose(found, [0.182416, 0.311084], atol=2e-6)
 
 
+def test_hinge_fits_have_errors_but_no_disagreement():
+    """Section 4 needs the law of the output alone; (4.5) needs the overlap of two fits, which is not derived."""
+    hinge = CLASSES["L2"].replace(readout=gs.Hinge(0.1))
+    plain = asked(hinge)
+    assert float(plain.test_error) == pytest.approx(float(gs.predict(hinge, progress=False).test_error[-1]), rel=1e-6)
+    assert np.isnan(plain.disagreement).all() and not str(plain.status.values)
+    moved = hinge.replace(shift=gs.Shift(mean=[0.8, -0.5], bulk=1.5))
+    theory = asked(moved, dim=200)
+    networks = gs.simulate(moved, what="shift", dim=200, trials=10, seed=3, progress=False).isel(time=-1)
+    error = float(networks.test_error_stderr)
+    assert abs(float(networks.test_error - theory.test_error)) < 0.01 * float(theory.test_error) + 3 * error
+    assert error < 0.02 * float(theory.test_error)
+    assert abs(float(theory.test_error / plain.test_error) - 1) > 0.05
+
+
 def test_ridge_on_classes_has_the_wrong_signs_printed():
     """R1 of section 8, at the inputs of the fit and at those of another mean."""
     found = [asked(RIDGE_ON_CLASSES), asked(RIDGE_ON_CLASSES.replace(shift=gs.Shift(mean=[0.8, -0.5])))]

@@ -39,8 +39,8 @@ def lacking(network: Network, points: Points, what: str) -> tuple[str, str] | No
         return "steps", f"{said} after a sign step"
     if finite_batches(points).any():
         return "steps", f"{said} after a step on a finite batch, which two networks may share"
-    if what in ("variance", "shift") and network.readout.kind == "hinge":
-        return "readout.kind", f"{said} for the hinge loss"
+    if what == "variance" and network.readout.kind == "hinge":
+        return "readout.kind", "the overlap of two hinge fits: beyond_the_error (2.11) is derived for the logistic loss"
     if what == "sensitivity" and network.activation.jumps:
         return "activation", "the gradient of a network whose activation jumps"
     return None

@@ -10,6 +10,7 @@ import numpy as np
 from giantstep.errors import bad_field, field_error
 from giantstep.families.network.questions import TEST_SAMPLES
 from giantstep.families.network.scenario import Network
+from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -39,22 +40,24 @@ def disagreement(
     """Tell how far the outputs of two different networks are apart at a fresh input, after all their steps.
 
     Both have a ridge read-out of the same target. They may differ in ridge, samples, width, activation and steps; with
-    the same first layer in ridge and samples only. The limit is that of an infinite dimension.
+    the same first layer in ridge and samples only. Beside the limit there is the theory at a dimension `dim`.
 
     Parameters
     ----------
     first, second : the networks.
     shared : ``"samples"``: the fit with fewer samples has part of those of the other, layers are drawn anew;
         ``"layer"``: the same first layer, samples are drawn anew; ``"both"``; or ``"nothing"``.
-    dim, trials, seed : dimension, number and seed of real pairs beside the limit; none if `trials` is 0.
+    dim : dimension of the source "theory", which has the terms of order 1/d that beyond_the_error (2.12)-(2.14) and the
+        errors of the networks have, and of real pairs.
+    trials, seed : number and seed of real pairs; none if `trials` is 0.
     test_samples : fresh inputs at which a real pair is measured.
 
     Returns
     -------
     xarray.Dataset
         ``disagreement`` E(f_a - f_b)^2, ``average_error`` of the mean of both outputs, and ``test_error`` of each
-        ``network``, over ``source`` = "limit", "experiment"; ``_stderr`` is the standard error of an experiment, and
-        ``status`` says why a number is NaN.
+        ``network``, over ``source`` = "limit", "theory" (with `dim`), "experiment"; ``_stderr`` is the standard error
+        of an experiment, and ``status`` says why a number is NaN.
 
     Examples
     --------
@@ -70,16 +73,19 @@ def disagreement(
         raise bad_field("shared", shared, f"one of {', '.join(map(repr, get_args(Shared)))}")
     _check(first, second, shared)
     _check_trials(dim, trials, test_samples)
-    values, reasons = _limit(first, second, shared)
-    rows, errors, status = [values], [np.full(4, np.nan)], [reasons]
+    theories = {"limit": np.inf} if dim is None else {"limit": np.inf, "theory": float(dim)}
+    found = [_theory(first, second, shared, at) for at in theories.values()]
+    rows, status = [values for values, _ in found], [reason for _, reason in found]
+    sources, errors = list(theories), [np.full(4, np.nan)] * len(rows)
     if trials:
+        sources.append("experiment")
         measured = np.stack(
             [_trial(first, second, shared, int(dim or 0), t, seed, test_samples) for t in range(trials)]
         )
         rows.append(measured.mean(axis=0))
         errors.append(measured.std(axis=0, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(4, np.nan))
         status.append("")
-    result = xarray.Dataset(coords={"source": ["limit", "experiment"][: len(rows)], "network": list(NETWORKS)})
+    result = xarray.Dataset(coords={"source": sources, "network": list(NETWORKS)})
     for suffix, table in (("", np.stack(rows)), ("_stderr", np.stack(errors))):
         result[f"disagreement{suffix}"] = "source", table[:, 0]
         result[f"average_error{suffix}"] = "source", table[:, 1]
@@ -121,29 +127,29 @@ def _check_trials(dim: int | None, trials: int, test_samples: int) -> None:
     for name, value, least in (("trials", trials, 0), ("test_samples", test_samples, 1)):
         if isinstance(value, bool) or not isinstance(value, whole) or value < least:
             raise bad_field(name, value, f"a whole number from {least} on")
-    if trials and (isinstance(dim, bool) or not isinstance(dim, whole) or dim < 2):
-        raise bad_field("dim", dim, "a whole number from 2 on where there are trials")
+    if (trials or dim is not None) and (isinstance(dim, bool) or not isinstance(dim, whole) or dim < 2):
+        raise bad_field("dim", dim, "a whole number from 2 on" + " where there are trials" * (dim is None))
 
 
-def _point(network: Network) -> dict[str, Floats]:
-    return {**network.point(), "dim": np.array([np.inf])}
+def _point(network: Network, dim: float = np.inf) -> dict[str, Floats]:
+    return whole_sizes({**network.point(), "dim": np.array([dim])})
 
 
-def _limit(first: Network, second: Network, shared: Shared) -> tuple[Floats, str]:
-    """Return disagreement, error of the average and both errors in the limit, and why they are NaN."""
+def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tuple[Floats, str]:
+    """Return disagreement, error of the average and both errors at a dimension, and why they are NaN."""
     from giantstep.families.network.fresh_inputs import inputs_of
     from giantstep.families.network.shift import FreshLaw
     from giantstep.readout.output_law import OutputLaw
-    from giantstep.readout.unlike_pairs import FitAt, Labels, error_products
+    from giantstep.readout.unlike_pairs import FitAt, Labels, disagreement
 
     fits, law = [], FreshLaw.of_the_fit(first.target.directions)
     for network in (first, second):
-        point, reason = _fitted(network)
+        point, reason = _fitted(network, dim)
         if point is None:
             return np.full(4, np.nan), reason
         fits.append(point)
     frames = [point.layer.frame[point.row] for point in fits]
-    inputs = inputs_of(first.target, frames[0], law, min(point.scale(law) for point in fits))
+    inputs = inputs_of(first.target, frames[0], law, (min(point.scale(law) for point in fits),))
     along = inputs.z @ frames[0].T
     sides = []
     for point, frame in zip(fits, frames):
@@ -151,18 +157,19 @@ def _limit(first: Network, second: Network, shared: Shared) -> tuple[Floats, str
         sides.append(FitAt(point.fit.first, OutputLaw(point.blocks, point.fitted, along @ frame)))
     labels = Labels(inputs.weights, inputs.label, inputs.square + fits[0].noise)
     common = min(side.samples for side in sides) if shared in ("samples", "both") else 0.0
-    found = error_products(sides[0], sides[1], labels, common, shared in ("layer", "both"))
-    return np.array([found.disagreement, found.average, found.first, found.second]), ""
+    apart = disagreement(sides[0], sides[1], labels, common, shared in ("layer", "both"), dim)
+    tests = [float(point.fit.solution.test[0]) for point in fits]
+    return np.array([apart, 0.5 * sum(tests) - 0.25 * apart, *tests]), ""
 
 
-def _fitted(network: Network) -> tuple[FittedPoint | None, str]:
+def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:
     """Return the fit of a network after its last step, or why there is none."""
     from giantstep.families.network.answers.laws import solved_groups
     from giantstep.families.network.answers.table import Table
     from giantstep.families.network.problem import share_points
     from giantstep.families.network.trajectory import follow
 
-    points, reasons = _point(network), dict[int, str]()
+    points, reasons = _point(network, dim), dict[int, str]()
     table = Table(network, points, 1)
     (share,) = share_points(network, points, np.arange(1))
     with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ their own, and the label may have turned. The law of the fit is the plain one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,8 +25,13 @@ STEPS_PER_LENGTH = {1: 2.0, 2: 2.0, 3: 1.2}
 """Scale that makes the step of the rules of `condition` 0.9 of a length, by the number of coordinates: section 6."""
 SEEN = 1e-4
 """Density of inputs, relative to its largest, below which no rule need resolve anything: 1e-6 of a probability."""
-LEAST_SCALE = {2: 0.15, 3: 0.3}
-"""Scale of rules for y - f that is not made smaller, by the number of coordinates: 1e-6 of a mean of |y - f|."""
+RARE = 1e-10
+"""Weight of an input, relative to the largest, below which rules that are made finer for a sign leave it out."""
+LARGEST_SCALE = 0.45
+"""Scale above which the rules of `condition` do not change."""
+FOR_QUANTILES, FOR_MEANS = {2: 0.15, 3: 0.3}, {2: 0.36, 3: 0.36}
+"""Scale of rules that is not made smaller, by the number of coordinates: for chances of |y - f| <= w and for means of
+|y - f|, of which it leaves 1e-6 unresolved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +62,11 @@ class _Moved:
         return np.asarray(self.target(z + self.mean))
 
 
-def inputs_of(target: Target, frame: Floats, law: FreshLaw, scale: float) -> FreshInputs:
+def inputs_of(target: Target, frame: Floats, law: FreshLaw, scale: tuple[float, ...]) -> FreshInputs:
     """Return inputs of this law, on a rule for what varies on a scale, in units of the standard deviations.
 
-    `frame` (r, R) are the target's directions among the coordinates.
+    There is one scale for each axis of the rule, or one for all; rules of the first kind are made for signs. `frame`
+    (r, R) are the target's directions among the coordinates.
     """
     r, R = frame.shape
     across = np.linalg.svd(frame)[2][r:].T
@@ -76,8 +82,10 @@ def inputs_of(target: Target, frame: Floats, law: FreshLaw, scale: float) -> Fre
         scale,
         LINE_RULE if R == 1 else 1.0,
     )
-    z = given.nodes @ root.T + law.mean @ frame
-    return FreshInputs(law, z, given.weights, given.h, given.square, root, np.sum(given.nodes**2, axis=1))
+    often = given.weights > (RARE * given.weights.max() if len(scale) > 1 else 0.0)
+    nodes = given.nodes[often]
+    z, reach = nodes @ root.T + law.mean @ frame, np.sum(nodes**2, axis=1)
+    return FreshInputs(law, z, given.weights[often], given.h[often], given.square[often], root, reach)
 
 
 def scale_of_features(layer: Layer, row: int, frame: Floats, law: FreshLaw, s: Floats) -> float:
@@ -85,43 +93,48 @@ def scale_of_features(layer: Layer, row: int, frame: Floats, law: FreshLaw, s: F
     along = frame.T @ law.root
     spread = np.concatenate([along, law.bulk * np.linalg.svd(frame)[2][len(frame) :].T], axis=1)
     steepness = float(np.max(np.linalg.norm(layer.U[row] @ spread, axis=1) / (law.bulk * s)))
-    return 1 / max(steepness, 1e-3)
+    return min(1 / max(steepness, 1e-3), LARGEST_SCALE)
 
 
 def resolved(
-    make: Callable[[float], tuple[FreshInputs, OutputLaw]],
+    make: Callable[[tuple[float, ...]], tuple[FreshInputs, OutputLaw]],
     scale: float,
     target: Callable[[FreshInputs], Floats] | None = None,
     noise: float = 0.0,
+    least: Mapping[int, float] | None = None,
 ) -> tuple[FreshInputs, OutputLaw]:
     """Return inputs that resolve where the output changes its sign, or that of y - f with a `target`: section 6.
 
-    Probabilities of signs vary over sqrt(Q)/|dm/dz|, which may be far below the scale of the features.
+    Probabilities of signs vary over sqrt(Q)/|dm/dz|, which may be far below the scale of the features, along some axes
+    of the rule more than along others. Scales shrink by octaves, so that fits of one layer share their rules, but not
+    below `least`: what is left unresolved there is rare, and a kink of a continuous function.
     """
-    inputs, law = make(scale)
-    length = sign_length(inputs, law, target, noise, scale)
+    inputs, law = make((scale,))
     R = inputs.z.shape[1]
-    wanted = STEPS_PER_LENGTH.get(R, np.inf) * length
-    if target is not None:  # what is left unresolved is rare, and a kink of a continuous function
-        wanted = max(wanted, LEAST_SCALE.get(R, 0.0))
-    if wanted >= scale:
+    wanted = STEPS_PER_LENGTH.get(R, np.inf) * sign_lengths(inputs, law, target, noise, scale)
+    if np.all(wanted >= scale):
         return inputs, law
-    # by octaves, so that fits of one layer share their rules
-    return make(coarsened(wanted) if R == 1 else scale * 2.0 ** np.floor(np.log2(wanted / scale)))
+    if R == 1:
+        return make((coarsened(float(wanted[0])),))
+    octaves = np.minimum(np.floor(np.log2(wanted / scale)), 0.0)
+    finer = np.maximum(scale * 2.0**octaves, min((least or {}).get(R, 0.0), scale))
+    return make(tuple(finer.tolist()))
 
 
-def sign_length(
+def sign_lengths(
     inputs: FreshInputs, law: OutputLaw, target: Callable[[FreshInputs], Floats] | None, noise: float, scale: float
-) -> float:
-    """Return the least distance over which the chance of a sign varies, in units of the standard deviations.
+) -> Floats:
+    """Return the least distance over which the chance of a sign varies along each axis of the rule (R,).
 
-    A change of sign between two nodes counts, too: neighbours on a rule are no further apart than its scale.
+    It is in units of the standard deviations. A change of sign between two nodes counts, too: neighbours on a rule are
+    no further apart than its scale.
     """
     mean, gradient = law.mean, law.gradient
     if target is not None:
         mean = inputs.label - mean
         gradient = target(inputs) - gradient
     deviation = np.sqrt(np.maximum(law.variance + noise, 0.0))
-    steep = np.linalg.norm(gradient @ inputs.root, axis=1)
+    along = np.abs(gradient @ inputs.root)
+    steep = np.linalg.norm(along, axis=1)
     near = (np.abs(mean) < NEAR * deviation + scale * steep) & (np.exp(-0.5 * inputs.reach) > SEEN) & (steep > 0)
-    return float(np.min(deviation[near] / steep[near], initial=np.inf))
+    return np.min(deviation[near, None] / np.maximum(along[near], 1e-300), axis=0, initial=np.inf)

@@ -57,12 +57,16 @@ def measure_variance(pair: tuple[Trained, Trained], ridges: Floats, settings: Ma
     rows = int(settings.get("test_samples") or TEST_SAMPLES)
     if classes:
         return _classes(pair, fits, rows, settings)
-    gram = np.zeros((len(ridges), len(copies), len(copies)))
+    gram, signs = np.zeros((len(ridges), len(copies), len(copies))), np.zeros((3, len(ridges)))
+    if pair[0].network_of.sign_direction is None:
+        signs += np.nan
     for outputs, signal in outputs_of(pair, fits, rows):
         labels = np.asarray(pair[0].network.target(signal))
         residuals = outputs - labels[None, :, None]
         gram += np.einsum("amb,cmb->bac", residuals, residuals) / rows
-    return _parts(gram, copies, pair[0].network.noise, settings)
+        signs += _over_pairs(_opposite, outputs, copies) / rows
+    parts = _parts(gram, copies, pair[0].network.noise, settings)
+    return {**parts, "sign_disagreement": signs.T}
 
 
 def fitted_copy(pair: Sequence[Trained], copy: Copies, ridges: Floats) -> DeviceArray:
@@ -147,14 +151,14 @@ def _classes(
     """Measure classifiers: disagreements of logits, and how often the sign of their mean is wrong."""
     copies, members, flip = list(fits), np.asarray(settings["members"]), pair[0].flip
     count = next(iter(fits.values())).shape[1]
-    square, wrong, alone = np.zeros((3, count)), np.zeros((3, count)), np.zeros(count)
+    square, opposite, wrong = (np.zeros((3, count)) for _ in range(3))
+    alone = np.zeros(count)
     for outputs, signal in outputs_of(pair, fits, rows):
-        labels = np.asarray(pair[0].network.target(signal))
-        alone += np.mean(outputs * labels[None, :, None] < 0, axis=0).sum(axis=0)
-        for kind, chosen in enumerate(pairs_by_kind(copies)):
-            for a, b in chosen:
-                square[kind] += np.sum((outputs[a] - outputs[b]) ** 2, axis=0) / len(chosen)
-                wrong[kind] += np.sum((outputs[a] + outputs[b]) * labels[:, None] < 0, axis=0) / len(chosen)
+        margins = outputs * np.asarray(pair[0].network.target(signal))[None, :, None]
+        alone += np.mean(margins < 0, axis=0).sum(axis=0)
+        square += _over_pairs(_square, outputs, copies)
+        opposite += _over_pairs(_opposite, outputs, copies)
+        wrong += _over_pairs(_wrong_mean, margins, copies)
     errors = np.full((count, 3, len(members)), np.nan)
     known = np.isfinite(square[0])
     errors[:, :, members == 1] = (alone / rows)[:, None, None]
@@ -165,12 +169,31 @@ def _classes(
         **dict.fromkeys(("from_layer_samples", "from_layer_noise"), nothing),
         "test_error": (1 - 2 * flip) * alone / rows + flip,
         "disagreement": square.T / rows,
+        "sign_disagreement": opposite.T / rows,
         "ensemble_error": (1 - 2 * flip) * errors + flip,
     }
     return {name: np.where(known.reshape(-1, *(1,) * (a.ndim - 1)), a, np.nan) for name, a in values.items()}
 
 
-def pairs_by_kind(copies: Sequence[Copies]) -> list[list[tuple[int, int]]]:
+def _square(a: Floats, b: Floats) -> Array:
+    return np.asarray((a - b) ** 2)
+
+
+def _opposite(a: Floats, b: Floats) -> Array:
+    return np.asarray(a * b < 0)
+
+
+def _wrong_mean(a: Floats, b: Floats) -> Array:
+    return np.asarray(a + b < 0)
+
+
+def _over_pairs(of: Callable[[Floats, Floats], Array], outputs: Floats, copies: Sequence[Copies]) -> Floats:
+    """Return the sum over inputs of a function of two outputs, averaged over the pairs of each kind (3, B)."""
+    kinds = _pairs_by_kind(copies)
+    return np.stack([sum(np.sum(of(outputs[a], outputs[b]), axis=0) for a, b in own) / len(own) for own in kinds])
+
+
+def _pairs_by_kind(copies: Sequence[Copies]) -> list[list[tuple[int, int]]]:
     """Return the pairs of fits that share the layer alone, the sample alone, nothing."""
     pairs = list(itertools.combinations(range(len(copies)), 2))
     alike = [(copies[a][0] == copies[b][0], copies[a][1] == copies[b][1]) for a, b in pairs]
@@ -191,9 +214,7 @@ def measure_shift(pair: tuple[Trained, Trained], ridges: Floats, settings: Mappi
         squares += np.mean((outputs - labels[None, :, None]) ** 2, axis=0).sum(axis=0) / rows
         side = np.nan if network.class_direction is None else np.sign(signal @ network.class_direction)
         wrong += np.mean(np.sign(outputs) != np.reshape(side, (1, -1, 1)), axis=0).sum(axis=0) / rows
-        for kind, chosen in enumerate(pairs_by_kind(list(fits))):
-            for a, b in chosen:
-                apart[kind] += np.sum((outputs[a] - outputs[b]) ** 2, axis=0) / (rows * len(chosen))
+        apart += _over_pairs(_square, outputs, list(fits)) / rows
     missed = wrong if network.class_direction is not None else np.full(count, np.nan)
     noise = settings["shifted_noise"]
     test = (1 - 2 * trained.flip) * missed + trained.flip if network.readout.classes else squares + noise

@@ -127,8 +127,13 @@ _SPIKES = (
     _limit("bulk_edge", "time", "s_+", "upper edge of the bulk of singular values of F/sqrt(n)"),
 )
 _PARTLY = {"absent": "no rule resolves the sign of so many classifiers along several directions", "partial": True}
+_OPPOSITE = {"absent": "the labels are not classes, or no rule resolves so narrow outputs", "partial": True}
 _AVERAGE = "test error of the mean of so many networks; with classes of the sign of their mean"
-_REGRESSION = {"absent": "it is derived for the square loss", "partial": True}
+_REGRESSION = {
+    "absent": "label noises of their own, which the parts compare, are not derived for classes",
+    "partial": True,
+}
+_HINGE = {"absent": "the overlap of two hinge fits is not derived", "partial": True}
 _VARIANCE = (
     _both(
         "bias", "time", "E(Ef - g)^2", "squared error of the mean of many networks that share nothing", **_REGRESSION
@@ -140,6 +145,7 @@ _VARIANCE = (
     _both("from_layer_noise", "time", "WE", "variance of first layer and label noise together", **_REGRESSION),
     _both("test_error", "time", "E(y - f)^2 or P(y f<0)", _TEST),
     _both("disagreement", "time shared", "E(f_a - f_b)^2", "of two networks alike that share the layer, the samples"),
+    _both("sign_disagreement", "time shared", "P(f_a f_b<0)", "how often the signs of two of them differ", **_OPPOSITE),
     _both("ensemble_error", "time shared members", "E(y - mean f)^2", _AVERAGE, **_PARTLY),
 )
 _SENSITIVITY = (
@@ -151,7 +157,7 @@ _SENSITIVITY = (
 _SHIFT = (
     _both("test_error", "time", "E'(y - f)^2 or P'(y f<0)", "error at test inputs of another law, noise included"),
     _both("test_misclassified", "time", "P'(sign f != sign<w*,x>)", "wrong signs at these inputs", **_SIGN),
-    _both("disagreement", "time shared", "E'(f_a - f_b)^2", "of two networks alike at these inputs"),
+    _both("disagreement", "time shared", "E'(f_a - f_b)^2", "of two networks alike at these inputs", **_HINGE),
 )
 _NOT_CLASSES = {"absent": "the labels are not classes", "partial": True}
 _NOT_REGRESSION = {"absent": "the labels are classes", "partial": True}

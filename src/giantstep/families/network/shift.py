@@ -31,6 +31,11 @@ class FreshLaw:
     angle: float = 0.0
     """By how much the label's first direction has turned towards one that no network has seen."""
 
+    @property
+    def key(self) -> tuple[bytes, bytes, float, float]:
+        """What tells two laws apart."""
+        return self.mean.tobytes(), self.root.tobytes(), self.bulk, self.angle
+
     @classmethod
     def of_the_fit(cls, directions: int) -> FreshLaw:
         """Return the law of the inputs of the fit."""

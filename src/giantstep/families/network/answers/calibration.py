@@ -10,6 +10,7 @@ import numpy as np
 from giantstep.errors import InputError
 from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups, test_law
 from giantstep.families.network.answers.table import Table
+from giantstep.families.network.fresh_inputs import FOR_QUANTILES
 from giantstep.families.network.problem import Share
 from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment
@@ -56,7 +57,7 @@ def calibrated(found: LogitLaw) -> dict[str, float]:
 
 
 def _of_regression(point: FittedPoint, law: FreshLaw, noise: float) -> dict[str, Any]:
-    inputs, output = point.residuals(law, noise)
+    inputs, output = point.residuals(law, noise, FOR_QUANTILES)
     gap, variance = inputs.label - output.mean, output.variance + output.spread + noise
     naive = NAIVE * np.sqrt(float(point.fit.solution.train[point.number]))
     found = coverage(naive, gap, variance, inputs.weights), honest_width(gap, variance, inputs.weights)

@@ -18,6 +18,8 @@ from giantstep.families.network.problem import Problem, Share
 from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment, reason_of
 from giantstep.gaussian.target import Target
+from giantstep.readout import Classifier
+from giantstep.readout.class_pairs import spread_of_classes
 from giantstep.readout.fits import Fit
 from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
 from giantstep.readout.pairs import spread_of_means
@@ -44,7 +46,7 @@ class FittedPoint:
     flip: float
     finite: bool
     """Whether the dimension is finite."""
-    made: dict[tuple[FreshLaw, float, Target], tuple[FreshInputs, OutputLaw]] = field(default_factory=dict)
+    made: dict[tuple[object, ...], tuple[FreshInputs, OutputLaw]] = field(default_factory=dict)
     """Rules that were made already, for this fit or for another of the same layer."""
 
     @cached_property
@@ -52,10 +54,12 @@ class FittedPoint:
         """The law of the inputs of the fit."""
         return FreshLaw.of_the_fit(self.problem.target.directions)
 
-    def at(self, law: FreshLaw, scale: float, target: Target | None = None) -> tuple[FreshInputs, OutputLaw]:
+    def at(
+        self, law: FreshLaw, scale: tuple[float, ...], target: Target | None = None
+    ) -> tuple[FreshInputs, OutputLaw]:
         """Return inputs of a law on a rule of this scale, and the law of the output there; with labels of a target."""
         target = self.problem.target if target is None else target
-        key = (law, scale, target)
+        key = (law.key, scale, target)
         if key not in self.made:
             inputs = inputs_of(target, self.layer.frame[self.row], law, scale)
             output = OutputLaw(self.blocks, self.fitted, inputs.z, law.bulk)
@@ -70,15 +74,15 @@ class FittedPoint:
 
     def plain(self, law: FreshLaw) -> tuple[FreshInputs, OutputLaw]:
         """Return a rule that resolves the features."""
-        return self.at(law, self.scale(law))
+        return self.at(law, (self.scale(law),))
 
     def signs(self, law: FreshLaw, target: Target | None = None) -> tuple[FreshInputs, OutputLaw]:
         """Return a rule that resolves the sign of the output, too."""
         return resolved(lambda scale: self.at(law, scale, target), self.scale(law))
 
-    def residuals(self, law: FreshLaw, noise: float) -> tuple[FreshInputs, OutputLaw]:
-        """Return a rule that resolves the sign of y - f, too."""
-        return resolved(lambda scale: self.at(law, scale), self.scale(law), self._slope_of_label, noise)
+    def residuals(self, law: FreshLaw, noise: float, least: Mapping[int, float]) -> tuple[FreshInputs, OutputLaw]:
+        """Return a rule that resolves the sign of y - f, too, down to a scale."""
+        return resolved(lambda scale: self.at(law, scale), self.scale(law), self._slope_of_label, noise, least)
 
     def positive(self, inputs: FreshInputs) -> Floats:
         """Return P(y = 1|z) of classes (N,)."""
@@ -107,7 +111,7 @@ class Fits:
         """Yield every solved point."""
         problem, layer, asked = self.moment.problem, self.moment.layer, self.group.asked
         s, (JU, Js, _) = scale_of(problem, layer), independent_spread(problem, layer)
-        spread = None if self.fit.first is None else spread_of_means(self.fit.first, asked.size)
+        spread = self._spread()
         for number, (point, row) in enumerate(zip(self.group.index.tolist(), self.group.members.tolist())):
             if self.fit.status[number]:
                 continue
@@ -116,6 +120,14 @@ class Fits:
             fitted = _fitted(self.fit, number, spread)
             finite = bool(np.isfinite(asked.points["dim"][number]))
             yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip, finite)
+
+    def _spread(self) -> tuple[Floats, Floats] | None:
+        """Return how the fitted means vary from sample to sample, and what the bulk has of it; None: not counted."""
+        size, solution = self.group.asked.size, self.fit.solution
+        if self.fit.first is not None:
+            return spread_of_means(self.fit.first, size)
+        assert isinstance(solution, Classifier) and self.fit.equations is not None
+        return spread_of_classes(self.fit.equations, solution, size, self.moment.layer.U.shape[2])
 
 
 def solved_groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Fits]:

@@ -11,6 +11,7 @@ from giantstep.errors import InputError
 from giantstep.families.network.answers.laws import FittedPoint, note_refused, put_point, solved_groups, test_law
 from giantstep.families.network.answers.shift import shifted_error
 from giantstep.families.network.answers.table import Table
+from giantstep.families.network.fresh_inputs import FOR_MEANS
 from giantstep.families.network.problem import Share
 from giantstep.families.network.trajectory import Moment
 from giantstep.readout.sensitivity import GradientLaw, attacked_classes, error_times_gradient
@@ -29,7 +30,7 @@ def answer_sensitivity(table: Table, share: Share, moment: Moment, time: int, se
 
 def _measured(table: Table, point: FittedPoint, eps: Floats) -> dict[str, Any]:
     (law, noise), classes = test_law(table, point), table.network.readout.classes
-    inputs, output = point.signs(law) if classes else point.residuals(law, noise)
+    inputs, output = point.signs(law) if classes else point.residuals(law, noise, FOR_MEANS)
     gradient = GradientLaw(output)
     along, across = (float(inputs.weights @ values) for values in (gradient.along, gradient.across))
     if classes:

@@ -25,33 +25,42 @@ from giantstep.types import Floats
 def answer_shift(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill ``what="shift"``: (4.4) and (4.5)."""
     for fits in solved_groups(table, share, moment, settings):
-        own, layer, samples = _overlaps(fits)
-        apart = half_disagreements(own, layer, samples)
+        overlaps = _overlaps(fits)
         for point in fits.points():
-            number, (law, noise) = point.number, test_law(table, point)
-            pairs = [(part.Q1[number], part.Q2[number]) for part in (layer, samples)]
+            law, noise = test_law(table, point)
             try:
                 missed = _missed(point, table.network.class_direction, law)
                 if table.network.readout.classes:
                     test = (1 - 2 * point.flip) * missed + point.flip
                 else:
                     test = shifted_error(point, law, noise)
-                gaps = _disagreements(*point.plain(law), pairs)
-                if point.finite:  # terms of order 1/d that no law of inputs moves
-                    gaps += 2 * apart[number] - _disagreements(*point.plain(point.own_law), pairs)
-                values = {"test_error": test, "test_misclassified": missed, "disagreement": gaps}
+                values = {"test_error": test, "test_misclassified": missed, "disagreement": np.full(3, np.nan)}
+                if overlaps is not None:
+                    values["disagreement"] = _shifted_disagreements(point, law, overlaps)
                 put_point(table, point.place, time, values)
             except InputError as error:
                 note_refused(table, point.place, error)
 
 
-def _overlaps(fits: Fits) -> tuple[Overlap, Overlap, Overlap]:
-    """Return the overlap of a fit with itself, and of fits that share the layer or the samples."""
-    if fits.fit.first is None:
-        classes = overlaps_of_classes(fits)
-        return classes.own, classes.layer, classes.samples
-    parts = ridge_parts(fits.fit.first, fits.group.asked.points["noise"], fits.group.asked.size)
-    return parts.everything, parts.layer, parts.samples
+def _overlaps(fits: Fits) -> tuple[Overlap, Overlap, Overlap] | None:
+    """Return the overlap of a fit with itself, and of fits that share the layer or the samples; None: not derived."""
+    if fits.fit.first is not None:
+        parts = ridge_parts(fits.fit.first, fits.group.asked.points["noise"], fits.group.asked.size)
+        return parts.everything, parts.layer, parts.samples
+    if fits.moment.problem.network.readout.kind == "hinge":
+        return None
+    classes = overlaps_of_classes(fits)
+    return classes.own, classes.layer, classes.samples
+
+
+def _shifted_disagreements(point: FittedPoint, law: FreshLaw, overlaps: tuple[Overlap, Overlap, Overlap]) -> Floats:
+    """Return (4.5) (3,); at a finite dimension with terms of order 1/d that no law of inputs moves."""
+    number = point.number
+    pairs = [(part.Q1[number], part.Q2[number]) for part in overlaps[1:]]
+    gaps = _disagreements(*point.plain(law), pairs)
+    if point.finite:
+        gaps += 2 * half_disagreements(*overlaps)[number] - _disagreements(*point.plain(point.own_law), pairs)
+    return gaps
 
 
 def shifted_error(point: FittedPoint, law: FreshLaw, noise: float) -> float:

@@ -13,19 +13,19 @@ from giantstep.families.network.answers.laws import Fits, FittedPoint, solved_gr
 from giantstep.families.network.answers.table import Table
 from giantstep.families.network.problem import Share
 from giantstep.families.network.questions import SHARED
-from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import Moment
 from giantstep.readout import Classifier
 from giantstep.readout.calibration import wrong_signs
 from giantstep.readout.class_pairs import ClassParts, class_parts
 from giantstep.readout.pairs import Overlap, ridge_parts
+from giantstep.readout.signs import sign_disagreement
 from giantstep.types import Floats
 
 SUM_OF_PARTS = 1e-6
 """Relative difference of the test error and the sum of its parts above which digits are lost."""
 
-MANY_MEMBERS = 1e4
-"""Classifiers whose mean stands for that of infinitely many: its sign jumps, which no rule of many directions sees."""
+FEW = 1 / 64
+"""Least 1/K at which the sign of the mean of K classifiers is resolved; the error of more is good to 1e-5."""
 
 
 def answer_variance(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
@@ -44,35 +44,68 @@ def _of_ridge(table: Table, fits: Fits, settings: Mapping[str, Any]) -> dict[str
     lost = np.abs(sum(values.values()) + noise - test) > SUM_OF_PARTS * test
     table.note(fits.group.index, np.where(lost, "digits lost: the parts of the variance do not sum to the error", ""))
     apart = half_disagreements(parts.everything, parts.layer, parts.samples)
-    return {**values, "test_error": test, "disagreement": 2 * apart, "ensemble_error": averaged(test, apart, settings)}
+    signs = np.full(apart.shape, np.nan)
+    if table.network.sign_direction is not None:
+        for point in fits.points():
+            signs[point.number] = opposite_signs_of(point, parts.layer, parts.samples)
+    errors = averaged(test, apart, settings)
+    return {**values, "test_error": test, **_of_pairs(apart, signs), "ensemble_error": errors}
 
 
 def _of_classes(fits: Fits, settings: Mapping[str, Any]) -> dict[str, Floats]:
     parts, test = overlaps_of_classes(fits), fits.fit.solution.test
     apart = half_disagreements(parts.own, parts.layer, parts.samples)
-    errors = np.full((len(test), len(SHARED), len(settings["members"])), np.nan)
-    law = FreshLaw.of_the_fit(fits.moment.problem.target.directions)
+    signs, errors = np.full(apart.shape, np.nan), np.full((*apart.shape, len(settings["members"])), np.nan)
     for point in fits.points():
-        number = point.number
-        shared = [(part.Q1[number], part.Q2[number]) for part in (parts.layer, parts.samples)]
-        for row, (Q1, Q2) in enumerate([*shared, (np.zeros_like(shared[0][0]), np.zeros_like(shared[0][1]))]):
+        signs[point.number] = opposite_signs_of(point, parts.layer, parts.samples)
+        for row, shared in enumerate((parts.layer, parts.samples, None)):
             for column, members in enumerate(settings["members"]):
-                share = 1 / min(members, MANY_MEMBERS)
-                own = point.fitted
-                mean = dataclasses.replace(
-                    own, Q1=share * own.Q1 + (1 - share) * Q1, Q2=share * own.Q2 + (1 - share) * Q2
-                )
-                errors[number, row, column] = _misclassified(dataclasses.replace(point, fitted=mean), law)
-    return {"test_error": test, "disagreement": 2 * apart, "ensemble_error": errors}
+                errors[point.number, row, column] = _misclassified(point, shared, 1 / members)
+    return {"test_error": test, **_of_pairs(apart, signs), "ensemble_error": errors}
 
 
-def _misclassified(point: FittedPoint, law: FreshLaw) -> float:
-    """Return how often the sign of the output is not the label; NaN where no rule resolves it."""
+def _of_pairs(apart: Floats, signs: Floats) -> dict[str, Floats]:
+    return {"disagreement": 2 * apart, "sign_disagreement": signs}
+
+
+def averaged_output(point: FittedPoint, shared: Overlap | None, share: float) -> FittedPoint:
+    """Return the mean of 1/share networks whose pairs have this overlap: Q -> Q/K + (1 - 1/K) Q_ab of (3.7)."""
+    own, number = point.fitted, point.number
+    Q1, Q2 = (0.0, 0.0) if shared is None else (shared.Q1[number], shared.Q2[number])
+    mean = dataclasses.replace(own, Q1=share * own.Q1 + (1 - share) * Q1, Q2=share * own.Q2 + (1 - share) * Q2)
+    return dataclasses.replace(point, fitted=mean)
+
+
+def _misclassified(point: FittedPoint, shared: Overlap | None, share: float) -> float:
+    """Return how often the sign of such a mean is not the label; NaN where no rule resolves it.
+
+    The mean of many networks that share nothing changes its sign within less than a rule resolves: its error, a smooth
+    function of 1/K, is extrapolated from those of fewer networks.
+    """
+    if shared is None and share < FEW:
+        fewer = [_misclassified(point, None, FEW * number) for number in (1, 2, 4)]
+        x = share / FEW
+        return float(np.dot(fewer, [(x - 2) * (x - 4) / 3, (x - 1) * (4 - x) / 2, (x - 1) * (x - 2) / 6]))
     try:
-        inputs, output = point.signs(law)
+        inputs, output = averaged_output(point, shared, share).signs(point.own_law)
     except InputError:
         return np.nan
     return wrong_signs(output.mean, output.variance, point.positive(inputs), inputs.weights)
+
+
+def opposite_signs_of(point: FittedPoint, layer: Overlap, samples: Overlap) -> Floats:
+    """Return how often networks that share the layer, the samples, nothing differ in sign (3,): (2.6).
+
+    NaN where no rule resolves it. At a finite dimension the fitted means vary with the samples, (2.13).
+    """
+    try:
+        inputs, output = point.signs(point.own_law)
+    except InputError:
+        return np.full(len(SHARED), np.nan)
+    of_layer, of_samples = (output.quadratic(part.Q1[point.number], part.Q2[point.number]) for part in (layer, samples))
+    whole = output.variance + output.spread
+    pairs = (of_layer, of_samples + output.spread, np.zeros_like(whole))
+    return np.array([sign_disagreement(output.mean, whole, shared, inputs.weights) for shared in pairs])
 
 
 def half_disagreements(own: Overlap, layer: Overlap, samples: Overlap) -> Floats:
