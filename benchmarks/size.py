@@ -35,11 +35,12 @@ How large the code base is, now and at revision `{revision}`. `python benchmarks
 
 {table}
 
-- Python is counted with docstrings and blank lines, `papers` (the published figures) apart. JavaScript is that of the page, without libraries.
+- Python is counted with docstrings and blank lines, `papers` (the published figures) apart. JavaScript is that of the
+  page, without libraries.
 - A numeric constant is explained where a docstring stands behind it, or behind the block of constants that it ends.
 - A cache is a function that remembers its calls, or a container that a module fills while it runs.
-- Refusals are pairs of the ten options of a network after one and after two maximal steps (90 in all) for which there is no theory. At `095c856` two families held the
-  network, and refused 61 of the same 90.
+- Refusals are pairs of the ten options of a network after one and after two maximal steps (90 in all) for which there
+  is no theory. At `095c856` two families held the network, and refused 61 of the same 90.
 """
 
 

@@ -11,9 +11,9 @@ from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
 from giantstep.design.constraints import default_range, searches
-from giantstep.design.limits import HeldLimits, Limits, request_limit
+from giantstep.design.limits import HeldLimit, ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
-from giantstep.design.problem import Problem
+from giantstep.design.problem import SearchProblem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import given_as
@@ -95,13 +95,13 @@ def solve_for(
     inner = _inner(field, over, request.grid.scenario)
     default = _SCAN_OPTIMISED if inner.ranges else _SCAN
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
-    profile = Profile(Limits(request, observable), span, inner, -1.0 if maximise else 1.0)
+    profile = Profile(ObservedLimit(request, observable), span, inner, -1.0 if maximise else 1.0)
     targets, is_list = _targets(observable, wanted[1])
     expected = request.grid.size * (count + count // 2) * (20 if inner.ranges else 1)
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
         crossings = find_crossings(profile, scan, targets)
-    result = _Report(request, observable, profile, scan, crossings, is_list).dataset(targets)
+    result = _CrossingReport(request, observable, profile, scan, crossings, is_list).dataset(targets)
     warn(profile.limits.problems())
     return result
 
@@ -171,7 +171,7 @@ class Profile:
     sign : 1 where they minimise, -1 where they maximise.
     """
 
-    limits: Limits
+    limits: ObservedLimit
     span: Range
     inner: Over
     sign: float
@@ -186,8 +186,8 @@ class Profile:
         if not self.inner.ranges:
             return self.limits(rows, held), {}
         starts = _INNER_STARTS if len(self.inner.ranges) == 1 else None
-        members = HeldLimits(self.limits, rows, held)
-        problem = Problem({}, members, searches(self.inner.ranges, []), self.sign, starts)
+        members = HeldLimit(self.limits, rows, held)
+        problem = SearchProblem({}, members, searches(self.inner.ranges, []), self.sign, starts)
         found = problem.solve(np.arange(len(rows))).values()
         best = [min(candidates, key=lambda candidate: candidate.value, default=None) for candidates in found]
         values = np.array([np.nan if c is None else self.sign * c.value for c in best])
@@ -304,7 +304,7 @@ def _ranks(keys: Indices) -> Indices:
 
 
 @dataclass
-class _Report:
+class _CrossingReport:
     """Makes the Dataset of crossings."""
 
     request: Request

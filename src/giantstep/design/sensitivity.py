@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic.fields import FieldInfo
 
-from giantstep.design.limits import Limits, request_limit
+from giantstep.design.limits import ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import declaration
@@ -67,7 +67,7 @@ def sensitivity(
     """
     request = request_limit(scenario, grid, fields, ("of", "to"))
     observable = read_observable("of", of, request.question)
-    limits = Limits(request, observable)
+    limits = ObservedLimit(request, observable)
     names = _field_names(limits, to)
     rows = np.arange(limits.size)
     own = request.grid.scenario
@@ -82,7 +82,7 @@ def sensitivity(
     return result
 
 
-def _field_names(limits: Limits, to: str | Sequence[str] | None) -> list[str]:
+def _field_names(limits: ObservedLimit, to: str | Sequence[str] | None) -> list[str]:
     scenario, everywhere = limits.request.grid.scenario, np.arange(limits.size)
     known = scenario.numeric_fields()
     if to is None:
@@ -165,7 +165,7 @@ def _allowed(values: Floats, info: FieldInfo) -> Booleans:
     return good
 
 
-def _evaluate(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
+def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
     """Fill the values of all stencils in one batch; where the limit refuses it, field by field."""
     try:
         _fill(limits, stencils)
@@ -179,7 +179,7 @@ def _evaluate(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
             raise
 
 
-def _fill(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
+def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
     wanted = {name: np.nonzero(np.isfinite(stencil.points)) for name, stencil in stencils.items()}
     rows = np.concatenate([index[0] for index in wanted.values()])
     owner = np.repeat(np.arange(len(wanted)), [len(index[0]) for index in wanted.values()])
@@ -196,7 +196,7 @@ def _fill(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
 def _dataset(
     request: Request,
     observable: Observable,
-    limits: Limits,
+    limits: ObservedLimit,
     value: Floats,
     slopes: Mapping[str, tuple[Floats, Floats]],
     stencils: Sequence[Stencil],
@@ -238,7 +238,9 @@ def _dataset(
     return design_result(request, "sensitivity", columns, coords, settings, extra)
 
 
-def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats) -> str:
+def _remark(
+    limits: ObservedLimit, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats
+) -> str:
     said = []
     for name, stencil, slope in zip(names, stencils, derivative):
         if np.isinf(stencil.at[row]):

@@ -12,7 +12,7 @@ from giantstep.types import Floats, Strings
 
 
 @dataclass(frozen=True)
-class Curve:
+class ForecastCurve:
     """B points (samples, ridge) and what the traces say of them; NaN where `status` says why.
 
     Attributes
@@ -38,7 +38,7 @@ class Curve:
     resolvent: Resolvent
 
 
-def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> Curve:
+def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
     """Return the forecast at B points (samples, ridge)."""
     n, count = samples, decomposition.rows
     matched, determined = solve_ridge(decomposition, n, ridge)
@@ -60,4 +60,4 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
     columns = (np.where(good, column, np.nan) for column in (matched, at.kappa, df1, df2, gcv, noise))
     matched, kappa, df1, df2, gcv, noise = columns
     train = np.where(good, train, np.nan)
-    return Curve(n, ridge, matched, kappa, df1, df2, gcv, noise, gcv - noise, train, status.astype(str), at)
+    return ForecastCurve(n, ridge, matched, kappa, df1, df2, gcv, noise, gcv - noise, train, status.astype(str), at)

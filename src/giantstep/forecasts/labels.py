@@ -18,7 +18,7 @@ FEWEST_ROWS = 5
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelNumbers:
     """Labels as numbers.
 
     Attributes
@@ -38,7 +38,7 @@ class Labels:
         return "regression" if self.classes is None else "classes"
 
 
-def read_labels(y: Any, task: str = "auto") -> Labels:
+def read_labels(y: Any, task: str = "auto") -> LabelNumbers:
     """Return labels as numbers; what cannot be used is refused in one sentence.
 
     Parameters
@@ -64,10 +64,10 @@ def read_labels(y: Any, task: str = "auto") -> Labels:
     numbers = values.astype(np.float64)
     if np.ptp(numbers) == 0:
         raise InputError(f"All {len(numbers)} labels are {numbers[0]:g}; labels must differ.")
-    return Labels(numbers[:, None], None)
+    return LabelNumbers(numbers[:, None], None)
 
 
-def _read_outputs(values: Array, task: str) -> Labels:
+def _read_outputs(values: Array, task: str) -> LabelNumbers:
     if values.dtype.kind not in "biuf":
         raise InputError(f"A table of labels must hold numbers, but its type is {values.dtype}.")
     numbers = values.astype(np.float64)
@@ -78,10 +78,10 @@ def _read_outputs(values: Array, task: str) -> Labels:
         return _read_classes(np.argmax(numbers, axis=1))
     if np.ptp(numbers, axis=0).max() == 0:
         raise InputError("All columns of the labels are constant; labels must differ.")
-    return Labels(numbers, None)
+    return LabelNumbers(numbers, None)
 
 
-def _read_classes(values: Array) -> Labels:
+def _read_classes(values: Array) -> LabelNumbers:
     texts = values if values.dtype.kind in "biuf" else np.array([str(value) for value in values])
     distinct, numbers, counts = np.unique(texts, return_inverse=True, return_counts=True)
     if len(distinct) < 2:
@@ -95,8 +95,8 @@ def _read_classes(values: Array) -> Labels:
     names = tuple(str(name) for name in distinct.tolist())
     numbers = numbers.astype(np.int64)
     if len(distinct) == 2:
-        return Labels(np.where(numbers == 1, 1.0, -1.0)[:, None], numbers, names)
-    return Labels(np.eye(len(distinct))[numbers], numbers, names)
+        return LabelNumbers(np.where(numbers == 1, 1.0, -1.0)[:, None], numbers, names)
+    return LabelNumbers(np.eye(len(distinct))[numbers], numbers, names)
 
 
 def _look_like_classes(values: Array) -> bool:

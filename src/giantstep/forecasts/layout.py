@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.experiment import Experiment, Trials
-from giantstep.forecasts.preparation import Prepared
+from giantstep.forecasts.experiment import FitTrials, RealFits
+from giantstep.forecasts.preparation import PreparedRows
 from giantstep.forecasts.settings import Settings
 from giantstep.forecasts.surface import Surface
 from giantstep.forecasts.table import VARIABLES, Forecast, known, tell_ridges_apart
@@ -24,7 +24,7 @@ ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
 OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
 
 
-def lay_out(prepared: Prepared, settings: Settings, surface: Surface, experiment: Experiment) -> Forecast:
+def lay_out(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Forecast:
     """Return the table with its attributes."""
     columns = _forecast_columns(prepared, settings, surface)
     evidence = _evidence(prepared, settings, surface, experiment, columns)
@@ -66,7 +66,7 @@ def _about(name: str) -> dict[str, str]:
     return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
 
 
-def _forecast_columns(prepared: Prepared, settings: Settings, surface: Surface) -> dict[str, Array]:
+def _forecast_columns(prepared: PreparedRows, settings: Settings, surface: Surface) -> dict[str, Array]:
     """Return the forecast, (samples, ridges) arrays at the sizes asked for."""
     curve, sums = surface.curve, surface.sums
     flat: dict[str, Array] = {
@@ -86,7 +86,7 @@ def _forecast_columns(prepared: Prepared, settings: Settings, surface: Surface) 
 
 
 def _evidence(
-    prepared: Prepared, settings: Settings, surface: Surface, experiment: Experiment, columns: dict[str, Array]
+    prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits, columns: dict[str, Array]
 ) -> Evidence:
     count, sums, classes = prepared.decomposition.rows, surface.sums, prepared.labels.classes
     probes = [probe_of(trials, "mse", surface.at(sums.mse, trials.samples)) for trials in experiment.probes]
@@ -108,7 +108,7 @@ def _evidence(
     )
 
 
-def _add_judgement(columns: dict[str, Array], prepared: Prepared, settings: Settings, evidence: Evidence) -> None:
+def _add_judgement(columns: dict[str, Array], prepared: PreparedRows, settings: Settings, evidence: Evidence) -> None:
     """Add total standard errors, forecast section 4, the verdicts of each point and marks of approximations."""
     beyond = (settings.samples > prepared.decomposition.rows)[:, None]
     for name in ("mse", "error"):
@@ -122,7 +122,7 @@ def _add_judgement(columns: dict[str, Array], prepared: Prepared, settings: Sett
     columns["approximate"] = np.broadcast_to(few[:, None], columns["mse"].shape).copy()
 
 
-def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, Trials]) -> dict[str, Any]:
+def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, FitTrials]) -> dict[str, Any]:
     """Return what both sides have, with standard errors of the trials, gaps and z-scores.
 
     The rows are the same on both sides, so that the sampling error of the N rows (mse_se) is no part of a z-score.
@@ -148,11 +148,11 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
 
 
 def _attributes(
-    prepared: Prepared,
+    prepared: PreparedRows,
     settings: Settings,
     surface: Surface,
     evidence: Evidence,
-    experiment: Experiment,
+    experiment: RealFits,
 ) -> dict[str, Any]:
     from giantstep import __version__
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from giantstep.forecasts.curve import Curve
+from giantstep.forecasts.curve import ForecastCurve
 from giantstep.forecasts.decomposition import Decomposition, RowSample
 from giantstep.forecasts.resolvent import Resolvent
 from giantstep.types import DeviceArray, Floats, Integers
@@ -78,7 +78,7 @@ class _Diagonals:
 def sum_rows(
     decomposition: Decomposition,
     sample: RowSample,
-    curve: Curve,
+    curve: ForecastCurve,
     xp: ModuleType,
     visit: Callable[[int, RowPoint], None] | None = None,
 ) -> RowSums:
@@ -131,7 +131,7 @@ def _diagonals(
 def _row_point(
     decomposition: Decomposition,
     sample: RowSample,
-    curve: Curve,
+    curve: ForecastCurve,
     diagonals: _Diagonals,
     point: int,
     column: int,
@@ -165,7 +165,7 @@ def _leave_one_out(
 
 def _point_sums(
     decomposition: Decomposition,
-    curve: Curve,
+    curve: ForecastCurve,
     diagonals: _Diagonals,
     rows: RowPoint,
     point: int,
@@ -186,7 +186,9 @@ def _point_sums(
     return mse, relative * mse, loo / gcv if gcv > 0 else 1.0, z, leverage_cv
 
 
-def _jackknife(count: int, curve: Curve, diagonals: _Diagonals, point: int, column: int, xp: ModuleType) -> float:
+def _jackknife(
+    count: int, curve: ForecastCurve, diagonals: _Diagonals, point: int, column: int, xp: ModuleType
+) -> float:
     """Return the standard error of forecast (4) over rows: forecast (9) and (10)."""
     at, n = curve.resolvent, float(curve.samples[point])
     t1, t2, t3, q2, q3 = (float(values[point]) for values in (at.t1, at.t2, at.t3, at.q2, at.q3))

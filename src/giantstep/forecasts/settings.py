@@ -10,7 +10,7 @@ import numpy as np
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import InputError, bad_field
-from giantstep.forecasts.labels import Labels
+from giantstep.forecasts.labels import LabelNumbers
 from giantstep.types import Floats, Integers
 
 RIDGES = tuple(float(f"{ridge:.6g}") for ridge in np.geomspace(0.1, 1e3, 9))
@@ -32,7 +32,7 @@ class Settings:
     draws: int | None
 
 
-def read_settings(labels: Labels, ridge: Any, samples: Any, groups: Any, draws: Any, **counts: Any) -> Settings:
+def read_settings(labels: LabelNumbers, ridge: Any, samples: Any, groups: Any, draws: Any, **counts: Any) -> Settings:
     """Check what is asked and fill in what was left open.
 
     Parameters

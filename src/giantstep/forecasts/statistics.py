@@ -22,7 +22,7 @@ FEWEST = 10
 """Rows that a forecast needs."""
 
 
-class Moments(NamedTuple):
+class RowMoments(NamedTuple):
     """Second moments of centred rows, on the device: X^T X, X^T Y, |Y|^2, and the means that were taken off."""
 
     gram: DeviceArray
@@ -64,17 +64,17 @@ class Sums:
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__)
         return Sums(*(first + second for first, second in pairs))
 
-    def moments(self, xp: ModuleType) -> Moments:
+    def moments(self, xp: ModuleType) -> RowMoments:
         """Return the moments of the rows around their means; only the lower triangle of the Gram matrix is sure."""
         mean, label_mean = self.feature_sum / self.count, self.label_sum / self.count
         gram = self.gram - self.count * (mean[:, None] * mean).T  # both in Fortran's order
         cross = self.cross - self.count * mean[:, None] * xp.asarray(label_mean)
         square = self.label_square - self.count * np.outer(label_mean, label_mean)
-        return Moments(gram, cross, square, mean, label_mean, self.count)
+        return RowMoments(gram, cross, square, mean, label_mean, self.count)
 
 
 @dataclass
-class Reading:
+class RowReading:
     """What one pass over the features leaves.
 
     Attributes
@@ -120,7 +120,7 @@ class _Watch:
 
 def read_rows(
     source: Source, labels: Floats, keep: Integers, part: Integers, parts: int, xp: ModuleType, *, gram: bool = True
-) -> Reading:
+) -> RowReading:
     """Pass once over the features.
 
     Parameters
@@ -141,7 +141,7 @@ def read_rows(
             shift = xp.mean(values, axis=0)
             columns = len(shift)
             sums = [Sums.zero(columns, outputs, xp) for _ in range(parts if gram else 0)]
-            reading = Reading(to_numpy(shift), label_shift, sums, xp.empty((len(keep), columns)), 0, 0.0)
+            reading = RowReading(to_numpy(shift), label_shift, sums, xp.empty((len(keep), columns)), 0, 0.0)
         values = values - shift
         low, high = np.searchsorted(keep, [start, start + len(values)])
         reading.kept[low:high] = values[xp.asarray(keep[low:high] - start)]

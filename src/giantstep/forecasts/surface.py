@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.curve import Curve, forecast_curve
+from giantstep.forecasts.curve import ForecastCurve, forecast_curve
 from giantstep.forecasts.misclassified import Decisions, choose_wild
-from giantstep.forecasts.preparation import Prepared
+from giantstep.forecasts.preparation import PreparedRows
 from giantstep.forecasts.rowwise import RowPoint, RowSums, sum_rows
 from giantstep.forecasts.settings import Settings
 from giantstep.lab.devices import to_numpy
@@ -29,7 +29,7 @@ class Surface:
     """
 
     sizes: Integers
-    curve: Curve
+    curve: ForecastCurve
     sums: RowSums
     error: Floats
     error_se: Floats
@@ -41,7 +41,7 @@ class Surface:
         return row
 
 
-def compute_surface(prepared: Prepared, settings: Settings, sizes: Sequence[int]) -> Surface:
+def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[int]) -> Surface:
     """Return the forecast at all different sizes times ridges."""
     decomposition, sample = prepared.decomposition, prepared.sample
     distinct = np.unique(np.asarray(sizes, dtype=np.int64))
@@ -64,7 +64,7 @@ def compute_surface(prepared: Prepared, settings: Settings, sizes: Sequence[int]
     return Surface(distinct, curve, sums, error, error_se, outliers)
 
 
-def _decisions(prepared: Prepared, settings: Settings, points: int) -> Decisions | None:
+def _decisions(prepared: PreparedRows, settings: Settings, points: int) -> Decisions | None:
     classes, sample = prepared.labels.classes, prepared.sample
     if classes is None:
         return None

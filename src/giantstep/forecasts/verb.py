@@ -8,7 +8,7 @@ from typing import Any
 
 from giantstep.errors import GiantstepWarning
 from giantstep.forecasts.experiment import run_experiment
-from giantstep.forecasts.labels import Labels, read_labels
+from giantstep.forecasts.labels import LabelNumbers, read_labels
 from giantstep.forecasts.layout import lay_out
 from giantstep.forecasts.preparation import prepare
 from giantstep.forecasts.settings import Settings, read_settings
@@ -79,7 +79,7 @@ def forecast(
     return _warned(_compute(features, labels, settings))
 
 
-def _compute(features: Any, labels: Labels, settings: Settings) -> Forecast:
+def _compute(features: Any, labels: LabelNumbers, settings: Settings) -> Forecast:
     """Return the table: the limit at every n and ridge, and the experiment beside it."""
     stream = Draws(settings.seed, "forecast", 0, settings.device)
     prepared = prepare(
