@@ -6,7 +6,7 @@ score with the same tail probability, so that 5 trials and 500 trials read alike
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -72,14 +72,6 @@ class AgreementRow:
     where: str = ""
     relative_to: str = ""
     from_limit: float = np.nan
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> AgreementRow:
-        """Return the row of a stored agreement table: ``visible`` is the gap on the line."""
-        points, trials, line = int(record["points"]), int(record["trials"]), float(record["line"])
-        gap, typical, z = (float(record[name]) for name in ("largest_gap", "visible", "largest_z"))
-        seen = float(typical * visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials))
-        return cls(str(record["variable"]), points, z, line, gap, typical, gap if z > line else 0.0, seen, seen, trials)
 
     def passes(self, allow: float = 0.0) -> bool:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""

@@ -32,6 +32,7 @@ USUAL_DIM = 300
 MOST_LINES = 120
 """Longer programs are not read."""
 _COMMENT_COLUMN = 40
+"""Where comments begin, in characters: behind most lines."""
 _SPECIAL = ("erf", "expit", "ndtr")
 
 

@@ -164,7 +164,7 @@ def test_one_worker_and_two_give_the_same_bits(tmp_path):
 
 def test_one_blas_thread_and_two_agree_to_rounding(tmp_path, monkeypatch):
     monkeypatch.setattr("giantstep.lab.threads.SMALL", 0)  # or small matrices would all run on one thread
-    monkeypatch.setattr("giantstep.trials.Draw.run", counting(seen := [], trials.Draw.run))
+    monkeypatch.setattr("giantstep.trials.TrialDraw.run", counting(seen := [], trials.TrialDraw.run))
     settings = {"dim": 150, "trials": 2, "samples_per_dim": [0.7, 2.0], "keep_trials": True}
     found = {}
     for threads in (1, 2):

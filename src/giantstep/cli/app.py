@@ -18,6 +18,7 @@ _UsageError: Any = typer.BadParameter.__base__
 """Typer's own refusals (it brings its own copy of Click, or uses an installed one, by version)."""
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+"""Exit statuses; the last is that of shells for Ctrl-C (128 and the number of the signal)."""
 
 
 class Commands(TyperGroup):

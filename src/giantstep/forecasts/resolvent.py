@@ -10,7 +10,9 @@ from giantstep.forecasts.decomposition import Decomposition
 from giantstep.types import Booleans, Floats
 
 _STEPS = 200
+"""Newton steps at most; they are monotone and double the digits, so that a dozen is usual."""
 _PRECISION = 4e-16
+"""Relative step below which only rounding is left (two units of the last place)."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ from giantstep.forecasts.labels import LabelNumbers
 from giantstep.types import Floats, Integers
 
 RIDGES = tuple(float(f"{ridge:.6g}") for ridge in np.geomspace(0.1, 1e3, 9))
+"""Penalties of a forecast where none are given."""
 SIZES = 12
+"""Sample sizes where none are given."""
 SMALLEST = 3
+"""Samples of a fit at least: one more than its intercept and one degree of freedom take."""
 
 
 @dataclass(frozen=True)

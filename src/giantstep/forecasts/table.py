@@ -124,8 +124,8 @@ class Forecast(xarray.Dataset):
     def best_ridge(self, samples: float | None = None, variable: str | None = None) -> ForecastRidge:
         """Return the ridge of the table whose forecast error is smallest at n samples (N if left out).
 
-        It is a number. Printed, it says which ridges it cannot be told from (`rivals`), because forecasts plus and minus
-        their total standard errors overlap, and which the rows do not determine (`unknown`).
+        It is a number. Printed, it says which ridges it cannot be told from (`rivals`: forecasts plus and minus their
+        total standard errors overlap), and which the rows do not determine (`unknown`).
         """
         name = self._chosen(variable)
         sizes = self.samples.values.astype(float)
