@@ -19,7 +19,7 @@ from giantstep.errors import InputError, bad_field, nearest
 from giantstep.notes import notes_in
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
 from giantstep.types import Floats
-from giantstep.verdicts import SEE, ComparedTheory, Verdict, agreeing, disagreeing, percent, together, undecided
+from giantstep.verdicts import SEE, ComparedTheory, Judgement, Verdict, percent, together, trials_text
 
 if TYPE_CHECKING:
     import xarray
@@ -82,35 +82,52 @@ class AgreementRow:
 
         `theory` is what was compared; it says what a disagreement is likely to come from.
         """
-        asked, gap = max(see, allow), self.largest_relative_gap
-        numbers = (self.variable, gap, self.visible_gap, asked, self.trials)
-        if not self.points:
-            return undecided(*numbers, "nothing could be compared" if self.trials > 1 else "one trial has no spread")
+        asked, name, gap = max(see, allow), self.variable, self.largest_relative_gap
+        judgement: Judgement = "cannot tell"
+        needed: int | None = None
         if not self.passes(allow):
-            numbers = (self.variable, self.failed_gap, *numbers[2:])
-            scores = (self.largest_z, self.chance_z)
-            return disagreeing(
-                *numbers, scores, allow, self.place(), (theory or ComparedTheory()).cause(self.failed_gap < asked)
+            if self.points:
+                judgement, gap = "disagrees", self.failed_gap
+                text = f"{self._disagreement(allow)} {(theory or ComparedTheory()).cause(gap < asked)}"
+            else:
+                why = "nothing could be compared" if self.trials > 1 else "one trial has no spread"
+                text = f"{name}: cannot tell; {why}."
+        elif gap <= asked and self.visible_gap <= asked:
+            judgement = "agrees"
+            hidden = self.visible_gap > 0
+            seen = (
+                f"gaps from {percent(self.visible_gap)} on are visible" if hidden else "there is no spread to hide one"
             )
-        if gap <= asked and self.visible_gap <= asked:
-            return agreeing(*numbers)
-        return undecided(*numbers, self._trials_to_see(asked))
+            text = f"{name} agrees: a gap of {percent(asked)} would have been seen and was not ({seen})."
+        else:
+            needed, why = self._trials_to_see(asked)
+            text = f"{name}: cannot tell; {why}."
+        return Verdict(name, judgement, gap, self.visible_gap, asked, self.trials, needed, text)
+
+    def _disagreement(self, allow: float) -> str:
+        gap, where = percent(self.failed_gap), f" ({self.place()})" if self.place() else ""
+        scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
+        granted = f" and above the {percent(allow)} allowed" if allow else ""
+        return f"{self.variable} disagrees: a gap of {gap}{where} is beyond chance ({scores}){granted}."
 
     def place(self) -> str:
         """Return where the gap is, and what it is relative to where that is not the value there."""
         parts = [f"at {self.where}"] if self.where else []
         return ", ".join([*parts, f"relative to {self.relative_to}"] if self.relative_to else parts)
 
-    def _trials_to_see(self, asked: float) -> int | str:
+    def _trials_to_see(self, asked: float) -> tuple[int | None, str]:
         """Return the trials that see a gap at the typical point, and where the largest gap is if that is too large.
 
-        Where there are none: why.
+        Beside them what is said of it; where there are none, why.
         """
         visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
         if not (np.isfinite(visible) and visible > 0 and self.trials > 1):
-            return "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
-        needed = trials_for_gap(self._spread(float(visible)), asked, self.points, POWER)
-        return max(int(needed), self.trials + 1)
+            no_scale = np.isnan(self.largest_relative_gap)
+            return None, "the limit is zero" if no_scale else "no trial differs from another"
+        needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
+        needed = max(needed, self.trials + 1)
+        seen = f"{self.trials} trials see gaps from {percent(self.visible_gap)} on"
+        return needed, f"{seen}, {trials_text(needed)} would see one of {percent(asked)}"
 
     def _spread(self, visible: float) -> float:
         """Return the spread of one trial that belongs to a visible gap."""
