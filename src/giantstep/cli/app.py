@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import design, diagram, explore, exponents, forecast, inform, place, script, store, sweep, verbs
+from giantstep.cli import design, forecast, inform, others, store, sweep, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -91,16 +91,16 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     design.optimize,
     design.solve_for,
     design.sensitivity,
-    diagram.phase_diagram,
+    others.phase_diagram,
     sweep.sweep,
     forecast.forecast,
-    place.place,
-    exponents.exponents,
-    exponents.learnable,
-    explore.explore,
+    others.place,
+    others.exponents,
+    others.learnable,
+    others.explore,
     inform.figures,
     inform.reproduce,
-    script.script,
+    others.script,
     inform.new,
     inform.describe,
     inform.cite,

@@ -10,8 +10,8 @@ import numpy as np
 
 from giantstep.forecasts.fitting import solve_gram, solve_rows
 from giantstep.forecasts.preparation import PARTS, PreparedRows
+from giantstep.forecasts.rows import RowMoments, Sums
 from giantstep.forecasts.settings import Settings
-from giantstep.forecasts.statistics import RowMoments, Sums
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.seeds import Draws
 from giantstep.types import DeviceArray, Floats, Integers

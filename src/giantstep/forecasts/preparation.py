@@ -19,9 +19,8 @@ from giantstep.forecasts.decomposition import (
     decompose_kernel,
     sample_rows,
 )
-from giantstep.forecasts.labels import LabelNumbers
-from giantstep.forecasts.sources import Source
-from giantstep.forecasts.statistics import RowReading, Sums, read_rows
+from giantstep.forecasts.rows import RowReading, Source, Sums, read_rows
+from giantstep.forecasts.settings import LabelNumbers
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.memory import available_memory
 from giantstep.lab.seeds import Draws

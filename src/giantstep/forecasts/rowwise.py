@@ -8,9 +8,8 @@ from types import ModuleType
 
 import numpy as np
 
-from giantstep.forecasts.curve import ForecastCurve
+from giantstep.forecasts.curve import ForecastCurve, Resolvent
 from giantstep.forecasts.decomposition import Decomposition, RowSample
-from giantstep.forecasts.resolvent import Resolvent
 from giantstep.types import DeviceArray, Floats, Integers
 
 CHUNK = 2**22
