@@ -18,6 +18,7 @@ from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.notes import notes_in
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
+from giantstep.texttable import text_table
 from giantstep.types import Floats
 from giantstep.verdicts import SEE, ComparedTheory, Judgement, Verdict, percent, together, trials_text
 
@@ -232,10 +233,7 @@ class Agreement(Readable):
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table with the verdict in words; the other variables follow below it."""
-        cells = [_HEAD, *(row.cells(allow, see) for row in (*self.judged, *self.others))]
-        name, *numbers, verdict = (max(map(len, column)) for column in zip(*cells))
-        form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{verdict}}}"])
-        lines = [form.format(*row).rstrip() for row in cells]
+        lines = text_table(_HEAD, [row.cells(allow, see) for row in (*self.judged, *self.others)])
         own = 1 + len(self.judged)
         report = [*lines[:own], *self._sentences(allow, see)]
         return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])

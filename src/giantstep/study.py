@@ -64,7 +64,7 @@ def predict(
     seed : of the points of a limit that is computed by sampling; others do not depend on it.
     cpu_limit : seconds of CPU one point may take before it is given up and flagged (``inf`` waits for ever); 15 if left
         out, or what the environment variable ``GIANTSTEP_CPU_LIMIT`` says.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
     **fields : fields of the scenario (``step__rate=[0.5, 1]``) and settings of the question (``x=...``).
 
     Returns

@@ -53,8 +53,9 @@ class Commands(TyperGroup):
     def _instead(self, error: Any) -> str:
         """Return where to look after a refusal of Typer's: commands that have an option, else the help."""
         option, guessed = str(getattr(error, "option_name", "")), getattr(error, "possibilities", None)
-        if guessed or "Did you mean" in error.format_message():
-            return "" if error.format_message().endswith("?") else "."
+        is_question = error.format_message().endswith("?")  # Did you mean ...?
+        if guessed or is_question:
+            return "" if is_question else "."
         having = [name for name, command in self.commands.items() if any(option in p.opts for p in command.params)]
         path = "giantstep" if error.ctx is None else error.ctx.command_path
         if option.lstrip("-") in self.commands:

@@ -69,7 +69,7 @@ def solve_for(
     maximise : maximise over them instead.
     points : points of the scan; 65, or 33 with `over`, if left out: about half as many points of the limit again, for
         each point of the grid; with `over` a search of about 20 for each of them.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------

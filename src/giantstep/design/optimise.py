@@ -63,7 +63,7 @@ def optimize(
     starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out. A search
         asks the limit about two to five times as often as there are starting points, for each choice and each point of
         the grid: milliseconds each for most families, seconds for a `BayesLimit` of several directions.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------

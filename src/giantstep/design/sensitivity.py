@@ -48,7 +48,7 @@ def sensitivity(
     of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
     to : numeric fields; all that are finite somewhere in the grid if left out. Each
         takes twelve points of the limit at every point of the grid.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Progress of a sweep: a bar with rate and time left where somebody watches, now and then a log line elsewhere."""
+"""Progress of a sweep: a line with rate and time left where somebody watches, now and then one in the log elsewhere."""
 
 from __future__ import annotations
 
@@ -24,19 +24,16 @@ class SweepProgress(Progress):
     unit : what they are.
     """
 
-    shows_counts = False
-
     def __init__(self, option: ProgressOption, total: int, stored: int, unit: str = "points") -> None:
         super().__init__(option, total, "")
         self.stored = self.done = stored
         self.failed, self.unit = 0, unit
-        self._logs = option is None and not self._shows_bar
-        self._start, self._said = time.monotonic(), -math.inf
+        self._logs, self._said = option is None and not self._shows_line, -math.inf
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         if self._logs and self.done > self.stored:
-            _log.info(self._sentence())
+            _log.info(self.line())
 
     def advance(self, steps: int = 1, failed: int = 0) -> None:
         """Say that so many more results are stored, and how many of them are failures."""
@@ -44,14 +41,14 @@ class SweepProgress(Progress):
         super().advance(steps)
 
     def _tell(self) -> None:
-        self.text = self._sentence()
+        self.text = self.line()
         super()._tell()
         now = time.monotonic()
         if self._logs and now - self._said > _EVERY:
             self._said = now
             _log.info(self.text)
 
-    def _sentence(self) -> str:
+    def line(self) -> str:
         """Say how far the sweep is: points done, rate, time left."""
         text = f"{self.done} of {self.total} {self.unit} done"
         new, seconds = self.done - self.stored, time.monotonic() - self._start
