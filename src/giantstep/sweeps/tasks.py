@@ -133,7 +133,9 @@ def attempt(task: Task, orders: Orders) -> Done:
 
     start = time.perf_counter()
     try:
-        done = _work_within(orders.time_limit, task, orders.slot)
+        with deadline(orders.time_limit):
+            work = task.work
+            done = _draw(work, orders.slot) if isinstance(work, TrialDraw) else _solve(work)
     except TimeUp:
         done = task.failure(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
@@ -141,11 +143,6 @@ def attempt(task: Task, orders: Orders) -> Done:
     except Exception as error:
         done = task.failure(f"{type(error).__name__}: {error}", traceback.format_exc())
     return replace(done, seconds=time.perf_counter() - start)
-
-
-def _work_within(seconds: float | None, task: Task, slot: int | None) -> Done:
-    with deadline(seconds):
-        return _draw(task.work, slot) if isinstance(task.work, TrialDraw) else _solve(task.work)
 
 
 def _draw(draw: TrialDraw, slot: int | None) -> Done:
