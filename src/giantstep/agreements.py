@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
 from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field, nearest
+from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
+from giantstep.result import question_of
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
 from giantstep.texttable import text_table
 from giantstep.types import Floats
@@ -216,8 +219,6 @@ class Agreement(Readable):
         the experiment was laid over; each entry of ``variables`` has the numbers of its `AgreementRow`, and ``own``,
         ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
         """
-        from giantstep.jsondata import json_data
-
         rows = [
             {
                 **json_data(asdict(row)),
@@ -299,9 +300,6 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     >>> [row.variable for row in gs.agreement(both, "norm").rows]
     ['norm']
     """
-    from giantstep.comparison import approximations, called, judged_source
-    from giantstep.result import question_of
-
     attrs = getattr(result, "attrs", {})
     if attrs.get("engine") != "comparison":
         raise InputError("agreement takes a result of compare; predict and simulate have one side only.")
@@ -339,8 +337,6 @@ def check_variables(variables: str | Sequence[str] | None, question: Question) -
 
 
 def _row(result: xarray.Dataset, name: str, trials: int) -> AgreementRow:
-    from giantstep.comparison import judged_source, with_spread
-
     source, gap = judged_source(result), result[name + "_gap"]
     grid = [dim for dim in gap.dims if dim in result["converged"].dims]
     own = tuple(place for place, dim in enumerate(gap.dims) if dim not in grid)
@@ -430,8 +426,6 @@ def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, sca
 
 def _without_spread(result: xarray.Dataset, name: str, trials: int) -> float:
     """Return the visible gap of a variable without any spread: none, but for events that were only counted."""
-    from giantstep.result import question_of
-
     question = question_of(result.attrs)
     counted = question is not None and any(known.name == name and known.counted for known in question.variables)
     return np.nan if counted or trials < 2 else 0.0

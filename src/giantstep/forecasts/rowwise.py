@@ -76,12 +76,12 @@ class _Rows:
     curve: ForecastCurve
     point: int
     count: int
+    xp: ModuleType
     first: DeviceArray
     second: DeviceArray
     third: DeviceArray
     labels: DeviceArray
     labels_twice: DeviceArray
-    xp: ModuleType
 
     def number(self, name: str) -> float:
         """Return a trace of the resolvent at this point."""
@@ -160,7 +160,7 @@ def sum_rows(
         powers, images = _images(decomposition, sample, squared, curve.resolvent, chosen, xp)
         for column, point in enumerate(map(int, chosen)):
             own = [array[:, column] for array in (*powers, *images)]
-            rows = _Rows(curve, point, decomposition.rows, *own, xp)
+            rows = _Rows(curve, point, decomposition.rows, xp, *own)
             # where features leave no dimension free, M_ii is not 1 - h
             sums[-1][point] = int(xp.sum(rows.first < LEVERAGE_ONE)) if decomposition.null else 0
             if sums[-1][point]:

@@ -8,11 +8,10 @@ from typing import Any
 
 from giantstep.errors import GiantstepWarning
 from giantstep.forecasts.experiment import run_experiment
-from giantstep.forecasts.layout import lay_out
+from giantstep.forecasts.layout import compute_surface, lay_out
 from giantstep.forecasts.preparation import prepare
 from giantstep.forecasts.rows import open_features
 from giantstep.forecasts.settings import LabelNumbers, Settings, read_labels, read_settings
-from giantstep.forecasts.surface import compute_surface
 from giantstep.forecasts.table import Forecast
 from giantstep.lab.seeds import Draws
 
