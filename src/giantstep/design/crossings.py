@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import elementwise
@@ -15,17 +15,16 @@ from giantstep.design.limits import HeldLimit, ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import SearchProblem
 from giantstep.design.ranges import Over, Range, read_over, read_range
+from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
+from giantstep.result import about_field
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names, numbers_meant
 from giantstep.solve.minimum import minimise_each
 from giantstep.types import Array, Floats, Indices, Strings
-
-if TYPE_CHECKING:
-    from giantstep.design.tables import DesignResult
 
 _SCAN, _SCAN_OPTIMISED = 65, 33
 """Points of the scan for changes of sign, alone and where each of them is an optimum."""
@@ -316,9 +315,6 @@ class _CrossingReport:
 
     def dataset(self, targets: Floats) -> DesignResult:
         """Return the result."""
-        from giantstep.design.tables import design_result
-        from giantstep.result import about_field
-
         crossings, span, observed = self.crossings, self.profile.span, self.observable.text
         scenario = self.request.grid.scenario
         count = np.sum(np.isfinite(crossings.values), axis=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +14,16 @@ from giantstep.design.limits import ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.ranges import Over, label, read_over
+from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError
 from giantstep.grid import content_of
 from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
+from giantstep.result import about_field
 from giantstep.scenario import Scenario, bounds_of, dotted_names, numbers_meant
 from giantstep.types import Array, Floats
-
-if TYPE_CHECKING:
-    from giantstep.design.tables import DesignResult
 
 _CLOSE = 0.01
 """Relative difference of two minima that is reported."""
@@ -158,9 +157,6 @@ class _OptimumReport:
 
     def dataset(self, argument: str, budget: str | Sequence[str] | None) -> DesignResult:
         """Return the result."""
-        from giantstep.design.tables import design_result
-        from giantstep.result import about_field
-
         grid, observed, names = self.request.grid, self.observable, self.names
         about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
         chosen = self._columns(0)

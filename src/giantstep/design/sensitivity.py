@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic.fields import FieldInfo
 
 from giantstep.design.limits import ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
+from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import declaration
 from giantstep.problems import warn
@@ -20,8 +21,6 @@ from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_nam
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 from giantstep.types import Booleans, Floats
 
-if TYPE_CHECKING:
-    from giantstep.design.tables import DesignResult
 _ROUNDING = 4 * np.finfo(float).eps / WIDTHS[-1]
 """Rounding of the observable over the smallest step: no extrapolation knows better."""
 
@@ -201,8 +200,6 @@ def _dataset(
     slopes: Mapping[str, tuple[Floats, Floats]],
     stencils: Sequence[Stencil],
 ) -> DesignResult:
-    from giantstep.design.tables import design_result
-
     derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes.values()))
     at = np.stack([stencil.at for stencil in stencils], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
