@@ -3,15 +3,16 @@ BIN := .venv/bin
 STAMP := .venv/.giantstep-installed
 DOCS_STAMP := .venv/.giantstep-docs
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=15
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --durations=20
 
-.PHONY: help setup demo test quick lint docs verify figures bench clean
+.PHONY: help setup demo test times quick lint docs verify figures bench clean
 
 help:
 	@echo "make setup   virtual environment .venv with everything pinned in constraints.txt"
 	@echo "make demo    rebuild a published figure at a small size; results in out/"
 	@echo "make test    lint, types and tests: what CI runs"
 	@echo "make quick   lint of what changed and the tests of FAMILY=network (a folder of tests/families) without its networks: about a minute"
+	@echo "make times   make test, and its wall time and slowest tests into CONTRIBUTING.md"
 	@echo "make lint    lint and types only"
 	@echo "make docs    the documentation, strictly; open docs/_build/html/index.html"
 	@echo "make verify  the long checks that are not stored yet, BUDGET=minutes of them; writes docs/verification.md"
@@ -36,6 +37,9 @@ lint: setup
 
 test: lint
 	$(PYTEST) -m "not slow"
+
+times: lint
+	$(PYTEST) -m "not slow" --write-times
 
 FAMILY ?= network
 quick: setup

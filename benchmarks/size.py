@@ -1,14 +1,19 @@
-"""How large the project is: lines, files, constants, caches, names. Anybody can run it: `python benchmarks/size.py`.
+"""How large the project is: lines, files, constants, caches, names, refusals. Anybody can run it.
 
-Give a revision to see what changed since then: `python benchmarks/size.py v0.2.0`.
+`python benchmarks/size.py` counts what is here, `python benchmarks/size.py v0.2.0` also a revision.
+`python benchmarks/size.py --page` writes docs/size.md: what there is beside the revision where the counting began.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
+import os
 import subprocess
 import sys
+import tarfile
+import tempfile
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -16,25 +21,41 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CACHES = {"cache", "lru_cache", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "LRU"}
+BEGINNING = "095c856"
+"""Revision at which the third review counted: the page compares with it."""
+REFUSALS = """
+from giantstep.families.network.composition import all_pairs
+print(sum(pair.verdict == "no theory" for steps in (1, 2) for pair in all_pairs(steps)))
+"""
+"""Program that counts the pairs of options of a network for which the limit has no theory."""
+PAGE = """\
+# Size
+
+How large the code base is, now and at revision `{revision}`. `python benchmarks/size.py --page` writes this page.
+
+{table}
+
+- Python is counted with docstrings and blank lines, `papers` (the published figures) apart. JavaScript is that of the
+  page, without libraries.
+- A numeric constant is explained where a docstring stands behind it, or behind the block of constants that it ends.
+- A cache is a function that remembers its calls, or a container that a module fills while it runs.
+- Refusals are pairs of the ten options of a network after one and after two maximal steps (90 in all) for which there
+  is no theory. At `095c856` two families held the network, and refused 61 of the same 90.
+"""
 
 
-def sources(revision: str | None) -> dict[str, str]:
-    """Return the text of every Python and JavaScript file of src, now or at a revision."""
-    if revision is None:
-        names = [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".js")]
-        texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
-    else:
-        listed = _git("ls-tree", "-r", "--name-only", revision, "src").split("\n")
-        texts = {name: _git("show", f"{revision}:{name}") for name in listed if name.endswith((".py", ".js"))}
-    return {name: text for name, text in texts.items() if not name.endswith(".min.js")}
+def measured_at(revision: str) -> dict[str, int | None]:
+    """Return every measure of a revision."""
+    packed = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, capture_output=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+        return measures(Path(folder))
 
 
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def measures(texts: dict[str, str]) -> dict[str, int]:
-    """Return every measure of a set of sources."""
+def measures(root: Path) -> dict[str, int | None]:
+    """Return every measure of the sources below a folder; None for what they do not have."""
+    paths = [path for path in (root / "src").rglob("*") if path.suffix in (".py", ".js")]
+    texts = {str(path): path.read_text(encoding="utf-8") for path in paths if not path.name.endswith(".min.js")}
     python = {name: text for name, text in texts.items() if name.endswith(".py")}
     library = {name: text for name, text in python.items() if "/papers/" not in name}
     trees = {name: ast.parse(text) for name, text in library.items()}
@@ -55,7 +76,21 @@ def measures(texts: dict[str, str]) -> dict[str, int]:
         "of them without a word": constants.count(False),
         "module-level caches": sum(map(_caches, trees.values())),
         "imports inside functions": sum(map(_inner_imports, trees.values())),
+        "public names": _public_names(root / "src/giantstep/__init__.pyi"),
+        "pairs of options of a network refused": _refusals(root),
     }
+
+
+def _public_names(stub: Path) -> int:
+    imports = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    return sum(len(node.names) for node in imports)
+
+
+def _refusals(root: Path) -> int | None:
+    """Return how many pairs of options have no theory, as the sources below a folder say themselves."""
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    said = subprocess.run([sys.executable, "-c", REFUSALS], env=environment, capture_output=True, text=True)
+    return int(said.stdout) if said.returncode == 0 else None
 
 
 def _lines(texts: dict[str, str]) -> int:
@@ -122,12 +157,25 @@ def _inner_imports(tree: ast.Module) -> int:
 
 
 def main() -> None:
-    """Print the measures, beside those of a revision if one is given."""
-    now = measures(sources(None))
-    before = measures(sources(sys.argv[1])) if len(sys.argv) > 1 else {}
-    for name, value in now.items():
-        old = f"{before[name]:>9,}" if before else ""
-        print(f"{name:<40}{old}{value:>9,}")
+    """Print the measures, beside those of a revision if one is given, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("revision", nargs="?", help="a revision to compare with")
+    parser.add_argument("--page", action="store_true", help=f"write docs/size.md, beside {BEGINNING} if none is given")
+    options = parser.parse_args()
+    revision = options.revision or (BEGINNING if options.page else None)
+    columns = [measures(ROOT)] if revision is None else [measured_at(revision), measures(ROOT)]
+    rows = [(name, *map(_shown, values)) for name, *values in zip(columns[0], *(c.values() for c in columns))]
+    if options.page:
+        lines = [("", f"`{revision}`", "now"), ("---", "---:", "---:"), *rows]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        (ROOT / "docs/size.md").write_text(PAGE.format(revision=revision, table=table), encoding="utf-8")
+        return
+    for name, *values in rows:
+        print(f"{name:<40}{''.join(f'{value:>9}' for value in values)}")
+
+
+def _shown(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,14 @@
-"""What all tests share: one thread each, the same hypothesis examples every time, a GPU only where one is."""
+"""What all tests share: one thread each, the same hypothesis examples every time, a GPU only where one is.
+
+At the end they say how long they took; `--write-times` puts that and the twenty slowest into CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import time
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -18,6 +24,40 @@ hypothesis.settings.load_profile("giantstep")
 
 LONG = tuple(line for line in Path(__file__).with_name("long_tests.txt").read_text().splitlines() if line[0] != "#")
 """Ends of the node ids of tests that count as slow."""
+
+
+STARTED = time.monotonic()
+SLOWEST = 20
+"""Tests that CONTRIBUTING.md lists."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-times", action="store_true", help="write wall time and slowest tests to CONTRIBUTING.md")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reports = [report for group in terminalreporter.stats.values() for report in group if hasattr(report, "duration")]
+    if not reports:
+        return
+    seconds: Counter[str] = Counter()
+    for report in reports:  # one each for the set-up, the test and what follows it
+        seconds[report.nodeid] += report.duration
+    minutes = (time.monotonic() - STARTED) / 60
+    taken = f"{len(seconds):,} tests took {minutes:.1f} min of wall time"
+    terminalreporter.write_line(f"{taken}.")
+    if config.getoption("--write-times"):
+        slowest = [(test.replace("|", "\\|"), took) for test, took in seconds.most_common(SLOWEST)]
+        lines = [f"| {took:.1f} | `{test}` |" for test, took in slowest]
+        write_times([f"{taken} on {os.cpu_count()} cores.", "", "| s | slowest tests |", "|---:|---|", *lines])
+
+
+def write_times(lines: list[str]) -> None:
+    """Put lines between the marks of CONTRIBUTING.md."""
+    page = Path(__file__).parents[1] / "CONTRIBUTING.md"
+    begin, end = "<!-- times -->", "<!-- end of times -->"
+    between = "\n".join([begin, *lines, end])
+    text = re.sub(f"{begin}.*{end}", lambda found: between, page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    page.write_text(text, encoding="utf-8")
 
 
 def has_gpu() -> bool:

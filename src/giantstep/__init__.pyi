@@ -62,7 +62,7 @@ from .study import Study as Study
 from .study import compare as compare
 from .study import predict as predict
 from .study import simulate as simulate
-from .sweeps.slurm import Slurm as Slurm
+from .sweeps.clusters import Slurm as Slurm
 from .sweeps.verb import sweep as sweep
 from .tuning import best_ridge as best_ridge
 from .vocabulary import Vocabulary as Vocabulary

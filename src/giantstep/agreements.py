@@ -6,20 +6,24 @@ score with the same tail probability, so that 5 trials and 500 trials read alike
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.comparison import approximations, called, judged_source, with_spread
 from giantstep.dimensions import dimension_named
 from giantstep.display import Readable, html_table
 from giantstep.errors import InputError, bad_field, nearest
+from giantstep.jsondata import json_data
 from giantstep.notes import notes_in
+from giantstep.result import question_of
 from giantstep.scores import POWER, chance_line, student_line, trials_for_gap, visible_gap
+from giantstep.texttable import text_table
 from giantstep.types import Floats
-from giantstep.verdicts import SEE, ComparedTheory, Verdict, agreeing, disagreeing, percent, together, undecided
+from giantstep.verdicts import SEE, ComparedTheory, Judgement, Verdict, percent, together, trials_text
 
 if TYPE_CHECKING:
     import xarray
@@ -73,14 +77,6 @@ class AgreementRow:
     relative_to: str = ""
     from_limit: float = np.nan
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> AgreementRow:
-        """Return the row of a stored agreement table: ``visible`` is the gap on the line."""
-        points, trials, line = int(record["points"]), int(record["trials"]), float(record["line"])
-        gap, typical, z = (float(record[name]) for name in ("largest_gap", "visible", "largest_z"))
-        seen = float(typical * visible_gap(1.0, trials, points) / student_line(line, trials - 1) * np.sqrt(trials))
-        return cls(str(record["variable"]), points, z, line, gap, typical, gap if z > line else 0.0, seen, seen, trials)
-
     def passes(self, allow: float = 0.0) -> bool:
         """Tell whether no number beyond the line has a relative gap above `allow`; nothing compared fails."""
         return self.points > 0 and self.failed_gap <= allow
@@ -90,35 +86,52 @@ class AgreementRow:
 
         `theory` is what was compared; it says what a disagreement is likely to come from.
         """
-        asked, gap = max(see, allow), self.largest_relative_gap
-        numbers = (self.variable, gap, self.visible_gap, asked, self.trials)
-        if not self.points:
-            return undecided(*numbers, "nothing could be compared" if self.trials > 1 else "one trial has no spread")
+        asked, name, gap = max(see, allow), self.variable, self.largest_relative_gap
+        judgement: Judgement = "cannot tell"
+        needed: int | None = None
         if not self.passes(allow):
-            numbers = (self.variable, self.failed_gap, *numbers[2:])
-            scores = (self.largest_z, self.chance_z)
-            return disagreeing(
-                *numbers, scores, allow, self.place(), (theory or ComparedTheory()).cause(self.failed_gap < asked)
+            if self.points:
+                judgement, gap = "disagrees", self.failed_gap
+                text = f"{self._disagreement(allow)} {(theory or ComparedTheory()).cause(gap < asked)}"
+            else:
+                why = "nothing could be compared" if self.trials > 1 else "one trial has no spread"
+                text = f"{name}: cannot tell; {why}."
+        elif gap <= asked and self.visible_gap <= asked:
+            judgement = "agrees"
+            hidden = self.visible_gap > 0
+            seen = (
+                f"gaps from {percent(self.visible_gap)} on are visible" if hidden else "there is no spread to hide one"
             )
-        if gap <= asked and self.visible_gap <= asked:
-            return agreeing(*numbers)
-        return undecided(*numbers, self._trials_to_see(asked))
+            text = f"{name} agrees: a gap of {percent(asked)} would have been seen and was not ({seen})."
+        else:
+            needed, why = self._trials_to_see(asked)
+            text = f"{name}: cannot tell; {why}."
+        return Verdict(name, judgement, gap, self.visible_gap, asked, self.trials, needed, text)
+
+    def _disagreement(self, allow: float) -> str:
+        gap, where = percent(self.failed_gap), f" ({self.place()})" if self.place() else ""
+        scores = f"largest |z| {self.largest_z:.1f}, by chance {self.chance_z:.1f}"
+        granted = f" and above the {percent(allow)} allowed" if allow else ""
+        return f"{self.variable} disagrees: a gap of {gap}{where} is beyond chance ({scores}){granted}."
 
     def place(self) -> str:
         """Return where the gap is, and what it is relative to where that is not the value there."""
         parts = [f"at {self.where}"] if self.where else []
         return ", ".join([*parts, f"relative to {self.relative_to}"] if self.relative_to else parts)
 
-    def _trials_to_see(self, asked: float) -> int | str:
+    def _trials_to_see(self, asked: float) -> tuple[int | None, str]:
         """Return the trials that see a gap at the typical point, and where the largest gap is if that is too large.
 
-        Where there are none: why.
+        Beside them what is said of it; where there are none, why.
         """
         visible = np.fmax(self.visible_gap, self.visible_there if self.largest_relative_gap > asked else 0.0)
         if not (np.isfinite(visible) and visible > 0 and self.trials > 1):
-            return "the limit is zero" if np.isnan(self.largest_relative_gap) else "no trial differs from another"
-        needed = trials_for_gap(self._spread(float(visible)), asked, self.points, POWER)
-        return max(int(needed), self.trials + 1)
+            no_scale = np.isnan(self.largest_relative_gap)
+            return None, "the limit is zero" if no_scale else "no trial differs from another"
+        needed = int(trials_for_gap(self._spread(float(visible)), asked, self.points, POWER))
+        needed = max(needed, self.trials + 1)
+        seen = f"{self.trials} trials see gaps from {percent(self.visible_gap)} on"
+        return needed, f"{seen}, {trials_text(needed)} would see one of {percent(asked)}"
 
     def _spread(self, visible: float) -> float:
         """Return the spread of one trial that belongs to a visible gap."""
@@ -206,8 +219,6 @@ class Agreement(Readable):
         the experiment was laid over; each entry of ``variables`` has the numbers of its `AgreementRow`, and ``own``,
         ``verdict``, ``gap``, ``visible_gap``, ``asked``, ``trials_that_would_tell`` and ``sentence``.
         """
-        from giantstep.jsondata import json_data
-
         rows = [
             {
                 **json_data(asdict(row)),
@@ -223,10 +234,7 @@ class Agreement(Readable):
 
     def table(self, allow: float = 0.0, see: float = SEE) -> str:
         """Return the report as an aligned table with the verdict in words; the other variables follow below it."""
-        cells = [_HEAD, *(row.cells(allow, see) for row in (*self.judged, *self.others))]
-        name, *numbers, verdict = (max(map(len, column)) for column in zip(*cells))
-        form = "  ".join([f"{{:<{name}}}", *(f"{{:>{width}}}" for width in numbers), f"{{:<{verdict}}}"])
-        lines = [form.format(*row).rstrip() for row in cells]
+        lines = text_table(_HEAD, [row.cells(allow, see) for row in (*self.judged, *self.others)])
         own = 1 + len(self.judged)
         report = [*lines[:own], *self._sentences(allow, see)]
         return "\n".join([*report, *(["", "Other variables", *lines[own:]] if self.others else [])])
@@ -292,9 +300,6 @@ def agreement(result: xarray.Dataset, variables: str | Sequence[str] | None = No
     >>> [row.variable for row in gs.agreement(both, "norm").rows]
     ['norm']
     """
-    from giantstep.comparison import approximations, called, judged_source
-    from giantstep.result import question_of
-
     attrs = getattr(result, "attrs", {})
     if attrs.get("engine") != "comparison":
         raise InputError("agreement takes a result of compare; predict and simulate have one side only.")
@@ -332,8 +337,6 @@ def check_variables(variables: str | Sequence[str] | None, question: Question) -
 
 
 def _row(result: xarray.Dataset, name: str, trials: int) -> AgreementRow:
-    from giantstep.comparison import judged_source, with_spread
-
     source, gap = judged_source(result), result[name + "_gap"]
     grid = [dim for dim in gap.dims if dim in result["converged"].dims]
     own = tuple(place for place, dim in enumerate(gap.dims) if dim not in grid)
@@ -423,8 +426,6 @@ def _from_limit(result: xarray.Dataset, name: str, theory: xarray.DataArray, sca
 
 def _without_spread(result: xarray.Dataset, name: str, trials: int) -> float:
     """Return the visible gap of a variable without any spread: none, but for events that were only counted."""
-    from giantstep.result import question_of
-
     question = question_of(result.attrs)
     counted = question is not None and any(known.name == name and known.counted for known in question.variables)
     return np.nan if counted or trials < 2 else 0.0

@@ -59,7 +59,8 @@ def solve_limit(
     grid = request.grid
     if settings is None:
         try:
-            settings = _prepare_within(cpu_limit * grid.size, request)
+            with deadline(cpu_limit * grid.size, time.thread_time):
+                settings = request.prepare()
         except _GIVEN_UP as error:
             _raise_unless_numerical(error, grid.scenario)
             unsolved = Answer.unsolved(grid.size, _reason_of(error))
@@ -87,25 +88,15 @@ def solve_limit(
     return result, problems
 
 
-def _prepare_within(seconds: float, request: Request) -> dict[str, Any]:
-    with deadline(seconds, time.thread_time):
-        return request.prepare()
-
-
-def _answer_within(
-    seconds: float, scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any]
-) -> Answer:
-    with deadline(seconds, time.thread_time):
-        return answer_of(scenario, points, what, settings)
-
-
 def _solve_batch(
     scenario: Scenario, points: Points, what: str, settings: Mapping[str, Any], cpu_left: float
 ) -> list[tuple[Indices, Answer]]:
     """Answer a batch; where that takes too long, or more memory than there is, each of its points alone."""
     rows = np.arange(len(points["dim"]))
     try:
-        return [(rows, _answer_within(cpu_left * len(rows), scenario, points, what, settings))]
+        with deadline(cpu_left * len(rows), time.thread_time):
+            answer = answer_of(scenario, points, what, settings)
+        return [(rows, answer)]
     except _GIVEN_UP as error:
         _raise_unless_numerical(error, scenario)
         if len(rows) == 1:

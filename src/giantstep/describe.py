@@ -46,6 +46,7 @@ _ALLOWED: dict[Any, str] = {
 }
 _VARIABLE = ("name", "dims", "symbol", "meaning", "engines", "compared", "absent")
 _WIDTH = 110
+"""Characters of a line of text."""
 
 
 # -- as data ----------------------------------------------------------------------------------------------

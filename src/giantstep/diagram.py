@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.errors import InputError, bad_field
+from giantstep.families import family_class, family_names
+from giantstep.family import PhaseDiagram
+from giantstep.figures.plot import checked_path, plot, save_figure
+from giantstep.figures.regions import Plane, draw_plane
+from giantstep.figures.style import new_figure, style
+from giantstep.scenario import Scenario, dotted_names
+from giantstep.study import predict
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from giantstep.family import PhaseDiagram
-    from giantstep.scenario import Scenario
 
 BEYOND = 1.25
 """How far an axis goes beyond the scenario's own point and beyond the lines."""
@@ -52,11 +56,6 @@ def phase_diagram(
     >>> sorted(text.get_text() for text in figure.axes[0].texts)
     ['not separable', 'separable']
     """
-    from giantstep.figures.plot import checked_path, plot, save_figure
-    from giantstep.figures.style import style
-    from giantstep.scenario import Scenario, dotted_names
-    from giantstep.study import predict
-
     if not isinstance(scenario, Scenario):
         raise InputError(f"phase_diagram takes a scenario, not a {type(scenario).__name__}.")
     target = None if path is None else checked_path(path)
@@ -76,18 +75,12 @@ def phase_diagram(
 
 
 def _those_with_one() -> str:
-    from giantstep.families import family_class, family_names
-
     classes = [family_class(name) for name in family_names()]
     names = [cls.__name__ for cls in classes if cls.example().diagram() is not None]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> Figure:
-    from giantstep.figures.regions import Plane, draw_plane
-    from giantstep.figures.style import new_figure
-    from giantstep.study import predict
-
     heights = lists.pop(diagram.up, None)
     if len(lists) > 1:
         raise InputError(f"A phase diagram has one horizontal axis, but {', '.join(lists)} are lists.")

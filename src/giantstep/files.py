@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     import xarray
 
 
+SAVED = (".csv", ".nc", ".json", ".tex")
+LOADED = (".nc", ".json")
+"""Endings of files that results are written to, and read back from."""
+
+
 def save(result: xarray.Dataset, path: str | Path) -> None:
     r"""Write a result to a file, in the format its name ends with.
 
@@ -45,12 +50,15 @@ def save(result: xarray.Dataset, path: str | Path) -> None:
     3
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in _WRITERS:
-        raise InputError(f"A result is saved as {', '.join(_WRITERS)}, but the file is called {Path(path).name!r}.")
+    if suffix not in SAVED:
+        raise InputError(f"A result is saved as {', '.join(SAVED)}, but the file is called {Path(path).name!r}.")
     if not hasattr(result, "data_vars"):
         raise InputError(f"save takes a result, not a {type(result).__name__}.")
     with atomic_write(path) as temporary:
-        _WRITERS[suffix](result, temporary)
+        if suffix == ".nc":
+            result.to_netcdf(temporary, engine="h5netcdf")
+        else:
+            temporary.write_text(_TEXTS[suffix](result), encoding="utf-8", newline="")
 
 
 def load(path: str | Path) -> xarray.Dataset:
@@ -67,14 +75,14 @@ def load(path: str | Path) -> xarray.Dataset:
     True
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in _READERS:
-        raise InputError(f"A result is loaded from {', '.join(_READERS)}, but the file is called {Path(path).name!r}.")
+    if suffix not in LOADED:
+        raise InputError(f"A result is loaded from {', '.join(LOADED)}, but the file is called {Path(path).name!r}.")
     if not Path(path).is_file():
         raise InputError(f"There is no file {str(path)!r}.")
     from giantstep.comparison import Comparison
 
     try:
-        result = _READERS[suffix](Path(path))
+        result = _from_netcdf(Path(path)) if suffix == ".nc" else from_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error}).") from None
     notes = notes_in(result.attrs)  # NetCDF has no list of a single text
@@ -172,10 +180,6 @@ def csv_text(columns: Mapping[str, Array]) -> str:
     return text.getvalue()
 
 
-def _to_csv(result: xarray.Dataset, path: Path) -> None:
-    path.write_text(csv_text(table(result)), encoding="utf-8", newline="")
-
-
 _TEX_HEAD = r"""% Written by giantstep {version}: {what} of {family}, {engine}.
 % \input this file, then
 %   plot:   \addplot table[x={x}, y={y}] {{\giantstepdata}};      (pgfplots)
@@ -186,7 +190,7 @@ _TEX_HEAD = r"""% Written by giantstep {version}: {what} of {family}, {engine}.
 """
 
 
-def _to_tex(result: xarray.Dataset, path: Path) -> None:
+def _tex_text(result: xarray.Dataset) -> str:
     columns = {_tex_name(name): values for name, values in table(result).items() if name != "status"}
     names = list(columns)
     grid = [_tex_name(str(dim)) for dim in result.sizes if _tex_name(str(dim)) in columns]
@@ -197,7 +201,7 @@ def _to_tex(result: xarray.Dataset, path: Path) -> None:
     )
     rows = zip(*([_tex_cell(value) for value in values.tolist()] for values in columns.values()))
     body = "".join(" ".join(row) + "\n" for row in [tuple(names), *rows])
-    path.write_text(head + body + "}\\giantstepdata\n", encoding="utf-8", newline="")
+    return head + body + "}\\giantstepdata\n"
 
 
 def _tex_name(name: str) -> str:
@@ -211,10 +215,6 @@ def _tex_cell(value: Any) -> str:
     return repr(value) if isinstance(value, int | float) else "{" + re.sub(r"([_#%&$])", r"\\\1", str(value)) + "}"
 
 
-def _to_netcdf(result: xarray.Dataset, path: Path) -> None:
-    result.to_netcdf(path, engine="h5netcdf")
-
-
 def _from_netcdf(path: Path) -> xarray.Dataset:
     import xarray
 
@@ -223,14 +223,6 @@ def _from_netcdf(path: Path) -> xarray.Dataset:
     names = {name: variable.astype(str) for name, variable in result.variables.items() if variable.dtype == object}
     coords = {name: names.pop(name) for name in result.coords if name in names}
     return result.assign_coords(coords).assign(names).drop_encoding()
-
-
-def _to_json_file(result: xarray.Dataset, path: Path) -> None:
-    path.write_text(to_json(result) + "\n", encoding="utf-8", newline="")
-
-
-def _from_json_file(path: Path) -> xarray.Dataset:
-    return from_json(path.read_text(encoding="utf-8"))
 
 
 def _kind(values: Array) -> str:
@@ -261,10 +253,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-_WRITERS: dict[str, Callable[[xarray.Dataset, Path], None]] = {
-    ".csv": _to_csv,
-    ".nc": _to_netcdf,
-    ".json": _to_json_file,
-    ".tex": _to_tex,
+_TEXTS: dict[str, Callable[[xarray.Dataset], str]] = {
+    ".csv": lambda result: csv_text(table(result)),
+    ".json": lambda result: to_json(result) + "\n",
+    ".tex": _tex_text,
 }
-_READERS: dict[str, Callable[[Path], xarray.Dataset]] = {".nc": _from_netcdf, ".json": _from_json_file}
+"""Ending of a file -> the text that it holds; ``.nc`` is written by xarray."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.scenario import Scenario
 from giantstep.types import Array, Booleans, Floats
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ def notes_in(attrs: Mapping[Any, Any]) -> list[str]:
 
 def worse_than_nothing(request: Request, table: ResultTable) -> list[str]:
     """Return a note for each error of an answer that is above its baseline."""
-    from giantstep.scenario import Scenario
-
     if type(request.grid.scenario).baselines is Scenario.baselines:
         return []
     columns = {name: table.gather(name) for name in table.pieces if len(table.variable(name).dims) < 2}

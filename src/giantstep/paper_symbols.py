@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from giantstep.display import aligned, shown_value
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.partlists import keys_of
 
@@ -230,8 +231,6 @@ def _opened(table: Any, key: str | int, empty: Any) -> Any:
 
 
 def _both(key: str, paper: Paper, symbols: Mapping[str, Any], found: Mapping[str, tuple[str, Any]]) -> str:
-    from giantstep.display import aligned, shown_value
-
     theirs = aligned((name, "=", shown_value(value), paper.symbols[name]) for name, value in symbols.items())
     ours = aligned(
         (_field(name), "=", shown_value(value), f"= {formula}" if formula != name else "")

@@ -153,7 +153,10 @@ def declaration(model: BaseModel, name: str) -> FieldInfo:
 
 @functools.cache
 def declaration_at(part: type[BaseModel], field: str, place: int) -> FieldInfo:
-    """Return the declaration of a field of the part at a place of a list, counted from 1; 0 is no list."""
+    """Return the declaration of a field of the part at a place of a list, counted from 1; 0 is no list.
+
+    They are kept, one for each field and place that occurs (some hundreds): every walk over the fields asks for all.
+    """
     info = copy.copy(part.model_fields[field])
     if place and isinstance(info.json_schema_extra, dict) and "symbol" in info.json_schema_extra:
         symbol = with_place(str(info.json_schema_extra["symbol"]), place)

@@ -1,23 +1,24 @@
-"""Progress of a long call: a bar on a terminal or in a notebook, a callable, or nothing."""
+"""Progress of a long call: a line that follows it on a terminal or in a notebook, a callable, or nothing."""
 
 from __future__ import annotations
 
-import importlib
 import math
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from html import escape
-from typing import Any, Self
+from typing import Self
 
 from giantstep.errors import bad_field
 
 ProgressOption = bool | Callable[[int, int, str], object] | None
-"""None: a bar where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
+"""None: a line where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
 A_FEW = 3.0
 """Seconds from which a call says beforehand how long it may take."""
+_EVERY = 0.1
+"""Seconds between two texts of the line: more often nobody reads it."""
 
 
 class Progress:
@@ -29,28 +30,22 @@ class Progress:
     1 2 trials
     """
 
-    shows_counts = True
-    """Whether the bar says how many steps are done and how long the rest takes; False where the text does."""
-
     def __init__(self, option: ProgressOption, total: int, text: str) -> None:
         if not (option is None or isinstance(option, bool) or callable(option)):
             raise bad_field("progress", option, "True, False or a callable(done, total, text)")
         self.done, self.total, self.text = 0, total, text
         self._callable = option if callable(option) else None
-        self._shows_bar = is_watched() if option is None else option is True
-        self._bar: Any = None
+        self._shows_line = is_watched() if option is None else option is True
+        self._start, self._shown, self._width = time.monotonic(), -math.inf, 0
 
     def __enter__(self) -> Self:
-        if self._shows_bar:
-            self._bar = NotebookBar(self.shows_counts) if _in_notebook() else _bar(self.shows_counts)
-            self._bar.start()
-            self._task = self._bar.add_task(self.text, total=self.total)
         self._tell()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._shows_line:
+            self._write("")
+            sys.stderr.write("\r")
 
     def advance(self, steps: int = 1) -> None:
         """Say that so many more steps are done."""
@@ -62,11 +57,26 @@ class Progress:
         self.done, self.total = done, max(self.total, done)
         self._tell()
 
+    def line(self) -> str:
+        """Return the text with how many steps are done, and how long the rest takes."""
+        passed = time.monotonic() - self._start
+        left = f", {duration(passed * (self.total - self.done) / self.done)} left" if self.done else ""
+        return f"{self.text}: {self.done} of {self.total}{left}"
+
     def _tell(self) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, total=self.total, description=self.text)
         if self._callable is not None:
             self._callable(self.done, self.total, self.text)
+        now = time.monotonic()
+        if self._shows_line and now - self._shown > _EVERY:
+            self._shown = now
+            self._write(self.line())
+
+    def _write(self, text: str) -> None:
+        """Write a line over the last one, as terminals and notebooks both allow."""
+        text = text[: shutil.get_terminal_size().columns - 1]
+        sys.stderr.write(f"\r{text.ljust(self._width)}")
+        sys.stderr.flush()
+        self._width = len(text)
 
 
 @contextmanager
@@ -115,54 +125,8 @@ def duration(seconds: float) -> str:
 
 
 def is_watched() -> bool:
-    """Tell whether somebody sees a bar: stderr is a terminal, or this is a notebook."""
-    return _in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
-
-
-def _in_notebook() -> bool:
+    """Tell whether somebody sees a line: stderr is a terminal, or this is a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-class NotebookBar:
-    """A line of HTML below a notebook's cell that follows the count and goes at the end; needs no other package."""
-
-    def __init__(self, counts: bool) -> None:
-        self._counts, self._total, self._text, self._told = counts, 1, "", -math.inf
-        self._handle: Any = None
-        self._html: Any = None
-
-    def start(self) -> None:
-        """Show the empty line."""
-        notebook = importlib.import_module("IPython.display")  # a notebook brings it
-        self._handle, self._html = notebook.display(notebook.HTML(""), display_id=True), notebook.HTML
-
-    def add_task(self, text: str, total: int) -> int:
-        """Say what is counted."""
-        self._text, self._total = text, total
-        return 0
-
-    def update(self, task: int, completed: int, total: int, description: str) -> None:
-        """Show how many steps are done, at most ten times a second."""
-        self._total = total
-        now = time.monotonic()
-        if now - self._told < 0.1:
-            return
-        self._told = now
-        bar = f'<progress value="{completed}" max="{max(self._total, 1)}"></progress>'
-        count = f" {completed}/{self._total}" if self._counts else ""
-        self._handle.update(self._html(f"{bar} {escape(description)}{count}"))
-
-    def stop(self) -> None:
-        """Remove the line."""
-        self._handle.update(self._html(""))
-
-
-def _bar(counts: bool) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    more = (MofNCompleteColumn(), TimeRemainingColumn()) if counts else ()
-    return Bar(TextColumn("{task.description}"), BarColumn(), *more, console=Console(stderr=True), transient=True)
+    in_notebook = type(shell).__name__ == "ZMQInteractiveShell"
+    return in_notebook or bool(getattr(sys.stderr, "isatty", lambda: False)())

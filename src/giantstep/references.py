@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from giantstep import __version__
 from giantstep.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def software(version: str) -> str:
 
 
 def _papers(source: Any) -> tuple[list[str], str]:
-    from giantstep import __version__
-
     attrs = getattr(source, "attrs", None)
     if isinstance(attrs, dict) and "papers" in attrs:
         return [key for key in attrs["papers"].split(", ") if key], str(attrs["giantstep_version"])

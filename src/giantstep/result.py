@@ -9,24 +9,24 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 import xarray
 from xarray.indexes import PandasIndex
 
+from giantstep import __version__
 from giantstep.errors import GiantstepError, InputError
+from giantstep.families import family_class
 from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.padding import blank_array, corner, largest_shape
-from giantstep.partlists import keys_of, tables_at
+from giantstep.partlists import declaration, keys_of, names_meant, tables_at
+from giantstep.scenario import Scenario, from_content, numbers_meant, walk_fields
 from giantstep.several import NAME, Scenarios, by_name, grid_over
 from giantstep.types import Array, Indices
-
-if TYPE_CHECKING:
-    from giantstep.scenario import Scenario
 
 PROVENANCE = (
     "title",
@@ -217,9 +217,6 @@ def _about(variable: Variable, name: str) -> dict[str, str]:
 
 def about_field(scenario: Scenario, name: str) -> dict[str, str]:
     """Return the attributes of a coordinate that holds a field: what it means and its symbol."""
-    from giantstep.partlists import declaration, names_meant
-    from giantstep.scenario import walk_fields
-
     leaves = {leaf for leaf, _, _ in walk_fields(scenario)}
     if all(leaf in leaves for leaf in names_meant(scenario, name)):
         info = declaration(scenario, name)
@@ -235,8 +232,6 @@ def provenance(
     grid: Grid, what: str, engine: str, settings: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> dict[str, str | int | float]:
     """Return the attributes of a result: who made it, of what, how; `grid_of` reads the scenarios back from them."""
-    from giantstep import __version__
-
     scenario = grid.scenario
     attrs: dict[str, str | int | float] = {
         "title": scenario.title,
@@ -269,8 +264,6 @@ def grid_of(result: xarray.Dataset) -> Grid:
 
 def fields_of(result: xarray.Dataset) -> tuple[Scenarios, dict[str, Any]]:
     """Return what a grid is made of: the scenario of a result (or several), and the fields its coordinates change."""
-    from giantstep.scenario import from_content, numbers_meant
-
     attrs = getattr(result, "attrs", {})
     if "scenario" not in attrs:
         raise InputError("The first argument must be a result of predict, simulate or compare.")
@@ -297,8 +290,6 @@ def _contents_left(result: xarray.Dataset, named: Mapping[str, Any]) -> dict[str
 
 def _fields_among(result: xarray.Dataset) -> dict[str, None]:
     """Return the fields among the coordinates of a result that does not list them (a file of an earlier version)."""
-    from giantstep.scenario import from_content, walk_fields
-
     names = [name for name, _, _ in walk_fields(from_content(json.loads(str(result.attrs["scenario"]))))]
     dims = set(result["converged"].dims) if "converged" in result else set(result.dims)
     return {name: None for name in ["dim", *names] if name in result.coords and set(result[name].dims) <= dims}
@@ -348,8 +339,6 @@ def has_classes(result: xarray.Dataset) -> bool | None:
 
 def question_of(attrs: Mapping[Any, Any]) -> Question | None:
     """Return the question that a result with these attributes answers, where it says so and the family is known."""
-    from giantstep.families import family_class
-
     try:
         return family_class(str(attrs["family"])).questions[str(attrs["what"])]
     except (InputError, KeyError):

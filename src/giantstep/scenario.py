@@ -210,6 +210,9 @@ class Checked(BaseModel, metaclass=FieldHelp):
     def check(self) -> None:
         """Check what one field cannot say alone; raise `bad_field`."""
 
+    def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
+        return iter(_python_content(self).items())  # without values that a cached property keeps
+
     def __str__(self) -> str:
         return model_text(self)
 

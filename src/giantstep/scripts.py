@@ -18,12 +18,12 @@ from giantstep.checks import check_whole
 from giantstep.errors import InputError, bad_field
 from giantstep.gaussian.source import Language, expression_source, expression_variables, slope_source
 from giantstep.jsondata import with_infinity
+from giantstep.scenario import Scenario, dotted_names
 from giantstep.toml import write_toml
 
 if TYPE_CHECKING:
     from giantstep.family import Question
     from giantstep.gaussian import Function, Target
-    from giantstep.scenario import Scenario
     from giantstep.study import Study
 
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -32,6 +32,7 @@ USUAL_DIM = 300
 MOST_LINES = 120
 """Longer programs are not read."""
 _COMMENT_COLUMN = 40
+"""Where comments begin, in characters: behind most lines."""
 _SPECIAL = ("erf", "expit", "ndtr")
 
 
@@ -91,8 +92,6 @@ def script(
     >>> "giantstep" in text.partition("import")[2], len(text.splitlines()) <= 120
     (False, True)
     """
-    from giantstep.scenario import Scenario
-
     if not isinstance(scenario, Scenario):
         raise InputError(f"A script needs a scenario, not a {type(scenario).__name__}.")
     if lang not in LANGUAGES:
@@ -113,8 +112,6 @@ def script(
 
 def one_scenario(study: Study, changes: Mapping[str, Any]) -> Scenario:
     """Return the scenario of a study with fields changed; what still varies, or another question, is refused."""
-    from giantstep.scenario import dotted_names
-
     first = next(iter(study.scenario.questions))
     if study.what not in (None, first):
         raise bad_field("what", study.what, f'"{first}" (or left out) where a script is written')

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep import display
+from giantstep.arrays import write_arrays
 from giantstep.batches import checked_cpu_limit, solve_limit
 from giantstep.checks import check_flags
 from giantstep.errors import InputError, unreadable
 from giantstep.family import DIAGNOSTICS, Engine, Question
+from giantstep.files import write_text
 from giantstep.grid import Grid
 from giantstep.problems import Problems, warn
 from giantstep.progress import ProgressOption
@@ -24,11 +27,10 @@ from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSet
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.several import Scenarios, stack
 from giantstep.studyfile import check_keys, read_study, study_text
+from giantstep.trials import Watch, check_group_memory, group_points, run_trials
 
 if TYPE_CHECKING:
     import xarray
-
-    from giantstep.trials import Watch
 
 _ENGINES: tuple[Engine, Engine] = ("limit", "experiment")
 _PREDICT_SETTINGS = tuple(name for name in LIMIT_SETTINGS if name != "finite_size")
@@ -64,7 +66,7 @@ def predict(
     seed : of the points of a limit that is computed by sampling; others do not depend on it.
     cpu_limit : seconds of CPU one point may take before it is given up and flagged (``inf`` waits for ever); 15 if left
         out, or what the environment variable ``GIANTSTEP_CPU_LIMIT`` says.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
     **fields : fields of the scenario (``step__rate=[0.5, 1]``) and settings of the question (``x=...``).
 
     Returns
@@ -140,8 +142,6 @@ def simulate(
     >>> bool((few.test_error == more.test_error[:4]).all())  # more trials change no number
     True
     """
-    from giantstep.trials import check_group_memory, group_points, run_trials
-
     request = Request(scenario, grid, fields, what=what, dim=dim)
     experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
     check_flags(strict=strict)
@@ -204,8 +204,6 @@ def compare(
     >>> bool((abs(gap - both.test_error_gap) < 1e-12).all())
     True
     """
-    from giantstep.trials import check_group_memory, group_points, run_trials
-
     check_flags(finite_size=finite_size, strict=strict)
     if isinstance(theory, list | tuple) and theory:  # one experiment serves all of them
         drawn = {"what": what, "dim": dim, "trials": trials, "seed": seed, "device": device, "paired": paired}
@@ -337,14 +335,10 @@ class Study:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        from giantstep.display import study_text
-
-        return study_text(self)
+        return display.study_text(self)
 
     def _repr_html_(self) -> str:
-        from giantstep.display import study_html
-
-        return study_html(self)
+        return display.study_html(self)
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
         """Answer with the limit; keywords override the study (fields, settings, ``progress``)."""
@@ -413,9 +407,6 @@ class Study:
 
     def write(self, path: str | Path) -> None:
         """Write the study to a TOML file; arrays too large for it go into .npz files beside it."""
-        from giantstep.arrays import write_arrays
-        from giantstep.files import write_text
-
         write_arrays(self.scenario, Path(path).parent)
         write_text(path, self.to_toml())
 

@@ -71,26 +71,16 @@ class TrialDraw:
         return replace(self, points={name: values[rows] for name, values in self.points.items()})
 
     def run(self, device: str | None = None) -> Outcome:
-        """Draw and measure, on another device of the same kind where one is named; points that are equal once."""
-        numbers = np.stack(list(self.points.values()), axis=1)
-        _, first, same = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
-        if len(first) == len(numbers):
-            return self._run(self.points, device or self.device)
-        rows = np.sort(first)
-        once = self._run({name: values[rows] for name, values in self.points.items()}, device or self.device)
-        place = np.searchsorted(rows, first[same.reshape(-1)])
-        return Outcome({name: np.asarray(value)[place] for name, value in once.values.items()}, once.reasons[place])
-
-    def _run(self, points: Points, device: str) -> Outcome:
+        """Draw and measure, on another device of the same kind where one is named."""
         from giantstep.lab import Draws, threads_for
 
-        count = len(points["dim"])
+        count, device = len(self.points["dim"]), device or self.device
         variables = {v.name: v for v in self.scenario.questions[self.what].variables if "experiment" in v.engines}
         draws = Draws(self.seed, self.key, self.trial, device)
         try:
             with threads_for(self.bytes_needed, device):
                 settings = {**self.settings, "device": device}
-                values = measured_by(self.scenario, points, self.what, self.dim, draws, settings)
+                values = measured_by(self.scenario, self.points, self.what, self.dim, draws, settings)
         except np.linalg.LinAlgError as error:
             return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
         return Outcome(values, _not_numbers(values, variables, count, self.trial))

@@ -13,7 +13,6 @@ Array = NDArray[Any]
 DeviceArray: TypeAlias = Any
 """An array of whichever namespace computes (NumPy or CuPy)."""
 Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 Indices = NDArray[np.intp]
 Booleans = NDArray[np.bool_]

@@ -24,6 +24,7 @@ SEE = 0.05
 Judgement = Literal["agrees", "disagrees", "cannot tell"]
 
 _MANY_TRIALS = 1_000_000
+"""Trials beyond which nobody wants to know how many."""
 _FEW = 4
 """Variables that a sentence names; of more it says how many."""
 
@@ -137,45 +138,6 @@ def trials_text(trials: int | None) -> str:
     if trials > _MANY_TRIALS:
         return "more than a million trials"
     return f"{trials} trials" if trials < 1000 else f"about {int(float(f'{trials:.2g}')):,} trials"
-
-
-def agreeing(variable: str, gap: float, visible: float, asked: float, trials: int) -> Verdict:
-    """Return the verdict on a variable in which a gap of the size asked for would have been seen."""
-    seen = f"gaps from {percent(visible)} on are visible" if visible > 0 else "there is no spread to hide one"
-    text = f"{variable} agrees: a gap of {percent(asked)} would have been seen and was not ({seen})."
-    return Verdict(variable, "agrees", gap, visible, asked, trials, None, text)
-
-
-def disagreeing(
-    variable: str,
-    gap: float,
-    visible: float,
-    asked: float,
-    trials: int,
-    scores: tuple[float, float],
-    allow: float,
-    place: str,
-    cause: str,
-) -> Verdict:
-    """Return the verdict on a variable with a gap beyond chance; `scores` are the largest |z| and the line."""
-    where = f" ({place})" if place else ""
-    text = f"{variable} disagrees: a gap of {percent(gap)}{where} is beyond chance"
-    text += f" (largest |z| {scores[0]:.1f}, by chance {scores[1]:.1f})"
-    text += f" and above the {percent(allow)} allowed." if allow else "."
-    return Verdict(variable, "disagrees", gap, visible, asked, trials, None, f"{text} {cause}")
-
-
-def undecided(variable: str, gap: float, visible: float, asked: float, trials: int, needed: int | str) -> Verdict:
-    """Return the verdict on a variable in which a gap of the size asked for could have hidden.
-
-    `needed` are the trials that would see one, or why nobody knows.
-    """
-    if isinstance(needed, str):
-        text = f"{variable}: cannot tell; {needed}."
-        return Verdict(variable, "cannot tell", gap, visible, asked, trials, None, text)
-    text = f"{variable}: cannot tell; {trials} trials see gaps from {percent(visible)} on"
-    text += f", {trials_text(needed)} would see one of {percent(asked)}."
-    return Verdict(variable, "cannot tell", gap, visible, asked, trials, needed, text)
 
 
 def together(verdicts: Sequence[Verdict], asked: float, trials: int, theory: str = "limit") -> Verdict:

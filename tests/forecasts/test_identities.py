@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.forecasts.curve import forecast_curve
+from giantstep.forecasts.curve import forecast_curve, resolvent, solve_ridge
 from giantstep.forecasts.decomposition import centred_kernel, decompose_gram, decompose_kernel, sample_rows
-from giantstep.forecasts.resolvent import resolvent, solve_ridge
 from giantstep.forecasts.rowwise import sum_rows
 
 

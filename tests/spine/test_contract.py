@@ -400,14 +400,27 @@ def test_a_comparison_tells_its_progress_in_parts():
     assert seen == [*limit, *limit, *trials]  # the theory at that dimension, the bare limit, the experiment
 
 
-def test_bars_show_in_a_notebook_and_on_a_terminal(monkeypatch):
-    assert not Progress(None, 1, "trials")._shows_bar
+def test_a_line_shows_in_a_notebook_and_on_a_terminal(monkeypatch):
+    assert not Progress(None, 1, "trials")._shows_line
     shell = type("ZMQInteractiveShell", (), {})()
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
-        assert Progress(None, 1, "trials")._shows_bar
+        assert Progress(None, 1, "trials")._shows_line
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert Progress(None, 1, "trials")._shows_bar and not Progress(False, 1, "trials")._shows_bar
+    assert Progress(None, 1, "trials")._shows_line and not Progress(False, 1, "trials")._shows_line
+
+
+def test_a_line_follows_the_count_and_goes(capsys, monkeypatch):
+    now = iter(range(100))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
+    with Progress(True, 2, "trials") as bar:
+        bar.advance()
+        bar.advance()
+    out, said = capsys.readouterr()
+    first, second, third, cleared, after = said.split("\r")[1:]
+    assert (out, first, after) == ("", "trials: 0 of 2", "")
+    assert second.startswith("trials: 1 of 2, ") and third.startswith("trials: 2 of 2, 0 s left")
+    assert cleared == " " * len(third.rstrip())
 
 
 def test_details_go_to_the_logger(caplog):

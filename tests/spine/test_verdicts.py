@@ -127,16 +127,6 @@ def test_what_is_asked_for_decides_what_passes():
         report.verdict(see=-0.1)
 
 
-def test_a_row_of_a_stored_table_has_the_same_verdict():
-    report = compared([1.0, 2.0, 1.5], [0.01, 0, 0], 0.01)
-    row = report.rows[0]
-    record = {"variable": "value", "points": row.points, "trials": TRIALS, "largest_z": row.largest_z}
-    record |= {"line": row.chance_z, "largest_gap": row.largest_relative_gap, "visible": row.smallest_visible}
-    again = type(row).from_record(record)
-    assert again.visible_gap == pytest.approx(row.visible_gap)
-    assert again.verdict().verdict == row.verdict().verdict
-
-
 def test_a_gap_is_relative_to_the_variable_at_the_same_time():
     """Catches gaps of trajectories divided by the largest value over time: 15.2% read as 8.98%."""
     report = compared([[2.0, 1.8, 1.4, 1.18]], [[0, 0, 0, 0.18]], 0.004, own=("time",))

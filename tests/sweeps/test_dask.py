@@ -121,7 +121,7 @@ def test_a_worker_killed_while_the_cluster_starts_is_said_in_a_sentence(store, d
 
 
 def test_an_unreachable_scheduler_is_said_in_a_sentence(monkeypatch):
-    monkeypatch.setattr(import_module("giantstep.sweeps.on_dask"), "_SCHEDULER_TIMEOUT", 1.0)
+    monkeypatch.setattr(import_module("giantstep.sweeps.clusters"), "_SCHEDULER_TIMEOUT", 1.0)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

@@ -4,7 +4,7 @@ import logging
 
 import giantstep as gs
 from giantstep.progress import duration
-from giantstep.sweeps.progress import SweepProgress
+from giantstep.sweeps.runner import SweepProgress
 
 from .faulty import Faulty
 

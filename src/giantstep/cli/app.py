@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from giantstep.cli import design, diagram, explore, exponents, forecast, inform, place, script, store, sweep, verbs
+from giantstep.cli import design, forecast, inform, others, store, sweep, verbs
 from giantstep.cli.options import expand
 from giantstep.errors import GiantstepError, GiantstepWarning, InputError
 
@@ -18,6 +18,7 @@ _UsageError: Any = typer.BadParameter.__base__
 """Typer's own refusals (it brings its own copy of Click, or uses an installed one, by version)."""
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+"""Exit statuses; the last is that of shells for Ctrl-C (128 and the number of the signal)."""
 
 
 class Commands(TyperGroup):
@@ -52,8 +53,9 @@ class Commands(TyperGroup):
     def _instead(self, error: Any) -> str:
         """Return where to look after a refusal of Typer's: commands that have an option, else the help."""
         option, guessed = str(getattr(error, "option_name", "")), getattr(error, "possibilities", None)
-        if guessed or "Did you mean" in error.format_message():
-            return "" if error.format_message().endswith("?") else "."
+        is_question = error.format_message().endswith("?")  # Did you mean ...?
+        if guessed or is_question:
+            return "" if is_question else "."
         having = [name for name, command in self.commands.items() if any(option in p.opts for p in command.params)]
         path = "giantstep" if error.ctx is None else error.ctx.command_path
         if option.lstrip("-") in self.commands:
@@ -90,16 +92,16 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     design.optimize,
     design.solve_for,
     design.sensitivity,
-    diagram.phase_diagram,
+    others.phase_diagram,
     sweep.sweep,
     forecast.forecast,
-    place.place,
-    exponents.exponents,
-    exponents.learnable,
-    explore.explore,
+    others.place,
+    others.exponents,
+    others.learnable,
+    others.explore,
     inform.figures,
     inform.reproduce,
-    script.script,
+    others.script,
     inform.new,
     inform.describe,
     inform.cite,

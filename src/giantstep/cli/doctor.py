@@ -13,10 +13,10 @@ import giantstep as gs
 from giantstep import __version__
 from giantstep.workers import usable_cores
 
-_PACKAGES = ("numpy", "scipy", "xarray", "h5netcdf", "h5py", "pydantic", "typer", "rich", "matplotlib", "threadpoolctl")
+_PACKAGES = ("numpy", "scipy", "xarray", "h5netcdf", "h5py", "pydantic", "typer", "matplotlib", "threadpoolctl")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
 _PRECISION = 1e-7
+"""Absolute difference to a reference value, to which families write theirs down."""
 
 
 def examine() -> dict[str, Any]:

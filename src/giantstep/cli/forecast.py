@@ -24,7 +24,7 @@ SHOWN = ("error", "mse")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ForecastOptions:
     """What is asked of the features."""
 
     samples: Annotated[
@@ -47,7 +47,7 @@ def forecast(
     label: Annotated[
         str, Option(metavar="COLUMN", help="Column (array of an .npz) that holds the labels; with .npy: a file .npy.")
     ],
-    asked: Asked,
+    asked: ForecastOptions,
     output: Output,
     groups: Annotated[
         str | None, Option(metavar="COLUMN", help="Column of groups whose rows stay together in the experiment.")

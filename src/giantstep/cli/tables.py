@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from giantstep.comparison import called
 from giantstep.design.tables import result_text
 from giantstep.dimensions import long_dimensions
 from giantstep.families import family_class
 from giantstep.notes import notes_in
+from giantstep.texttable import MOST_ROWS, text_table
 
 if TYPE_CHECKING:
     import xarray
 
-_MOST_ROWS = 40
-"""Rows shown; the middle of a longer table is left out, and said so."""
 _FORMATS = {"std err": ".2g", "se_total": ".2g", "z": ".2f"}
 
 Row = list[tuple[str, Any]]
@@ -36,9 +31,8 @@ def print_result(result: xarray.Dataset) -> None:
         print(result_text(result))
         return
     theory = f", theory {attrs['theory']}" if "theory" in attrs else ""
-    screen = _console()
     engine = called(result, "limit") if attrs["engine"] == "limit" else attrs["engine"]
-    screen.print(f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {engine}{theory}", soft_wrap=True)
+    title = f"{attrs['title']} ({attrs['family']}): {attrs['what']}, {engine}{theory}"
     question = family_class(attrs["family"]).questions[attrs["what"]]
     there = [variable for variable in question.variables if variable.name in result]
     curves = [variable.name for variable in there if long_dimensions(variable.dims)]
@@ -46,51 +40,31 @@ def print_result(result: xarray.Dataset) -> None:
     grid = [str(dim) for dim in result["converged"].dims if dim != "source"]
     if grid:
         shown = [name for name in question.plot if name in scalars] or scalars
-        _print(screen, [[*row, ("status", _status(point))] for point, row in _rows(result, grid, shown)])
+        print_rows(title, [[*row, ("status", _status(point))] for point, row in _rows(result, grid, shown)])
     else:
-        _print(screen, [row for name in scalars for row in _lines(result, name)])
-        screen.print(f"status: {_status(result)}\n", soft_wrap=True)
+        print_rows(title, [row for name in scalars for row in _lines(result, name)])
+        print(f"status: {_status(result)}\n")
     shown = [name for name in question.plot if name in curves]
     if shown:
         long = long_dimensions(result[shown[0]].dims)
-        _print(screen, [row for _, row in _rows(result, [*grid, *long], shown)])
+        print_rows(f"along {', '.join(long)}", [row for _, row in _rows(result, [*grid, *long], shown)])
     if attrs["engine"] != "comparison":  # the report of a comparison has them
         for note in notes_in(attrs):
-            screen.print(note, soft_wrap=True)
+            print(note)
 
 
 def print_rows(title: str, rows: Sequence[Row]) -> None:
-    """Print a title and rows of equal length."""
-    screen = _console()
-    screen.print(title, soft_wrap=True)
-    _print(screen, rows)
-
-
-def _console() -> Console:
-    """Return a console on stdout, wide where nobody watches (a pipe has no width)."""
-    width = None if sys.stdout.isatty() else 160
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
-
-
-def _print(screen: Console, rows: Sequence[Row]) -> None:
-    """Print rows of equal length; columns where nothing was computed are left out."""
+    """Print a title and rows of equal length; columns where nothing was computed are left out."""
+    print(title)
     if not rows:
         return
     columns = [column for column in range(len(rows[0])) if not all(_is_nan(row[column][1]) for row in rows)]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        head, value = rows[0][column]
-        table.add_column(head, justify="left" if isinstance(value, str) else "right", overflow="fold")
-    half, left_out = _MOST_ROWS // 2, len(rows) - _MOST_ROWS
-    for number, row in enumerate(rows):
-        if left_out > 0 and number == half:
-            table.add_row(*["..."] * len(columns))
-        if left_out <= 0 or not half <= number < half + left_out:
-            table.add_row(*(_shown(*row[column]) for column in columns))
-    screen.print(table)
-    if left_out > 0:
-        screen.print(f"{left_out} of {len(rows)} rows are left out; --out FILE.csv writes all.", soft_wrap=True)
-    screen.print()
+    heads = [rows[0][column][0] for column in columns]
+    lines = text_table(heads, [[_shown(*row[column]) for column in columns] for row in rows], MOST_ROWS)
+    print("\n".join(lines))
+    if len(rows) > MOST_ROWS:
+        print(f"{len(rows) - MOST_ROWS} of {len(rows)} rows are left out; --out FILE.csv writes all.")
+    print()
 
 
 def _rows(result: xarray.Dataset, dims: Sequence[str], names: Sequence[str]) -> list[tuple[xarray.Dataset, Row]]:

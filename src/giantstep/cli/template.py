@@ -11,6 +11,7 @@ from giantstep.jsondata import with_infinity
 from giantstep.toml import write_toml
 
 _COMMENT_COLUMN = 32
+"""Where comments begin, in characters: behind most lines."""
 
 _TAIL = """\
 # Fields that vary: a range or a list; several make the outer product.

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import elementwise
 
 from giantstep.checks import check_flags, check_whole
 from giantstep.design.constraints import default_range, searches
-from giantstep.design.limits import HeldLimits, Limits, request_limit
+from giantstep.design.limits import HeldLimit, ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
-from giantstep.design.problem import Problem
+from giantstep.design.problem import SearchProblem
 from giantstep.design.ranges import Over, Range, read_over, read_range
+from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
+from giantstep.result import about_field
 from giantstep.scenario import Scenario, as_number, check_field_name, dotted_names, numbers_meant
 from giantstep.solve.minimum import minimise_each
 from giantstep.types import Array, Floats, Indices, Strings
-
-if TYPE_CHECKING:
-    from giantstep.design.tables import DesignResult
 
 _SCAN, _SCAN_OPTIMISED = 65, 33
 """Points of the scan for changes of sign, alone and where each of them is an optimum."""
@@ -69,7 +68,7 @@ def solve_for(
     maximise : maximise over them instead.
     points : points of the scan; 65, or 33 with `over`, if left out: about half as many points of the limit again, for
         each point of the grid; with `over` a search of about 20 for each of them.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------
@@ -95,13 +94,13 @@ def solve_for(
     inner = _inner(field, over, request.grid.scenario)
     default = _SCAN_OPTIMISED if inner.ranges else _SCAN
     count = default if points is None else check_whole("points", points, "a whole number from 3 to 10000", 3, 10_000)
-    profile = Profile(Limits(request, observable), span, inner, -1.0 if maximise else 1.0)
+    profile = Profile(ObservedLimit(request, observable), span, inner, -1.0 if maximise else 1.0)
     targets, is_list = _targets(observable, wanted[1])
     expected = request.grid.size * (count + count // 2) * (20 if inner.ranges else 1)
     with profile.limits.watched("solve for", expected, progress):
         scan = scan_profile(profile, count)
         crossings = find_crossings(profile, scan, targets)
-    result = _Report(request, observable, profile, scan, crossings, is_list).dataset(targets)
+    result = _CrossingReport(request, observable, profile, scan, crossings, is_list).dataset(targets)
     warn(profile.limits.problems())
     return result
 
@@ -171,7 +170,7 @@ class Profile:
     sign : 1 where they minimise, -1 where they maximise.
     """
 
-    limits: Limits
+    limits: ObservedLimit
     span: Range
     inner: Over
     sign: float
@@ -186,8 +185,8 @@ class Profile:
         if not self.inner.ranges:
             return self.limits(rows, held), {}
         starts = _INNER_STARTS if len(self.inner.ranges) == 1 else None
-        members = HeldLimits(self.limits, rows, held)
-        problem = Problem({}, members, searches(self.inner.ranges, []), self.sign, starts)
+        members = HeldLimit(self.limits, rows, held)
+        problem = SearchProblem({}, members, searches(self.inner.ranges, []), self.sign, starts)
         found = problem.solve(np.arange(len(rows))).values()
         best = [min(candidates, key=lambda candidate: candidate.value, default=None) for candidates in found]
         values = np.array([np.nan if c is None else self.sign * c.value for c in best])
@@ -304,7 +303,7 @@ def _ranks(keys: Indices) -> Indices:
 
 
 @dataclass
-class _Report:
+class _CrossingReport:
     """Makes the Dataset of crossings."""
 
     request: Request
@@ -316,9 +315,6 @@ class _Report:
 
     def dataset(self, targets: Floats) -> DesignResult:
         """Return the result."""
-        from giantstep.design.tables import design_result
-        from giantstep.result import about_field
-
         crossings, span, observed = self.crossings, self.profile.span, self.observable.text
         scenario = self.request.grid.scenario
         count = np.sum(np.isfinite(crossings.values), axis=-1)

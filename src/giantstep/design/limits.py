@@ -37,7 +37,7 @@ def request_limit(
     return Request(scenario, grid, rest, what=what, dim=dim, also=own_keywords, **general)
 
 
-class Limits:
+class ObservedLimit:
     """One observable at the rows of a grid, some of their fields replaced.
 
     A call answers all points in one batch (one for each combination of names in the grid) and keeps count of what
@@ -167,10 +167,10 @@ class Limits:
         return f"{self.failed[row]} of {self.asked[row]} points were not solved (first reason: {reason})"
 
 
-class HeldLimits(Limits):
+class HeldLimit(ObservedLimit):
     """Limits at chosen rows with further fields held: member m is the row ``rows[m]`` with ``held[...][m]``."""
 
-    def __init__(self, base: Limits, rows: Indices, held: Mapping[str, Floats]) -> None:
+    def __init__(self, base: ObservedLimit, rows: Indices, held: Mapping[str, Floats]) -> None:
         self.base, self.rows, self.held, self.size = base, rows, held, len(rows)
 
     def __call__(self, rows: Indices, changes: Mapping[str, Floats]) -> Floats:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from giantstep.checks import check_whole
 from giantstep.design.constraints import free_ranges, read_constraints, searches
-from giantstep.design.limits import Limits, request_limit
+from giantstep.design.limits import ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
-from giantstep.design.problem import Candidate, Problem
+from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.ranges import Over, label, read_over
+from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError
 from giantstep.grid import content_of
 from giantstep.partlists import given_as
 from giantstep.problems import warn
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
+from giantstep.result import about_field
 from giantstep.scenario import Scenario, bounds_of, dotted_names, numbers_meant
 from giantstep.types import Array, Floats
-
-if TYPE_CHECKING:
-    from giantstep.design.tables import DesignResult
 
 _CLOSE = 0.01
 """Relative difference of two minima that is reported."""
@@ -63,7 +62,7 @@ def optimize(
     starts : starting points along each field; chosen by the number of free fields (17, 7, 5, 4) if left out. A search
         asks the limit about two to five times as often as there are starting points, for each choice and each point of
         the grid: milliseconds each for most families, seconds for a `BayesLimit` of several directions.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------
@@ -96,19 +95,19 @@ def optimize(
         relations = read_constraints(budget, own.grid.scenario)
         ranges = free_ranges(searched.ranges, relations, own.grid.scenario, list(own.grid.coords))
         tried = searches(ranges, relations)
-        problems.append(Problem(choice, Limits(own, observable), tried, sign, starts, number))
+        problems.append(SearchProblem(choice, ObservedLimit(own, observable), tried, sign, starts, number))
     everywhere = np.arange(request.grid.size)
     with problems[0].limits.watched("optimize", sum(p.points(everywhere) for p in problems), progress) as bar:
         for problem in problems:
             problem.limits.bar = bar
         best = _find_best(problems, everywhere.tolist())
         _check_feasible(problems, budget, searched)
-        result = _Report(request, observable, searched, problems, best).dataset(argument, budget)
+        result = _OptimumReport(request, observable, searched, problems, best).dataset(argument, budget)
     warn(*(problem.limits.problems() for problem in problems))
     return result
 
 
-def _check_feasible(problems: Sequence[Problem], budget: str | Sequence[str] | None, searched: Over) -> None:
+def _check_feasible(problems: Sequence[SearchProblem], budget: str | Sequence[str] | None, searched: Over) -> None:
     """Refuse constraints that no point of the ranges fulfils."""
     if not any(problem.feasible.any() for problem in problems):
         texts = ", ".join(repr(text) for text in ([budget] if isinstance(budget, str) else budget or ()))
@@ -121,7 +120,7 @@ def _refuse_twice(over: Over, given: Mapping[str, Any], request: Request) -> Non
             raise InputError(f"Field `{name}` is searched over and given a value, too.")
 
 
-def _find_best(problems: Sequence[Problem], rows: Sequence[int]) -> list[list[Candidate]]:
+def _find_best(problems: Sequence[SearchProblem], rows: Sequence[int]) -> list[list[Candidate]]:
     """Solve all problems and return the local minima of each row that differ, the best first."""
     spans = {name: span for problem in problems for search in problem.searches for name, span in search.ranges.items()}
 
@@ -142,13 +141,13 @@ def _find_best(problems: Sequence[Problem], rows: Sequence[int]) -> list[list[Ca
 
 
 @dataclass
-class _Report:
+class _OptimumReport:
     """Makes the Dataset of an optimum; `best` has the different minima of every row, the best first."""
 
     request: Request
     observable: Observable
     over: Over
-    problems: Sequence[Problem]
+    problems: Sequence[SearchProblem]
     best: list[list[Candidate]]
 
     @property
@@ -158,9 +157,6 @@ class _Report:
 
     def dataset(self, argument: str, budget: str | Sequence[str] | None) -> DesignResult:
         """Return the result."""
-        from giantstep.design.tables import design_result
-        from giantstep.result import about_field
-
         grid, observed, names = self.request.grid, self.observable, self.names
         about = {"long_name": observed.variable.meaning, "symbol": observed.variable.symbol}
         chosen = self._columns(0)
@@ -283,7 +279,7 @@ def _are_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) for value in values)
 
 
-def _in_bounds(problem: Problem, name: str, values: Floats) -> Array:
+def _in_bounds(problem: SearchProblem, name: str, values: Floats) -> Array:
     good = np.isfinite(values)
     for _, info in numbers_meant(problem.limits.request.grid.scenario, name).values():
         for bound, limit in bounds_of(info):

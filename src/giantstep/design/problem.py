@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giantstep.design.constraints import Search
-from giantstep.design.limits import Limits
+from giantstep.design.limits import ObservedLimit
 from giantstep.design.ranges import MOST_FIELDS
 from giantstep.errors import InputError
 from giantstep.solve.minimum import minimise_each
@@ -41,7 +41,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass
-class Problem:
+class SearchProblem:
     """One combination of choices: a limit, and the searches over its numeric fields.
 
     Attributes
@@ -53,7 +53,7 @@ class Problem:
     """
 
     choice: dict[str, Any]
-    limits: Limits
+    limits: ObservedLimit
     searches: list[Search]
     sign: float
     starts: int | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic.fields import FieldInfo
 
-from giantstep.design.limits import Limits, request_limit
+from giantstep.design.limits import ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
+from giantstep.design.tables import DesignResult, design_result
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import declaration
 from giantstep.problems import warn
@@ -20,8 +21,6 @@ from giantstep.scenario import Scenario, bounds_of, check_field_name, dotted_nam
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 from giantstep.types import Booleans, Floats
 
-if TYPE_CHECKING:
-    from giantstep.design.tables import DesignResult
 _ROUNDING = 4 * np.finfo(float).eps / WIDTHS[-1]
 """Rounding of the observable over the smallest step: no extrapolation knows better."""
 
@@ -48,7 +47,7 @@ def sensitivity(
     of : a variable of the question, ``"test_error"`` if left out; ``"test_error[time=2]"`` is an entry.
     to : numeric fields; all that are finite somewhere in the grid if left out. Each
         takes twelve points of the limit at every point of the grid.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------
@@ -67,7 +66,7 @@ def sensitivity(
     """
     request = request_limit(scenario, grid, fields, ("of", "to"))
     observable = read_observable("of", of, request.question)
-    limits = Limits(request, observable)
+    limits = ObservedLimit(request, observable)
     names = _field_names(limits, to)
     rows = np.arange(limits.size)
     own = request.grid.scenario
@@ -82,7 +81,7 @@ def sensitivity(
     return result
 
 
-def _field_names(limits: Limits, to: str | Sequence[str] | None) -> list[str]:
+def _field_names(limits: ObservedLimit, to: str | Sequence[str] | None) -> list[str]:
     scenario, everywhere = limits.request.grid.scenario, np.arange(limits.size)
     known = scenario.numeric_fields()
     if to is None:
@@ -165,7 +164,7 @@ def _allowed(values: Floats, info: FieldInfo) -> Booleans:
     return good
 
 
-def _evaluate(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
+def _evaluate(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
     """Fill the values of all stencils in one batch; where the limit refuses it, field by field."""
     try:
         _fill(limits, stencils)
@@ -179,7 +178,7 @@ def _evaluate(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
             raise
 
 
-def _fill(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
+def _fill(limits: ObservedLimit, stencils: Mapping[str, Stencil]) -> None:
     wanted = {name: np.nonzero(np.isfinite(stencil.points)) for name, stencil in stencils.items()}
     rows = np.concatenate([index[0] for index in wanted.values()])
     owner = np.repeat(np.arange(len(wanted)), [len(index[0]) for index in wanted.values()])
@@ -196,13 +195,11 @@ def _fill(limits: Limits, stencils: Mapping[str, Stencil]) -> None:
 def _dataset(
     request: Request,
     observable: Observable,
-    limits: Limits,
+    limits: ObservedLimit,
     value: Floats,
     slopes: Mapping[str, tuple[Floats, Floats]],
     stencils: Sequence[Stencil],
 ) -> DesignResult:
-    from giantstep.design.tables import design_result
-
     derivative, error = (np.stack(column, axis=-1) for column in zip(*slopes.values()))
     at = np.stack([stencil.at for stencil in stencils], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -238,7 +235,9 @@ def _dataset(
     return design_result(request, "sensitivity", columns, coords, settings, extra)
 
 
-def _remark(limits: Limits, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats) -> str:
+def _remark(
+    limits: ObservedLimit, row: int, names: Sequence[str], stencils: Sequence[Stencil], derivative: Floats
+) -> str:
     said = []
     for name, stencil, slope in zip(names, stencils, derivative):
         if np.isinf(stencil.at[row]):

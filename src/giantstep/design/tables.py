@@ -12,9 +12,7 @@ import xarray
 
 from giantstep.request import Request
 from giantstep.result import about_field, provenance
-
-_MOST_ROWS = 40
-"""Rows printed; the middle of a longer table is left out, and said so."""
+from giantstep.texttable import MOST_ROWS, text_table
 
 
 class DesignResult(xarray.Dataset):
@@ -65,7 +63,8 @@ def result_text(result: xarray.Dataset) -> str:
     lines = [str(result.attrs["headline"]), ""]
     lines += _rows(result, shown, grid) if grid else _single(result, shown)
     remarks = _remarks(result, grid)
-    return "\n".join([*lines, "", *_cut(remarks)] if remarks else lines)
+    more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
+    return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
 
 
 def _rows(result: xarray.Dataset, shown: Sequence[str], grid: Sequence[str]) -> list[str]:
@@ -142,28 +141,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _table(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Return rows as text, without columns in which nothing stands."""
     heads = [head for head in dict.fromkeys(head for row in rows for head in row)]
     heads = [head for head in heads if any(row.get(head, "-") != "-" for row in rows)]
-    cells = [heads, *_cut([[row.get(head, "-") for head in heads] for row in rows])]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(heads))]
-    words = [column for column in range(len(heads)) if _is_words([line[column] for line in cells[1:]])]
-    return [
-        "  ".join(
-            cell.ljust(width) if column in words else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths))
-        ).rstrip()
-        for line in cells
-    ]
-
-
-def _is_words(cells: Sequence[str]) -> bool:
-    return not any(cell[:1].isdigit() or cell[:1] in "+-" for cell in cells)
-
-
-def _cut(lines: list[Any]) -> list[Any]:
-    if len(lines) <= _MOST_ROWS:
-        return lines
-    half = _MOST_ROWS // 2
-    gap = f"({len(lines) - _MOST_ROWS} more)"
-    middle = [gap, *[""] * (len(lines[0]) - 1)] if isinstance(lines[0], list) else gap
-    return [*lines[:half], middle, *lines[-half:]]
+    return text_table(heads, [[row.get(head, "-") for head in heads] for row in rows], MOST_ROWS)

@@ -10,17 +10,17 @@ from scipy import special
 
 from giantstep.checks import check_number, check_whole
 from giantstep.design.observable import read_observable
+from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError
 from giantstep.request import question_name
 from giantstep.scenario import Scenario
 from giantstep.scores import trials_for_gap, visible_gap
+from giantstep.study import simulate
 from giantstep.types import Floats
 from giantstep.verdicts import SEE
 
 if TYPE_CHECKING:
     import xarray
-
-    from giantstep.design.tables import DesignResult
 
 _DOUBT = 0.1
 """Probability that the pilot saw so small a spread that even `trials_at_most` do not suffice."""
@@ -67,8 +67,6 @@ def trials_needed(
     >>> int(needed.trials) > int(gs.trials_needed(s, dim=50, see=0.1).trials) > 2
     True
     """
-    from giantstep.study import simulate
-
     if not isinstance(scenario, Scenario):
         raise InputError(f"The first argument must be a scenario, not a {type(scenario).__name__}.")
     observable = read_observable("of", of, scenario.questions[question_name(scenario, what)], engine="experiment")
@@ -87,8 +85,6 @@ def _dataset(
     name: str,
     asked: tuple[float, float, int],
 ) -> DesignResult:
-    from giantstep.design.tables import DesignResult
-
     see, power, pilot = asked
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = np.asarray(errors.values * np.sqrt(pilot) / np.abs(values.values), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The forecast without rows: error, effective ridge and degrees of freedom at every (n, ridge), forecast (1)-(4)."""
+"""The forecast without rows: traces of the resolvent of N rows, and errors at every (n, ridge), forecast (1)-(4)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,96 @@ from dataclasses import dataclass
 import numpy as np
 
 from giantstep.forecasts.decomposition import Decomposition
-from giantstep.forecasts.resolvent import Resolvent, resolvent, solve_ridge
-from giantstep.types import Floats, Strings
+from giantstep.types import Booleans, Floats, Strings
+
+_STEPS = 200
+"""Newton steps at most; they are monotone and double the digits, so that a dozen is usual."""
+_PRECISION = 4e-16
+"""Relative step below which only rounding is left (two units of the last place)."""
 
 
 @dataclass(frozen=True)
-class Curve:
+class Resolvent:
+    """M(ridge) = (X X^T + ridge)^-1 off the constants, times `unit`, at B ridges: forecast section 1.
+
+    `unit` is the ridge itself where features leave dimensions free (ridge 0 is then least squares), else 1 (ridge 0
+    interpolates). Every ratio the forecast takes is free of it; kappa = unit/t1.
+
+    Attributes
+    ----------
+    weights : (B, r) eigenvalues along the features; `free` (B,) on the other dimensions.
+    t1, t2, t3 : (B,) traces of M, M^2, M^3; q2, q3 : traces of Y^T M^2 Y and Y^T M^3 Y.
+    """
+
+    ridge: Floats
+    unit: Floats
+    weights: Floats
+    free: Floats
+    t1: Floats
+    t2: Floats
+    t3: Floats
+    q2: Floats
+    q3: Floats
+
+    @property
+    def kappa(self) -> Floats:
+        """(B,) effective ridge 1/tr M of forecast (2)."""
+        return self.unit / self.t1
+
+    @property
+    def steepness(self) -> Floats:
+        """(B,) derivative of kappa by the ridge, t2/t1^2."""
+        return self.t2 / self.t1**2
+
+
+def resolvent(decomposition: Decomposition, ridge: Floats) -> Resolvent:
+    """Return the resolvent of N rows at ridges (B,)."""
+    squares, null = decomposition.squares, decomposition.null
+    unit = ridge if null else np.ones_like(ridge)
+    weights = unit[:, None] / (squares + ridge[:, None])
+    free = np.ones_like(ridge)
+    traces = [np.sum(weights**k, axis=1) + null * free for k in (1, 2, 3)]
+    forms = [weights**k @ decomposition.strengths + decomposition.rest * free for k in (2, 3)]
+    return Resolvent(ridge, unit, weights, free, *traces, *forms)
+
+
+def solve_ridge(decomposition: Decomposition, samples: Floats, ridge: Floats) -> tuple[Floats, Booleans]:
+    """Return the ridge of N rows that has the kappa of `ridge` at n = `samples`, forecast (3), for B points.
+
+    Also returns which points the rows determine; the others are NaN. Newton's method decreases to the largest root
+    from the right for n < N, where the equation is convex, and increases from 0 for n > N, where it is concave.
+    """
+    count = decomposition.rows
+    excess = samples - count
+    determined = (excess <= 0) | (ridge >= excess * decomposition.kappa_min * (1 - 1e-12))
+    least_squares = (ridge == 0) & (samples - 1 >= decomposition.rank)
+    power = float(np.sum(decomposition.squares))
+    with np.errstate(divide="ignore"):
+        start = (ridge * (count - 1) - excess * power / (count - 1)) / (samples - 1)
+    solution = np.where(excess < 0, start, np.where(excess == 0, ridge, 0.0))
+    active = determined & ~least_squares & (excess != 0)
+    solution = np.where(least_squares, 0.0, solution)
+    for _ in range(_STEPS):
+        index = np.flatnonzero(active)
+        if not len(index):
+            break
+        at = resolvent(decomposition, solution[index])
+        # ridge (1 + (n - N)/(ridge t1)) is exact where the two terms nearly cancel
+        value = solution[index] * (1 + excess[index] / at.t1) if decomposition.null else None
+        if value is None:
+            value = solution[index] + excess[index] * at.kappa
+        step = (value - ridge[index]) / (1 + excess[index] * at.steepness)
+        moved = np.maximum(solution[index] - step, 0.0)
+        # the sequence is monotone: once it turns round, rounding has been reached
+        turned = np.where(excess[index] < 0, moved >= solution[index], moved <= solution[index])
+        done = turned | (np.abs(moved - solution[index]) <= _PRECISION * moved)
+        solution[index] = np.where(turned, solution[index], moved)
+        active[index[done]] = False
+    return np.where(determined, solution, np.nan), determined
+
+
+@dataclass(frozen=True)
+class ForecastCurve:
     """B points (samples, ridge) and what the traces say of them; NaN where `status` says why.
 
     Attributes
@@ -38,7 +122,7 @@ class Curve:
     resolvent: Resolvent
 
 
-def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> Curve:
+def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats) -> ForecastCurve:
     """Return the forecast at B points (samples, ridge)."""
     n, count = samples, decomposition.rows
     matched, determined = solve_ridge(decomposition, n, ridge)
@@ -60,4 +144,4 @@ def forecast_curve(decomposition: Decomposition, samples: Floats, ridge: Floats)
     columns = (np.where(good, column, np.nan) for column in (matched, at.kappa, df1, df2, gcv, noise))
     matched, kappa, df1, df2, gcv, noise = columns
     train = np.where(good, train, np.nan)
-    return Curve(n, ridge, matched, kappa, df1, df2, gcv, noise, gcv - noise, train, status.astype(str), at)
+    return ForecastCurve(n, ridge, matched, kappa, df1, df2, gcv, noise, gcv - noise, train, status.astype(str), at)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from giantstep.forecasts.fitting import solve_gram, solve_rows
-from giantstep.forecasts.preparation import PARTS, Prepared
+from giantstep.forecasts.preparation import PARTS, PreparedRows
+from giantstep.forecasts.rows import RowMoments, Sums
 from giantstep.forecasts.settings import Settings
-from giantstep.forecasts.statistics import Moments, Sums
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.seeds import Draws
 from giantstep.types import DeviceArray, Floats, Integers
@@ -26,7 +26,7 @@ COLUMNS = ("mse", "error", "train_mse")
 
 
 @dataclass
-class Trials:
+class FitTrials:
     """Numbers of the trials at one sample size: (trials, ridges) arrays by variable."""
 
     samples: int
@@ -54,15 +54,15 @@ class Trials:
 
 
 @dataclass(frozen=True)
-class Subsets:
+class SubsetFits:
     """Fits on random rows of a data set in memory."""
 
-    prepared: Prepared
+    prepared: PreparedRows
     ridges: Floats
     seed: int
     groups: Integers | None = None
 
-    def run(self, trials: Trials, count: int) -> None:
+    def run(self, trials: FitTrials, count: int) -> None:
         """Go on until `count` trials are done."""
         for trial in range(trials.count, count):
             train, test = self._split(trials.samples, trial)
@@ -107,16 +107,16 @@ def misclassified(fitted: Floats, classes: Integers | None, rows: Integers) -> F
 
 
 @dataclass(frozen=True)
-class Parts:
+class PartFits:
     """Fits on quarters and halves of the rows, from the sums of four parts: no row is read again.
 
     Squared errors on the other rows follow from their sums; the misclassified are counted among the rows kept.
     """
 
-    prepared: Prepared
+    prepared: PreparedRows
     ridges: Floats
 
-    def run(self, trials: Trials) -> None:
+    def run(self, trials: FitTrials) -> None:
         """Do all trials at a quarter (4) or a half (6) of the rows."""
         size = 1 if trials.samples == self.sizes()[0] else 2
         for inside in combinations(range(PARTS), size):
@@ -147,7 +147,7 @@ class Parts:
             total = total + part
         return total
 
-    def _misclassified(self, solutions: DeviceArray, train: Moments, inside: tuple[int, ...]) -> Floats:
+    def _misclassified(self, solutions: DeviceArray, train: RowMoments, inside: tuple[int, ...]) -> Floats:
         prepared = self.prepared
         own = prepared.part[prepared.sample.index]
         test = np.flatnonzero(~np.isin(own, inside))
@@ -157,7 +157,7 @@ class Parts:
         return misclassified(fitted, prepared.labels.classes, prepared.sample.index[test])
 
 
-def _test_error(solutions: DeviceArray, train: Moments, rest: Sums, xp: Any) -> Floats:
+def _test_error(solutions: DeviceArray, train: RowMoments, rest: Sums, xp: Any) -> Floats:
     """Return mean |y - b - W phi|^2 over rows of which only the sums are known, for each ridge."""
     test = rest.moments(xp)
     gram = _whole(test.gram, xp)
@@ -179,35 +179,35 @@ def _whole(lower: DeviceArray, xp: Any) -> DeviceArray:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class RealFits:
     """Trials by sample size, and those at N/2 and N/4, which judge the forecast."""
 
-    by_size: dict[int, Trials]
-    probes: list[Trials]
+    by_size: dict[int, FitTrials]
+    probes: list[FitTrials]
 
 
-def run_experiment(prepared: Prepared, settings: Settings) -> Experiment:
+def run_experiment(prepared: PreparedRows, settings: Settings) -> RealFits:
     """Fit real rows: at the sizes asked for and at N/4 and N/2, or at those two only where rows are many."""
     if not settings.trials:
-        return Experiment({}, [])
+        return RealFits({}, [])
     if prepared.take is None:
-        parts = Parts(prepared, settings.ridges)
-        probes = [Trials(size) for size in parts.sizes()]
+        parts = PartFits(prepared, settings.ridges)
+        probes = [FitTrials(size) for size in parts.sizes()]
         for trials in probes:
             parts.run(trials)
-        return Experiment({trials.samples: trials for trials in probes}, probes)
+        return RealFits({trials.samples: trials for trials in probes}, probes)
     count = prepared.decomposition.rows
-    subsets = Subsets(prepared, settings.ridges, settings.seed, settings.groups)
+    subsets = SubsetFits(prepared, settings.ridges, settings.seed, settings.groups)
     probe_sizes = [max(count // 4, 3), count // 2]
     sizes = [int(size) for size in settings.samples if size <= MOST_TRAINED * count]
-    by_size = {size: Trials(size) for size in sorted({*sizes, *probe_sizes})}
+    by_size = {size: FitTrials(size) for size in sorted({*sizes, *probe_sizes})}
     for size, trials in by_size.items():
         subsets.run(trials, settings.trials)
         while size in probe_sizes and trials.count < MORE_TRIALS * settings.trials and not is_precise(trials):
             subsets.run(trials, trials.count + settings.trials)
-    return Experiment(by_size, [by_size[size] for size in probe_sizes])
+    return RealFits(by_size, [by_size[size] for size in probe_sizes])
 
 
-def is_precise(trials: Trials) -> bool:
+def is_precise(trials: FitTrials) -> bool:
     """Tell whether the standard errors of all ridges are at most 2 % of the means."""
     return bool(np.all(trials.stderr("mse") <= PRECISE * trials.mean("mse")))

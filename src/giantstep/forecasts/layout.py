@@ -1,21 +1,89 @@
-"""Forecast and experiment laid over each other as one labelled table, with its statement."""
+"""The forecast at all sample sizes and ridges, laid over the experiment as one labelled table with its statement."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.experiment import Experiment, Trials
-from giantstep.forecasts.preparation import Prepared
+from giantstep import __version__
+from giantstep.forecasts.curve import ForecastCurve, forecast_curve
+from giantstep.forecasts.experiment import FitTrials, RealFits
+from giantstep.forecasts.misclassified import Decisions, choose_wild
+from giantstep.forecasts.preparation import PreparedRows
+from giantstep.forecasts.rowwise import RowPoint, RowSums, sum_rows
 from giantstep.forecasts.settings import Settings
-from giantstep.forecasts.surface import Surface
 from giantstep.forecasts.table import VARIABLES, Forecast, known, tell_ridges_apart
 from giantstep.forecasts.trust import FEW_PER_CLASS, VERY_UNEVEN, Evidence, judge, probe_of, say
 from giantstep.jsondata import LONGEST, json_data
+from giantstep.lab.devices import to_numpy
+from giantstep.lab.seeds import Draws
 from giantstep.scores import normal_score
-from giantstep.types import Array, Floats
+from giantstep.types import Array, Floats, Integers
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The forecast at all sizes and ridges, flattened size by size.
+
+    Attributes
+    ----------
+    error, error_se : misclassified share and its standard error; NaN for regression.
+    outliers : the five kept rows of largest leverage at N rows and the ridge in the middle.
+    """
+
+    sizes: Integers
+    curve: ForecastCurve
+    sums: RowSums
+    error: Floats
+    error_se: Floats
+    outliers: tuple[int, ...]
+
+    def at(self, values: Floats, size: int) -> Floats:
+        """Return the values (ridges,) of a flattened column at one sample size."""
+        row: Floats = values.reshape(len(self.sizes), -1)[int(np.searchsorted(self.sizes, size))]
+        return row
+
+
+def compute_surface(prepared: PreparedRows, settings: Settings, sizes: Sequence[int]) -> Surface:
+    """Return the forecast at all different sizes times ridges."""
+    decomposition, sample = prepared.decomposition, prepared.sample
+    distinct = np.unique(np.asarray(sizes, dtype=np.int64))
+    n, ridge = (axis.ravel() for axis in np.meshgrid(distinct.astype(float), settings.ridges, indexing="ij"))
+    curve = forecast_curve(decomposition, n, ridge)
+    error, error_se = np.full(len(n), np.nan), np.full(len(n), np.nan)
+    leverage = {}
+    decisions = _decisions(prepared, settings, len(n))
+    middle = settings.ridges[len(settings.ridges) // 2]
+
+    def visit(point: int, rows: RowPoint) -> None:
+        if decisions is not None:
+            error[point], error_se[point] = decisions.error(curve, point, rows)
+        if n[point] == decomposition.rows and ridge[point] == middle:
+            leverage["rows"] = to_numpy(rows.diagonal)
+
+    sums = sum_rows(decomposition, sample, curve, prepared.xp, visit)
+    largest = sample.index[np.argsort(leverage["rows"])[:5]] if leverage else np.zeros(0, dtype=np.int64)
+    outliers = tuple(int(row) for row in largest)
+    return Surface(distinct, curve, sums, error, error_se, outliers)
+
+
+def _decisions(prepared: PreparedRows, settings: Settings, points: int) -> Decisions | None:
+    classes, sample = prepared.labels.classes, prepared.sample
+    if classes is None:
+        return None
+    outputs = prepared.labels.values.shape[1]
+    work = 8.0 * prepared.decomposition.rank * outputs * points if outputs > 1 else 0.0
+    count, draws = choose_wild(sample.count, work, settings.draws)
+    generator: Any = Draws(settings.seed, "forecast", 0).generator("wild rows")
+    wild = np.arange(sample.count) if count == sample.count else np.sort(generator.permutation(sample.count)[:count])
+    return Decisions(
+        prepared.decomposition, sample, classes[sample.index], draws, wild, settings.seed, prepared.xp
+    )  # fmt: skip
+
 
 BOTH = ("mse", "error", "train_mse")
 """Columns that the experiment measures, too."""
@@ -24,7 +92,7 @@ ALONE = ("mse_se", "error_se", "mse_se_total", "error_se_total")
 OF_CLASSES = ("error", "error_se", "error_se_total", "error_verdict", "approximate")
 
 
-def lay_out(prepared: Prepared, settings: Settings, surface: Surface, experiment: Experiment) -> Forecast:
+def lay_out(prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits) -> Forecast:
     """Return the table with its attributes."""
     columns = _forecast_columns(prepared, settings, surface)
     evidence = _evidence(prepared, settings, surface, experiment, columns)
@@ -66,7 +134,7 @@ def _about(name: str) -> dict[str, str]:
     return {"long_name": meaning, **({"symbol": symbol} if symbol else {})}
 
 
-def _forecast_columns(prepared: Prepared, settings: Settings, surface: Surface) -> dict[str, Array]:
+def _forecast_columns(prepared: PreparedRows, settings: Settings, surface: Surface) -> dict[str, Array]:
     """Return the forecast, (samples, ridges) arrays at the sizes asked for."""
     curve, sums = surface.curve, surface.sums
     flat: dict[str, Array] = {
@@ -86,7 +154,7 @@ def _forecast_columns(prepared: Prepared, settings: Settings, surface: Surface) 
 
 
 def _evidence(
-    prepared: Prepared, settings: Settings, surface: Surface, experiment: Experiment, columns: dict[str, Array]
+    prepared: PreparedRows, settings: Settings, surface: Surface, experiment: RealFits, columns: dict[str, Array]
 ) -> Evidence:
     count, sums, classes = prepared.decomposition.rows, surface.sums, prepared.labels.classes
     probes = [probe_of(trials, "mse", surface.at(sums.mse, trials.samples)) for trials in experiment.probes]
@@ -108,7 +176,7 @@ def _evidence(
     )
 
 
-def _add_judgement(columns: dict[str, Array], prepared: Prepared, settings: Settings, evidence: Evidence) -> None:
+def _add_judgement(columns: dict[str, Array], prepared: PreparedRows, settings: Settings, evidence: Evidence) -> None:
     """Add total standard errors, forecast section 4, the verdicts of each point and marks of approximations."""
     beyond = (settings.samples > prepared.decomposition.rows)[:, None]
     for name in ("mse", "error"):
@@ -122,7 +190,7 @@ def _add_judgement(columns: dict[str, Array], prepared: Prepared, settings: Sett
     columns["approximate"] = np.broadcast_to(few[:, None], columns["mse"].shape).copy()
 
 
-def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, Trials]) -> dict[str, Any]:
+def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, FitTrials]) -> dict[str, Any]:
     """Return what both sides have, with standard errors of the trials, gaps and z-scores.
 
     The rows are the same on both sides, so that the sampling error of the N rows (mse_se) is no part of a z-score.
@@ -148,14 +216,12 @@ def _compared(columns: dict[str, Array], settings: Settings, by_size: dict[int, 
 
 
 def _attributes(
-    prepared: Prepared,
+    prepared: PreparedRows,
     settings: Settings,
     surface: Surface,
     evidence: Evidence,
-    experiment: Experiment,
+    experiment: RealFits,
 ) -> dict[str, Any]:
-    from giantstep import __version__
-
     decomposition, labels = prepared.decomposition, prepared.labels
     at_all = {name: surface.at(values, decomposition.rows) for name, values in _at_rows(surface).items()}
     names = ("mse",) if labels.classes is None else ("error", "mse")

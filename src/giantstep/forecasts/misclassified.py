@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from giantstep.forecasts.curve import Curve
+from giantstep.forecasts.curve import ForecastCurve
 from giantstep.forecasts.decomposition import Decomposition, RowSample
 from giantstep.forecasts.rowwise import RowPoint
 from giantstep.lab.devices import to_numpy
@@ -21,12 +21,16 @@ SMALLEST_SHARE = 0.05
 """Least share of the variance of decision values that is left where noise is removed, forecast (13)."""
 FLAT = 1e-10
 """Eigenvalues of a covariance, relative to the largest, below which a direction does not exist."""
-DRAWS, FEWEST_DRAWS, FEW_ROWS = 32, 4, 1000
+DRAWS = 32
+"""Wild draws: they leave a Monte-Carlo error of 1 to 2%."""
 MOST_WORK = 2e10
-"""Products above which fewer rows and draws stand for the noise."""
+"""Products above which fewer rows and draws stand for the noise: some ten seconds."""
+FEWEST_DRAWS, FEW_ROWS = 4, 1000
+"""What is left of them then, at least."""
 WIDEN = 1.3
-FAR = 0.1
-FAR_WIDE = 0.2
+"""Factor of the standard error over rows that makes |z| < 2 as frequent as it should be, forecast section 5."""
+FAR, FAR_WIDE = 0.1, 0.2
+"""Relative error added where n > 2 N, the second with fewer than two rows a feature and a small ridge; measured."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Decisions:
     seed: int
     xp: ModuleType
 
-    def error(self, curve: Curve, point: int, rows: RowPoint) -> tuple[float, float]:
+    def error(self, curve: ForecastCurve, point: int, rows: RowPoint) -> tuple[float, float]:
         """Return the misclassified share at a point and its standard error."""
         n, count = float(curve.samples[point]), self.decomposition.rows
         decisions = self.sample.labels - to_numpy(rows.left_out)
@@ -73,7 +77,7 @@ class Decisions:
             return decisions[:, 0] * self.sample.labels[:, 0] <= 0
         return np.argmax(decisions, axis=1) != self.classes
 
-    def _standard_error(self, wrong: Floats, share: float, curve: Curve, point: int) -> float:
+    def _standard_error(self, wrong: Floats, share: float, curve: ForecastCurve, point: int) -> float:
         m, n = self.sample.count, float(curve.samples[point])
         q = (m * share + 1) / (m + 2)
         error = max(WIDEN * float(np.std(wrong)) / np.sqrt(m), float(np.sqrt(q * (1 - q) / m)))
@@ -85,7 +89,7 @@ class Decisions:
 
     # -- wild draws ------------------------------------------------------------------------------------------------
 
-    def _wild_shares(self, decisions: Floats, curve: Curve, point: int, rows: RowPoint) -> Floats:
+    def _wild_shares(self, decisions: Floats, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
         """Return the share of draws in which each wild row is misclassified, forecast (12)."""
         xp, n = self.xp, float(curve.samples[point])
         again = (float(curve.df2[point]) + 1) / n
@@ -101,7 +105,7 @@ class Decisions:
         wrong = [xp.argmax(centre + side * noise, axis=2) != classes for side in (1, -1)]
         return np.asarray(to_numpy(xp.mean(xp.stack(wrong, axis=2), axis=(1, 2))))
 
-    def _signs(self, curve: Curve, point: int) -> Draws:
+    def _signs(self, curve: ForecastCurve, point: int) -> Draws:
         """Return the random signs of a point, the same in every grid."""
         return Draws(self.seed, f"forecast n={curve.samples[point]:g} ridge={curve.ridge[point]:.17g}", 0)
 
@@ -110,7 +114,9 @@ class Decisions:
         vectors = self.sample.vectors
         return vectors if len(self.wild) == len(vectors) else vectors[self.xp.asarray(self.wild)]
 
-    def _bounce(self, rows: RowPoint, values: DeviceArray, curve: Curve, point: int, signs: Draws) -> DeviceArray:
+    def _bounce(
+        self, rows: RowPoint, values: DeviceArray, curve: ForecastCurve, point: int, signs: Draws
+    ) -> DeviceArray:
         """Return B(a): rows a_j (m, draws or 1, R) with random signs through M without its diagonal, (m, draws, R)."""
         xp, at = self.xp, curve.resolvent
         signed = values * xp.asarray(signs.signs("wild", (len(values), self.draws)))[:, :, None]
@@ -124,7 +130,7 @@ class Decisions:
 
     # -- more samples than rows ------------------------------------------------------------------------------------
 
-    def _without_noise(self, decisions: Floats, curve: Curve, point: int, rows: RowPoint) -> Floats:
+    def _without_noise(self, decisions: Floats, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
         """Return decision values of n > N samples: inside each class they lose the noise of N rows, (13)."""
         removed = -to_numpy(rows.spread)
         cleaned = decisions.copy()
@@ -144,7 +150,7 @@ class Decisions:
             cleaned[inside] = centre + around @ _shrinking(around, lost.T @ lost / len(lost))
         return cleaned
 
-    def _removed_noise(self, curve: Curve, point: int, rows: RowPoint) -> Floats:
+    def _removed_noise(self, curve: ForecastCurve, point: int, rows: RowPoint) -> Floats:
         """Return wild draws (wild rows, draws, R) of the noise that more samples remove."""
         xp = self.xp
         mean = xp.mean(xp.maximum(-rows.spread, 0.0))

@@ -19,9 +19,8 @@ from giantstep.forecasts.decomposition import (
     decompose_kernel,
     sample_rows,
 )
-from giantstep.forecasts.labels import Labels
-from giantstep.forecasts.sources import Source
-from giantstep.forecasts.statistics import Reading, Sums, read_rows
+from giantstep.forecasts.rows import RowReading, Source, Sums, read_rows
+from giantstep.forecasts.settings import LabelNumbers
 from giantstep.lab.devices import to_numpy
 from giantstep.lab.memory import available_memory
 from giantstep.lab.seeds import Draws
@@ -36,7 +35,7 @@ SCALES = 1e12
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRows:
     """One data set, decomposed.
 
     Attributes
@@ -49,7 +48,7 @@ class Prepared:
 
     decomposition: Decomposition
     sample: RowSample
-    labels: Labels
+    labels: LabelNumbers
     take: Callable[[Integers], DeviceArray] | None
     parts: list[Sums]
     part: Integers
@@ -60,8 +59,8 @@ class Prepared:
 
 
 def prepare(
-    source: Source, labels: Labels, *, rows: int, draws: Draws, trials: int, groups: Integers | None
-) -> Prepared:
+    source: Source, labels: LabelNumbers, *, rows: int, draws: Draws, trials: int, groups: Integers | None
+) -> PreparedRows:
     """Read features once and decompose them.
 
     Parameters
@@ -86,7 +85,7 @@ def prepare(
     decomposition = replace(decomposition, copies=reading.duplicates)
     _warn(decomposition, reading, xp)
     take = None if apart else _taker(source, reading, everything, xp)
-    return Prepared(
+    return PreparedRows(
         decomposition, sample, labels, take, reading.parts[:PARTS] if apart else [], part, reading.kept,
         reading.label_shift, reading.duplicates, xp,
     )  # fmt: skip
@@ -115,7 +114,9 @@ def _parts(count: int, groups: Integers | None, draws: Draws) -> Integers:
     return np.asarray(home[groups])
 
 
-def _decompose(reading: Reading, labels: Labels, keep: Integers, xp: ModuleType) -> tuple[Decomposition, RowSample]:
+def _decompose(
+    reading: RowReading, labels: LabelNumbers, keep: Integers, xp: ModuleType
+) -> tuple[Decomposition, RowSample]:
     whole = reading.parts[0]
     for part in reading.parts[1:]:
         whole = whole + part
@@ -132,7 +133,9 @@ def _decompose(reading: Reading, labels: Labels, keep: Integers, xp: ModuleType)
     return decomposition, sample
 
 
-def _decompose_wide(reading: Reading, labels: Labels, draws: Draws, rows: int) -> tuple[Decomposition, RowSample]:
+def _decompose_wide(
+    reading: RowReading, labels: LabelNumbers, draws: Draws, rows: int
+) -> tuple[Decomposition, RowSample]:
     xp = draws.xp
     features = reading.kept - xp.mean(reading.kept, axis=0)
     centred = labels.values - labels.values.mean(axis=0)
@@ -146,7 +149,7 @@ def _decompose_wide(reading: Reading, labels: Labels, draws: Draws, rows: int) -
 
 
 def _taker(
-    source: Source, reading: Reading, everything: bool, xp: ModuleType
+    source: Source, reading: RowReading, everything: bool, xp: ModuleType
 ) -> Callable[[Integers], DeviceArray] | None:
     if everything:
         return lambda index: reading.kept[xp.asarray(index)]
@@ -156,7 +159,7 @@ def _taker(
     return lambda index: xp.asarray(array[index], dtype=np.float64) - xp.asarray(reading.shift)
 
 
-def _refuse_constant(matrix: DeviceArray, reading: Reading, others: int, xp: ModuleType) -> None:
+def _refuse_constant(matrix: DeviceArray, reading: RowReading, others: int, xp: ModuleType) -> None:
     """Refuse features whose variance is nothing but rounding; `matrix` is their Gram matrix or kernel."""
     power = float(xp.sum(xp.diagonal(matrix)))
     if power <= len(matrix) * others * (1e-13 * reading.size) ** 2:
@@ -175,7 +178,7 @@ def _check_room(columns: int, kept: int, wide: bool, device: str) -> None:
         )
 
 
-def _warn(decomposition: Decomposition, reading: Reading, xp: ModuleType) -> None:
+def _warn(decomposition: Decomposition, reading: RowReading, xp: ModuleType) -> None:
     if reading.duplicates:
         warnings.warn(
             f"{reading.duplicates} of {decomposition.rows} rows of the features are exact copies of others; "

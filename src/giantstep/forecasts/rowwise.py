@@ -8,9 +8,8 @@ from types import ModuleType
 
 import numpy as np
 
-from giantstep.forecasts.curve import Curve
+from giantstep.forecasts.curve import ForecastCurve, Resolvent
 from giantstep.forecasts.decomposition import Decomposition, RowSample
-from giantstep.forecasts.resolvent import Resolvent
 from giantstep.types import DeviceArray, Floats, Integers
 
 CHUNK = 2**22
@@ -65,20 +64,88 @@ class RowSums:
 
 
 @dataclass(frozen=True)
-class _Diagonals:
-    """Diagonals of M, M^2, M^3 (m, b) and rows of M Y, M^2 Y (m, b, R) at b points."""
+class _Rows:
+    """The m rows at one of the points.
 
+    Attributes
+    ----------
+    count : N.
+    first, second, third : (m,) diagonals of M, M^2 and M^3; `labels`, `labels_twice` (m, R) are rows of M Y and M^2 Y.
+    """
+
+    curve: ForecastCurve
+    point: int
+    count: int
+    xp: ModuleType
     first: DeviceArray
     second: DeviceArray
     third: DeviceArray
     labels: DeviceArray
     labels_twice: DeviceArray
 
+    def number(self, name: str) -> float:
+        """Return a trace of the resolvent at this point."""
+        return float(getattr(self.curve.resolvent, name)[self.point])
+
+    def gcv(self) -> float:
+        """Return generalised cross-validation at the matched ridge."""
+        return self.count * float(self.number("q2") / self.number("t1") ** 2)
+
+    def leave_one_out(self) -> float:
+        """Return mean |e_i|^2; from m of N rows as a difference to generalised cross-validation, forecast section 7."""
+        if len(self.first) == self.count:
+            return float(self.xp.mean(self.xp.sum(self.labels**2, axis=1) / self.first**2))
+        return self.gcv() + float(self.xp.mean(self.uneven()))
+
+    def uneven(self) -> DeviceArray:
+        """Return (m,) what uneven leverages add to the squared residual of each row."""
+        even = (self.count / self.number("t1")) ** 2
+        return self.xp.sum(self.labels**2, axis=1) * (1 / self.first**2 - even)
+
+    def seen(self) -> RowPoint:
+        """Return what the misclassified share needs of the rows."""
+        curve, count, n = self.curve, self.count, float(self.curve.samples[self.point])
+        df2, noise = float(curve.df2[self.point]), float(curve.bias_noise[self.point])
+        row_df = (self.second / self.first**2 - 1) * (self.number("t1") ** 2 / self.number("t2"))  # forecast (6)
+        spread = (row_df - 1 / n) / (n - 1 - df2) - (row_df - 1 / count) / (count - 1 - df2)
+        scale = 1.0
+        if n > count:
+            expected = 1 + float(self.xp.mean(row_df - 1 / count)) / (count - 1 - df2)
+            scale = self.leave_one_out() / (noise * expected)
+        return RowPoint(self.labels / self.first[:, None], self.first, self.second, spread, noise, scale)
+
+    def sums(self, rows: RowPoint) -> tuple[float, ...]:
+        """Return the numbers of `RowSums`, but for `undefined`."""
+        xp, loo, gcv = self.xp, self.leave_one_out(), self.gcv()
+        mse = loo + float(xp.mean(rows.spread)) * rows.noise * rows.scale
+        spread = float(xp.std(self.uneven())) / np.sqrt(len(self.first))
+        z = (loo - gcv) / spread if spread > 0 else 0.0
+        leverage_cv = float(xp.std(1 / self.first) * xp.mean(self.first))
+        relative = self._jackknife() / float(self.curve.gcv[self.point])
+        return mse, relative * mse, loo / gcv if gcv > 0 else 1.0, z, leverage_cv
+
+    def _jackknife(self) -> float:
+        """Return the standard error of forecast (4) over rows: forecast (9) and (10)."""
+        xp, count, n = self.xp, self.count, float(self.curve.samples[self.point])
+        t1, t2, t3, q2, q3 = map(self.number, ("t1", "t2", "t3", "q2", "q3"))
+        first, second, third = self.first, self.second, self.third
+        left_out = self.labels / first[:, None]
+        ratio = second / first
+        t1_without, t2_without = t1 - ratio, t2 - 2 * third / first + ratio**2
+        q2_without = q2 - 2 * xp.sum(left_out * self.labels_twice, axis=1) + xp.sum(left_out**2, axis=1) * second
+        excess = n - count
+        risk = (1 + 1 / n) * (n - 1) * q2_without / ((excess + 1) * t2_without + t1_without**2)
+        if self.curve.resolvent.kappa[self.point] > 0:
+            shift = (excess / t1 - (excess + 1) / t1_without) / (1 + excess * t2 / t1**2)
+            slope = -2 * q3 / q2 if q2 > 0 else 0.0
+            risk = risk * (1 + shift * (slope + (2 * excess * t3 + 2 * t1 * t2) / (excess * t2 + t1**2)))
+        return float(xp.sqrt((count - 1) * xp.mean((risk - xp.mean(risk)) ** 2)))
+
 
 def sum_rows(
     decomposition: Decomposition,
     sample: RowSample,
-    curve: Curve,
+    curve: ForecastCurve,
     xp: ModuleType,
     visit: Callable[[int, RowPoint], None] | None = None,
 ) -> RowSums:
@@ -90,32 +157,31 @@ def sum_rows(
     squared = sample.vectors**2
     for start in range(0, len(points), width):
         chosen = points[start : start + width]
-        diagonals = _diagonals(decomposition, sample, squared, curve.resolvent, chosen, xp)
-        for column, point in enumerate(chosen):
-            sums[-1][point] = _leverages_of_one(decomposition, diagonals, column, xp)
+        powers, images = _images(decomposition, sample, squared, curve.resolvent, chosen, xp)
+        for column, point in enumerate(map(int, chosen)):
+            own = [array[:, column] for array in (*powers, *images)]
+            rows = _Rows(curve, point, decomposition.rows, xp, *own)
+            # where features leave no dimension free, M_ii is not 1 - h
+            sums[-1][point] = int(xp.sum(rows.first < LEVERAGE_ONE)) if decomposition.null else 0
             if sums[-1][point]:
                 continue
-            rows = _row_point(decomposition, sample, curve, diagonals, int(point), column, xp)
-            for total, value in zip(sums, _point_sums(decomposition, curve, diagonals, rows, int(point), column, xp)):
+            seen = rows.seen()
+            for total, value in zip(sums, rows.sums(seen)):
                 total[point] = value
             if visit is not None:
-                visit(int(point), rows)
+                visit(point, seen)
     return RowSums(*sums)
 
 
-def _leverages_of_one(decomposition: Decomposition, diagonals: _Diagonals, column: int, xp: ModuleType) -> int:
-    """Count the rows that determine their own fit; where features leave no dimension free, M_ii is not 1 - h."""
-    return int(xp.sum(diagonals.first[:, column] < LEVERAGE_ONE)) if decomposition.null else 0
-
-
-def _diagonals(
+def _images(
     decomposition: Decomposition,
     sample: RowSample,
     squared: DeviceArray,
     at: Resolvent,
     chosen: Integers,
     xp: ModuleType,
-) -> _Diagonals:
+) -> tuple[list[DeviceArray], list[DeviceArray]]:
+    """Return the diagonals of M, M^2, M^3, each (m, b) at b points, and the rows of M Y and M^2 Y, each (m, b, R)."""
     weights, free = xp.asarray(at.weights[chosen].T), xp.asarray(at.free[chosen])
     coefficients = xp.asarray(decomposition.coefficients)
     powers = [squared @ weights**k + sample.outside[:, None] * free for k in (1, 2, 3)]
@@ -125,81 +191,4 @@ def _diagonals(
         scaled = (weights**k)[:, :, None] * coefficients[:, None, :]
         image = (sample.vectors @ scaled.reshape(len(weights), -1)).reshape(shape)
         images.append(image + free[None, :, None] * sample.residual[:, None, :])
-    return _Diagonals(*powers, *images)
-
-
-def _row_point(
-    decomposition: Decomposition,
-    sample: RowSample,
-    curve: Curve,
-    diagonals: _Diagonals,
-    point: int,
-    column: int,
-    xp: ModuleType,
-) -> RowPoint:
-    at, count, n = curve.resolvent, decomposition.rows, float(curve.samples[point])
-    first, second = diagonals.first[:, column], diagonals.second[:, column]
-    left_out = diagonals.labels[:, column] / first[:, None]
-    df2, noise = float(curve.df2[point]), float(curve.bias_noise[point])
-    row_df = (second / first**2 - 1) * float(at.t1[point] ** 2 / at.t2[point])  # forecast (6)
-    spread = (row_df - 1 / n) / (n - 1 - df2) - (row_df - 1 / count) / (count - 1 - df2)
-    scale = 1.0
-    if n > count:
-        expected = 1 + float(xp.mean(row_df - 1 / count)) / (count - 1 - df2)
-        scale = _leave_one_out(decomposition, at, diagonals, point, column, xp) / (noise * expected)
-    return RowPoint(left_out, first, second, spread, noise, scale)
-
-
-def _leave_one_out(
-    decomposition: Decomposition, at: Resolvent, diagonals: _Diagonals, point: int, column: int, xp: ModuleType
-) -> float:
-    """Return mean |e_i|^2; from m of N rows as a difference to generalised cross-validation, forecast section 7."""
-    first = diagonals.first[:, column]
-    image = xp.sum(diagonals.labels[:, column] ** 2, axis=1)
-    if len(first) == decomposition.rows:
-        return float(xp.mean(image / first**2))
-    even = float(decomposition.rows / at.t1[point]) ** 2
-    gcv = decomposition.rows * float(at.q2[point] / at.t1[point] ** 2)
-    return gcv + float(xp.mean(image * (1 / first**2 - even)))
-
-
-def _point_sums(
-    decomposition: Decomposition,
-    curve: Curve,
-    diagonals: _Diagonals,
-    rows: RowPoint,
-    point: int,
-    column: int,
-    xp: ModuleType,
-) -> tuple[float, ...]:
-    at, count = curve.resolvent, decomposition.rows
-    first = diagonals.first[:, column]
-    loo = _leave_one_out(decomposition, at, diagonals, point, column, xp)
-    gcv = count * float(at.q2[point] / at.t1[point] ** 2)
-    mse = loo + float(xp.mean(rows.spread)) * rows.noise * rows.scale
-    image = xp.sum(diagonals.labels[:, column] ** 2, axis=1)
-    uneven = image * (1 / first**2 - (count / at.t1[point]) ** 2)
-    spread = float(xp.std(uneven)) / np.sqrt(len(first))
-    z = (loo - gcv) / spread if spread > 0 else 0.0
-    leverage_cv = float(xp.std(1 / first) * xp.mean(first))
-    relative = _jackknife(count, curve, diagonals, point, column, xp) / float(curve.gcv[point])
-    return mse, relative * mse, loo / gcv if gcv > 0 else 1.0, z, leverage_cv
-
-
-def _jackknife(count: int, curve: Curve, diagonals: _Diagonals, point: int, column: int, xp: ModuleType) -> float:
-    """Return the standard error of forecast (4) over rows: forecast (9) and (10)."""
-    at, n = curve.resolvent, float(curve.samples[point])
-    t1, t2, t3, q2, q3 = (float(values[point]) for values in (at.t1, at.t2, at.t3, at.q2, at.q3))
-    first, second, third = (d[:, column] for d in (diagonals.first, diagonals.second, diagonals.third))
-    left_out = diagonals.labels[:, column] / first[:, None]
-    ratio = second / first
-    t1_without, t2_without = t1 - ratio, t2 - 2 * third / first + ratio**2
-    q2_without = q2 - 2 * xp.sum(left_out * diagonals.labels_twice[:, column], axis=1)
-    q2_without = q2_without + xp.sum(left_out**2, axis=1) * second
-    excess = n - count
-    risk = (1 + 1 / n) * (n - 1) * q2_without / ((excess + 1) * t2_without + t1_without**2)
-    if at.kappa[point] > 0:
-        shift = (excess / t1 - (excess + 1) / t1_without) / (1 + excess * t2 / t1**2)
-        slope = -2 * q3 / q2 if q2 > 0 else 0.0
-        risk = risk * (1 + shift * (slope + (2 * excess * t3 + 2 * t1 * t2) / (excess * t2 + t1**2)))
-    return float(xp.sqrt((count - 1) * xp.mean((risk - xp.mean(risk)) ** 2)))
+    return powers, images

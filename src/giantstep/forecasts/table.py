@@ -41,7 +41,7 @@ VARIABLES = {
 """Name -> symbol and meaning of the columns."""
 
 
-class BestRidge(float):
+class ForecastRidge(float):
     """The ridge with the smallest forecast error, and what is not known about it; printing it says it in words.
 
     Attributes
@@ -57,13 +57,13 @@ class BestRidge(float):
 
     def __new__(  # noqa: D102
         cls, value: float, rivals: tuple[float, ...] = (), unknown: tuple[float, ...] = (), where: str = ""
-    ) -> BestRidge:
+    ) -> ForecastRidge:
         ridge = super().__new__(cls, value)
         ridge.rivals, ridge.unknown, ridge.where = rivals, unknown, where
         return ridge
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BestRidge, (float(self), self.rivals, self.unknown, self.where)
+        return ForecastRidge, (float(self), self.rivals, self.unknown, self.where)
 
     @property
     def doubt(self) -> str:
@@ -78,14 +78,14 @@ class BestRidge(float):
     __repr__ = __str__
 
 
-def tell_ridges_apart(ridges: Floats, values: Floats, spread: Floats, where: str = "") -> BestRidge:
+def tell_ridges_apart(ridges: Floats, values: Floats, spread: Floats, where: str = "") -> ForecastRidge:
     """Return the best of the ridges by their forecasts (ridges,), with those that it cannot be told from."""
     given = np.isfinite(values)
     if not given.any():
-        return BestRidge(math.nan, (), tuple(ridges.tolist()), where)
+        return ForecastRidge(math.nan, (), tuple(ridges.tolist()), where)
     best, spread = int(np.nanargmin(values)), np.nan_to_num(spread)
     near = given & (values - spread <= values[best] + spread[best]) & (np.arange(len(ridges)) != best)
-    return BestRidge(float(ridges[best]), tuple(ridges[near].tolist()), tuple(ridges[~given].tolist()), where)
+    return ForecastRidge(float(ridges[best]), tuple(ridges[near].tolist()), tuple(ridges[~given].tolist()), where)
 
 
 class SamplesNeeded(NamedTuple):
@@ -95,14 +95,14 @@ class SamplesNeeded(NamedTuple):
     ----------
     samples : smallest n, interpolated between the sizes of the table; infinite where it is not reached.
     low, high : the same for the forecast minus and plus its total standard error.
-    ridge : best ridge of the table there, a `BestRidge`.
+    ridge : best ridge of the table there, a `ForecastRidge`.
     statement : all this in words, rounded to what is known, with the verdict on the variable.
     """
 
     samples: float
     low: float
     high: float
-    ridge: BestRidge
+    ridge: ForecastRidge
     statement: str
 
     def __str__(self) -> str:
@@ -121,11 +121,11 @@ class Forecast(xarray.Dataset):
             raise InputError("Forecast.of takes a result of forecast.")
         return cls(dict(result.data_vars), dict(result.coords), attrs=dict(result.attrs))
 
-    def best_ridge(self, samples: float | None = None, variable: str | None = None) -> BestRidge:
+    def best_ridge(self, samples: float | None = None, variable: str | None = None) -> ForecastRidge:
         """Return the ridge of the table whose forecast error is smallest at n samples (N if left out).
 
-        It is a number; printed, it says which ridges it cannot be told from (`BestRidge.rivals`), because forecasts
-        plus and minus their total standard errors overlap, and which the rows do not determine (`BestRidge.unknown`).
+        It is a number. Printed, it says which ridges it cannot be told from (`rivals`: forecasts plus and minus their
+        total standard errors overlap), and which the rows do not determine (`unknown`).
         """
         name = self._chosen(variable)
         sizes = self.samples.values.astype(float)
@@ -160,7 +160,7 @@ class Forecast(xarray.Dataset):
         sizes = self.samples.values.astype(float)
         reached = [_crossing(sizes, _lowest(values + side * spread), wanted) for side in (0, -1, 1)]
         samples, low, high = reached
-        ridge = self.best_ridge(samples, variable) if math.isfinite(samples) else BestRidge(math.nan)
+        ridge = self.best_ridge(samples, variable) if math.isfinite(samples) else ForecastRidge(math.nan)
         return SamplesNeeded(samples, low, high, ridge, self._say_needed(variable, wanted, reached, ridge))
 
     def plot(self, path: str | Path | None = None, **options: Any) -> Figure:  # type: ignore[override]
@@ -181,7 +181,7 @@ class Forecast(xarray.Dataset):
         values: Floats = self[variable].sel(source="limit").transpose("samples", "ridge").values
         return values
 
-    def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: BestRidge) -> str:
+    def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: ForecastRidge) -> str:
         samples, low, high = reached
         most = float(self.samples.values[-1])
         floor = float(self.attrs["noise_floor"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from giantstep.forecasts.experiment import Trials
+from giantstep.forecasts.experiment import FitTrials
 from giantstep.types import Floats
 
 GOOD, BAD = 0.07, 0.08
@@ -99,7 +99,7 @@ class Evidence:
         return {**asdict(self), "verdicts": self.verdicts("mse"), **of_error}
 
 
-def probe_of(trials: Trials, name: str, forecast: Floats) -> Probe:
+def probe_of(trials: FitTrials, name: str, forecast: Floats) -> Probe:
     """Return the gap between a forecast (ridges,) and the mean of trials."""
     mean, error = trials.mean(name), trials.stderr(name)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -8,12 +8,10 @@ from typing import Any
 
 from giantstep.errors import GiantstepWarning
 from giantstep.forecasts.experiment import run_experiment
-from giantstep.forecasts.labels import Labels, read_labels
-from giantstep.forecasts.layout import lay_out
+from giantstep.forecasts.layout import compute_surface, lay_out
 from giantstep.forecasts.preparation import prepare
-from giantstep.forecasts.settings import Settings, read_settings
-from giantstep.forecasts.sources import open_features
-from giantstep.forecasts.surface import compute_surface
+from giantstep.forecasts.rows import open_features
+from giantstep.forecasts.settings import LabelNumbers, Settings, read_labels, read_settings
 from giantstep.forecasts.table import Forecast
 from giantstep.lab.seeds import Draws
 
@@ -79,7 +77,7 @@ def forecast(
     return _warned(_compute(features, labels, settings))
 
 
-def _compute(features: Any, labels: Labels, settings: Settings) -> Forecast:
+def _compute(features: Any, labels: LabelNumbers, settings: Settings) -> Forecast:
     """Return the table: the limit at every n and ridge, and the experiment beside it."""
     stream = Draws(settings.seed, "forecast", 0, settings.device)
     prepared = prepare(

@@ -10,11 +10,10 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from giantstep.errors import GiantstepError, InputError
-from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt, attempt_bytes
+from giantstep.sweeps.tasks import Done, NotLoaded, Orders, Task, attempt, attempt_bytes, threads_here
 
 Source = Callable[[], Task | None]
 Finished = list[tuple[Task, Done]]
@@ -35,15 +34,6 @@ class Backend(Protocol):
         """Stop the workers, whatever they are at."""
 
 
-def _threads_here(threads: int | None) -> AbstractContextManager[Any]:
-    """Return a context in which this process has so many BLAS threads."""
-    if threads is None:
-        return nullcontext()
-    from giantstep.lab.threads import blas_threads
-
-    return blas_threads(threads)
-
-
 class InProcess:
     """Runs tasks here, one after the other."""
 
@@ -54,7 +44,7 @@ class InProcess:
         """Run tasks until there are none; short ones are yielded together, as storing takes its time."""
         done: Finished = []
         since = time.monotonic()
-        with _threads_here(self._orders.threads):
+        with threads_here(self._orders.threads):
             while (task := source()) is not None or done:
                 try:
                     done += [] if task is None else [(task, attempt(task, self._orders))]
@@ -105,7 +95,7 @@ class OnExecutor:
         """
         suspects: list[Task] = []
         alone: Future[Done | NotLoaded] | None = None
-        with _threads_here(self._orders.threads if self._here else None):
+        with threads_here(self._orders.threads if self._here else None):
             while True:
                 while len(self._waiting) < self._most and (task := source()) is not None:
                     self._submit(task)

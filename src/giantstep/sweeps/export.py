@@ -5,28 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
 from giantstep.errors import GiantstepError, InputError
 from giantstep.families import family_class, family_names
 from giantstep.family import Variable
+from giantstep.files import atomic_write, csv_text
 from giantstep.padding import blank_array, pad_stack
 from giantstep.sweeps.inspect import Entry, entries
 from giantstep.trials import mean_and_error
 from giantstep.types import Array
-
-if TYPE_CHECKING:
-    import xarray
 
 FORMATS = (".csv", ".nc", ".parquet")
 
 
 def export(path: str | Path, out: str | Path) -> int:
     """Write a store as CSV, NetCDF or Parquet, one row per point; return the number of rows."""
-    from giantstep.files import atomic_write, csv_text
-
     suffix = Path(out).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"A store is exported as {', '.join(FORMATS)}, but the file is called {Path(out).name!r}.")
@@ -43,8 +40,6 @@ def export(path: str | Path, out: str | Path) -> int:
 
 def dataset(points: Iterable[Entry]) -> xarray.Dataset:
     """Return the points of a store as a Dataset over the dimension ``point``; fields and variables as columns."""
-    import xarray
-
     lines = [(_labels(entry), _measured(entry)) for entry in points]
     data: dict[str, Any] = {}
     for name in dict.fromkeys(name for labels, _ in lines for name in labels):

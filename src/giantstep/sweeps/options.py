@@ -9,10 +9,10 @@ from typing import Any
 
 from giantstep.checks import check_number, check_whole
 from giantstep.errors import bad_field
-from giantstep.sweeps import on_dask
+from giantstep.sweeps import clusters
 from giantstep.sweeps.backends import Backend, InProcess, OnExecutor
+from giantstep.sweeps.clusters import Slurm
 from giantstep.sweeps.processes import Processes
-from giantstep.sweeps.slurm import Slurm
 from giantstep.sweeps.tasks import Orders
 from giantstep.workers import usable_cores
 
@@ -131,14 +131,14 @@ class BackendOptions:
         if self.backend == "processes":
             return Processes(self.workers, self.orders, self.memory)
         if self.scheduler is not None:
-            return on_dask.connect(self.scheduler, self.orders)
+            return clusters.connect(self.scheduler, self.orders)
         if self.backend == "dask":
-            return on_dask.start_cluster(self.workers, self.orders, self.memory)
+            return clusters.start_cluster(self.workers, self.orders, self.memory)
         if isinstance(self.backend, Slurm):
             return self.backend.open(self.orders, self.memory)
         if isinstance(self.backend, Executor):
             return OnExecutor(self.backend, self.workers, self.orders)
-        return on_dask.on_client(self.backend, self.orders)
+        return clusters.on_client(self.backend, self.orders)
 
 
 def _is_client(backend: Any) -> bool:

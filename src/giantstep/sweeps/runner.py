@@ -1,25 +1,77 @@
 """Fills the store with what is missing: takes what is there, runs the rest, keeps it as soon as it exists.
 
 Several sweeps may fill one store at once. Each goes through its tasks in an order of its own and looks into the store
-before each; where two compute the same result all the same, the first one stored stays.
+before each; where two compute the same result all the same, the first one stored stays. A line with rate and time left
+says how far it is where somebody watches, now and then one in the log elsewhere.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from giantstep.progress import ProgressOption
+from giantstep.progress import Progress, ProgressOption, duration
 from giantstep.sweeps.backends import Backend
 from giantstep.sweeps.keys import Ask
-from giantstep.sweeps.progress import SweepProgress
 from giantstep.sweeps.store import Name, Row, Store
 from giantstep.sweeps.tasks import Task
 
 _log = logging.getLogger("giantstep")
+_EVERY = 10.0
+"""Seconds between lines of the log."""
+
+
+class SweepProgress(Progress):
+    """Counts results of a sweep; use as a context manager.
+
+    Parameters
+    ----------
+    option : as `giantstep.progress.Progress` takes it; where nobody watches, lines go to the log.
+    total : results wanted.
+    stored : how many of them were there before.
+    unit : what they are.
+    """
+
+    def __init__(self, option: ProgressOption, total: int, stored: int, unit: str = "points") -> None:
+        super().__init__(option, total, "")
+        self.stored = self.done = stored
+        self.failed, self.unit = 0, unit
+        self._logs, self._said = option is None and not self._shows_line, -math.inf
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        if self._logs and self.done > self.stored:
+            _log.info(self.line())
+
+    def advance(self, steps: int = 1, failed: int = 0) -> None:
+        """Say that so many more results are stored, and how many of them are failures."""
+        self.failed += failed
+        super().advance(steps)
+
+    def _tell(self) -> None:
+        self.text = self.line()
+        super()._tell()
+        now = time.monotonic()
+        if self._logs and now - self._said > _EVERY:
+            self._said = now
+            _log.info(self.text)
+
+    def line(self) -> str:
+        """Say how far the sweep is: points done, rate, time left."""
+        text = f"{self.done} of {self.total} {self.unit} done"
+        new, seconds = self.done - self.stored, time.monotonic() - self._start
+        if new and seconds > 0:
+            rate = new / seconds
+            text += f", {rate:.3g} per second, {duration((self.total - self.done) / rate)} left"
+        elif self.stored:
+            text += " (stored)"
+        return text + (f", {self.failed} failed" if self.failed else "")
+
 
 Results = dict[Name, Row]
 
@@ -36,7 +88,7 @@ class Runner:
     store : where results are kept.
     backend : starts the backend; called only where something is missing.
     retry : compute failures of earlier sweeps again.
-    progress : as `giantstep.sweeps.progress.SweepProgress` takes it.
+    progress : as `SweepProgress` takes it.
     """
 
     def __init__(self, store: Store, backend: Callable[[], Backend], retry: bool, progress: ProgressOption) -> None:

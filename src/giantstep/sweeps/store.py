@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from giantstep import __version__
 from giantstep.errors import GiantstepError, InputError
 from giantstep.jsondata import LONGEST, json_data
 from giantstep.sweeps.blobs import Damaged, checksum, decode_arrays, encode_arrays
@@ -158,8 +159,6 @@ class Store:
             )
 
     def _ask_number(self, ask: Ask) -> int:
-        from giantstep import __version__
-
         self._connection.execute(
             "INSERT OR IGNORE INTO asks (digest, family, what, source, formula_version, settings, made_by) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -6,6 +6,7 @@ import pickle
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from giantstep.trials import TrialDraw
 from giantstep.types import Array, Points
 
 _LONGEST_DETAIL = 4000
+"""Characters of a traceback that are stored: its end, where the error is."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,8 @@ def attempt_bytes(data: bytes, orders: Orders) -> Done | NotLoaded:
         task: Task = pickle.loads(data)
     except Exception as error:
         return NotLoaded(f"{type(error).__name__}: {error}")
-    use_threads(orders.threads)
-    return attempt(task, orders)
+    with threads_here(orders.threads):
+        return attempt(task, orders)
 
 
 def attempt(task: Task, orders: Orders) -> Done:
@@ -131,7 +133,9 @@ def attempt(task: Task, orders: Orders) -> Done:
 
     start = time.perf_counter()
     try:
-        done = _work_within(orders.time_limit, task, orders.slot)
+        with deadline(orders.time_limit):
+            work = task.work
+            done = _draw(work, orders.slot) if isinstance(work, TrialDraw) else _solve(work)
     except TimeUp:
         done = task.failure(f"it took longer than {orders.time_limit:g} s")
     except MemoryError as error:
@@ -139,11 +143,6 @@ def attempt(task: Task, orders: Orders) -> Done:
     except Exception as error:
         done = task.failure(f"{type(error).__name__}: {error}", traceback.format_exc())
     return replace(done, seconds=time.perf_counter() - start)
-
-
-def _work_within(seconds: float | None, task: Task, slot: int | None) -> Done:
-    with deadline(seconds):
-        return _draw(task.work, slot) if isinstance(task.work, TrialDraw) else _solve(task.work)
 
 
 def _draw(draw: TrialDraw, slot: int | None) -> Done:
@@ -174,13 +173,8 @@ def worker_device(device: str, slot: int | None) -> str:
     return f"cuda:{slot % namespace('cuda').cuda.runtime.getDeviceCount()}"
 
 
-_threads_in_use: list[Any] = []
-"""The limit this worker set, kept so that it lasts."""
+def threads_here(threads: int | None) -> AbstractContextManager[Any]:
+    """Return a context in which this process has so many BLAS threads; None leaves them as they are."""
+    from giantstep.lab.threads import blas_threads
 
-
-def use_threads(threads: int | None) -> None:
-    """Give this worker so many BLAS threads, for good."""
-    if threads is not None and (not _threads_in_use or _threads_in_use[0] != threads):
-        from giantstep.lab.threads import blas_threads
-
-        _threads_in_use[:] = [threads, blas_threads(threads)]
+    return nullcontext() if threads is None else blas_threads(threads)

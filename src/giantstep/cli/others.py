@@ -1,0 +1,175 @@
+"""The commands of one verb each: ``phase-diagram place exponents learnable script explore``."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import giantstep as gs
+from giantstep.cli.options import Json, Output, StudyFile
+from giantstep.cli.outputs import check_outputs
+from giantstep.cli.values import assignments, many, single
+from giantstep.errors import bad_field
+
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated.")]
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help='An expression in z or z1..z6, for example "z1 + z1*z2".')
+]
+
+
+def phase_diagram(
+    study: Annotated[Path, StudyFile],
+    plot: Annotated[Path, typer.Option(metavar="FILE", help="Where to draw it: .png, .pdf, .svg.")],
+    set_: Set = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=VALUES", help="Another horizontal axis, or the range of the vertical one."),
+    ] = None,
+) -> None:
+    """Draw the phase diagram of a study's scenario: named regions and the lines between them."""
+    check_outputs(Output(plot=[plot]))
+    fields = {**_changes(set_), **assignments("--grid", grid or (), many)}
+    gs.phase_diagram(gs.Study.read(study).scenario, fields, path=plot)
+    print(f"wrote {plot}", file=sys.stderr)
+
+
+def place(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A matrix, rows = samples: .csv, .tsv, .txt, .npy, .npz or .parquet.")
+    ],
+    clusters: Annotated[
+        int | None, typer.Option(metavar="K", help="Number of clusters; chosen by evidence if left out.")
+    ] = None,
+    transpose: Annotated[bool, typer.Option("--transpose", help="The file has samples as columns.")] = False,
+    seed: Annotated[int, typer.Option(help="Any whole number from 0 on.")] = 0,
+    json: Json = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Mark the point in the phase diagram: .png, .pdf, .svg.")
+    ] = None,
+) -> None:
+    """Say whether clusters in a dataset are easy, hard or impossible to find."""
+    from giantstep.estimators.matrices import read_matrix
+    from giantstep.files import atomic_write
+
+    check_outputs(Output(plot=[plot] if plot else []))
+    if seed < 0:
+        raise bad_field("seed", seed, "a whole number at least 0")
+    placement = gs.place(read_matrix(data, transpose), n_clusters="auto" if clusters is None else clusters, seed=seed)
+    if plot:
+        with atomic_write(plot) as temporary:
+            placement.plot(temporary)
+    print(json_module.dumps(placement.to_dict(), allow_nan=False) if json else placement.report())
+    if plot:
+        print(f"wrote {plot}", file=sys.stderr)
+
+
+def exponents(
+    target: Target,
+    activation: Annotated[
+        str | None, typer.Option("--activation", "-a", metavar="NAME", help="The student's activation, for c_k C_k.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Information and generative exponents of a target, its staircases, symmetries and Hermite coefficients."""
+    report = gs.exponents(target, activation)
+    print(_strict(report.to_dict()) if json else report)
+
+
+def learnable(
+    target: Target,
+    activation: Annotated[str, typer.Argument(metavar="ACTIVATION", help="The student's activation.")] = "relu",
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            "--algorithm",
+            metavar="NAME",
+            help="squared, correlation, extragradient, sam, two-step, exponential, giant-steps, reused or single-pass.",
+        ),
+    ] = "squared",
+    second_layer: Annotated[
+        str | None, typer.Option("--second-layer", metavar="A,B,..", help="Second layer, a number for every neuron.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="gamma_0, for the constants.")] = None,
+    inner_rate: Annotated[float | None, typer.Option(help="rho_0 of the inner step.")] = None,
+    noise: Annotated[float, typer.Option(help="Variance of the label noise.")] = 0.0,
+    experiment: Annotated[
+        int | None, typer.Option(metavar="DIM", help="Run the network in so many dimensions and tell its cosines.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Whether a network learns a target, in about how many samples, and why."""
+    layer = None if second_layer is None else _numbers(second_layer)
+    verdict = gs.learnable(target, activation, algorithm, layer, rate=rate, inner_rate=inner_rate, noise=noise)
+    data, text = verdict.to_dict(), [str(verdict)]
+    if experiment is not None:
+        measured = verdict.experiment(experiment)
+        data["experiment"] = {
+            **{name: measured[name].values.tolist() for name in ("cosine", "cosine_stderr")},
+            **measured.attrs,
+        }
+        text.append(measured.attrs["text"])
+    print(_strict(data) if json else "\n".join(text))
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise bad_field("second_layer", text, "numbers separated by commas") from None
+
+
+def _strict(data: dict[str, Any]) -> str:
+    from giantstep.jsondata import json_data
+
+    return json_module.dumps(json_data(data), allow_nan=False)
+
+
+def script(
+    study: Annotated[Path, StudyFile],
+    lang: Annotated[str, typer.Option(help="numpy, or torch, where gradients are those of autograd.")] = "numpy",
+    dim: Annotated[int | None, typer.Option(help="Dimension of the data; that of the study, or 300.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Independent repetitions; those of the study, or 10.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Any whole number from 0 on.")] = None,
+    set_: Set = None,
+) -> None:
+    """Print the experiment of a study as a program that runs without giantstep."""
+    from giantstep.scripts import one_scenario
+
+    read = gs.Study.read(study)
+    scenario = one_scenario(read, _changes(set_))
+    given = {"dim": dim, "trials": trials, "seed": seed}
+    said = {name: read.experiment.get(name) if value is None else value for name, value in given.items()}
+    settings: dict[str, Any] = {"lang": lang, **{name: value for name, value in said.items() if value is not None}}
+    sys.stdout.write(gs.script(scenario, **settings))
+
+
+def _changes(set_: list[str] | None) -> dict[str, Any]:
+    return assignments("--set", set_ or (), lambda name, text: single(text))
+
+
+def explore(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="An HTML file that the page wrote, or a study file.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="Port of 127.0.0.1; 8765 or a free one.")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the stories as a page that needs no server, and end.")
+    ] = None,
+) -> None:
+    """Open the interactive page: sliders move the exact curve, a button streams in the experiment."""
+    if export is not None:
+        from giantstep.explorer.static import export_page
+
+        export_page(export, say=typer.echo)
+        typer.echo(f"The page is {export / 'index.html'}.")
+        return
+    from giantstep.explorer.server import serve
+
+    serve(port, file=file, browser=not no_browser)
