@@ -32,8 +32,6 @@ USUAL_DIM = 300
 MOST_LINES = 120
 """Longer programs are not read."""
 _COMMENT_COLUMN = 40
-_ONE_LINE = 130
-"""Characters of a list of steps that is not broken into lines."""
 _SPECIAL = ("erf", "expit", "ndtr")
 
 
@@ -256,6 +254,10 @@ def _head(scenario: Scenario) -> str:
     said = [f"    {line}".rstrip() for line in text.splitlines()[1:]]
     title = f'"""{scenario.title}. Its scenario (other fields have their defaults):'
     return "\n".join([title, "", *said, '"""'])
+
+
+_ONE_LINE = 130
+"""Characters of a list of steps that is not broken into lines."""
 
 
 def _on_one_line(entries: re.Match[str]) -> str:
