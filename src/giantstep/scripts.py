@@ -247,9 +247,20 @@ def _commented(code: str, said: str) -> str:
 def _head(scenario: Scenario) -> str:
     """Return the docstring: what is studied, as a study file says it, without what is as by default."""
     content = {"family": scenario.family, **_told(scenario)}
-    said = [f"    {line}".rstrip() for line in write_toml({"scenario": with_infinity(content)}).splitlines()[1:]]
+    text = re.sub(r"\[\n(  \{[^\]]*\}),\n\]", _on_one_line, write_toml({"scenario": with_infinity(content)}))
+    said = [f"    {line}".rstrip() for line in text.splitlines()[1:]]
     title = f'"""{scenario.title}. Its scenario (other fields have their defaults):'
     return "\n".join([title, "", *said, '"""'])
+
+
+_ONE_LINE = 130
+"""Characters of a list of steps that is not broken into lines."""
+
+
+def _on_one_line(entries: re.Match[str]) -> str:
+    """Return a list of tables on one line where that is not too long."""
+    line = "[" + ", ".join(entry.strip().rstrip(",") for entry in entries[1].splitlines()) + "]"
+    return line if len(line) <= _ONE_LINE else entries[0]
 
 
 def _told(part: BaseModel) -> dict[str, Any]:

@@ -189,13 +189,19 @@ def _gradient(network: Network, lang: Language) -> str:
     options = ", shift, factor" if len(kinds) > 1 else ""
     taken = " - ".join(["y", *([constant] if constant != "0" else [])])
     residual = taken if factor == "0" else f"{taken} - f" if factor == "1" else f"{taken} - {factor} * f"
-    output = "        f = activation(X @ W.T) @ net.zeta / p\n"
     if lang == "torch":
-        loss = "(residual**2).sum() / 2" if (constant, factor) == ("0", "1") else "-(residual.detach() * f).sum()"
-        inside = (
-            f"        W = net.W.clone().requires_grad_()\n{output}"
-            f"        residual = {residual}\n"
-            f"        G = G - p / n0 * torch.autograd.grad({loss}, W)[0]\n"
+        output = "activation(X @ W.T) @ net.zeta / p"
+        if (constant, factor) == ("0", "1"):
+            loss, lines_of_residual = "(residual**2).sum() / 2", [f"residual = y - {output}"]
+        else:
+            loss, lines_of_residual = "-(residual.detach() * f).sum()", [f"f = {output}", f"residual = {residual}"]
+        inside = "".join(
+            f"        {line}\n"
+            for line in (
+                "W = net.W.clone().requires_grad_()",
+                *lines_of_residual,
+                f"G = G - p / n0 * torch.autograd.grad({loss}, W)[0]",
+            )
         )
     else:
         inside = (
@@ -294,8 +300,9 @@ def fit(Phi, y):  # argmin of sum log(1 + exp(-y Phi a)) + ridge |a|^2 / 2
 
 def _steps(network: Network) -> str:
     rows = [_step(network, place) for place in range(len(network.steps))]
-    if len(rows) < 2:
-        return f"STEPS = [{''.join(rows)}]  # what happens to the first layer"
+    line = f"STEPS = [{', '.join(rows)}]  # what happens to the first layer"
+    if len(rows) < 2 or len(line) <= 150:
+        return line
     entries = "".join(f"    {row},\n" for row in rows)
     return f"STEPS = [  # what happens to the first layer, in this order\n{entries}]"
 
