@@ -5,7 +5,7 @@ import pytest
 
 import giantstep as gs
 from giantstep.errors import InputError
-from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
+from giantstep.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
 from giantstep.readout.sensitivity import GradientLaw
 
 from .beyond_settings import CLASSES, P1, P5, REGRESSION, RIDGE_ON_CLASSES, TABLE_D
@@ -84,7 +84,8 @@ def law_at(z):
         rng.normal(size=(k, C)),
     )
     Q1 = np.array([[0.5, 0.1], [0.1, 0.3]])
-    return OutputLaw(blocks, Fitted(rng.normal(size=k), rng.normal(size=(C, k)), Q1, np.array([0.4, 0.2])), z)
+    fitted = Fitted(rng.normal(size=k), rng.normal(size=(C, k)), Q1, np.array([0.4, 0.2]))
+    return OutputLaw(LayerAt(blocks, z), fitted)
 
 
 def test_the_mean_gradient_is_the_slope_of_the_mean():
