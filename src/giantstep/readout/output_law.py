@@ -7,7 +7,6 @@ R coordinates of the input that any row or the target depends on, N inputs.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -52,33 +51,21 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class OutputLaw:
-    """The law of the output at inputs z (N, R), whose other coordinates have the standard deviation `bulk`."""
+class LayerAt:
+    """The first layer at inputs z (N, R) whose other coordinates have the standard deviation `bulk`, for all fits."""
 
     blocks: Blocks
-    fitted: Fitted
     z: Floats
     bulk: float = 1.0
-
-    def of(self, fitted: Fitted) -> OutputLaw:
-        """Return the law of another fit of the same layer at the same inputs."""
-        law = dataclasses.replace(self, fitted=fitted)
-        known = ("A", "scale", "D", "mu1", "mu2", "functions", "function_gradients", "slope_power", "value_slope")
-        law.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
-        return law
 
     @cached_property
     def A(self) -> Floats:
         """U_q . z (k, N)."""
         return self.blocks.U @ self.z.T
 
-    @cached_property
-    def scale(self) -> Floats:
-        """s_q tau (k,)."""
-        return self.blocks.s * self.bulk
-
     def _at(self, activation: Function, values: object) -> Floats:
-        return tabulated(activation, values, self.A[None], self.scale[None])[:, 0]  # type: ignore[arg-type]
+        scale = self.blocks.s * self.bulk
+        return tabulated(activation, values, self.A[None], scale[None])[:, 0]  # type: ignore[arg-type]
 
     @cached_property
     def D(self) -> Floats:
@@ -95,35 +82,77 @@ class OutputLaw:
         """(4.2) (k, N)."""
         return np.maximum(self._at(self.blocks.activation, _noise)[0], 0.0)
 
-    @cached_property
-    def along(self) -> tuple[Floats, Floats]:
-        """What the channels make of the rows: (J t)_q along the coordinates (k, R), and on s (k,)."""
-        x = self.fitted.x
-        return np.einsum("qrc,cq->qr", self.blocks.JU, x), np.einsum("qc,cq->q", self.blocks.Js, x)
-
     @property
-    def _stretch(self) -> Floats:
+    def stretch(self) -> Floats:
         """s_q tau^2, which multiplies D_2 in (4.1) (k, 1)."""
         return (self.blocks.s * self.bulk**2)[:, None]
 
     @cached_property
+    def functions(self) -> Floats:
+        """B of (4.1), the means first, then channel after channel (k + C k, N)."""
+        blocks, D = self.blocks, self.D
+        channels = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[1]
+        channels = channels + blocks.Js.T[:, :, None] * self.stretch * D[2]
+        return np.concatenate([D[0], channels.reshape(-1, len(self.z))])
+
+    @cached_property
+    def function_gradients(self) -> Floats:
+        """dB/dz (k + C k, N, R)."""
+        blocks, D = self.blocks, self.D
+        bent = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2] + blocks.Js.T[:, :, None] * self.stretch * D[3]
+        channels = bent[..., None] * blocks.U[:, None] + D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
+        means = D[1][..., None] * blocks.U[:, None]
+        return np.concatenate([means, channels.reshape(-1, *means.shape[1:])])
+
+    @cached_property
+    def e1(self) -> Floats:
+        """s_q tau D_2 (k, N): section 5."""
+        return self.bulk * self.blocks.unit[:, None] * self.D[2]
+
+    @cached_property
+    def slope_noise(self) -> Floats:
+        """E sigma'^2 - D_1^2 (k, N)."""
+        power = self._at(_slope_of(self.blocks.activation), _power)[0]
+        return np.maximum(power - self.D[1] ** 2, 0.0)
+
+    @cached_property
+    def value_slope(self) -> Floats:
+        """x_q = E sigma sigma' - D_0 D_1 - mu1 e1 (k, N)."""
+        product = self._at(_product_of(self.blocks.activation), _mean)[0]
+        return product - self.D[0] * self.D[1] - self.mu1 * self.e1
+
+
+@dataclass(frozen=True, eq=False)
+class OutputLaw:
+    """The law of the output of a fit at the inputs of a layer."""
+
+    layer: LayerAt
+    fitted: Fitted
+
+    @cached_property
+    def along(self) -> tuple[Floats, Floats]:
+        """What the channels make of the rows: (J t)_q along the coordinates (k, R), and on s (k,)."""
+        x, blocks = self.fitted.x, self.layer.blocks
+        return np.einsum("qrc,cq->qr", blocks.JU, x), np.einsum("qc,cq->q", blocks.Js, x)
+
+    @cached_property
     def mean(self) -> Floats:
         """m(z) (N,), (4.1)."""
-        Jt, Jts = self.along
-        D = self.D
-        return self.fitted.theta @ D[0] + np.sum((Jt @ self.z.T) * D[1] + Jts[:, None] * self._stretch * D[2], axis=0)
+        (Jt, Jts), layer = self.along, self.layer
+        channels = (Jt @ layer.z.T) * layer.D[1] + Jts[:, None] * layer.stretch * layer.D[2]
+        return self.fitted.theta @ layer.D[0] + np.sum(channels, axis=0)
 
     @cached_property
     def gradient(self) -> Floats:
         """dm/dz (N, R), (5.1)."""
-        Jt, Jts = self.along
-        D, theta = self.D, self.fitted.theta[:, None]
-        bent = theta * D[1] + (Jt @ self.z.T) * D[2] + Jts[:, None] * self._stretch * D[3]
-        return bent.T @ self.blocks.U + D[1].T @ Jt
+        (Jt, Jts), layer, D = self.along, self.layer, self.layer.D
+        bent = self.fitted.theta[:, None] * D[1] + (Jt @ layer.z.T) * D[2] + Jts[:, None] * layer.stretch * D[3]
+        return bent.T @ layer.blocks.U + D[1].T @ Jt
 
     def quadratic(self, Q1: Floats, Q2: Floats) -> Floats:
         """Return mu1^T Q1 mu1 + mu2 . Q2 (N,)."""
-        return np.sum(self.mu1 * (Q1 @ self.mu1), axis=0) + Q2 @ self.mu2
+        mu1 = self.layer.mu1
+        return np.sum(mu1 * (Q1 @ mu1), axis=0) + Q2 @ self.layer.mu2
 
     @cached_property
     def variance(self) -> Floats:
@@ -133,39 +162,12 @@ class OutputLaw:
     @cached_property
     def spread(self) -> Floats:
         """What the variation of the fitted means adds to the variance at a finite dimension (N,): (2.13), (2.14)."""
-        fitted = self.fitted
+        fitted, mu1 = self.fitted, self.layer.mu1
         if fitted.covariance is None or fitted.counted_twice is None:
-            return np.zeros(len(self.z))
-        functions = self.functions
+            return np.zeros(len(self.layer.z))
+        functions = self.layer.functions
         own = np.sum(functions * (fitted.covariance @ functions), axis=0)
-        return np.asarray(own - np.sum(self.mu1 * (fitted.counted_twice @ self.mu1), axis=0))
-
-    @cached_property
-    def functions(self) -> Floats:
-        """B of (4.1), the means first, then channel after channel (k + C k, N)."""
-        blocks, D = self.blocks, self.D
-        channels = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[1]
-        channels = channels + blocks.Js.T[:, :, None] * self._stretch * D[2]
-        return np.concatenate([D[0], channels.reshape(-1, len(self.z))])
-
-    @cached_property
-    def function_gradients(self) -> Floats:
-        """dB/dz (k + C k, N, R)."""
-        blocks, D = self.blocks, self.D
-        bent = np.einsum("qrc,nr->cqn", blocks.JU, self.z) * D[2] + blocks.Js.T[:, :, None] * self._stretch * D[3]
-        channels = bent[..., None] * blocks.U[:, None] + D[1][..., None] * np.moveaxis(blocks.JU, 2, 0)[:, :, None]
-        means = D[1][..., None] * blocks.U[:, None]
-        return np.concatenate([means, channels.reshape(-1, *means.shape[1:])])
-
-    @cached_property
-    def slope_power(self) -> Floats:
-        """E sigma'^2 of the blocks (k, N)."""
-        return self._at(_slope_of(self.blocks.activation), _power)[0]
-
-    @cached_property
-    def value_slope(self) -> Floats:
-        """E sigma sigma' of the blocks (k, N)."""
-        return self._at(_product_of(self.blocks.activation), _mean)[0]
+        return np.asarray(own - np.sum(mu1 * (fitted.counted_twice @ mu1), axis=0))
 
 
 def _noise(activation: Function, A: Floats, s: Floats) -> Floats:

@@ -33,36 +33,26 @@ class GradientLaw:
     law: OutputLaw
 
     @cached_property
-    def _bent(self) -> tuple[Floats, Floats]:
-        """e1_q = s_q tau D_2, and E sigma'^2 - D_1^2 (k, N)."""
-        law = self.law
-        return law.bulk * law.blocks.unit[:, None] * law.D[2], np.maximum(law.slope_power - law.D[1] ** 2, 0.0)
-
-    @cached_property
     def covariance(self) -> Floats:
         """Of the gradient along the coordinates (N, R, R): (5.2)."""
-        fitted, U = self.law.fitted, self.law.blocks.U
-        e1, rest = self._bent
-        own = np.maximum(rest - e1**2, 0.0) * fitted.Q2[:, None]
-        shared = np.einsum("qn,qp,pn,qr,ps->nrs", e1, fitted.Q1, e1, U, U, optimize=True)
+        layer, fitted, U = self.law.layer, self.law.fitted, self.law.layer.blocks.U
+        own = np.maximum(layer.slope_noise - layer.e1**2, 0.0) * fitted.Q2[:, None]
+        shared = np.einsum("qn,qp,pn,qr,ps->nrs", layer.e1, fitted.Q1, layer.e1, U, U, optimize=True)
         return shared + np.einsum("qn,qr,qs->nrs", own, U, U, optimize=True)
 
     @cached_property
     def with_output(self) -> Floats:
         """Covariance of the gradient along the coordinates with the output (N, R): (5.3)."""
-        law, fitted = self.law, self.law.fitted
-        e1, _ = self._bent
-        own = law.value_slope - law.D[0] * law.D[1] - law.mu1 * e1
-        moved = e1 * (fitted.Q1 @ law.mu1) + own * fitted.Q2[:, None]
-        return moved.T @ law.blocks.U
+        layer, fitted = self.law.layer, self.law.fitted
+        moved = layer.e1 * (fitted.Q1 @ layer.mu1) + layer.value_slope * fitted.Q2[:, None]
+        return moved.T @ layer.blocks.U
 
     @cached_property
     def across(self) -> Floats:
         """Squared length of the gradient across the coordinates (N,): (5.4)."""
-        law, fitted = self.law, self.law.fitted
-        rows = law.blocks.unit[:, None] * law.D[1]
-        own = (law.blocks.s**2 * fitted.Q2) @ self._bent[1]
-        return np.sum(rows * (fitted.Q1 @ rows), axis=0) + own
+        layer, fitted = self.law.layer, self.law.fitted
+        rows = layer.blocks.unit[:, None] * layer.D[1]
+        return np.sum(rows * (fitted.Q1 @ rows), axis=0) + (layer.blocks.s**2 * fitted.Q2) @ layer.slope_noise
 
     @cached_property
     def along(self) -> Floats:
@@ -71,7 +61,7 @@ class GradientLaw:
         mean = np.sum(law.gradient**2, axis=1) + np.trace(self.covariance, axis1=1, axis2=2)
         if law.fitted.covariance is None:
             return mean
-        moved = law.function_gradients
+        moved = law.layer.function_gradients
         return np.asarray(mean + np.einsum("fnr,fg,gnr->n", moved, law.fitted.covariance, moved, optimize=True))
 
     def at_nodes(self, rows: Integers) -> tuple[Floats, Floats, Floats, Floats]:
@@ -97,7 +87,7 @@ class GradientLaw:
     @cached_property
     def rank(self) -> int:
         """Number of directions along which the gradient fluctuates."""
-        return int(np.linalg.matrix_rank(self.law.blocks.U))
+        return int(np.linalg.matrix_rank(self.law.layer.blocks.U))
 
     def chunks(self, weights: Floats) -> list[Integers]:
         """Return the inputs that are not too rare to matter, in pieces that fit into memory."""

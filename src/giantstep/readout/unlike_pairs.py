@@ -43,7 +43,7 @@ class FitAt:
 
     def answer(self, labels: Labels, dim: float) -> Floats:
         """Return H^-1 (F, F), how the fitted numbers answer to what drives them: (2.12)."""
-        functions, response = self.law.functions, self.first.response
+        functions, response = self.law.layer.functions, self.first.response
         k = len(response.R[0])
         prior = np.tile(response.R[0], len(functions) // k)
         prior[:k] *= dim
@@ -88,12 +88,12 @@ def _product(a: FitAt, b: FitAt, labels: Labels, common: float, same_layer: bool
 def _spread(a: FitAt, b: FitAt, labels: Labels, residual: Floats, common: float, dim: float) -> float:
     """Return what the variation of the fitted numbers with the samples adds to E f_a f_b: (2.12)-(2.14)."""
     weights = labels.weights * residual / (a.denominator * b.denominator)
-    driven = (a.law.functions * weights) @ b.law.functions.T
+    driven = (a.law.layer.functions * weights) @ b.law.layer.functions.T
     inside = common / (a.samples * b.samples) * a.answer(labels, dim) @ driven @ b.answer(labels, dim)
-    fitted = np.sum((inside.T @ a.law.functions) * (b.law.functions * labels.weights))
-    M = a.first.response.S[0] @ (a.law.mu1 * weights) @ b.law.mu1.T @ b.first.response.S[0]
-    counted = np.sum((M.T @ a.law.mu1) * (b.law.mu1 * labels.weights)) * common / (a.width * b.width)
-    return float(fitted - a.law.z.shape[1] * counted) / dim
+    fitted = np.sum((inside.T @ a.law.layer.functions) * (b.law.layer.functions * labels.weights))
+    M = a.first.response.S[0] @ (a.law.layer.mu1 * weights) @ b.law.layer.mu1.T @ b.first.response.S[0]
+    counted = np.sum((M.T @ a.law.layer.mu1) * (b.law.layer.mu1 * labels.weights)) * common / (a.width * b.width)
+    return float(fitted - a.law.layer.z.shape[1] * counted) / dim
 
 
 def _mean_residual(a: FitAt, b: FitAt, labels: Labels) -> Floats:
@@ -104,7 +104,7 @@ def _mean_residual(a: FitAt, b: FitAt, labels: Labels) -> Floats:
 
 def _own_layers(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float) -> Floats:
     """Return Q_ab at the inputs (N,) of networks with layers of their own: (2.5)."""
-    functions = _products(a.law.mu1, b.law.mu1)
+    functions = _products(a.law.layer.mu1, b.law.layer.mu1)
     lift = np.kron(a.first.response.S[0], b.first.response.S[0]) * common / (a.width * b.width)
     return _answered(
         functions, lift, np.zeros(len(functions)), source, labels.weights / (a.denominator * b.denominator)
@@ -113,8 +113,8 @@ def _own_layers(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: floa
 
 def _same_layer(a: FitAt, b: FitAt, labels: Labels, source: Floats, common: float, dim: float) -> Floats:
     """Return Q_ab at the inputs (N,) of networks with the same layer: (2.3), (2.4)."""
-    k, width = len(a.law.mu1), a.width
-    functions = np.concatenate([_products(a.law.mu1, b.law.mu1), a.law.mu2])
+    k, width = len(a.law.layer.mu1), a.width
+    functions = np.concatenate([_products(a.law.layer.mu1, b.law.layer.mu1), a.law.layer.mu2])
     unit = np.eye(k * k + k)
     lift = np.stack([_lifted(a, b, row[: k * k].reshape(k, k), row[k * k :]) for row in unit], axis=1)
     R = a.first.response.R[0] * b.first.response.R[0]

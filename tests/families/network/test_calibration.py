@@ -10,10 +10,12 @@ from giantstep.errors import InputError
 from giantstep.families.network.answers.calibration import of_classes
 from giantstep.families.network.answers.laws import solved_groups
 from giantstep.families.network.answers.table import Table
+from giantstep.families.network.answers.variance import overlaps_of_classes
 from giantstep.families.network.problem import share_points
 from giantstep.families.network.shift import FreshLaw
 from giantstep.families.network.trajectory import follow
 from giantstep.readout.calibration import LogitLaw, wrong_signs
+from giantstep.readout.pairs import ridge_parts
 
 from .beyond_settings import (
     CALIBRATION,
@@ -67,13 +69,34 @@ def test_a_strong_ridge_is_too_cautious_and_a_weak_one_too_sure():
     np.testing.assert_allclose(found, [4.00, 1.49, 0.960], atol=6e-3)
 
 
-def fitted_point(network):
+def fitted_point(network, dim=np.inf):
     """Return the law of the output of a network after its last step."""
-    points = {**network.point(), "dim": np.array([np.inf])}
+    return next(fits_of(network, dim).points())
+
+
+def fits_of(network, dim):
+    """Return the fit of a network after its last step."""
+    points = {**network.point(), "dim": np.array([dim])}
     (share,) = share_points(network, points, np.arange(1))
     moment = list(follow(share.problem, "exact", {}))[-1]
     (fits,) = solved_groups(Table(network, points, 2), share, moment, {})
-    return next(fits.points())
+    return fits
+
+
+@pytest.mark.parametrize("name", ["L1", "L2", "R1"])
+def test_the_spread_of_fitted_means_is_that_of_disagreements(name):
+    """Holds F of (2.13) at z, which log losses and gradients have, against that at kappa of two classifiers."""
+    network = RIDGE_ON_CLASSES if name == "R1" else CLASSES[name]
+    fits = fits_of(network, 300.0)
+    point = next(fits.points())
+    inputs, output = point.plain(point.own_law)
+    if name == "R1":
+        own = ridge_parts(fits.fit.first, np.zeros(1), fits.group.asked.size).everything
+    else:
+        own = overlaps_of_classes(fits).own
+    spread = float(inputs.weights @ output.spread)
+    assert spread > 0.002 * float(own.mean[0])
+    assert float(own.mean[0] - inputs.weights @ output.variance) == pytest.approx(spread, rel=1e-3)
 
 
 def test_a_rule_that_does_not_resolve_the_sign_is_not_used():

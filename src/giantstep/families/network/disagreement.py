@@ -139,7 +139,7 @@ def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tupl
     """Return disagreement, error of the average and both errors at a dimension, and why they are NaN."""
     from giantstep.families.network.fresh_inputs import inputs_of
     from giantstep.families.network.shift import FreshLaw
-    from giantstep.readout.output_law import OutputLaw
+    from giantstep.readout.output_law import LayerAt, OutputLaw
     from giantstep.readout.unlike_pairs import FitAt, Labels, disagreement
 
     fits, law = [], FreshLaw.of_the_fit(first.target.directions)
@@ -154,7 +154,7 @@ def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tupl
     sides = []
     for point, frame in zip(fits, frames):
         assert point.fit.first is not None
-        sides.append(FitAt(point.fit.first, OutputLaw(point.blocks, point.fitted, along @ frame)))
+        sides.append(FitAt(point.fit.first, OutputLaw(LayerAt(point.blocks, along @ frame), point.fitted)))
     labels = Labels(inputs.weights, inputs.label, inputs.square + fits[0].noise)
     common = min(side.samples for side in sides) if shared in ("samples", "both") else 0.0
     apart = disagreement(sides[0], sides[1], labels, common, shared in ("layer", "both"), dim)

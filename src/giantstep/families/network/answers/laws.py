@@ -21,10 +21,12 @@ from giantstep.gaussian.target import Target
 from giantstep.readout import Classifier
 from giantstep.readout.class_pairs import spread_of_classes
 from giantstep.readout.fits import Fit
-from giantstep.readout.output_law import Blocks, Fitted, OutputLaw
+from giantstep.readout.output_law import Blocks, Fitted, LayerAt, OutputLaw
 from giantstep.readout.pairs import spread_of_means
 from giantstep.types import Floats
 
+RULES_KEPT = 6
+"""Rules that fits of one layer share at a time; each may take some 100 MB."""
 DIFFERENCE = 1e-5
 """Step of a central difference, in units of the coordinates, that gives a gradient to 1e-9."""
 
@@ -46,8 +48,8 @@ class FittedPoint:
     flip: float
     finite: bool
     """Whether the dimension is finite."""
-    made: dict[tuple[object, ...], tuple[FreshInputs, OutputLaw]] = field(default_factory=dict)
-    """Rules that were made already, for this fit or for another of the same layer."""
+    made: dict[tuple[object, ...], tuple[FreshInputs, LayerAt]] = field(default_factory=dict)
+    """The last rules that were made, for this fit or for another of the group."""
 
     @cached_property
     def own_law(self) -> FreshLaw:
@@ -59,14 +61,14 @@ class FittedPoint:
     ) -> tuple[FreshInputs, OutputLaw]:
         """Return inputs of a law on a rule of this scale, and the law of the output there; with labels of a target."""
         target = self.problem.target if target is None else target
-        key = (law.key, scale, target)
+        key = (self.row, law.key, scale, target)
         if key not in self.made:
+            if len(self.made) >= RULES_KEPT:
+                self.made.pop(next(iter(self.made)))
             inputs = inputs_of(target, self.layer.frame[self.row], law, scale)
-            output = OutputLaw(self.blocks, self.fitted, inputs.z, law.bulk)
-            _ = output.mu1, output.mu2  # known to all fits of the layer
-            self.made[key] = inputs, output
-        inputs, output = self.made[key]
-        return inputs, output.of(self.fitted)
+            self.made[key] = inputs, LayerAt(self.blocks, inputs.z, law.bulk)
+        inputs, layer = self.made[key]
+        return inputs, OutputLaw(layer, self.fitted)
 
     def scale(self, law: FreshLaw) -> float:
         """Return the scale on which the features vary at inputs of a law."""
@@ -111,7 +113,7 @@ class Fits:
         """Yield every solved point."""
         problem, layer, asked = self.moment.problem, self.moment.layer, self.group.asked
         s, (JU, Js, _) = scale_of(problem, layer), independent_spread(problem, layer)
-        spread = self._spread()
+        spread, made = self._spread(), dict[tuple[object, ...], tuple[FreshInputs, LayerAt]]()
         for number, (point, row) in enumerate(zip(self.group.index.tolist(), self.group.members.tolist())):
             if self.fit.status[number]:
                 continue
@@ -119,7 +121,7 @@ class Fits:
             noise, flip = (float(asked.points[name][number]) for name in ("noise", "flip"))
             fitted = _fitted(self.fit, number, spread)
             finite = bool(np.isfinite(asked.points["dim"][number]))
-            yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip, finite)
+            yield FittedPoint(problem, layer, row, self.fit, number, point, blocks, fitted, noise, flip, finite, made)
 
     def _spread(self) -> tuple[Floats, Floats] | None:
         """Return how the fitted means vary from sample to sample, and what the bulk has of it; None: not counted."""
