@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.gaussian import Target
 from giantstep.progress import Progress
-from giantstep.types import Floats, Indices
+from giantstep.types import Floats
 
 if TYPE_CHECKING:
     from giantstep.families.bayes_limit.scenario import BayesLimit
@@ -100,6 +100,10 @@ def best_errors(problem: BoundProblem, alpha: Floats, name: str, branch: str = "
     return np.array(flat, dtype=np.float64).reshape(np.shape(alpha))
 
 
+_Place = tuple[float, float]
+"""x and the curve there."""
+
+
 class Needed(NamedTuple):
     """Samples per dimension at which the best one has given errors, and |d log samples/d error| there."""
 
@@ -112,117 +116,92 @@ def needed_samples(
 ) -> Needed:
     """Return the samples per dimension at which the best one has these errors, shape (N,).
 
-    The curve is halved on a lattice of powers of two until it is straight, so that the answer for one error does not
-    depend on which others are asked for; where it lies near the method's `own` samples the curve is asked there, too.
     Zero where the best one needs none, NaN where it has no such error at 16 times as many samples.
     """
-    return _Inversion(problem, name, branch, np.asarray(errors, float), np.asarray(own, float), bar).solve()
+    found = [_Inversion(problem, name, branch, bar).solve(*pair) for pair in zip(errors.tolist(), own.tolist())]
+    return Needed(*np.array(found, dtype=np.float64).reshape(-1, 2).T)
 
 
 @dataclass
 class _Inversion:
-    """The errors of one curve that are solved for together; exponents are binary logarithms of samples per dimension.
+    """The curve of one error as log(error - its smallest value) over x = log2(samples per dimension), nearly straight.
 
-    The curve is that of the logarithm of what the error is above its smallest value: it is nearly straight.
-
-    Attributes
-    ----------
-    sought : (N,) the errors on that scale.
-    low, high : (N,) exponents between which each error lies.
-    above, below : (N,) the curve there: above >= sought >= below.
+    It is halved on a lattice of powers of two, so that the answer for one error does not depend on which others are
+    asked for, and all of them share its points.
     """
 
     problem: BoundProblem
     name: str
     branch: str
-    errors: Floats
-    own: Floats
     bar: Progress | None
-    sought: Floats = field(init=False)
-    low: Floats = field(init=False)
-    high: Floats = field(init=False)
-    above: Floats = field(init=False)
-    below: Floats = field(init=False)
 
-    def curve(self, exponents: Floats) -> Floats:
-        """Return the curve at exponents."""
-        alpha = np.exp2(exponents)
-        compute({self.problem: np.unique(alpha).tolist()}, self.bar)
-        return self._above_least(best_errors(self.problem, alpha, self.name, self.branch))
+    def at(self, x: float) -> float:
+        """Return the curve at x."""
+        compute({self.problem: [2.0**x]}, self.bar)
+        return self._above_least(float(best_errors(self.problem, np.array(2.0**x), self.name, self.branch)))
 
-    def _above_least(self, errors: Floats) -> Floats:
+    def _above_least(self, error: float) -> float:
         least = self.problem.noise if self.name == "mse" else self.problem.flip
-        return np.log(np.maximum(errors - least, _TINY))
+        return math.log(max(error - least, _TINY))
 
-    def solve(self) -> Needed:
-        """Return the answer for every error."""
-        start = float(best_errors(self.problem, np.zeros(1), self.name, self.branch)[0])
-        needless = self.errors >= start - _ROUNDING * abs(start)
-        samples, slope = np.where(needless, 0.0, np.nan), np.where(needless, 0.0, np.nan)
-        self.sought = self._above_least(self.errors)
-        part = self._bracket(np.flatnonzero(np.isfinite(self.errors) & ~needless & (self.own > 0)))
-        self._halve(part)
-        self._ask_at_own(part)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            steep = ((self.high - self.low) / (self.above - self.below))[part]
-            samples[part] = np.exp2(
-                self.low[part] + np.where(steep < np.inf, (self.above - self.sought)[part] * steep, 0)
-            )
-            slope[part] = math.log(2) * steep / np.exp(self.sought[part])
-        return Needed(samples, slope)
+    def solve(self, error: float, own: float) -> tuple[float, float]:
+        """Return the samples at which the curve has an error, and |d log samples/d error|."""
+        start = float(best_errors(self.problem, np.array(0.0), self.name, self.branch))
+        if error >= start - _ROUNDING * abs(start):
+            return 0.0, 0.0
+        if not (math.isfinite(error) and own > 0):
+            return math.nan, math.nan
+        sought = self._above_least(error)
+        ends = self._bracket(sought, math.ceil(math.log2(own)))
+        if ends is None:
+            return math.nan, math.nan
+        low, high = self._narrow(sought, *ends)
+        x = _between(sought, low, high)
+        if abs(x - math.log2(own)) < _NEAR and low[0] < math.log2(own) < high[0]:
+            low, high = self._half(sought, low, high, math.log2(own))
+            x = _between(sought, low, high)
+        drop = low[1] - high[1]
+        steep = (high[0] - low[0]) / drop if drop else math.inf
+        return 2.0**x, math.log(2) * steep / math.exp(sought)
 
-    def _bracket(self, open_: Indices) -> Indices:
-        """Find the powers of two beside the errors; return those errors for which there are some."""
-        size = self.errors.shape
-        self.high = np.ceil(np.log2(np.where(self.own > 0, self.own, 1.0)))
-        self.low, self.above, self.below = np.full((3, *size), np.nan)
-        found, left = [np.zeros(0, dtype=np.intp)], open_
-        for _ in range(_MOST + 1):
+    def _bracket(self, sought: float, x: float) -> tuple[_Place, _Place] | None:
+        """Return neighbouring whole x between which the curve falls below `sought`; None where there are none."""
+        first = x
+        while self.at(x) > sought:
+            x += 1
+            if x > first + _MOST:
+                return None
+        high, step = (x, self.at(x)), 1
+        low = (x - step, self.at(x - step))
+        while low[1] < sought and low[0] > _LEAST:
             check_time()
-            self.below[left] = self.curve(self.high[left])
-            found.append(left[self.below[left] <= self.sought[left]])
-            left = left[self.below[left] > self.sought[left]]
-            self.high[left] += 1
-        part = np.concatenate(found)
-        left, step = part, 1.0
-        while len(left):
-            check_time()
-            self.low[left] = np.maximum(self.high[left] - step, _LEAST)
-            self.above[left] = self.curve(self.low[left])
-            left = left[(self.above[left] < self.sought[left]) & (self.low[left] > _LEAST)]
-            self.high[left], self.below[left] = self.low[left], self.above[left]
             step *= 2
-        part = part[self.above[part] >= self.sought[part]]  # else the error is that of hardly any samples
-        left = part
-        while len(left := left[self.high[left] - self.low[left] > 1]):
-            self._move(left, np.floor(0.5 * (self.low[left] + self.high[left])))
-        return part
+            x = max(low[0] - step, _LEAST)
+            low, high = (x, self.at(x)), low
+        if low[1] < sought:
+            return None  # the error is that of hardly any samples
+        while high[0] - low[0] > 1:
+            low, high = self._half(sought, low, high, math.floor(0.5 * (low[0] + high[0])))
+        return low, high
 
-    def _move(self, part: Indices, middle: Floats) -> Floats:
-        """Keep the side of exponents between the ends on which the errors lie; return the curve there."""
-        value = self.curve(middle)
-        lower = value <= self.sought[part]
-        self.high[part], self.below[part] = np.where(lower, [middle, value], [self.high[part], self.below[part]])
-        self.low[part], self.above[part] = np.where(lower, [self.low[part], self.above[part]], [middle, value])
-        return value
+    def _half(self, sought: float, low: _Place, high: _Place, x: float) -> tuple[_Place, _Place]:
+        """Return the part on one side of x in which the curve passes `sought`."""
+        middle = x, self.at(x)
+        return (low, middle) if middle[1] <= sought else (middle, high)
 
-    def _halve(self, part: Indices) -> None:
-        """Halve the intervals until the curve is a straight line in the logarithm of the samples."""
+    def _narrow(self, sought: float, low: _Place, high: _Place) -> tuple[_Place, _Place]:
+        """Halve an interval until the curve is a straight line on it."""
         tolerance = self.problem.accuracy / math.log(2)
-        while len(part):
+        while True:
             check_time()
-            width, drop = self.high[part] - self.low[part], self.above[part] - self.below[part]
-            straight = 0.5 * (self.above[part] + self.below[part])
-            value = self._move(part, 0.5 * (self.low[part] + self.high[part]))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                off = np.abs(value - straight) * width / drop  # a line through half as many samples is off by a quarter
-            part = part[(off > 4 * tolerance) & (width > tolerance)]
+            width, drop, x = high[0] - low[0], low[1] - high[1], 0.5 * (low[0] + high[0])
+            off = abs(self.at(x) - 0.5 * (low[1] + high[1])) * width
+            low, high = self._half(sought, low, high, x)
+            if off <= 4 * tolerance * drop or width <= tolerance:  # a line through half as many is off by a quarter
+                return low, high
 
-    def _ask_at_own(self, part: Indices) -> None:
-        """Take the method's own samples as an end of the interval, where they lie in it and near the answer."""
-        own = np.log2(self.own[part])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = (self.above[part] - self.sought[part]) / (self.above[part] - self.below[part])
-        place = self.low[part] + share * (self.high[part] - self.low[part])
-        near = (self.low[part] < own) & (own < self.high[part]) & (np.abs(place - own) < _NEAR)
-        self._move(part[near], own[near])
+
+def _between(sought: float, low: _Place, high: _Place) -> float:
+    """Return where the line between two places has the value `sought`."""
+    drop = low[1] - high[1]
+    return low[0] + (high[0] - low[0]) * ((low[1] - sought) / drop if drop else 0.0)

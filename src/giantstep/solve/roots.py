@@ -57,7 +57,7 @@ def falling_root(
         low[active] = np.where(down, low[active], x[active])
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x[active] - value / slope
-        inside = (newton > low[active]) & (newton < high[active]) & (slope < 0)
+        inside = (newton >= low[active]) & (newton <= high[active]) & (slope < 0)
         new = np.where(inside & (step % 8 != 7), newton, 0.5 * (low[active] + high[active]))
         tight = width * np.maximum(np.abs(x[active]), 1.0)
         done = (np.abs(new - x[active]) <= tight) | (high[active] - low[active] <= tight) | (value == 0)

@@ -12,8 +12,6 @@ from giantstep.families.subspace_clustering.channels import (
     assignment_channel,
     features_entropy,
     features_overlap,
-    informed_entropy,
-    informed_overlap,
     selection,
 )
 
@@ -114,7 +112,7 @@ def test_slopes_and_entropies_are_derivatives_of_each_other(k, log_a):
 @settings(max_examples=40)
 def test_features_slopes_and_entropies_are_derivatives_of_each_other(p, log_b, log_rho):
     b, rho, e = np.exp(log_b), np.exp(log_rho), 1e-4
-    m, slope = (float(x[0]) for x in features_overlap([b], rho, p))
+    m, slope, _ = (float(x[0]) for x in features_overlap([b], rho, p))
     up, down = (features_overlap([b * np.exp(s)], rho, p)[0] for s in (e, -e))
     assert slope == pytest.approx(float(np.log(up / down)[0]) / (2 * e), abs=1e-5)
     high, low = (features_entropy([b * (1 + s)], rho, p)[0] for s in (e, -e))
@@ -135,7 +133,7 @@ def test_features_by_adaptive_quadrature():
 
 def test_all_features_active_is_closed():
     b = np.array([1e-8, 0.5, 30.0])
-    overlap, slope = features_overlap(b, 1.0, 3)
+    overlap, slope, _ = features_overlap(b, 1.0, 3)
     np.testing.assert_allclose(overlap, b / (1 + b), rtol=1e-15)
     np.testing.assert_allclose(slope, 1 / (1 + b), rtol=1e-15)
     np.testing.assert_allclose(features_entropy(b, 1.0, 3), 1.5 * (b - np.log1p(b)), rtol=1e-12)
@@ -146,14 +144,14 @@ def test_all_features_active_is_closed():
 
 def test_a_known_mean_of_no_strength_changes_nothing():
     b, rho = np.array([0.3, 4.0]), 0.1
-    for with_mean, without in zip(informed_overlap(b, 0.0, rho, 2), features_overlap(b, rho, 2)):
+    for with_mean, without in zip(features_overlap(b, rho, 2, 0.0), features_overlap(b, rho, 2)):
         np.testing.assert_allclose(with_mean, without, rtol=1e-9)
-    np.testing.assert_allclose(informed_entropy(b, 0.0, rho, 2), features_entropy(b, rho, 2), rtol=1e-10)
+    np.testing.assert_allclose(features_entropy(b, rho, 2, 0.0), features_entropy(b, rho, 2), rtol=1e-10)
     # a mean known at the same SNR is one more dimension of the slab
-    joint, by_b, by_mean = informed_overlap(b, b, rho, 2)
+    joint, by_b, by_mean = features_overlap(b, rho, 2, b)
     np.testing.assert_allclose(joint, features_overlap(b, rho, 3)[0], rtol=1e-9)
     np.testing.assert_allclose(by_b + by_mean, features_overlap(b, rho, 3)[1], rtol=1e-8)
-    np.testing.assert_allclose(informed_entropy(b, b, rho, 2), features_entropy(b, rho, 3), rtol=1e-10)
+    np.testing.assert_allclose(features_entropy(b, rho, 2, b), features_entropy(b, rho, 3), rtol=1e-10)
 
 
 def test_unequal_weights_meet_equal_ones():

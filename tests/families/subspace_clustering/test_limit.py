@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 import giantstep as gs
-from giantstep.families.subspace_clustering.channels import assignment_channel, features_overlap, informed_overlap
+from giantstep.families.subspace_clustering.channels import assignment_channel, features_overlap
 from giantstep.families.subspace_clustering.curve import CurveProblems, thresholds
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
 
@@ -261,7 +261,7 @@ def test_many_clusters_have_a_hard_phase_though_the_mean_is_informative():
     snr, m = 1.01 * it, np.array([1.0])
     for _ in range(300):
         gamma = snr / (0.5 * 10)
-        m = channel.overlap(snr * informed_overlap(gamma * m, gamma, 0.5, 9)[0])
+        m = channel.overlap(snr * features_overlap(gamma * m, 0.5, 9, gamma)[0])
     assert float(phases.m_u.sel(branch="informed")[1]) == pytest.approx(float(m[0]), abs=1e-8)
 
 

@@ -7,7 +7,7 @@ slope r I (alpha - alpha(q))/2. No state evolution is iterated. The coordinate i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
@@ -16,30 +16,28 @@ import numpy as np
 from scipy.special import expit
 
 from giantstep.deadline import check_time
-from giantstep.families.bayes_limit.tolerances import ABSENT, TINY
+from giantstep.families.bayes_limit.tolerances import ABSENT
 from giantstep.solve.finite import brent_root, require_finite
 from giantstep.types import Floats
 
 _SMALL_Q = (-7.0, -5.0)
 """First nodes t: alpha(q) is nearly a power of q there, so that few suffice."""
-_NEXT = -3.0
-"""Node t from which on the channel's own spacing holds: q = 0.05."""
+_NEXT, _SPACING = -3.0, 0.7
+"""First and distance of the nodes t from q = 0.05 on; a loop of the curve that is narrower hides between two."""
 _LARGE_Q = 5.0
-"""Node t from which on it is doubled: q = 0.993. A loop that ends further out is wide."""
+"""Node t from which on their distance is doubled: q = 0.993. A loop that ends further out is wide."""
 _DEEPEST = -34.0
 """Smallest t that is looked at: q = 1e-15."""
 _KEPT = 512
 """Values of the curve that are kept: those of its nodes and of the roots of some dozen points."""
-_SHALLOW = 0.12
-"""Slope of log alpha in t below which nodes are added: a loop narrower than their distance may hide there."""
-_NEAR_A_TURN = 0.02
-"""Distance in log alpha from a node within which the curve may lie beside it, besides what a parabola says."""
+_SHALLOW, _NEAR_A_LOOP = 0.12, 0.1
+"""Slope of log alpha in t below which a loop may hide, and how far in log alpha it may reach beyond the nodes."""
 _FLAT = 1e-9
 """Change of log alpha over one unit of t that is rounding: no turn."""
 _TURN_WIDTH = 0.15
 """Half-width in t of the polynomial of degree 8 through values around a turn."""
 _ROOT = 1e-12
-"""Distance from a root in log alpha that is good enough."""
+"""Accuracy of a root in t, and relative of an alpha."""
 
 
 class ScalarChannel(Protocol):
@@ -56,10 +54,6 @@ class ScalarChannel(Protocol):
     @property
     def last(self) -> float:
         """Last node in logit q; the curve is followed further where a point asks for it."""
-
-    @property
-    def spacing(self) -> float:
-        """Distance of nodes in logit q."""
 
     @property
     def farthest(self) -> float:
@@ -140,9 +134,12 @@ class OverlapCurve:
     @cached_property
     def nodes(self) -> list[float]:
         """The nodes t at which the curve is looked at."""
-        step = self.channel.spacing
-        dense = np.arange(_NEXT, min(self.channel.last, _LARGE_Q), step)
-        return [*_SMALL_Q, *dense.tolist(), *np.arange(dense[-1] + step, self.channel.last + step, 2 * step).tolist()]
+        dense = np.arange(_NEXT, min(self.channel.last, _LARGE_Q), _SPACING)
+        far = np.arange(dense[-1] + _SPACING, self.channel.last + _SPACING, 2 * _SPACING)
+        return [*_SMALL_Q, *dense.tolist(), *far.tolist()]
+
+    def _values(self, t: Sequence[float] | Floats) -> Floats:
+        return np.array([self.at(float(x))[0] for x in t])
 
     # -- turns ------------------------------------------------------------------------------------
 
@@ -158,7 +155,7 @@ class OverlapCurve:
         """Return nodes and log alpha there, with more nodes where the slope has a small minimum."""
         t = np.array(self.nodes)
         for _ in range(3):
-            value = np.array([self.at(float(x))[0] for x in t])
+            value = self._values(t)
             slope = np.diff(value) / np.diff(t)
             around = np.concatenate([[np.inf], slope, [np.inf]])
             least = (slope <= around[:-2]) & (slope < around[2:]) & (np.abs(slope) < _SHALLOW) & (t[1:] > _NEXT)
@@ -166,12 +163,11 @@ class OverlapCurve:
                 break
             halved = np.convolve(least, np.ones(3), "same") > 0  # its neighbours, too
             t = np.sort(np.concatenate([t, 0.5 * (t[:-1] + t[1:])[halved]]))
-        return t, np.array([self.at(float(x))[0] for x in t])
+        return t, self._values(t)
 
     def _is_flat(self, t: float) -> bool:
         """Tell whether the curve does not turn at t but is constant up to rounding."""
-        around = [self.at(t + shift)[0] for shift in (-0.5, 0.0, 0.5)]
-        return max(around) - min(around) < _FLAT
+        return bool(np.ptp(self._values([t - 0.5, t, t + 0.5])) < _FLAT)
 
     def _turn_near(self, t: float) -> Turn:
         t, curvature = extremum_near(lambda x: self.at(x)[0], t, _TURN_WIDTH, 9)
@@ -181,93 +177,40 @@ class OverlapCurve:
 
     def fixed_points(self, alpha: float) -> list[float]:
         """Return all q in (0, 1) with alpha(q) = alpha, in increasing order."""
-        return [float(expit(self._root(alpha, low, high))) for low, high in self._brackets(math.log(alpha))]
-
-    def _possible(self, wanted: float, first: int, last: int) -> Iterator[tuple[float, float]]:
-        """Yield neighbouring nodes between which a fixed point may lie.
-
-        A step of state evolution is t -> t - (log alpha(t) - wanted). I(q) grows with q, and the step with t: what lies
-        between two nodes is mapped between their images. Where these are elsewhere, nothing in between is computed.
-        """
-        low, high = self.nodes[first], self.nodes[last]
-        if low - self.at(low)[0] + wanted > high or high - self.at(high)[0] + wanted < low:
-            return
-        if last == first + 1:
-            yield low, high
-            return
-        middle = (first + last) // 2
-        yield from self._possible(wanted, first, middle)
-        yield from self._possible(wanted, middle, last)
-
-    def _brackets(self, wanted: float) -> Iterator[tuple[float, float]]:
-        """Yield the ends of intervals of t on which log alpha passes the wanted value once, in increasing order."""
-        low = first = self.nodes[0]
-        if self.at(first)[0] > wanted and math.log(max(self.weak, TINY)) < wanted:
-            while self.at(low)[0] >= wanted and low > _DEEPEST:
-                low -= 4.0
-            yield low, first
-        for low, high in self._possible(wanted, 0, len(self.nodes) - 1):
-            ends = [low, high]
-            if self._may_turn(wanted, low, high):
-                ends = [low, *(turn.t for turn in self.turns if low < turn.t < high), high]
-            for left, right in zip(ends, ends[1:]):
-                if (self.at(left)[0] < wanted) != (self.at(right)[0] < wanted):
-                    yield left, right
-        low, farthest = self.nodes[-1], self.channel.farthest
-        while wanted < math.log(self.full) and self.at(low)[0] < wanted and low < farthest:
-            high = min(low + 1.5, farthest)
-            if self.at(high)[0] >= wanted:
-                yield low, high
-            low = high
-
-    def _may_turn(self, wanted: float, low: float, high: float) -> bool:
-        """Tell whether the curve may pass the wanted value twice between neighbouring nodes on one side of it.
-
-        It turns beside the nearer one if the node beyond that is further off, on the same side; how far it reaches is
-        estimated by a parabola, and doubled.
-        """
-        near, other = sorted((low, high), key=lambda t: abs(self.at(t)[0] - wanted))
-        place = self.nodes.index(near) + (1 if near == high else -1)
-        if not 0 <= place < len(self.nodes):
-            return False
-        three = [self.nodes[place], near, other]
-        beyond, nearest, further = (self.at(t)[0] - wanted for t in three)
-        if nearest * further < 0 or nearest * beyond < 0 or abs(beyond) < abs(nearest):
-            return False
-        a, b, _ = np.polyfit(np.array(three) - near, [beyond, nearest, further], 2)
-        return bool(abs(nearest) < (2 * abs(b * b / (4 * a)) if a else 0.0) + _NEAR_A_TURN)
-
-    def _root(self, alpha: float, low: float, high: float) -> float:
-        """Return the root of log alpha(t) = log alpha: that of the cubic through four nodes, moved by secants."""
-        wanted = math.log(alpha)
-        if self.at(low)[0] == wanted or low <= _DEEPEST:
-            return low
-        nodes = sorted(self.nodes, key=lambda t: abs(t - 0.5 * (low + high)))[:4]
-        cubic = np.polynomial.Polynomial.fit(nodes, [self.at(t)[0] - wanted for t in nodes], 3)
-        roots = np.asarray(cubic.roots(), dtype=complex)
-        inside = roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
-        if len(inside):
-            t, slope = float(inside[0]), float(cubic.deriv()(inside[0]))
-            for _ in range(4):
-                left = self.at(t)[0] - wanted
-                if abs(left) < _ROOT:
-                    return t
-                moved = t - left / slope if slope else math.inf
-                if not low < moved < high:
-                    break
-                if abs(moved - t) > 1e-7:
-                    slope = (self.at(moved)[0] - wanted - left) / (moved - t)
-                t = moved
-        return brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=1e-12, rtol=1e-14)
+        return [self._root(alpha, *bracket) for bracket in self._brackets(alpha)]
 
     def stable(self, alpha: float) -> list[float]:
         """Return the stable fixed points, smallest first: 0 below `weak`, where the curve rises, 1 above `full`."""
         start = [0.0] if alpha <= self.weak and self.weak > 0 else []
-        wanted = math.log(alpha)
-        rising = [pair for pair in self._brackets(wanted) if self.at(pair[0])[0] <= wanted or pair[0] <= _DEEPEST]
-        inner = [float(expit(self._root(alpha, low, high))) for low, high in rising]
-        found = [*start, *inner, *([1.0] if alpha > self.full else [])]
+        rising = [pair for pair in self._brackets(alpha) if self.at(pair[0])[0] <= self.at(pair[1])[0]]
+        found = [*start, *(self._root(alpha, *pair) for pair in rising), *([1.0] if alpha > self.full else [])]
         return found or ([1.0] if alpha == self.full else [])  # a curve that rises to q = 1 there
+
+    def _brackets(self, alpha: float) -> list[tuple[float, float]]:
+        """Return the ends of intervals of t on which the curve passes alpha once, in increasing order."""
+        wanted, knots = math.log(alpha), self._knots(math.log(alpha))
+        while alpha > self.weak and self.at(knots[0])[0] > wanted and knots[0] > _DEEPEST:
+            knots.insert(0, knots[0] - 4.0)
+        while alpha < self.full and self.at(knots[-1])[0] < wanted and knots[-1] < self.channel.farthest:
+            knots.append(min(knots[-1] + 1.5, self.channel.farthest))
+        below = self._values(knots) < wanted
+        below[0] |= knots[0] <= _DEEPEST  # what is learnt there is rounding
+        return [(knots[i], knots[i + 1]) for i in np.flatnonzero(below[1:] != below[:-1])]
+
+    def _root(self, alpha: float, low: float, high: float) -> float:
+        """Return the q between two t at which the curve passes alpha."""
+        wanted = math.log(alpha)
+        if self.at(low)[0] > wanted and low <= _DEEPEST:
+            return float(expit(low))
+        return float(expit(brent_root(lambda t: self.at(t)[0] - wanted, low, high, xtol=_ROOT, rtol=1e-14)))
+
+    def _knots(self, wanted: float) -> list[float]:
+        """Return places t between which log alpha passes the wanted value once at most: nodes, and turns near it."""
+        value = self._values(self.nodes)
+        low, high = np.minimum(value[1:], value[:-1]), np.maximum(value[1:], value[:-1])
+        near = (low - _NEAR_A_LOOP < wanted) & (wanted < high + _NEAR_A_LOOP)
+        may_turn = np.any(near & (np.diff(value) < _SHALLOW * np.diff(self.nodes)))
+        return sorted({*self.nodes, *(turn.t for turn in self.turns)}) if may_turn else list(self.nodes)
 
     def entropy(self, q: float, alpha: float) -> float:
         """Return the free entropy phi per dimension, bayes_multi_index (4)."""
@@ -329,7 +272,7 @@ class OverlapCurve:
         """Return alpha at which both branches have the same free entropy, NaN where there is none in between."""
         if not self._gain(low) < 0 < self._gain(high):
             return math.nan
-        return brent_root(self._gain, low, high, xtol=1e-13, rtol=1e-12)
+        return brent_root(self._gain, low, high, xtol=1e-13, rtol=_ROOT)
 
     def _far_gain(self) -> float:
         alpha = 2 * max(turn.alpha for turn in self.turns)

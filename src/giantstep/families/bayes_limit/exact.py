@@ -77,7 +77,7 @@ class Exact:
     flip: float = 0.0
 
     directions = 1
-    last, spacing, farthest = 9.0, 0.7, 34.0
+    last, farthest = 9.0, 34.0
 
     @cached_property
     def nodes(self) -> Preimages | None:

@@ -16,10 +16,9 @@ from giantstep.families.bayes_limit.curve import Jump, extremum_near
 from giantstep.families.bayes_limit.matrix import (
     OverlapPoint,
     SeveralDirections,
-    broyden,
     entries_of,
     matrix_of,
-    moved_inside,
+    solve_near,
 )
 from giantstep.families.bayes_limit.problem import Transitions
 from giantstep.families.bayes_limit.tolerances import SETTLED
@@ -81,7 +80,7 @@ def _mean(M: Floats) -> float:
 def _next_on(problem: SeveralDirections, point: OverlapPoint, alpha: float, rows: Floats) -> OverlapPoint:
     """Return the fixed point at a neighbouring alpha: the nearest one, or what sweeps reach."""
     if len(rows):
-        found = problem.nearby(point.M, alpha, rows, point.inverse)
+        found = problem.nearby(point.M, alpha, rows)
         if found.residual < SETTLED and _apart(found, point) < _LEAPT:
             return found
     return problem.follow(point.M, alpha, rows)
@@ -144,18 +143,16 @@ def _fold(
         return _mean(matrix_of(x[:-1], rows))
 
     def gap(x: Floats) -> Floats:
-        M = moved_inside(matrix_of(x[:-1], rows))
-        return np.append(x[:-1] - entries_of(problem.step(M, math.exp(x[-1])), rows), mean(x))
+        return np.append(x[:-1] - entries_of(problem.step(matrix_of(x[:-1], rows), math.exp(x[-1])), rows), mean(x))
 
     base, h = gap(start), 1e-5
     slopes = np.stack([(gap(start + h * unit) - base) / h for unit in np.eye(len(start))], axis=1)
-    known, inverse = [start], np.asarray(np.linalg.inv(slopes), dtype=np.float64)
+    known = [start]
 
     def log_alpha(q: float) -> float:
         """Return log alpha of the fixed point with this mean overlap, solved for from the nearest one known."""
-        nonlocal inverse
         near = min(known, key=lambda x: abs(mean(x) - q))
-        x, _, inverse = broyden(lambda x: gap(x) - q * np.eye(len(x))[-1], near, inverse, rows, 12)
+        x, _ = solve_near(lambda x: gap(x) - q * np.eye(len(x))[-1], lambda x: slopes, near)
         known.append(x)
         return float(x[-1])
 

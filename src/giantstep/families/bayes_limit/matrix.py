@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import root
 
 from giantstep.deadline import check_time
 from giantstep.families.bayes_limit.curve import OverlapCurve
@@ -23,18 +24,16 @@ _KNOWLEDGE = 0.9
 """Overlap from which the informed branch is followed down."""
 _NEAR = 0.03
 """Relative change in a sweep from which on Newton's method takes over."""
-_SWEEPS, _ROUNDS = 400, 6
-"""Sweeps before Newton's method takes over, and how often an unstable point is left, at most."""
-_MORE = 20
-"""Sweeps by which a round is longer than the one before."""
-_LARGEST_STEP = 0.1
-"""Steps of Newton's method are at most so long: beyond a fold larger ones would run to full knowledge."""
+_SWEEPS, _ROUNDS, _MORE = 400, 6, 20
+"""Sweeps of a round at most, rounds, and by how many sweeps each is longer at least than the one before."""
 _SAME = 1e-3
 """Distance of two fixed points that are one, before they are solved for to the end."""
 _DIFFERENCE = 1e-5
-"""Step of the differences that give the Jacobian: rules that follow M jump by 1e-9."""
-_DOUBTFUL = 0.05
-"""Distance of the largest eigenvalue of a step from one within which its Jacobian is computed at the point itself."""
+"""Step in M of the differences that give the Jacobian: rules that follow M jump by 1e-9."""
+_STEPS, _LONGEST = 30, 0.3
+"""Steps of Newton's method at most, and how long the first is, relative to M."""
+_LEFT, _REFUSED = 0.3, 10.0
+"""Share of the posterior variance that its steps leave at least, and the gap of M that is claimed beyond."""
 _PUSH = 1e-2
 """Distance from an unstable point at which sweeps start again."""
 
@@ -47,9 +46,7 @@ class OverlapPoint(NamedTuple):
     psi: float
     """Psi(M), the slope of phi in alpha."""
     residual: float
-    stable: bool
-    inverse: Floats
-    """(1 - Jacobian of a step)^-1 in the entries of M."""
+    stable: bool = True
 
 
 class SeveralDirections:
@@ -60,21 +57,25 @@ class SeveralDirections:
     def __init__(self, reading: TargetReading, channel: PairChannel) -> None:
         self.reading, self.channel, self.known_errors = reading, channel, dict[float, Floats]()
         self.seconds = 4.0 if isinstance(channel, PairNoisy) else 0.2
+        self._last: tuple[Floats, tuple[Floats, float]] = (np.empty(0), (np.empty(0), np.nan))
 
     @cached_property
     def stages(self) -> list[LearntStage]:
         """The directions in the order in which they are learnt."""
         return find_stages(self.channel, self.reading.rank)
 
-    def _step(self, M: Floats, alpha: float) -> tuple[Floats, float]:
+    def _information(self, M: Floats) -> tuple[Floats, float]:
+        """Return I(M) and Psi(M); the last are kept, as steps, slopes and entropies are asked for at one M in turn."""
         check_time()
-        information, psi = self.channel.information(M)
-        identity = np.eye(len(M))
-        return identity - np.linalg.inv(identity + alpha * 0.5 * (information + information.T)), psi
+        if not np.array_equal(M, self._last[0]):
+            self._last = M, self.channel.information(M)
+        return self._last[1]
 
     def step(self, M: Floats, alpha: float) -> Floats:
         """Return one step of state evolution, bayes_multi_index (3)."""
-        return self._step(moved_inside(M), alpha)[0]
+        information, _ = self._information(moved_inside(M))
+        identity = np.eye(len(M))
+        return identity - np.linalg.inv(identity + alpha * 0.5 * (information + information.T))
 
     def errors(self, M: Floats) -> tuple[float, float]:
         """Return the best errors."""
@@ -101,52 +102,45 @@ class SeveralDirections:
 
         `known` is returned where it leads there.
         """
-        if not len(rows):
-            psi = self.channel.information(M)[1]
-            return OverlapPoint(M, alpha * psi, psi, 0.0, True, np.eye(0))
         for number in range(_ROUNDS):
-            M = swept = self._sweep(M, alpha, rows, _MORE * number)
-            if known is not None and len(known.inverse) == len(rows) * (len(rows) + 1) // 2:
-                nearby = self.nearby(M, alpha, rows, known.inverse, 3)
-                if np.abs(nearby.M - known.M).max() < _SAME:
-                    return known
-            for _ in range(4):
-                jacobian = self._jacobian(M, alpha, rows)
-                point = self.nearby(M, alpha, rows, _inverse(jacobian))
-                moved, M = np.abs(point.M - M).max(), point.M
-                slow = abs(float(np.abs(np.linalg.eigvals(jacobian)).max()) - 1) < _DOUBTFUL
-                if point.residual < SETTLED and not (slow and moved > 1e-4):
-                    break
+            M = self._sweep(M, alpha, rows, _MORE * number)
+            point = self.nearby(M, alpha, rows)
             if known is not None and np.abs(point.M - known.M).max() < _SAME:
                 return known
             if point.residual > UNSETTLED:
-                M = swept  # sweeps are slow where a fixed point has just vanished
-                continue
-            sizes, vectors = np.linalg.eig(jacobian)
-            if np.abs(sizes).max() < 1 + 1e-9:
+                continue  # sweeps are slow where a fixed point has just vanished
+            sizes, vectors = np.linalg.eig(self._jacobian(point.M, alpha, rows))
+            if np.abs(sizes).max(initial=0.0) < 1 + 1e-9:
                 return point
             push = matrix_of(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
             M = moved_inside(point.M + _PUSH * push * (1 if np.trace(push) >= 0 else -1))
         return point._replace(stable=False)
 
-    def nearby(self, M: Floats, alpha: float, rows: Floats, inverse: Floats, most: int = 10) -> OverlapPoint:
-        """Return the fixed point that so many quasi-Newton steps from M reach, with (1 - J)^-1 of one close to it."""
-        last, psi = M, 0.0
+    def nearby(self, M: Floats, alpha: float, rows: Floats) -> OverlapPoint:
+        """Return the fixed point that Newton's method finds from M inside the span of `rows`."""
+        known = 1 - _LEFT * (1 - np.linalg.eigvalsh(M)[-1])
 
         def gap(entries: Floats) -> Floats:
-            nonlocal last, psi
-            last = moved_inside(matrix_of(entries, rows))
-            new, psi = self._step(last, alpha)
-            return entries - entries_of(new, rows)
+            new = matrix_of(entries, rows)
+            if np.linalg.eigvalsh(new)[-1] > known:  # such a step is refused: beyond a fold it runs to full knowledge
+                return np.full(len(entries), _REFUSED)
+            return entries - entries_of(self.step(new, alpha), rows)
 
-        entries, residual, inverse = broyden(gap, entries_of(M, rows), inverse, rows, most)
-        phi = 0.5 * float(np.trace(last)) + 0.5 * float(np.linalg.slogdet(np.eye(len(M)) - last)[1]) + alpha * psi
-        return OverlapPoint(moved_inside(matrix_of(entries, rows)), phi, psi, residual, True, inverse)
+        def slopes(entries: Floats) -> Floats:
+            return np.eye(len(entries)) - self._jacobian(moved_inside(matrix_of(entries, rows)), alpha, rows)
+
+        residual = 0.0
+        if len(rows):
+            entries, residual = solve_near(gap, slopes, entries_of(M, rows))
+            M = moved_inside(matrix_of(entries, rows))
+        psi = self._information(M)[1]
+        phi = 0.5 * float(np.trace(M)) + 0.5 * float(np.linalg.slogdet(np.eye(len(M)) - M)[1]) + alpha * psi
+        return OverlapPoint(M, phi, psi, residual)
 
     def _sweep(self, M: Floats, alpha: float, rows: Floats, least: int) -> Floats:
         """Iterate so often at least, until sweeps move little and less and less; two that alternate are averaged."""
         project, last, falling, previous = rows.T @ rows, np.inf, 0, np.zeros_like(M)
-        for number in range(_SWEEPS):
+        for number in range(_SWEEPS if len(rows) else 0):
             new = project @ self.step(M, alpha) @ project
             change = new - M
             moved = float(np.abs(change).max())
@@ -159,13 +153,15 @@ class SeveralDirections:
 
     def _jacobian(self, M: Floats, alpha: float, rows: Floats) -> Floats:
         """Return the derivatives of a step in the entries of M, by differences."""
-        base, columns = self.step(M, alpha), []
-        for unit in np.eye(len(rows) * (len(rows) + 1) // 2):
+        size = len(rows) * (len(rows) + 1) // 2
+        base, jacobian = self.step(M, alpha), np.zeros((size, size))
+        for column, unit in enumerate(np.eye(size)):
             change = _DIFFERENCE * matrix_of(unit, rows)
             sizes = np.linalg.eigvalsh(M + change)
             sign = 1 if sizes[0] >= -1e-12 and sizes[-1] < LARGEST_OVERLAP else -1
-            columns.append(entries_of(self.step(M + sign * change, alpha) - base, rows) / (sign * _DIFFERENCE))
-        return np.stack(columns, axis=1)
+            moved = self.step(M + sign * change, alpha) - base
+            jacobian[:, column] = entries_of(moved, rows) / (sign * _DIFFERENCE)
+        return jacobian
 
     def first_learnt(self) -> tuple[Floats, Floats]:
         """Return where each direction is learnt, and the directions."""
@@ -199,36 +195,8 @@ def matrix_of(entries: Floats, rows: Floats) -> Floats:
     return np.asarray(rows.T @ inner @ rows)
 
 
-def _inverse(jacobian: Floats) -> Floats:
-    return np.asarray(np.linalg.inv(np.eye(len(jacobian)) - jacobian), dtype=np.float64)
-
-
-def broyden(
-    gap: Callable[[Floats], Floats], x: Floats, inverse: Floats, rows: Floats, most: int = 10
-) -> tuple[Floats, float, Floats]:
-    """Return x after at most so many quasi-Newton steps towards gap(x) = 0, the last gap, and the learnt inverse.
-
-    x begins with the entries of an overlap matrix on the span of `rows`; `inverse` is that of the derivative of the
-    gap. The step that leaves a gap below SETTLED is still taken.
-    """
-
-    def unknown(x: Floats) -> float:
-        """Return the smallest eigenvalue of V = 1 - M."""
-        return 1 - float(np.linalg.eigvalsh(matrix_of(x[: len(rows) * (len(rows) + 1) // 2], rows))[-1])
-
-    old, move, residual = np.zeros(len(x)), np.zeros(len(x)), np.inf
-    for _ in range(most):
-        now = gap(x)
-        residual = float(np.abs(now).max())
-        response = inverse @ (now - old)  # the inverse maps the change of the gap to the move
-        scale = float(move @ response)
-        if abs(scale) > 1e-3 * float(move @ move):
-            inverse = inverse + np.outer((move - response) / scale, move @ inverse)
-        move = -inverse @ now
-        move *= min(1.0, _LARGEST_STEP / max(float(np.abs(move).max()), 1e-300))
-        while unknown(x + move) < 0.5 * unknown(x):  # beyond a fold it would run to full knowledge
-            move *= 0.5
-        old, x = now, x + move
-        if residual < SETTLED:
-            break
-    return x, residual, inverse
+def solve_near(gap: Callable[[Floats], Floats], slopes: Callable[[Floats], Floats], x: Floats) -> tuple[Floats, float]:
+    """Return the root of a gap near x by Powell's hybrid method, and the largest gap that is left."""
+    options = {"xtol": 0.1 * SETTLED, "maxfev": _STEPS, "factor": _LONGEST}
+    found = root(gap, x, jac=slopes, method="hybr", options=options)
+    return found.x, float(np.abs(found.fun).max())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +27,8 @@ _Y_REACH = 8.0
 """Standard deviations of the noise beyond the outputs of g that are integrated over."""
 _Y_VISIBLE = 7.6
 """Standard deviations of z whose images y are integrated over, bayes_multi_index section 5."""
-_Y_BLOCK = 24
+_Y_BLOCK = 48
 """Values of y that share one list of the z they see."""
-_Y_TOGETHER = 64
-"""Blocks of y whose integrands are summed up at once: some hundred kB."""
 _OMEGA_BLOCK, _LEAST_BLOCK, _MOST_ROWS = 8.0, 16, 256
 """Width of a block of omega, in units of sqrt(1 - q); the least and the largest number of nodes in it."""
 MOST_NODES = 4_000_000
@@ -102,7 +100,7 @@ class Noisy:
 
     directions = 1
     continuous_mass = 0.0
-    spacing, farthest = 0.7, 18.0
+    farthest = 18.0
 
     @property
     def last(self) -> float:
@@ -147,26 +145,23 @@ class Noisy:
         width = np.minimum(width * _lightness(z), _Z_WIDEST)
         return graded_panels(z, width, self._stops(0.0 if self.line.is_even else -REACH, REACH))
 
-    @cached_property
-    def _kept(self) -> dict[int, GradedRule]:
-        return {}
-
     def _rule(self, V: float) -> GradedRule:
-        """Return the rule for posterior variances up to a factor of two apart, made for the least of them."""
-        level = int(np.floor(0.5 * np.log2(V)))
-        if level not in self._kept:
-            least = 4.0**level
-            z, weights = self._seen_z(least)
-            g, (y, dy) = self.line(z), self.y_rule(least)
-            margin = SEEN * np.sqrt(self.noise)
-            seen = (g > y[0] - margin) & (g < y[-1] + margin)
-            z, weights, g = z[seen], weights[seen], g[seen]
-            blocks = list(self._blocks(g, y, dy)) if len(z) * _Y_BLOCK < _MOST_KEPT else None
-            if len(self._kept) >= _MOST_RULES:
-                self._kept.pop(next(iter(self._kept)))
-            lazily = partial(self._blocks, g, y, dy) if blocks is None else partial(iter, blocks)
-            self._kept[level] = GradedRule(z, weights, lazily, self._omega_panels(least))
-        return self._kept[level]
+        """Return the rule for posterior variances up to a factor of four apart, made for the least of them."""
+        return self._rules(4.0 ** int(np.floor(0.5 * np.log2(V))))
+
+    @cached_property
+    def _rules(self) -> Callable[[float], GradedRule]:
+        return lru_cache(maxsize=_MOST_RULES)(self._make_rule)
+
+    def _make_rule(self, V: float) -> GradedRule:
+        z, weights = self._seen_z(V)
+        g, (y, dy) = self.line(z), self.y_rule(V)
+        margin = SEEN * np.sqrt(self.noise)
+        seen = (g > y[0] - margin) & (g < y[-1] + margin)
+        z, weights, g = z[seen], weights[seen], g[seen]
+        blocks = partial(self._blocks, g, y, dy)
+        kept = partial(iter, list(blocks())) if len(z) * _Y_BLOCK < _MOST_KEPT else blocks
+        return GradedRule(z, weights, kept, self._omega_panels(V))
 
     @cached_property
     def _image(self) -> tuple[Floats, Floats, Floats]:
@@ -194,11 +189,6 @@ class Noisy:
         ends, y = np.full(2, _Y_CORE * s), np.concatenate([[low, g[0]], g, [g[-1], high]])
         width = limit_growth(y, np.concatenate([ends, width, ends]), _Y_GROWTH)
         return graded_panels(y, self.stretch * width, np.array([low, high]))
-
-    def likelihood(self, y: Floats, g: Floats) -> Floats:
-        """Return N(y; g, noise) for all pairs."""
-        s = np.sqrt(self.noise)
-        return normal_density((y[:, None] - g) / s) / s
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) and Psi(q), bayes_multi_index (2), block by block in omega and y."""
@@ -250,13 +240,13 @@ class Noisy:
 
     def _blocks(self, g: Floats, nodes: Floats, weights: Floats) -> Iterator[Block]:
         """Yield the likelihood block by block in y."""
-        margin = SEEN * np.sqrt(self.noise)
+        s = float(np.sqrt(self.noise))
         for start in range(0, len(nodes), _Y_BLOCK):
             check_time()
             y = nodes[start : start + _Y_BLOCK]
-            near: Indices = np.flatnonzero((g > y[0] - margin) & (g < y[-1] + margin))
+            near: Indices = np.flatnonzero((g > y[0] - SEEN * s) & (g < y[-1] + SEEN * s))
             if len(near):
-                yield Block(near, self.likelihood(y, g[near]).T, weights[start : start + _Y_BLOCK])
+                yield Block(near, normal_density((y - g[near, None]) / s) / s, weights[start : start + _Y_BLOCK])
 
     def onset(self) -> tuple[float, float]:
         """Return E m1^2 and rho, bayes_multi_index (12)."""
@@ -291,18 +281,11 @@ def _summed(rule: GradedRule, omega: Floats, s: float, fold: bool) -> Iterator[t
     kernels = _kernels(rule.z[low:high], rule.weights[low:high], omega, s)
     if fold and omega[0] < reach:
         kernels += _kernels(-rule.z[low:high], rule.weights[low:high], omega, s)
-    pending: list[tuple[Floats, Floats]] = []
     for near, likelihood, dy in rule.blocks():
-        if near[0] >= high or near[-1] < low:
-            continue
         first, last = np.searchsorted(near, [low, high])
         if first < last:
-            pending.append((kernels[:, _columns(near[first:last] - low)] @ likelihood[first:last], dy))
-        if len(pending) == _Y_TOGETHER:
-            yield _joined(pending, len(omega))
-            pending = []
-    if pending:
-        yield _joined(pending, len(omega))
+            both = kernels[:, _columns(near[first:last] - low)] @ likelihood[first:last]
+            yield both[: len(omega)], both[len(omega) :], dy
 
 
 def _kernels(z: Floats, weights: Floats, omega: Floats, s: float) -> Floats:
@@ -317,11 +300,6 @@ def _kernels(z: Floats, weights: Floats, omega: Floats, s: float) -> Floats:
     plain *= weights / (s * np.sqrt(2 * np.pi))
     sloped *= plain
     return both
-
-
-def _joined(pending: list[tuple[Floats, Floats]], count: int) -> tuple[Floats, Floats, Floats]:
-    summed = np.concatenate([part for part, _ in pending], axis=1)
-    return summed[:count], summed[count:], np.concatenate([dy for _, dy in pending])
 
 
 def _columns(index: Indices) -> Indices | slice:

@@ -11,7 +11,7 @@ from scipy.special import erfc
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.types import Floats, Indices
 
-_NODES = {2: 12, 3: 6, 4: 6, 5: 4, 6: 3}
+_NODES = {2: 8, 3: 6, 4: 6, 5: 4, 6: 3}
 """Nodes of a panel of one coordinate, by the number of signs: the sum over all coordinates takes a second at most."""
 _EDGES = {2: 1.0, 3: 1.0, 4: 1.5, 5: 2.0, 6: 2.5}
 """Width of the panels near zero in units of sqrt(V), by the number of signs."""
@@ -26,7 +26,7 @@ class Parity:
     low: float = -1.0
     high: float = 1.0
 
-    last, spacing, farthest = 6.0, 0.7, 12.0
+    last, farthest = 6.0, 12.0
     continuous_mass = 0.0
 
     def information(self, q: float) -> tuple[float, float]:

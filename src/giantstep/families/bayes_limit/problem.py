@@ -188,7 +188,7 @@ class Diagonal:
 
     directions = 2
     continuous_mass = 0.0
-    last, spacing, farthest = 3.0, 1.0, 6.0
+    last, farthest = 3.0, 6.0
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q)."""

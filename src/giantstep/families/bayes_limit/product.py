@@ -127,7 +127,7 @@ class Product:
 
     directions = 2
     continuous_mass = 1.0
-    last, spacing, farthest = 9.0, 0.7, 34.0
+    last, farthest = 9.0, 34.0
 
     def information(self, q: float) -> tuple[float, float]:
         """Return I(q) of one direction and Psi(q)."""

@@ -14,47 +14,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
+from scipy.interpolate import BSpline, make_interp_spline
 
 from giantstep.deadline import check_time
 from giantstep.gaussian import gauss_legendre_panels
 from giantstep.solve import bisect
 from giantstep.types import Floats
 
-_LOWEST, _HIGHEST, _DEGREE = 1e-6, 400.0, 170
-"""Range and degree of the interpolants in log a; series below, saturated above."""
-_PANELS, _ORDER = 24, 18
-"""Panels in log a, and terms on each, from which they are evaluated."""
+_LOWEST, _HIGHEST = 1e-6, 400.0
+"""Range of the splines in log a; series below, saturated above."""
+_NODES, _DEGREE = 300, 9
+"""Nodes of the splines and their degree; they leave 1e-13."""
 _FINE, _COARSE = 16, 10
 """Nodes on each panel of the integrals; the coarse ones, for two dimensions, are good to 1e-10."""
 _STEPS = np.array([0.0, -3.0, 3.0, -8.0, 8.0, -20.0, 20.0, -40.0, 40.0])
 """Arguments of the sigmoid at which its integrals are broken into panels."""
 _CHUNK = 4096
-
-
-class Piecewise:
-    """A smooth function of one variable as Chebyshev series on equal panels: few operations whatever the batch."""
-
-    def __init__(self, function: Callable[[Floats], Floats], low: float, high: float, panels: int) -> None:
-        self.low, self.panels, self.width = low, panels, (high - low) / panels
-        nodes = np.polynomial.chebyshev.chebpts1(_ORDER)
-        x = low + self.width * (np.arange(panels)[:, None] + 0.5 * (1 + nodes))
-        values = function(x.ravel()).reshape(x.shape)
-        basis = np.polynomial.chebyshev.chebvander(nodes, _ORDER - 1)
-        self.series = np.linalg.solve(basis, values.T)
-
-    def __call__(self, x: Floats) -> Floats:
-        """Return the values, by Clenshaw's recurrence on the panel of each x."""
-        scaled = (np.asarray(x, dtype=np.float64) - self.low) / self.width
-        panel = np.clip(scaled.astype(np.intp), 0, self.panels - 1)
-        t = 2 * (scaled - panel) - 1
-        twice, last, before = 2 * t, np.zeros_like(t), np.zeros_like(t)
-        for row in self.series[:0:-1]:
-            last, before = row[panel] + twice * last - before, last
-        value: Floats = self.series[0][panel] + t * last - before
-        return value
+"""Points whose nodes are held at once: some 10 MB."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +48,9 @@ class AssignmentChannel:
     variance: float
     curvature: float
     """c in m_u = nu a (1 + c a + O(a^2))."""
-    _ratio: Piecewise
-    _slope: Piecewise
-    _entropy: Piecewise
+    _ratio: BSpline
+    _slope: BSpline
+    _entropy: BSpline
 
     @property
     def rank(self) -> int:
@@ -134,7 +112,7 @@ class AssignmentChannel:
 def assignment_channel(clusters: int, weight: float | None = None) -> AssignmentChannel:
     """Return the channel of k equal clusters, or of two with weights (`weight`, 1 - `weight`); tabulated once.
 
-    m_u/(nu a) is interpolated in log a by Chebyshev polynomials; with equal weights its values are exact
+    m_u/(nu a) is interpolated in log a by splines; with equal weights its values are exact
     one-dimensional integrals by the Gumbel-max identity, m_u = k int f F^{k-2} [F(y) - F(y-a)] dy,
     subspace_clustering (2.1d), where F is the law of a Gumbel variable plus sqrt(a) N(0, 1).
     """
@@ -145,14 +123,11 @@ def assignment_channel(clusters: int, weight: float | None = None) -> Assignment
     else:
         weight, variance = None, 1 / clusters
         direct = functools.partial(_gumbel, clusters=clusters)
-    domain = [math.log(_LOWEST), math.log(_HIGHEST)]
-    ratio = Chebyshev.interpolate(
-        lambda x: np.array([direct(math.exp(y)) / (variance * math.exp(y)) for y in x]), _DEGREE, domain
-    )
+    x = np.linspace(math.log(_LOWEST), math.log(_HIGHEST), _NODES)
+    ratio = make_interp_spline(x, [direct(a) / (variance * a) for a in np.exp(x)], _DEGREE)
     curvature = (clusters - 4) / (2 * clusters) if weight is None else (float(ratio(math.log(1e-5))) - 1) / 1e-5
-    entropy = Chebyshev.interpolate(lambda x: _integral(np.asarray(x), ratio), _DEGREE, domain)
-    tables = [Piecewise(series, domain[0], domain[1], _PANELS) for series in (ratio, ratio.deriv(), entropy)]
-    return AssignmentChannel(clusters, weight, variance, curvature, *tables)
+    entropy = make_interp_spline(x, _integral(x, ratio), _DEGREE)
+    return AssignmentChannel(clusters, weight, variance, curvature, ratio, ratio.derivative(), entropy)
 
 
 def _gumbel(a: float, clusters: int) -> float:
@@ -193,15 +168,12 @@ def _two_point(a: float, w: float) -> float:
     return total
 
 
-def _integral(x: Floats, ratio: Chebyshev) -> Floats:
-    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at x = log a in any order."""
-    order = np.argsort(x)
-    ends = np.exp(x[order])
+def _integral(x: Floats, ratio: BSpline) -> Floats:
+    """Return 2/(nu a^2) times the integral of m_u from 0 to a, at increasing x = log a."""
+    ends = np.exp(x)
     t, weights = gauss_legendre_panels(np.stack([np.append(0.0, ends[:-1]), ends], axis=1), 16)
     pieces = (weights * t * ratio(np.log(np.maximum(t, _LOWEST)))).sum(axis=1)
-    integral = np.empty_like(x)
-    integral[order] = 2 * np.cumsum(pieces) / ends**2
-    return integral
+    return np.asarray(2 * np.cumsum(pieces) / ends**2)
 
 
 def log_odds(sparsity: ArrayLike) -> Floats:
@@ -212,126 +184,89 @@ def log_odds(sparsity: ArrayLike) -> Floats:
     return odds
 
 
-def features_overlap(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
-    """Return m_v(b) and its slope d log m_v/d log b for Gauss-Bernoulli features in p dimensions at SNR b.
+def features_overlap(
+    b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Return m_v(b), d log m_v/d log b and d log m_v/d log gamma for Gauss-Bernoulli features in p dimensions at SNR b.
 
-    m_v = b/(1+b) E expit(b t/2 - L), t ~ chi^2_{p+2}, L = log((1-rho)/rho) + (p/2) log(1+b).
+    m_v = b/(1+b) E expit(b t/2 - L), t ~ chi^2_{p+2}, L = log((1-rho)/rho) + (p/2) log(1+b). Where the mean is known at
+    the SNR gamma (one-hot U), gamma t1/2 - log(1+gamma)/2 is added to the argument and averaged over t1 ~ chi^2_1.
     """
-    b, rho = _arrays(b, sparsity)
-    mean, tilt = np.ones(b.shape), np.zeros(b.shape)
-    sparse = rho < 1
-    if sparse.any():
-        snr = np.maximum(b[sparse], 1e-300)
-        L = log_odds(rho[sparse]) + 0.5 * rank * np.log1p(snr)
-        mean[sparse], tilt[sparse], _ = _sigmoid_means(snr, L, rank, 0.5 * rank / (1 + snr))
-    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean
-
-
-def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
-    """Return psi_v(b), the free entropy of the features; psi_v' = rho p m_v/2.
-
-    psi_v = log(1-rho) + rho E softplus(b t/2 - L) + (1-rho) E softplus(b t/(2(1+b)) - L), t ~ chi^2_p.
-    """
-    b, rho = _arrays(b, sparsity)
-    value = 0.5 * rank * (b - np.log1p(b))
-    sparse = (rho < 1) & (b > 0)
-    if sparse.any():
-        snr, share = b[sparse], rho[sparse]
-        L = log_odds(share) + 0.5 * rank * np.log1p(snr)
-        active, idle = (_softplus_mean(scale, L, rank) for scale in (snr, snr / (1 + snr)))
-        value[sparse] = np.log1p(-share) + share * active + (1 - share) * idle
-    return np.where(b > 0, value, 0.0)
-
-
-def selection(b: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats]:
-    """Return the true and false positive rates of selecting the features whose activity is more likely than not, (7c).
-
-    They are P(chi^2_p > T/(b(1+b))) and P(chi^2_p > T/b) with T = 2(1+b) max(L, 0); 1 and 0 where all are active.
-    """
-    b, rho = _arrays(b, sparsity)
-    snr, sparse = np.maximum(b, 1e-300), rho < 1
-    odds = log_odds(np.where(sparse, rho, 0.5))
-    T = 2 * (1 + snr) * np.maximum(odds + 0.5 * rank * np.log1p(snr), 0.0)
-    with np.errstate(over="ignore"):
-        hits, false = special.chdtrc(rank, T / snr / (1 + snr)), special.chdtrc(rank, T / snr)
-    blind = np.where(rho > 0.5, 1.0, 0.0)
-    hits, false = np.where(b > 0, hits, blind), np.where(b > 0, false, blind)
-    return np.where(sparse, hits, 1.0), np.where(sparse, false, 0.0)
-
-
-def informed_overlap(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> tuple[Floats, Floats, Floats]:
-    """Return m_v(b), d log m_v/d log b and d log m_v/d log gamma where the mean is known at the SNR gamma (one-hot U).
-
-    As `features_overlap`, with gamma t1/2 - log(1+gamma)/2 added to the argument, averaged over t1 ~ chi^2_1.
-    """
-    b, gamma, rho = _arrays(b, gamma, sparsity)
+    b, rho, gamma = _arrays(b, sparsity, gamma)
     mean, tilt, turn = np.ones(b.shape), np.zeros(b.shape), np.zeros(b.shape)
     sparse = rho < 1
     if sparse.any():
-        snr, known = np.maximum(b[sparse], 1e-300), gamma[sparse]
-        r, weights, shifted, wide = _mean_nodes(snr, known, _informed_threshold(snr, known, rho[sparse], rank))
-        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), _COARSE)
+        snr, known = np.maximum(b[sparse], 1e-300), None if gamma is None else gamma[sparse]
+        r, weights, shifted, wide = _mean_nodes(snr, known, _threshold(snr, known, rho[sparse], rank))
+        order = _FINE if gamma is None else _COARSE
+        inner = _sigmoid_means(wide.ravel(), shifted.ravel(), rank, (0.5 * rank / (1 + wide)).ravel(), order)
         value, slope, bend = (average.reshape(r.shape) * weights for average in inner)
         mean[sparse], tilt[sparse] = value.sum(axis=1), slope.sum(axis=1)
-        turn[sparse] = (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
-    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, gamma * turn / mean
+        if known is not None:
+            turn[sparse] = known * (bend * (0.5 * r**2 - 0.5 / (1 + known)[:, None])).sum(axis=1)
+    return b / (1 + b) * mean, 1 / (1 + b) + b * tilt / mean, turn / mean
 
 
-def informed_entropy(b: ArrayLike, gamma: ArrayLike, sparsity: ArrayLike, rank: int) -> Floats:
-    """Return psi_v(gamma, b), the free entropy of features whose mean direction is known at the SNR gamma."""
-    b, gamma, rho = _arrays(b, gamma, sparsity)
-    value = 0.5 * rank * (b - np.log1p(b)) + 0.5 * (gamma - np.log1p(gamma))
-    sparse = rho < 1
+def features_entropy(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike | None = None) -> Floats:
+    """Return psi_v(b), the free entropy of the features, with a mean known at the SNR gamma; psi_v' = rho p m_v/2.
+
+    psi_v = log(1-rho) + rho E softplus(b t/2 - L) + (1-rho) E softplus(b t/(2(1+b)) - L), t ~ chi^2_p.
+    """
+    b, rho, gamma = _arrays(b, sparsity, gamma)
+    mean = np.zeros(b.shape) if gamma is None else gamma
+    value = 0.5 * rank * (b - np.log1p(b)) + 0.5 * (mean - np.log1p(mean))
+    sparse = (rho < 1) & ((b > 0) | (mean > 0))
     if sparse.any():
-        snr, known, share = np.maximum(b[sparse], 1e-300), gamma[sparse], rho[sparse]
-        L = _informed_threshold(snr, known, share, rank)
-        active, idle = (
-            _informed_softplus(scale, mean, L, rank)
-            for scale, mean in ((snr, known), (snr / (1 + snr), known / (1 + known)))
-        )
+        snr, share, known = np.maximum(b[sparse], 1e-300), rho[sparse], None if gamma is None else gamma[sparse]
+        L = _threshold(snr, known, share, rank)
+        active = _softplus_mean(snr, known, L, rank)
+        idle = _softplus_mean(snr / (1 + snr), None if known is None else known / (1 + known), L, rank)
         value[sparse] = np.log1p(-share) + share * active + (1 - share) * idle
     return value
 
 
-def informed_selection(b: Floats, gamma: Floats, sparsity: Floats, rank: int) -> tuple[Floats, Floats]:
-    """Return the rates of `selection` where the mean direction is known at the SNR gamma.
+def selection(b: ArrayLike, sparsity: ArrayLike, rank: int, gamma: ArrayLike | None = None) -> tuple[Floats, Floats]:
+    """Return the true and false positive rates of selecting the features whose activity is more likely than not, (7c).
 
-    The rule is gamma t1/2 + b t2/2 > L (idle features: each divided by 1 + its SNR), averaged over t1 ~ chi^2_1.
+    The rule is b t/2 + gamma t1/2 > L (idle features: each divided by 1 + its SNR); 1 and 0 where all are active.
     """
-    sparse, b = sparsity < 1, np.maximum(b, 1e-300)
-    L = _informed_threshold(b, gamma, np.where(sparse, sparsity, 0.5), rank)
+    b, rho, gamma = _arrays(b, sparsity, gamma)
+    sparse, snr = rho < 1, np.maximum(b, 1e-300)
+    L = _threshold(snr, gamma, np.where(sparse, rho, 0.5), rank)
     rates = []
-    for mean, snr in ((gamma, b), (gamma / (1 + gamma), b / (1 + b))):
-        _, weights, shifted, _ = _mean_nodes(snr, mean, L, _FINE)
+    for scale, mean in ((snr, gamma), (snr / (1 + snr), None if gamma is None else gamma / (1 + gamma))):
+        _, weights, shifted, _ = _mean_nodes(scale, mean, L, _FINE)
         with np.errstate(over="ignore"):
-            rest = 2 * np.maximum(shifted, 0.0) / snr[:, None]
-        rates.append((weights * special.chdtrc(rank, rest)).sum(axis=1))
+            rest = 2 * np.maximum(shifted, 0.0) / scale[:, None]
+        rate = (weights * special.chdtrc(rank, rest)).sum(axis=1)
+        rates.append(rate if gamma is not None else np.where(b > 0, rate, np.where(rho > 0.5, 1.0, 0.0)))
     return np.where(sparse, rates[0], 1.0), np.where(sparse, rates[1], 0.0)
 
 
-def _arrays(*values: ArrayLike) -> tuple[Floats, ...]:
-    return np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
+def _arrays(b: ArrayLike, rho: ArrayLike, gamma: ArrayLike | None) -> tuple[Floats, Floats, Floats | None]:
+    """Return arrays of one shape; the SNR of the mean is None where the mean says nothing."""
+    given = (b, rho) if gamma is None else (b, rho, gamma)
+    first, second, *third = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in given))
+    return first, second, third[0] if third else None
 
 
-def _informed_threshold(b: Floats, gamma: Floats, rho: Floats, rank: int) -> Floats:
+def _threshold(b: Floats, gamma: Floats | None, rho: Floats, rank: int) -> Floats:
     """Return L = log((1-rho)/rho) + log(1+gamma)/2 + (p/2) log(1+b)."""
-    return log_odds(rho) + 0.5 * np.log1p(gamma) + 0.5 * rank * np.log1p(b)
+    return log_odds(rho) + (0.0 if gamma is None else 0.5 * np.log1p(gamma)) + 0.5 * rank * np.log1p(b)
 
 
 def _mean_nodes(
-    b: Floats, gamma: Floats, threshold: Floats, order: int = _COARSE
+    b: Floats, gamma: Floats | None, threshold: Floats, order: int = _COARSE
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return nodes r of the mean direction, t1 = r^2, and weights, (B, N), with L - gamma t1/2 and b at each."""
+    """Return nodes r of the mean direction, t1 = r^2, and weights, (B, N), with L - gamma t1/2 and b at each.
+
+    A mean that says nothing has one node.
+    """
+    if gamma is None:
+        one = np.ones((len(b), 1))
+        return one, one, threshold[:, None], b[:, None]
     r, weights = chi_nodes(gamma, threshold, 1, order)
     return r, weights, threshold[:, None] - 0.5 * gamma[:, None] * r**2, np.broadcast_to(b[:, None], r.shape)
-
-
-def _informed_softplus(b: Floats, gamma: Floats, threshold: Floats, rank: int) -> Floats:
-    """Return E softplus(gamma t1/2 + b t2/2 - threshold), t1 ~ chi^2_1, t2 ~ chi^2_p."""
-    r, weights, shifted, wide = _mean_nodes(b, gamma, threshold)
-    inner = _softplus_mean(wide.ravel(), shifted.ravel(), rank, _COARSE)
-    mean: Floats = (inner.reshape(r.shape) * weights).sum(axis=1)
-    return mean
 
 
 def chi_nodes(scale: Floats, threshold: Floats, freedom: int, order: int = _FINE) -> tuple[Floats, Floats]:
@@ -367,13 +302,14 @@ def _sigmoid_means(
     return means[0], means[1], means[2]
 
 
-def _softplus_mean(scale: Floats, threshold: Floats, rank: int, order: int = _FINE) -> Floats:
-    """Return E softplus(scale t/2 - threshold), t ~ chi^2_p."""
-    mean = np.empty(len(scale))
+def _softplus_mean(b: Floats, gamma: Floats | None, threshold: Floats, rank: int) -> Floats:
+    """Return E softplus(b t/2 + gamma t1/2 - threshold), t ~ chi^2_p, t1 ~ chi^2_1."""
+    nodes, masses, shifted, wide = _mean_nodes(b, gamma, threshold)
+    scale, threshold, mean = wide.ravel(), shifted.ravel(), np.empty(nodes.size)
     for first in range(0, len(scale), _CHUNK):
         check_time()
         piece = slice(first, first + _CHUNK)
-        r, weights = chi_nodes(scale[piece], threshold[piece], rank, order)
+        r, weights = chi_nodes(scale[piece], threshold[piece], rank, _FINE if gamma is None else _COARSE)
         values = np.logaddexp(0.0, 0.5 * scale[piece, None] * r**2 - threshold[piece, None])
         mean[piece] = (weights * values).sum(axis=1)
-    return mean
+    return np.asarray((mean.reshape(nodes.shape) * masses).sum(axis=1))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -31,82 +31,108 @@ from giantstep.solve.finite import brent_root
 from giantstep.types import Booleans, Floats, Indices
 
 _LOWEST, _LARGEST = 1e-11, 80.0
-_FEW_POINTS = 40
-"""Points of a coarse search for turning points."""
-EXACT, NEAR = 4e-16, 1e-4
-"""How well log b is known along the curve, and in a coarse search."""
+"""SNR a between which turning points are looked for."""
+_GRID, _GRID_INFORMATIVE, _ROUNDS = 160, 48, 5
+"""Points in log a on which they are looked for, fewer where a point takes milliseconds, and rounds of refinement."""
 _ABOVE = 1 + 1e-14
 """An snr that is lam_alg up to rounding is not above it."""
 
 
 @dataclass
 class CurveProblems:
-    """A batch of problems with the same assignment channel: alpha and rho of shape (C,)."""
+    """A batch of problems with the same assignment channel: alpha and rho of shape (C,).
+
+    Where the assignments are one-hot (`informative`), the mean direction of the features is known at the SNR gamma =
+    alpha lam/(rho k), subspace_clustering section 8.1: it tells of the active features. One step of state evolution
+    still grows with lam at fixed a, so that there is one lam for every a, and spinodals are roots of the same margin.
+    """
 
     channel: AssignmentChannel
     alpha: Floats
     rho: Floats
-    grid: ClassVar[int] = 160
-    """Points in log a on which turning points of lam(a) are looked for."""
+    informative: bool = False
+    onset: Floats | None = None
+    """The snr at which zero overlap loses stability, where it was computed already."""
 
     def at(self, index: Indices) -> CurveProblems:
         """Return the problems of an index, which may repeat."""
-        return CurveProblems(self.channel, self.alpha[index], self.rho[index])
+        onset = self.threshold[index] if self.informative else None
+        return CurveProblems(self.channel, self.alpha[index], self.rho[index], self.informative, onset)
 
     def onset_slope(self) -> Floats:
-        """Return c in (lam/lam_alg)^2 = 1 + c a + O(a^2), the curve of fixed points where it leaves zero."""
+        """Return c in (lam/lam_alg)^2 = 1 + c a + O(a^2) where the curve leaves zero; zero where it is not known."""
         slope: Floats = self.channel.variance * np.sqrt(self.alpha) - self.channel.curvature
-        return slope
+        return np.zeros_like(slope) if self.informative else slope
 
     @property
     def threshold(self) -> Floats:
-        """The linear stability lam_alg = 1/(nu sqrt(alpha)) = k/sqrt(alpha) of zero overlap (the BBP point)."""
-        return 1 / (self.channel.variance * np.sqrt(self.alpha))
+        """The linear stability lam_alg of zero overlap (BBP): k/sqrt(alpha), less with an informative mean."""
+        if self.onset is None:
+            self.onset = 1 / (self.channel.variance * np.sqrt(self.alpha))
+            if self.informative:
+                self.onset = self._informative_onset(np.log(self.onset))
+        return self.onset
+
+    def _informative_onset(self, top: Floats) -> Floats:
+        """Return the snr at which (alpha nu^2 lam^2/rho) E expit(gamma t/2 - L) = 1; `top` is log k/sqrt(alpha)."""
+        nu, rank = self.channel.variance, self.channel.rank
+
+        def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
+            alpha, rho, lam, tiny = self.alpha[index], self.rho[index], np.exp(x), np.full(len(x), 1e-9)
+            m_v, _, by_mean = features_overlap(tiny, rho, rank, alpha * lam * nu / rho)
+            return -np.log(alpha * nu**2 * lam**2 * m_v / tiny / rho), -2 - by_mean
+
+        return np.exp(falling_root(excess, top + np.log(self.rho) - 1.0, top + 1e-9)[0])
+
+    def mean_snr(self, lam: Floats) -> Floats | None:
+        """Return gamma, the SNR at which the mean direction of the features is known; None where it is not."""
+        return self.alpha * lam * self.channel.variance / self.rho if self.informative else None
 
     def features_snr(self, m_u: Floats, lam: Floats) -> Floats:
         """Return b = alpha nu lam m_u/rho."""
         return self.alpha * self.channel.variance * lam * m_u / self.rho
 
-    def features_overlap(self, b: Floats, lam: Floats) -> tuple[Floats, Floats]:
-        """Return m_v and s_v of the features at SNR b."""
-        return features_overlap(b, self.rho, self.channel.rank)
+    def features(self, m_u: Floats, lam: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return m_v and its logarithmic slopes in b and in gamma."""
+        return features_overlap(self.features_snr(m_u, lam), self.rho, self.channel.rank, self.mean_snr(lam))
 
-    def features_entropy(self, b: Floats, lam: Floats) -> Floats:
-        """Return psi_v of the features at SNR b."""
-        return features_entropy(b, self.rho, self.channel.rank)
-
-    def selection(self, b: Floats, lam: Floats) -> tuple[Floats, Floats]:
+    def selection(self, m_u: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Return the true and false positive rates of features that are active more likely than not."""
-        return selection(b, self.rho, self.channel.rank)
+        return selection(self.features_snr(m_u, lam), self.rho, self.channel.rank, self.mean_snr(lam))
 
-    def field(self, a: Floats, width: float = EXACT) -> tuple[Floats, Floats]:
-        """Return (m_v, s_v) on the curve at a: b m_v(b) = alpha nu a m_u(a)/rho, with log b known up to `width`.
+    def field(self, a: Floats) -> tuple[Floats, Floats]:
+        """Return (m_v, s_v) on the curve at a: lam m_v(b, gamma) = a with b = alpha nu lam m_u(a)/rho.
 
         The root lies between those of the two bounds rho b/(1 + rho b) <= m_v <= b/(1 + b).
         """
-        y = self.alpha * self.channel.variance * a * self.channel.overlap(a) / self.rho
+        m_u = self.channel.overlap(a)
+        scale = self.features_snr(m_u, np.ones(len(a)))  # b over lam
+        y = scale * a
         low = 0.5 * (y + np.sqrt(y**2 + 4 * y))
         high = 0.5 * (y + np.sqrt(y**2 + 4 * y / self.rho))
+        if self.informative:  # no more is needed than by those whose mean says nothing, which is found fast
+            high = scale * CurveProblems(self.channel, self.alpha, self.rho).snr_of(a)
 
         def excess(x: Floats, index: Indices) -> tuple[Floats, Floats]:
-            m, slope = features_overlap(np.exp(x), self.rho[index], self.channel.rank)
-            return np.log(y[index]) - x - np.log(m), -1 - slope
+            m_v, by_b, by_mean = self.at(index).features(m_u[index], np.exp(x) / scale[index])
+            return np.log(y[index]) - x - np.log(m_v), -1 - by_b - by_mean
 
         with np.errstate(divide="ignore", invalid="ignore"):  # log 0 at a = 0, where the root is b = 0
-            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12, width=width)
-        return features_overlap(np.exp(x), self.rho, self.channel.rank)
+            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12, width=4e-16)
+            m_v, s_v, _ = self.features(m_u, np.exp(x) / scale)
+        return m_v, s_v
 
     def snr_of(self, a: Floats) -> Floats:
         """Return lam on the curve at a."""
         return a / self.field(a)[0]
 
-    def margin(self, a: Floats, width: float = EXACT) -> Floats:
+    def margin(self, a: Floats) -> Floats:
         """Return 1 - s_u s_v on the curve at a: positive where the fixed point is stable."""
-        return 1 - self.channel.slope(a) * self.field(a, width)[1]
+        return 1 - self.channel.slope(a) * self.field(a)[1]
 
     def map(self, a: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Return one step of state evolution, a -> lam m_v(b(a)), and its logarithmic slope."""
-        m_v, s_v = self.features_overlap(self.features_snr(self.channel.overlap(a), lam), lam)
+        m_v, s_v, _ = self.features(self.channel.overlap(a), lam)
         return lam * m_v, s_v * self.channel.slope(a)
 
     def phi(self, a: Floats, lam: Floats) -> Floats:
@@ -115,8 +141,8 @@ class CurveProblems:
         phi = alpha psi_u(a) + psi_v(b) - alpha lam nu p/2 m_u m_v.
         """
         m_u, nu, p = self.channel.overlap(a), self.channel.variance, self.channel.rank
-        entropies = self.alpha * self.channel.entropy(a) + self.features_entropy(self.features_snr(m_u, lam), lam)
-        return entropies - 0.5 * self.alpha * nu * p * a * m_u
+        psi_v = features_entropy(self.features_snr(m_u, lam), self.rho, p, self.mean_snr(lam))
+        return self.alpha * self.channel.entropy(a) + psi_v - 0.5 * self.alpha * nu * p * a * m_u
 
 
 class ProblemTable:
@@ -138,12 +164,12 @@ class Turning(ProblemTable):
     first_order: Booleans
 
 
-def turning_points(problems: CurveProblems, *, coarse: bool = False) -> Turning:
+def turning_points(problems: CurveProblems) -> Turning:
     """Return the spinodals: lam_dyn at the last minimum of lam(a), lam_algB, the largest value before it.
 
-    The margin 1 - s_u s_v changes its sign at them. A `coarse` search may miss a loop that is small.
+    The margin 1 - s_u s_v changes its sign at them.
     """
-    x, margin = _margin_grid(problems, *((_FEW_POINTS, 1, NEAR) if coarse else (problems.grid, 5, EXACT)))
+    x, margin = _margin_grid(problems)
     falls = (margin[:, :-1] > 0) & (margin[:, 1:] <= 0)  # a maximum of lam
     rises = (margin[:, :-1] <= 0) & (margin[:, 1:] > 0)  # a minimum
     owner, column = np.nonzero(falls | rises)
@@ -171,23 +197,23 @@ def turning_points(problems: CurveProblems, *, coarse: bool = False) -> Turning:
     return turning
 
 
-def _margin_grid(problems: CurveProblems, points: int, rounds: int, width: float) -> tuple[Floats, Floats]:
+def _margin_grid(problems: CurveProblems) -> tuple[Floats, Floats]:
     """Return points x = log a in increasing order, (C, N), and the margins 1 - s_u s_v there.
 
-    Where the margin stays positive, points are added around its smallest values, in so many rounds: just below the
-    critical sparsity the whole loop would fit between two points of the grid.
+    Where the margin stays positive, points are added around its smallest values: just below the critical sparsity the
+    whole loop would fit between two points of the grid.
     """
-    count = len(problems.alpha)
+    count, points = len(problems.alpha), _GRID_INFORMATIVE if problems.informative else _GRID
     starts = np.clip(1e-2 * _smallest_turn(problems.channel.clusters, problems.alpha, problems.rho), _LOWEST, 1e-2)
     x = np.linspace(np.log(starts), np.full(count, math.log(_LARGEST)), points, axis=1)
-    margin = _margins(problems, x, width)
+    margin = _margins(problems, x)
     monotone = np.flatnonzero((margin > 0).all(axis=1))
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         check_time()
         if not len(monotone):
             break
         inner = _zoom(x[monotone], margin[monotone])
-        more = _margins(problems.at(monotone), inner, width)
+        more = _margins(problems.at(monotone), inner)
         x, margin = _append(x, inner, monotone), _append(margin, more, monotone)
         order = np.argsort(x, axis=1, kind="stable")
         x, margin = np.take_along_axis(x, order, axis=1), np.take_along_axis(margin, order, axis=1)
@@ -200,9 +226,9 @@ def _smallest_turn(clusters: int, alpha: float | Floats, rho: float | Floats) ->
     return np.asarray(0.1 * clusters * np.minimum(np.square(rho), 1e-2) / np.maximum(1.0, np.sqrt(alpha)))
 
 
-def _margins(problems: CurveProblems, x: Floats, width: float) -> Floats:
+def _margins(problems: CurveProblems, x: Floats) -> Floats:
     flat = problems.at(np.repeat(np.arange(len(x)), x.shape[1]))
-    return flat.margin(np.exp(x.ravel()), width).reshape(x.shape)
+    return flat.margin(np.exp(x.ravel())).reshape(x.shape)
 
 
 def _margin_per_log(margin: Floats, x: Floats) -> Floats:

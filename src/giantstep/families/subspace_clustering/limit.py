@@ -19,12 +19,11 @@ from giantstep.families.subspace_clustering.curve import (
     thresholds,
     turning_points,
 )
-from giantstep.families.subspace_clustering.informative import InformedProblems
 from giantstep.families.subspace_clustering.mixture import largest_variance
 from giantstep.families.subspace_clustering.rivals import pca_accuracy
 from giantstep.families.subspace_clustering.scenario import ALGORITHMS, BRANCHES, PHASES, SubspaceClustering
 from giantstep.families.subspace_clustering.unequal import unequal_clusters
-from giantstep.family import LOOSE, Answer
+from giantstep.family import Answer
 from giantstep.types import Array, Booleans, Floats, Indices, Points
 
 _SAME = 1e-7
@@ -34,6 +33,7 @@ _SAME_SAMPLED, _SETTLED = 1e-4, 2e-6
 _RESIDUAL = 1e-9
 """Relative residual of a fixed point above which it is not solved."""
 _LEAST_SPARSITY = 1e-20
+"""Fraction of active features whose logarithms and squares are still exact."""
 _TOO_SPARSE = f"a sparsity below {_LEAST_SPARSITY:g} is beyond the numbers that state evolution is computed with"
 _JUMPS = ("dyn", "it", "jump", "algB")
 
@@ -94,8 +94,8 @@ class ClusterBatch(NamedTuple):
 
     def problems(self) -> CurveProblems:
         """Return the problem of every point."""
-        kind = InformedProblems if self.scenario.mean == "informative" else CurveProblems
-        return kind(self.channel, self.points["samples_per_dim"], self.points["sparsity"])
+        informative = self.scenario.mean == "informative"
+        return CurveProblems(self.channel, self.points["samples_per_dim"], self.points["sparsity"], informative)
 
     def different_problems(self) -> tuple[CurveProblems, Indices]:
         """Return the different (alpha, rho) among the points, and which of them each point has."""
@@ -149,8 +149,7 @@ def _phase(uninformed: Floats, bayes: Floats) -> Array:
 def _overlaps(batch: ClusterBatch) -> Solved:
     lam = batch.points["snr"]
     curves, index = batch.different_problems()
-    coarse = batch.settings["tolerance"] > LOOSE
-    problems, turning = curves.at(index), turning_points(curves, coarse=coarse).at(index)
+    problems, turning = curves.at(index), turning_points(curves).at(index)
     (low, low_left), (high, high_left) = branches(problems, turning, lam)
     phi = np.stack([problems.phi(a, lam) for a in (low, high)], axis=1)
     same = np.abs(high - low) <= _SAME * np.maximum(high, 1e-300)
@@ -171,7 +170,7 @@ def _observables(problems: CurveProblems, lam: Floats, a: Floats) -> dict[str, A
     channel, columns, shape = problems.channel, a.shape[1], a.shape
     wide, lam, a = problems.at(np.repeat(np.arange(len(lam)), columns)), np.repeat(lam, columns), a.ravel()
     m_u, m_v = channel.overlap(a), np.where(a > 0, a / lam, 0.0)
-    tpr, fpr = wide.selection(wide.features_snr(m_u, lam), lam)
+    tpr, fpr = wide.selection(m_u, lam)
     values = {**_errors(channel, wide.rho, m_u, m_v), "accuracy": channel.accuracy(a), "tpr": tpr, "fpr": fpr}
     return {name: value.reshape(shape) for name, value in values.items()}
 
@@ -198,7 +197,7 @@ def _trajectory(batch: ClusterBatch) -> Solved:
     m_u[:, 0], accuracy[:, 0] = start, channel.accuracy(channel.snr(start))
     for step in range(1, m_u.shape[1]):
         check_time()
-        m_v[:, step], _ = problems.features_overlap(problems.features_snr(m_u[:, step - 1], lam), lam)
+        m_v[:, step], _, _ = problems.features(m_u[:, step - 1], lam)
         m_u[:, step] = channel.overlap(lam * m_v[:, step])
         accuracy[:, step] = channel.accuracy(lam * m_v[:, step])
     return Solved({**_errors(channel, problems.rho[:, None], m_u, m_v), "accuracy": accuracy})

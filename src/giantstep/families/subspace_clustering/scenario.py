@@ -157,7 +157,6 @@ class SubspaceClustering(Scenario):
             },
             plot=("m_u", "m_v"),
             labels={"branch": BRANCHES},
-            coarse_tolerance=1e-3,
         ),
         "trajectory": Question(
             "AMP sweep by sweep beside state evolution, from a start of known overlap with the truth",
