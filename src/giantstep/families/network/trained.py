@@ -48,6 +48,18 @@ class Trained:
         network = dataclasses.replace(self.network, weights=weights)
         return dataclasses.replace(self, network=network, directions=None)
 
+    def with_spike(self, sizes: DeviceArray, spike: DeviceArray) -> Trained:
+        """Return the network whose bulk rows are w_i - sizes_i spike; v and v_perp are known then.
+
+        v lies along the spike, v_perp along what w* = e_1 has across it; where that is nothing, it is the second axis.
+        """
+        xp, v = self.draws.xp, spike / self.draws.xp.linalg.norm(spike)
+        across = -v[0] * v
+        across[0] += 1.0
+        length = xp.linalg.norm(across)
+        axes = xp.eye(len(v), 2) if float(length) < 1e-12 else xp.stack([v, across / length], axis=1)
+        return dataclasses.replace(self, bulk=self.network.weights - sizes[:, None] * spike, directions=axes)
+
     def stream(self, number: int) -> str:
         """Return the name of the random stream of a step's batch."""
         return self.streams.format(number=number)

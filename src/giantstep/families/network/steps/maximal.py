@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.families.network import fields
 from giantstep.families.network.steps.base import Place
-from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
+from giantstep.families.network.steps.gradient import GradientStep, slope_variance
 from giantstep.inputs.parts import Whitening
 from giantstep.scenario import Number, field
 from giantstep.types import Booleans, Floats, Points
@@ -197,9 +197,7 @@ class MaximalStep(GradientStep):
         after = dataclasses.replace(trained.with_weights(weights), velocity=gradient, on_batch=on_batch)
         if spike is None or len(trained.network_of.steps) > 1 or trained.inputs.frame is not None:
             return after
-        c1 = float(trained.network.activation.hermite(1)[1])
-        bulk = weights - (rate * c1) * trained.second_layer[:, None] * spike
-        return dataclasses.replace(after, bulk=bulk, directions=spike_directions(spike, trained.draws.xp))
+        return after.with_spike(rate * float(trained.network.activation.hermite(1)[1]) * trained.second_layer, spike)
 
 
 def _finite(place: Place, points: Points) -> Booleans:
