@@ -158,15 +158,16 @@ class MaximalStep(GradientStep):
     def at_dimension(self, problem: Problem, before: Layer, after: Layer, gradient: Gradient, number: int) -> Layer:
         """Return the layer with what a finite width does to the rows themselves: finite_size_steps (2.5), (2.6)."""
         from giantstep.families.network.layer import with_length
-        from giantstep.readout.block_means import self_overlap
+        from giantstep.readout.block_means import self_overlaps
 
         if not after.all_terms or not np.isfinite(problem.neurons).any():
             return after
         shrink, B = np.zeros(after.length.shape), before.B[..., 0]
         if self.loss == "square":
             tau = np.sqrt(np.sum(before.U**2, axis=2) + B**2)
-            own = np.reshape([self_overlap(problem.activation, float(t)) for t in tau.ravel()], tau.shape)
-            beside = own - np.diagonal(gradient.slopes, axis1=1, axis2=2) - gradient.bends
+            beside = (
+                self_overlaps(problem.activation, tau) - np.diagonal(gradient.slopes, axis1=1, axis2=2) - gradient.bends
+            )
             width = problem.neurons.sum(axis=1, keepdims=True)
             shrink = problem.strengths(number) * problem.zeta / width * beside  # f_q of (2.5)
         return with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
