@@ -10,8 +10,6 @@ at the K atoms of the inputs; isotropic inputs have one. Arrays start with an ax
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from giantstep.gaussian import Function, expectation
@@ -48,9 +46,13 @@ def in_initial_rows(means: Floats, theta: Floats, kept: Floats, per_neuron: Floa
     return (of_start * weight) @ np.swapaxes(of_start, 1, 2) - (of_bulk * weight) @ np.swapaxes(of_bulk, 1, 2)
 
 
-@lru_cache(maxsize=512)
-def self_overlap(activation: Function, tau: float) -> float:
-    """Return O = E[t sigma(tau t) sigma'(tau t)]/tau for t ~ N(0, 1), of (2.5)."""
-    kinks = tuple(kink / tau for kink in activation.kinks)
-    value, _ = expectation(lambda t: t * activation(tau * t) * activation.derivative(tau * t), kinks=kinks)
-    return float(value) / tau
+def self_overlaps(activation: Function, tau: Floats) -> Floats:
+    """Return O = E[t sigma(tau t) sigma'(tau t)]/tau for t ~ N(0, 1), of (2.5); lengths that are the same share one."""
+    lengths, which = np.unique(tau, return_inverse=True)
+
+    def overlap(length: float) -> float:
+        kinks = tuple(kink / length for kink in activation.kinks)
+        value, _ = expectation(lambda t: t * activation(length * t) * activation.derivative(length * t), kinks=kinks)
+        return float(value) / length
+
+    return np.array([overlap(length) for length in lengths.tolist()])[which].reshape(tau.shape)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from giantstep.readout.features import packing
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats
@@ -75,6 +76,26 @@ class Tangents(Protocol):
 
     def unseen(self, dual: Array) -> Array | float:
         """Return what the channel coefficients add to the error at the nodes (B, N) beside c0, c1, Q1 and Q2."""
+
+
+class PackedTangents:
+    """Tangents that are known in packed coordinates only, by their `matrix`."""
+
+    if TYPE_CHECKING:
+        matrix: Array
+
+    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
+        """Return -d(S, R) along dVh1 = A, dD = e."""
+        packed = packing(e.shape[1])
+        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
+
+    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
+        """There is no kernel form of such a bulk."""
+        raise NotImplementedError
+
+    def unseen(self, dual: Array) -> Array | float:
+        """Return 0: channels act through the functions of the features."""
+        return 0.0
 
 
 class Bulk(Protocol):

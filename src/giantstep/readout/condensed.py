@@ -12,6 +12,7 @@ from giantstep.types import Floats
 FEW = 64
 """Spectra with at most this many atoms are returned unchanged."""
 _RATIO, _NODES, _DEGREE = 1.35, 6, 9
+"""Factor of lambda that a group spans, nodes of its rule, degree of the interpolation on it: 1e-11 of a resolvent."""
 
 
 def condense(bulk: InputBulk, eigenvalues: Floats, gram: Floats | None = None) -> tuple[InputBulk, Floats | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -77,23 +76,6 @@ class Features(Stacked):
         """Return the features at the nodes in `index` only."""
         arrays = {name: array for name, array in self._stacks().items() if name not in ("omega", "Jp", "rho", "blur")}
         return dataclasses.replace(self, **{name: array[..., index] for name, array in arrays.items()})
-
-    def padded(self, nodes: int) -> Features:
-        """Return the features with this many nodes: the last one again and again, without weight."""
-        own = self.weights.shape[1]
-        if own == nodes:
-            return self
-        longer = self.at_nodes(np.minimum(np.arange(nodes), own - 1))
-        longer.weights[:, own:] = 0.0
-        return longer
-
-    @classmethod
-    def stack(cls, sets: Sequence[Features], owner: Integers) -> Features:
-        """Return one set for each point, sets[owner[b]], of sets of one shape; a single set is kept single."""
-        if len(sets) == 1:
-            return sets[0]
-        stacks = {name: np.concatenate([getattr(one, name) for one in sets])[owner] for name in sets[0]._stacks()}
-        return dataclasses.replace(sets[0], **stacks)
 
     @property
     def channels(self) -> int:

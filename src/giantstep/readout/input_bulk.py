@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from giantstep.readout.bulk import Response
+from giantstep.readout.bulk import PackedTangents, Response
 from giantstep.readout.common_rows import CommonRows, solve_rows
 from giantstep.readout.features import Features, packing
 from giantstep.readout.finite_size import AlongMeans
@@ -168,7 +168,7 @@ class InputBulk(CommonRows):
 
 
 @dataclass
-class InputTangents:
+class InputTangents(PackedTangents):
     """The derivative of the response, structured_inputs (4.8)."""
 
     bulk: InputBulk
@@ -182,7 +182,7 @@ class InputTangents:
         return np.eye(R.shape[1]) - weight * self.bulk._average(self.response.g**2)
 
     @cached_property
-    def matrix(self) -> Array:
+    def matrix(self) -> Array:  # type: ignore[override]
         """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K), entry by entry at the atoms.
 
         With P = PB the pair (i, j) answers to the pair (a, b) by int P_ij P_ab S_ia S_jb dmu, and through R_l by
@@ -207,15 +207,6 @@ class InputTangents:
         direct += np.where(rows == columns, 0.0, S[:, :, rows][..., columns] * S[:, :, columns][..., rows])
         out[:, :pairs, :pairs] += np.einsum("bjp,bjpq,bjq->bpq", weighted, direct, product)
         return out
-
-    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
-        """Return -d(S, R) along dVh1 = A, dD = e."""
-        coordinates = packing(e.shape[1])
-        return coordinates.unpack((self.matrix @ coordinates.pack(A, e)[:, :, None])[:, :, 0])
-
-    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """There is no kernel form over a spectrum of inputs."""
-        raise NotImplementedError
 
     def _paid(self, dual: Array) -> tuple[Array, Array, Array]:
         return self.bulk.spread.paid(self.response, self.bulk.quadratic(self.response), dual)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from giantstep.deadline import check_time
-from giantstep.readout.bulk import Response
+from giantstep.readout.bulk import PackedTangents, Response
 from giantstep.readout.features import packing
 from giantstep.readout.finite_size import AlongMeans
 from giantstep.readout.stacked import Stacked
@@ -167,31 +167,18 @@ class NewtonBulk(Stacked):
 
 
 @dataclass
-class MotionTangents:
+class MotionTangents(PackedTangents):
     """How the inner solution moves with Vh1 and D."""
 
     response: Response
     motion: Motion
 
     @cached_property
-    def matrix(self) -> Array:
+    def matrix(self) -> Array:  # type: ignore[override]
         """-d(S, R)/d(Vh1, D) in packed coordinates (B, K, K)."""
         packed = packing(self.response.R.shape[1])
         dS, dR = self.motion.dS[:, :-1], self.motion.dR[:, :-1]
         return -np.concatenate([dS[:, :, packed.rows, packed.columns], dR], axis=2).swapaxes(1, 2)
-
-    def apply(self, A: Array, e: Array) -> tuple[Array, Array]:
-        """Return -d(S, R) along dVh1 = A, dD = e."""
-        packed = packing(e.shape[1])
-        return packed.unpack((self.matrix @ packed.pack(A, e)[:, :, None])[:, :, 0])
-
-    def kernel(self, mu1: Floats, mu2: Floats) -> Array:
-        """There is no kernel form of such a bulk."""
-        raise NotImplementedError
-
-    def unseen(self, dual: Array) -> float:
-        """Return 0: channels act through the functions of the features only."""
-        return 0.0
 
 
 def packed_directions(k: int) -> Floats:

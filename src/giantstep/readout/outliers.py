@@ -23,7 +23,7 @@ OUTLIER_ROOM = 8
 def find_outliers(spectrum: Spectrum, edge: float, size: FiniteSize) -> Array:
     """Return the eigenvalues above the edge, largest first (7.4); inf for those that grow with the dimension."""
     if not np.isfinite(edge):
-        edge = spectrum.end()
+        edge = spectrum.end
     if not np.isfinite(edge):
         return np.empty(0)
     solver = RealSolver(spectrum, lambda z: (-z, 1.0), sign=-1)

@@ -8,6 +8,7 @@ from giantstep.gaussian import Function, gauss_legendre_panels
 from giantstep.types import Array
 
 PANELS, PANEL_NODES = 12, 8
+"""Panels of the residual, of equal width in its arcsinh, and nodes on each."""
 
 
 def residual_rule(target: Function, offset: float, noise: float) -> tuple[Array, Array, Array]:

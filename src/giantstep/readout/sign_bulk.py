@@ -105,11 +105,6 @@ class SignBulk(NewtonBulk):
     chunk: ClassVar[int] = 16
     max_steps: ClassVar[int] = 200
 
-    def columns(self, count: int) -> Floats:
-        """Return what tells parameter sets apart, (B, 2k + 2)."""
-        one = [self.per_sample[:, None], self.power[:, None], self.strength, self.row_norm]
-        return np.concatenate(one, axis=1)
-
     @property
     def size(self) -> int:
         """2k, the size of the matrices."""

@@ -7,7 +7,6 @@ Resolvent and density at complex z; edges and the atom at 0 on the real axis; th
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,10 +44,6 @@ CARRIED = 4
 """Solutions from which one nearer to an edge is extrapolated."""
 TRUSTED_MARGIN = 1e-4
 """`Bulk.edge_margin` up to which an edge is found by marching on the real axis."""
-
-
-_ENDS: dict[bytes, float] = {}
-KEPT_ENDS = 256
 
 
 @dataclass
@@ -161,30 +156,11 @@ class Spectrum:
 
     def upper_edge(self) -> float:
         """Return the upper edge of the bulk; inf where it has none (unbounded slope or residuals)."""
-        return self.end() if self.bounded else np.inf
+        return self.end if self.bounded else np.inf
 
+    @cached_property
     def end(self) -> float:
-        """Return where the bulk ends for these nodes, which are bounded even where the law is not.
-
-        The last few answers are kept: who chooses x asks first, who answers asks again.
-        """
-        key = self._key()
-        if key not in _ENDS:
-            if len(_ENDS) >= KEPT_ENDS:
-                _ENDS.clear()
-            _ENDS[key] = self._find_end()
-        return _ENDS[key]
-
-    def _key(self) -> bytes:
-        """Return what the bulk depends on."""
-        features, bulk = self.equations.features, self.equations.bulk
-        sizes = [self.equations.block_width, self.equations.ratio, self.equations.width]
-        arrays = [*sizes, features.weights, features.mu1, features.mu2]
-        own = [value for value in vars(bulk).values() if isinstance(value, np.ndarray)]
-        text = b"".join(np.ascontiguousarray(array).tobytes() for array in [*arrays, *own])
-        return type(bulk).__name__.encode() + hashlib.sha256(text).digest()
-
-    def _find_end(self) -> float:
+        """Where the bulk ends for these nodes, which are bounded even where the law is not."""
         start = 20 * self.mean * (1 + 1 / np.sqrt(self.ratio)) ** 2 * max(1.0, self.width)
         if self.equations.bulk.edge_margin > TRUSTED_MARGIN:
             return self._end_by_density(start)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giantstep.families.network.layer import BlockRows, Layer, View, scale_of, views
+from giantstep.families.network.layer import BlockRows, Layer, SharedView, scale_of, views
 from giantstep.families.network.problem import Problem
 from giantstep.gaussian import Function
 from giantstep.gaussian.residual import Residual
@@ -39,7 +39,7 @@ def follow_gradient(
 
 
 def _gradient_of(
-    problem: Problem, layer: Layer, view: View, square_loss: bool, whitening: Floats, with_noise: bool
+    problem: Problem, layer: Layer, view: SharedView, square_loss: bool, whitening: Floats, with_noise: bool
 ) -> tuple[Floats, ...]:
     zeta = problem.zeta[:, None]
     s = scale_of(problem, layer)

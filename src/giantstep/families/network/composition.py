@@ -19,7 +19,6 @@ from giantstep.families.network.readouts import Logistic, Ridge
 from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps import MaximalStep
 from giantstep.inputs.parts import InputBlocks
-from giantstep.vocabulary import Vocabulary
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "two directions": {"target": "z1 + z1*z2"},
@@ -54,16 +53,8 @@ class Pair:
 
 def plain_network(steps: int) -> Network:
     """Return the network that options change: so many maximal steps along one direction."""
-    return Network(
-        target="tanh(z1)",
-        noise=0.05,
-        activation="relu",
-        width_per_dim=1.2,
-        second_layer=Vocabulary([1, -1]),
-        steps=[MaximalStep(1.5)] * steps,
-        readout=Ridge(0.1),
-        samples_per_dim=2.0,
-    )
+    sizes = {"width_per_dim": 1.2, "samples_per_dim": 2.0, "readout": Ridge(0.1)}
+    return Network(target="tanh(z1)", noise=0.05, steps=[MaximalStep(1.5)] * steps, **sizes)
 
 
 def pair_of(first: str, second: str, steps: int) -> Pair:

@@ -13,7 +13,7 @@ import numpy as np
 
 from giantstep.families.network.layer import (
     Layer,
-    View,
+    SharedView,
     independent_spread,
     scale_of,
     views,
@@ -73,7 +73,7 @@ def describe(
         yield Description(view.rows, features, _bulks(problem, part, view), along, lengths)
 
 
-def _features(problem: Problem, layer: Layer, view: View) -> tuple[Features, Floats, int]:
+def _features(problem: Problem, layer: Layer, view: SharedView) -> tuple[Features, Floats, int]:
     """Return the features of these sets and the target on the rule of their view.
 
     On isotropic inputs mu1 is B_q D_1, so that the bulk rows are unit vectors, and the channels are the variables of
@@ -141,7 +141,7 @@ def _without_rounding(moments: Moments) -> Floats:
 
 
 def _channels(
-    along: Floats, across: Floats, Js: Floats, view: View, moments: Moments, slope: Floats, unit: Floats
+    along: Floats, across: Floats, Js: Floats, view: SharedView, moments: Moments, slope: Floats, unit: Floats
 ) -> tuple[Floats, Floats]:
     """Return T0 (S, C k, N) and Jp (S, L, C k) of channels that act along kappa, across it, and on s."""
     T0 = np.swapaxes(along, 2, 3) @ view.given.nodes.T * slope[:, :, None]  # (S, k, C, N)
@@ -151,7 +151,7 @@ def _channels(
     return T0.swapaxes(1, 2).reshape(sets, C * k, N), Jp.transpose(0, 2, 3, 1).reshape(sets, -1, C * k)
 
 
-def _classes(problem: Problem, layer: Layer, view: View, unlearnt: int) -> tuple[Floats | None, Floats | None]:
+def _classes(problem: Problem, layer: Layer, view: SharedView, unlearnt: int) -> tuple[Floats | None, Floats | None]:
     """Return the field at the nodes and rho along the unlearnt directions, of which the label is the sign; or None."""
     normal = problem.network.class_direction
     if normal is None:
@@ -173,7 +173,7 @@ def _stacked_moments(activation: Function, A: Floats, s: Floats) -> Floats:
     return np.stack(activation.moments(A, s))
 
 
-def _bulks(problem: Problem, layer: Layer, view: View) -> tuple[Bulk, ...]:
+def _bulks(problem: Problem, layer: Layer, view: SharedView) -> tuple[Bulk, ...]:
     """Return the laws of the bulk rows that belong to `_features`."""
     if isinstance(layer.batch, SignBulk):
         return (layer.batch,)

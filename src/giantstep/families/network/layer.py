@@ -224,7 +224,7 @@ def independent_spread(problem: Problem, layer: Layer) -> tuple[Floats, Floats, 
     return JU, Js, root.shape[3]
 
 
-class View(NamedTuple):
+class SharedView(NamedTuple):
     """Parameter sets that see the target alike: which, their directions, and the target given kappa on one rule."""
 
     rows: Integers
@@ -239,7 +239,7 @@ def views(
     leading: bool = False,
     finer: float = 1.0,
     breaks: Sequence[Plane] = (),
-) -> Iterator[View]:
+) -> Iterator[SharedView]:
     """Yield the parameter sets in groups with one rule for kappa that resolves their features.
 
     Sets share a rule where nothing or one and the same direction is learnt; its fineness goes by halves of an octave,
@@ -274,7 +274,7 @@ def views(
             given = condition(problem.target, learnt, rest, scale, wanted, known)
         except InputError:  # too many nodes, as many along every direction
             basis, given = _graded(problem, layer.take(rows[:1]), basis, wanted)
-        yield View(rows, basis, given)
+        yield SharedView(rows, basis, given)
 
 
 def _graded(problem: Problem, layer: Layer, basis: Directions, fineness: float) -> tuple[Directions, ConditionalTarget]:

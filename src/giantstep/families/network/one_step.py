@@ -187,13 +187,8 @@ class OneStep(Preset):
     @classmethod
     def example(cls) -> OneStep:
         """Return a small valid scenario."""
-        return cls(
-            width_per_dim=1.5,
-            samples_per_dim=2.0,
-            ridge=0.1,
-            second_layer=Vocabulary([1, -1], [0.9, 0.1]),
-            step=MaximalStep(rate=2.0),
-        )
+        layer, sizes = Vocabulary([1, -1], [0.9, 0.1]), {"width_per_dim": 1.5, "samples_per_dim": 2.0, "ridge": 0.1}
+        return cls(second_layer=layer, step=MaximalStep(rate=2.0), **sizes)
 
     @classmethod
     def example_for(cls, what: str) -> OneStep:
@@ -206,13 +201,5 @@ class OneStep(Preset):
     @classmethod
     def reference(cls) -> tuple[OneStep, str, float]:
         """Return row R2 of spiked_features section 16: spiked random features, relu and tanh."""
-        scenario = cls(
-            activation="relu",
-            target="tanh(z)",
-            width_per_dim=1.5,
-            samples_per_dim=1.5,
-            ridge=0.01,
-            second_layer=Vocabulary([1]),
-            step=PlantedSpike(strength=1.0, alignment=0.5),
-        )
-        return scenario, "test_error", 0.57343370
+        spike, sizes = PlantedSpike(1.0, alignment=0.5), {"width_per_dim": 1.5, "samples_per_dim": 1.5, "ridge": 0.01}
+        return cls(second_layer=Vocabulary([1]), step=spike, **sizes), "test_error", 0.57343370

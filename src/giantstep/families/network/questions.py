@@ -180,6 +180,7 @@ SHARED = ("layer", "samples", "nothing")
 """What two networks have in common: the trained first layer, the samples of the fit with their labels, or nothing."""
 
 TEST_SAMPLES = 10_000
+"""Fresh samples of a test error, which then has a statistical error of about 1%."""
 _ASKED = {
     "errors": Question(
         "test and training error of the read-out after every step, order parameters and floors",

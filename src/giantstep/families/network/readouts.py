@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 import pydantic
 
 from giantstep.families.network import fields
@@ -93,8 +92,3 @@ class Hinge(ReadOut):
 
 
 AnyReadOut = Annotated[Ridge | Logistic | Hinge, pydantic.Field(discriminator="kind")]
-
-
-def interpolates(ridge: Floats, samples: Floats, width: Floats) -> Array:
-    """Tell where a ridgeless fit stands exactly at its interpolation threshold, where the error diverges."""
-    return np.asarray((ridge == 0) & (samples == width))

@@ -14,6 +14,7 @@ from giantstep.families.network.scenario import Network
 from giantstep.families.network.steps.gradient import GradientStep
 
 HIGHEST_DEGREE = 12
+"""Degrees that are looked at: the next one needs an exponent above 6/13, nearly that of a maximal step."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from giantstep.families.network import fields
 from giantstep.families.network.coordinates import AnyCoordinates
 from giantstep.families.network.notation import NETWORK_PAPERS
 from giantstep.families.network.questions import QUESTIONS
-from giantstep.families.network.readouts import AnyReadOut, Ridge, interpolates
+from giantstep.families.network.readouts import AnyReadOut, Ridge
 from giantstep.families.network.shift import Shift as Shift
 from giantstep.families.network.steps import AnyStep, MaximalStep, SmallStep
 from giantstep.families.network.steps.base import Place
@@ -172,7 +172,7 @@ class Network(OfNetwork):
     def check_points(self, points: Points) -> None:
         """Refuse what no experiment could answer either."""
         ridge, samples, width = (points[name] for name in ("readout.ridge", "samples_per_dim", "width_per_dim"))
-        if np.any(interpolates(ridge, samples, width)):
+        if np.any((ridge == 0) & (samples == width)):
             allowed = "above 0 where samples_per_dim = width_per_dim (the ridgeless error diverges there)"
             raise bad_field("readout.ridge", 0.0, allowed)
         unflipped = '0 where readout.kind="ridge" (scale the target and add the noise 4 flip (1 - flip) instead)'

@@ -22,36 +22,21 @@ _tensor_of = lru_cache(maxsize=8)(hermite_tensor)  # expansions of targets, whic
 
 @dataclass(frozen=True)
 class Trained:
-    """The network after some steps, and the samples of its fit.
+    """The network after some steps, and the samples of its fit."""
 
-    Attributes
-    ----------
-    network : weights (p, d) and labels, in whitened coordinates.
-    network_of : the scenario.
-    inputs : where the target lies.
-    blocks : neurons of every value of the second layer.
-    second_layer : (p,) values zeta_i during the steps.
-    samples : (B,) sample sizes of the fit.
-    flip : probability that a class is flipped.
-    streams : names of the random streams of the batches, with ``{number}`` in it.
-    bulk : (p, d) rows of the bulk: w0_i, or w_i - u_q v after a step on a finite batch.
-    directions : (d, 2) the spike v and v_perp as columns; None where they are the first two axes.
-    on_batch : whether a step was made on a finite batch, whose noise has directions of its own.
-    """
-
-    network: RealNetwork
+    network: RealNetwork  # weights (p, d) and labels, in whitened coordinates
     network_of: Network
-    inputs: Whitened
-    blocks: list[slice]
-    second_layer: DeviceArray
-    samples: Integers
+    inputs: Whitened  # where the target lies
+    blocks: list[slice]  # neurons of every value of the second layer
+    second_layer: DeviceArray  # (p,): zeta_i during the steps
+    samples: Integers  # (B,): sample sizes of the fit
     draws: Draws
-    bulk: DeviceArray
+    bulk: DeviceArray  # (p, d): rows of the bulk, w0_i, or w_i - u_q v after a step on a finite batch
     flip: float = 0.0
-    streams: str = "batch{number}"
-    directions: DeviceArray = None
+    streams: str = "batch{number}"  # names of the random streams of the batches
+    directions: DeviceArray = None  # (d, 2): the spike v and v_perp; None where they are the first two axes
     velocity: DeviceArray = None
-    on_batch: bool = False
+    on_batch: bool = False  # whether a step had a finite batch, whose noise has directions of its own
 
     @property
     def dim(self) -> int:
@@ -62,6 +47,18 @@ class Trained:
         """Return the network with other weights; where these point is not known yet."""
         network = dataclasses.replace(self.network, weights=weights)
         return dataclasses.replace(self, network=network, directions=None)
+
+    def with_spike(self, sizes: DeviceArray, spike: DeviceArray) -> Trained:
+        """Return the network whose bulk rows are w_i - sizes_i spike; v and v_perp are known then.
+
+        v lies along the spike, v_perp along what w* = e_1 has across it; where that is nothing, it is the second axis.
+        """
+        xp, v = self.draws.xp, spike / self.draws.xp.linalg.norm(spike)
+        across = -v[0] * v
+        across[0] += 1.0
+        length = xp.linalg.norm(across)
+        axes = xp.eye(len(v), 2) if float(length) < 1e-12 else xp.stack([v, across / length], axis=1)
+        return dataclasses.replace(self, bulk=self.network.weights - sizes[:, None] * spike, directions=axes)
 
     def stream(self, number: int) -> str:
         """Return the name of the random stream of a step's batch."""

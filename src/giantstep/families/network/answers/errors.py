@@ -22,7 +22,7 @@ from giantstep.readout import Bulk, ChainBulk, Features, InputBulk, SignBulk
 from giantstep.readout.block_means import in_initial_rows
 from giantstep.readout.features import MANY_NODES
 from giantstep.readout.fits import RARE_INPUT, Asked, Fit
-from giantstep.types import Array, Floats, Integers
+from giantstep.types import Array, Integers
 
 _OF_ROWS = ("t", "psi", "Q1", "V1")
 
@@ -40,9 +40,23 @@ class Group:
 def answer_errors(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
     """Fill the errors of the points of a share at one time."""
     for group in groups(table, share, moment, settings):
-        fit = table.network.readout.solve(group.asked)
-        along = np.concatenate([seen.along for seen in group.seen])[group.asked.owner]
-        _put(table, group.index, time, moment, fit, group.members, along, group.seen[0])
+        fit, index, learnt = table.network.readout.solve(group.asked), group.index, float(group.seen[0].learnt)
+        solution = fit.solution
+        values: dict[str, Array] = {
+            "test_error": solution.test,
+            "train_error": solution.train,
+            "test_misclassified": solution.misclassified,
+            **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
+            "V2": fit.V2,
+            "learned": np.full(len(index), learnt),
+            "all_data_error": fit.all_data,
+            "floor": fit.floor,
+            **_of_rows(moment, fit, group),
+        }
+        for name, array in values.items():
+            table.put(name, index, time, by_block(array, table.network.blocks))
+        table.put("null_error", index, None, fit.null)
+        note_fit(table, index, moment, fit, group.members)
 
 
 def groups(table: Table, share: Share, moment: Moment, settings: Mapping[str, Any]) -> Iterator[Group]:
@@ -120,35 +134,6 @@ def _with_power_of(fine: Description, coarse: Description) -> Description:
     return dataclasses.replace(coarse, features=features)
 
 
-def _put(
-    table: Table,
-    index: Integers,
-    time: int,
-    moment: Moment,
-    fit: Fit,
-    members: Integers,
-    along: Floats,
-    seen: Description,
-) -> None:
-    """Fill all variables of points whose sets are `members` of the moment; `along` (B, 2, R) are their directions."""
-    network, solution, count = table.network, fit.solution, len(index)
-    values: dict[str, Array] = {
-        "test_error": solution.test,
-        "train_error": solution.train,
-        "test_misclassified": solution.misclassified,
-        **{name: getattr(solution, name) for name in ("objective", "norm", "Q2", "theta", "identity")},
-        "V2": fit.V2,
-        "learned": np.full(count, float(seen.learnt)),
-        "all_data_error": fit.all_data,
-        "floor": fit.floor,
-        **_of_rows(moment, fit, members, along, seen),
-    }
-    for name, array in values.items():
-        table.put(name, index, time, by_block(array, network.blocks))
-    table.put("null_error", index, None, fit.null)
-    note_fit(table, index, moment, fit, members)
-
-
 def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: Integers) -> None:
     """Keep why points were not solved, and warn of what decides their limit."""
     table.note(
@@ -161,9 +146,9 @@ def note_fit(table: Table, index: Integers, moment: Moment, fit: Fit, members: I
         )
 
 
-def _of_rows(moment: Moment, fit: Fit, members: Integers, along: Floats, seen: Description) -> dict[str, Array]:
+def _of_rows(moment: Moment, fit: Fit, group: Group) -> dict[str, Array]:
     """Return t, psi, Q1, V1: sums over the initial rows along kappa and across it, spiked_features section 4."""
-    problem, layer, solution = moment.problem, moment.layer, fit.solution
+    problem, layer, solution, members, seen = moment.problem, moment.layer, fit.solution, group.members, group.seen[0]
     k, count = len(problem.zeta), len(members)
     blank = {name: np.full((count, k, k) if name in ("Q1", "V1") else (count, k), np.nan) for name in _OF_ROWS}
     if not problem.isotropic or problem.target.directions > 1 or not layer.rows_known:
@@ -172,11 +157,10 @@ def _of_rows(moment: Moment, fit: Fit, members: Integers, along: Floats, seen: D
         t = solution.x[:, :k] if seen.learnt else np.zeros((count, k))
         psi = solution.tau[:, 0] if solution.tau.shape[1] else np.zeros((count, k))
     else:
+        along = np.concatenate([one.along for one in group.seen])[group.asked.owner]  # (B, 2, R)
         channels = solution.x.reshape(count, -1, k)[:, seen.lengths : seen.lengths + along.shape[2]]
         t, psi = np.einsum("bac,bcq->abq", along, channels)
-    scale = np.ones((count, k))
-    if layer.bulk_rows:
-        scale = layer.B[members, :, 0]
+    scale = layer.B[members, :, 0] if layer.bulk_rows else np.ones((count, k))
     square = scale[:, :, None] * scale[:, None, :]
     Q1 = (solution.Q1 + psi[:, :, None] * psi[:, None, :]) * square
     square_feedback = layer.feedback.shape[3] == k and layer.batch is None and not layer.stretched

@@ -1,14 +1,14 @@
-"""What gradient steps of every size share: conditions, regime, memory, the directions that a batch gives."""
+"""What gradient steps of every size share: conditions, regime, memory."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from giantstep.errors import InputError
 from giantstep.families.network.steps.base import Place, Step
 from giantstep.gaussian import Function, expectation
-from giantstep.types import DeviceArray, Floats, Points
+from giantstep.types import Floats, Points
 
 
 class GradientStep(Step):
@@ -50,16 +50,3 @@ def slope_variance(activation: Function) -> float:
     """Return Var sigma'(z), what the rank-one part of the gradient leaves out."""
     square = expectation(lambda z: activation.derivative(z) ** 2, kinks=activation.kinks)[0]
     return square - activation.hermite(1)[1] ** 2
-
-
-def spike_directions(spike: DeviceArray, xp: Any) -> DeviceArray:
-    """Return v along the spike and v_perp, the part of w* = e_1 across it, as orthonormal columns.
-
-    Where nothing is across, v_perp is the second axis.
-    """
-    v = spike / xp.linalg.norm(spike)
-    across = -v[0] * v
-    across[0] += 1.0
-    if float(xp.linalg.norm(across)) < 1e-12:
-        return xp.eye(len(v), 2)
-    return xp.stack([v, across / xp.linalg.norm(across)], axis=1)

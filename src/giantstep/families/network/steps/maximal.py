@@ -9,7 +9,7 @@ import numpy as np
 
 from giantstep.families.network import fields
 from giantstep.families.network.steps.base import Place
-from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
+from giantstep.families.network.steps.gradient import GradientStep, slope_variance
 from giantstep.inputs.parts import Whitening
 from giantstep.scenario import Number, field
 from giantstep.types import Booleans, Floats, Points
@@ -79,50 +79,44 @@ class MaximalStep(GradientStep):
 
     def missing(self, place: Place, points: Points, theory: str | None) -> str:
         """Refuse what no theory of batch noise covers."""
-        network = place.network
+        network, name = place.network, place.field
         earlier = [points.get(f"steps.{number}.batch_per_dim", np.full(1, np.inf)) for number in range(place.number)]
-        if np.any(points[place.field("momentum")] != 0) and any(np.isfinite(batch).any() for batch in earlier):
-            return "a theory of momentum that carries the noise of an earlier finite batch on"
-        if theory == "published" and np.any(points[place.field("weight_decay")] != 0):
-            return "the published map of a step with weight decay"
-        finite = _finite(place, points)
-        if not finite.any():
-            return ""
-        reason = outside_batches(network, points)
-        if not reason and theory != "isotropic":
-            return ""
-        if theory == "exact":
-            return f"the exact theory of a finite batch, because {reason}"
-        if network.rows == "gaussian":
-            return f"a theory of finite batches on Gaussian rows, because {reason or 'it is not isotropic'}"
-        if network.second_layer == "gaussian" and not place.alone:
-            return "a theory of finite batches with a Gaussian second layer after several steps"
-        if not network.isotropic:
-            several = not place.alone or network.target.directions > 1
-            if several or np.any(points[place.field("precondition")][finite] != 0):
-                return (
-                    "a theory of the noise of finite batches where inputs have a covariance with several steps, a "
-                    "preconditioner or several directions"
-                )
-        return ""
+        finite, reason = _finite(place, points), outside_batches(network, points)
+        unknown = bool(finite.any()) and (bool(reason) or theory == "isotropic")
+        several = not place.alone or network.target.directions > 1
+        lacking = {
+            "a theory of momentum that carries the noise of an earlier finite batch on": (
+                np.any(points[name("momentum")] != 0) and any(np.isfinite(batch).any() for batch in earlier)
+            ),
+            "the published map of a step with weight decay": (
+                theory == "published" and np.any(points[name("weight_decay")] != 0)
+            ),
+            f"the exact theory of a finite batch, because {reason}": unknown and theory == "exact",
+            f"a theory of finite batches on Gaussian rows, because {reason or 'it is not isotropic'}": (
+                unknown and network.rows == "gaussian"
+            ),
+            "a theory of finite batches with a Gaussian second layer after several steps": (
+                unknown and network.second_layer == "gaussian" and not place.alone
+            ),
+            "a theory of the noise of finite batches where inputs have a covariance with several steps, a "
+            "preconditioner or several directions": (
+                unknown and not network.isotropic and (several or np.any(points[name("precondition")][finite] != 0))
+            ),
+        }
+        return next((words for words, holds in lacking.items() if holds), "")
 
     def remarks(self, place: Place, points: Points, theory: str | None) -> list[str]:
         """Say where a finite batch is described by an approximation."""
-        finite = _finite(place, points)
-        reason = outside_batches(place.network, points)
-        if not finite.any() or theory in ("published", "exact"):
+        finite, reason = _finite(place, points), outside_batches(place.network, points)
+        if not finite.any() or theory in ("published", "exact") or not (reason or theory == "isotropic"):
             return []
         if points[place.field("batch_per_dim")][finite].min() >= WELL_DESCRIBED:
             return []
         if theory == "isotropic":
             exact = "" if reason else ", where theory=None is exact"
             return [f'With theory="isotropic" {ISOTROPIC}, an approximation{exact}: {ISOTROPIC_ERROR}.']
-        if not reason:
-            return []
-        return [
-            f"Because {reason}, {ISOTROPIC}, an approximation: {ISOTROPIC_ERROR} "
-            f"({place.field('batch_per_dim')}=inf is exact)."
-        ]
+        exact = f"{place.field('batch_per_dim')}=inf is exact"
+        return [f"Because {reason}, {ISOTROPIC}, an approximation: {ISOTROPIC_ERROR} ({exact})."]
 
     def advance(self, problem: Problem, layer: Layer, number: int, theory: str) -> Layer:
         """Return the layer after the step: structured_inputs (3.1)-(3.5), and what is known of the batch's noise."""
@@ -164,15 +158,16 @@ class MaximalStep(GradientStep):
     def at_dimension(self, problem: Problem, before: Layer, after: Layer, gradient: Gradient, number: int) -> Layer:
         """Return the layer with what a finite width does to the rows themselves: finite_size_steps (2.5), (2.6)."""
         from giantstep.families.network.layer import with_length
-        from giantstep.readout.block_means import self_overlap
+        from giantstep.readout.block_means import self_overlaps
 
         if not after.all_terms or not np.isfinite(problem.neurons).any():
             return after
         shrink, B = np.zeros(after.length.shape), before.B[..., 0]
         if self.loss == "square":
             tau = np.sqrt(np.sum(before.U**2, axis=2) + B**2)
-            own = np.reshape([self_overlap(problem.activation, float(t)) for t in tau.ravel()], tau.shape)
-            beside = own - np.diagonal(gradient.slopes, axis1=1, axis2=2) - gradient.bends
+            beside = (
+                self_overlaps(problem.activation, tau) - np.diagonal(gradient.slopes, axis1=1, axis2=2) - gradient.bends
+            )
             width = problem.neurons.sum(axis=1, keepdims=True)
             shrink = problem.strengths(number) * problem.zeta / width * beside  # f_q of (2.5)
         return with_length(problem, after, after.U - shrink[..., None] * before.U, after.length - shrink * B)
@@ -203,9 +198,7 @@ class MaximalStep(GradientStep):
         after = dataclasses.replace(trained.with_weights(weights), velocity=gradient, on_batch=on_batch)
         if spike is None or len(trained.network_of.steps) > 1 or trained.inputs.frame is not None:
             return after
-        c1 = float(trained.network.activation.hermite(1)[1])
-        bulk = weights - (rate * c1) * trained.second_layer[:, None] * spike
-        return dataclasses.replace(after, bulk=bulk, directions=spike_directions(spike, trained.draws.xp))
+        return after.with_spike(rate * float(trained.network.activation.hermite(1)[1]) * trained.second_layer, spike)
 
 
 def _finite(place: Place, points: Points) -> Booleans:

@@ -10,7 +10,7 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.network.steps.base import Place
-from giantstep.families.network.steps.gradient import GradientStep, spike_directions
+from giantstep.families.network.steps.gradient import GradientStep
 from giantstep.scenario import Number, field
 from giantstep.types import Floats, Points
 from giantstep.vocabulary import Vocabulary
@@ -190,9 +190,7 @@ class SignStep(GradientStep):
         if eps or len(trained.network_of.steps) > 1 or trained.inputs.frame is not None or len(axes) > 1:
             return after
         signs = xp.sign(trained.second_layer)
-        spike = signs @ moved / len(signs)  # m/sqrt(d), to the mean of p signs
-        bulk = after.network.weights - signs[:, None] * spike
-        return dataclasses.replace(after, bulk=bulk, directions=spike_directions(spike, xp))
+        return after.with_spike(signs, signs @ moved / len(signs))  # m/sqrt(d), to the mean of p signs
 
 
 def gradients(place: Place, points: Points) -> list[SignGradient]:

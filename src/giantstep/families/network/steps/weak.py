@@ -16,7 +16,7 @@ import numpy as np
 from giantstep.errors import Code, InputError, bad_field
 from giantstep.families.network import fields
 from giantstep.families.network.steps.base import ClosedForm, Place
-from giantstep.families.network.steps.gradient import GradientStep, slope_variance, spike_directions
+from giantstep.families.network.steps.gradient import GradientStep, slope_variance
 from giantstep.scenario import Integer, Number, field
 from giantstep.types import DeviceArray, Floats, Integers, Points
 
@@ -170,12 +170,8 @@ class WeakStep(GradientStep):
         c1 = float(trained.network.activation.hermite(1)[1])
         if self.update == "rank-one":
             gradient = xp.broadcast_to(c1 * beta, rows.shape)
-        weights = rows + size[:, None] * gradient
-        after = trained.with_weights(weights)
-        if trained.inputs.frame is not None:
-            return after
-        bulk = weights - (c1 * size)[:, None] * beta
-        return dataclasses.replace(after, bulk=bulk, directions=spike_directions(beta, xp))
+        after = trained.with_weights(rows + size[:, None] * gradient)
+        return after if trained.inputs.frame is not None else after.with_spike(c1 * size, beta)
 
     def _gradient(self, trained: Trained, number: int, point: Points) -> tuple[DeviceArray, DeviceArray]:
         """Return the gradient (p, d) over zeta_i/sqrt(p), and beta."""
