@@ -4,8 +4,9 @@
 
 *A layer of random weights is fixed, and only a read-out of its features is fitted. What of the target can it learn?*
 
-Inputs have d coordinates, all standard normal. The layer has p neurons, and the read-out is fitted on n samples. The
-theory holds for large d, with the ratios p/d and n/d fixed.
+Inputs have d coordinates, all standard normal. The layer has p neurons; their outputs are the *features* of an input.
+The *read-out* is a linear function of the features. It is fitted on n samples by ridge regression: least squares with a
+penalty on large coefficients. The theory holds for large d, with the ratios p/d and n/d fixed.
 """
 
 # %%
