@@ -52,10 +52,19 @@ def limit_errors(step: WeakStep, network: Network, points: Points, settings: Map
     target = formulas.TargetSeries.of(network.label, points["noise"], int(max(degrees.max(), 1)))
     samples, width = points["samples_per_dim"], points["width_per_dim"]
     bulk = formulas.solve_random_features(network.activation, samples, width, ridge)
+    activation, spike, neurons = network.activation, step.spike(network, points), _neurons(network)
     V, dV = (np.empty(len(degrees)) for _ in range(2))
-    for degree in np.unique(degrees):
+    for degree in np.unique(degrees).tolist():
+        if degree:
+            large = np.full(len(ridge), 1e12)  # the shift of the initial output has died out
+            cosine = spike.g1 / (np.sqrt(spike.power(large)) / large)
+            risk = formulas.plateau(activation, target, bulk, cosine, degree)
+        else:
+            centred = abs(activation.hermite(0)[0]) < 1e-12
+            eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
+            risk = formulas.small_step(activation, target, bulk, eta, spike.power(eta))
         rows = degrees == degree
-        V[rows], dV[rows] = (f[rows] for f in _population_risk(step, network, points, target, bulk, int(degree)))
+        V[rows], dV[rows] = (values[rows] for values in risk)
     test, train, objective = bulk.errors(V, dV)
     with np.errstate(divide="ignore", invalid="ignore"):
         norm = np.where(ridge > 0, (objective - train) * (samples / width) / ridge, np.nan)
@@ -69,23 +78,6 @@ def _errors_answer(network: Network, values: dict[str, Floats], **more: Any) -> 
     values["affine_error"] = values["null_error"] - g0**2 - g1**2
     solved = np.isfinite(values["test_error"]) & np.isfinite(values["train_error"])
     return Answer.closed(values, status=np.where(solved, "", NOT_FINITE), **more)
-
-
-def _population_risk(
-    step: WeakStep,
-    network: Network,
-    points: Points,
-    target: formulas.TargetSeries,
-    bulk: formulas.RandomFeatures,
-    degree: int,
-) -> tuple[Floats, Floats]:
-    activation, spike, neurons = network.activation, step.spike(network, points), _neurons(network)
-    if degree == 0:
-        centred = abs(activation.hermite(0)[0]) < 1e-12
-        eta = spike.eta * np.sqrt(neurons.power - (0.0 if centred else neurons.mean**2))
-        return formulas.small_step(activation, target, bulk, eta, spike.power(eta))
-    large = np.full(len(spike.eta), 1e12)  # the shift of the initial output has died out
-    return formulas.plateau(activation, target, bulk, spike.g1 / (np.sqrt(spike.power(large)) / large), degree)
 
 
 def same_sample_errors(

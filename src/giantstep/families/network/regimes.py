@@ -59,11 +59,6 @@ def regime(scenario: OneStep | Network, dim: int) -> Regime:
     eta = abs(float(step.size({**network.point(), "dim": np.array([float(dim)])})[0]))
     batch = step.batch_per_dim if math.isfinite(step.batch_per_dim) else network.samples_per_dim
     samples, width = max(2, round(batch * dim)), max(1, round(network.width_per_dim * dim))
-    return regime_of_size(network, eta, samples, width)
-
-
-def regime_of_size(network: Network, eta: float, samples: int, width: int) -> Regime:
-    """Return the regime of a step of size eta > 0 on n0 = `samples` samples, in a network of p = `width` neurons."""
     exponent = math.log(eta) / math.log(samples)
     reasons = [f"eta = {eta:.4g} = n0^{exponent:.3g} with n0 = {samples}, p = {width}."]
     name, degrees, why = _stairs(network, exponent)
