@@ -146,7 +146,7 @@ def honest_width(gap: Floats, variance: Floats, weights: Floats) -> float:
     """Return the half width of the interval around f that covers 95% of the labels: (3.8)."""
     from scipy.optimize import brentq
 
-    high = 3 * float(np.sqrt(weights @ (gap**2 + variance))) + 1e-300
+    high = 3 * float(np.sqrt(weights @ (gap**2 + np.maximum(variance, 0.0)))) + 1e-140
     while coverage(high, gap, variance, weights) < WANTED:
         high *= 2
     return float(brentq(lambda width: coverage(width, gap, variance, weights) - WANTED, 0.0, high, xtol=1e-12))

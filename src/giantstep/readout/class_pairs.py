@@ -32,8 +32,8 @@ START = 0.2
 SWEEPS = 60
 SETTLED = 1e-9
 """Relative change of the overlap that ends the iteration."""
-CHUNK = 1 << 21
-"""Values that are worked on together."""
+CHUNK = 1 << 16
+"""Values that are worked on together, so that they stay in cache."""
 
 
 @dataclass

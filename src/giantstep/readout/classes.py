@@ -1,4 +1,6 @@
-"""Classification: the second layer fitted with a convex loss of the margin (spiked_features section 9).
+"""Classification: the second layer fitted with a convex loss of the margin.
+
+spiked_features section 9, which beyond_the_error (3.1)-(3.4) has for the logistic loss and any number of directions.
 
 The class is the sign of field(kappa) + nu, nu = rho . xi, turned with probability `flip`, and a minimises
 sum_mu l(y_mu f_mu) + (ridge/2) |a|^2. Given kappa the output before the fit reacts, omega ~ N(c, Q), and the field are

@@ -99,3 +99,14 @@ def test_classes_have_no_parts_of_the_variance():
     for name in ("bias", "from_layer", "from_samples", "from_noise", "from_layer_samples", "from_layer_noise"):
         assert name not in result
         assert "label noises of their own" in declared[name].absent
+
+
+@pytest.mark.parametrize("what", QUESTIONS)
+@pytest.mark.parametrize("target", ["z1", "z1 + z2"])
+def test_a_perfect_fit_says_that_digits_are_lost(what, target):
+    """Catches a rule for the sign of an output without any variance, and a width of nothing: both once crashed."""
+    layer = gs.Vocabulary([1, -1])
+    sizes = {"width_per_dim": 1.5, "samples_per_dim": 3.0, "readout": gs.Ridge(1e-9)}
+    network = gs.Network(target=target, activation="z", second_layer=layer, steps=[gs.MaximalStep(1.0)], **sizes)
+    result = gs.predict(network, what=what, progress=False)
+    assert "digits lost" in str(result.status.values)

@@ -153,11 +153,11 @@ def test_networks_at_d_400():
         assert error < 0.02 * test, name
 
 
-@pytest.mark.parametrize("network", [CLASSES["L1"], RIDGE_ON_CLASSES])
+@pytest.mark.parametrize("network", [CLASSES["L1"], RIDGE_ON_CLASSES], ids=["classes", "ridge"])
 def test_signs_of_networks_at_d_200(network):
     """Catches signs of other pairs than those said: what two networks share moves the number by over 10%."""
     theory = asked(network, members=[1], dim=200).sign_disagreement
-    networks = gs.simulate(network, what="variance", members=[1], dim=200, trials=20, seed=6, progress=False)
+    networks = gs.simulate(network, what="variance", members=[1], dim=200, trials=20, seed=6, test_samples=3000)
     found = networks.isel(time=-1).sign_disagreement
     error = networks.isel(time=-1).sign_disagreement_stderr
     assert np.all(np.abs(found - theory) < 0.02 * theory + 3 * error)

@@ -23,6 +23,8 @@ NEAR = 6.0
 """Standard deviations around a change of sign within which probabilities of signs vary."""
 STEPS_PER_LENGTH = {1: 2.0, 2: 2.0, 3: 1.2}
 """Scale that makes the step of the rules of `condition` 0.9 of a length, by the number of coordinates: section 6."""
+SHORTEST = 5e-6
+"""Length that no rule resolves: outputs without any variance have none."""
 SEEN = 1e-4
 """Density of inputs, relative to its largest, below which no rule need resolve anything: 1e-6 of a probability."""
 RARE = 1e-10
@@ -137,4 +139,5 @@ def sign_lengths(
     along = np.abs(gradient @ inputs.root)
     steep = np.linalg.norm(along, axis=1)
     near = (np.abs(mean) < NEAR * deviation + scale * steep) & (np.exp(-0.5 * inputs.reach) > SEEN) & (steep > 0)
-    return np.min(deviation[near, None] / np.maximum(along[near], 1e-300), axis=0, initial=np.inf)
+    lengths = np.min(deviation[near, None] / np.maximum(along[near], 1e-300), axis=0, initial=np.inf)
+    return np.maximum(lengths, SHORTEST)

@@ -19,7 +19,7 @@ from giantstep.types import Floats
 
 
 def answer_sensitivity(table: Table, share: Share, moment: Moment, time: int, settings: Mapping[str, Any]) -> None:
-    """Fill ``what="sensitivity"``: beyond_the_error (5.5)-(5.7)."""
+    """Fill ``what="sensitivity"``: beyond_the_error (5.5)-(5.7), of first order in eps and no bound, (5.8)."""
     for fits in solved_groups(table, share, moment, settings):
         for point in fits.points():
             try:
