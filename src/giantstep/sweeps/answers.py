@@ -60,6 +60,7 @@ def _answer(rows: Sequence[Row]) -> Answer:
     blank = np.full(len(rows), np.nan)
     residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
     facts = rows[0].facts or Facts()
+    attrs = dict(facts.attrs)
     return Answer(
         values=values,
         status=np.array([row.reason for row in rows], dtype=object),
@@ -67,7 +68,8 @@ def _answer(rows: Sequence[Row]) -> Answer:
         iterations=np.nan_to_num(iterations).astype(np.int64),
         coords=dict(facts.coords),
         warnings=list(facts.warnings),
-        attrs=dict(facts.attrs),
+        approximations=attrs.pop("approximations", {}),
+        attrs=attrs,
     )
 
 
