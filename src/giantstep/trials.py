@@ -51,41 +51,6 @@ class Outcome:
     asked: Booleans | None = None
 
 
-@dataclass(frozen=True)
-class TrialDraw:
-    """One trial at points that share a draw, ready to run here or in another process."""
-
-    scenario: Scenario
-    points: Points
-    what: str
-    dim: int
-    settings: Mapping[str, Any]
-    seed: int
-    key: str
-    trial: int
-    device: str
-    bytes_needed: float
-
-    def at(self, rows: Any) -> TrialDraw:
-        """Return the draw at some of its points."""
-        return replace(self, points={name: values[rows] for name, values in self.points.items()})
-
-    def run(self, device: str | None = None) -> Outcome:
-        """Draw and measure, on another device of the same kind where one is named."""
-        from giantstep.lab import Draws, threads_for
-
-        count, device = len(self.points["dim"]), device or self.device
-        variables = {v.name: v for v in self.scenario.questions[self.what].variables if "experiment" in v.engines}
-        draws = Draws(self.seed, self.key, self.trial, device)
-        try:
-            with threads_for(self.bytes_needed, device):
-                settings = {**self.settings, "device": device}
-                values = measured_by(self.scenario, self.points, self.what, self.dim, draws, settings)
-        except np.linalg.LinAlgError as error:
-            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
-        return Outcome(values, _not_numbers(values, variables, count, self.trial))
-
-
 @dataclass
 class DrawGroup:
     """Points which one draw answers: they differ only in the shared fields of their family."""
@@ -103,18 +68,45 @@ class DrawGroup:
 
     def draw(self, trial: int, what: str, settings: Mapping[str, Any], experiment: ExperimentSettings) -> TrialDraw:
         """Return one trial of the points."""
-        return TrialDraw(
-            self.scenario,
-            self.points,
-            what,
-            self.dim,
-            settings,
-            experiment.seed,
-            self.key(experiment.paired),
-            trial,
-            experiment.device,
-            self.bytes_needed,
-        )
+        return TrialDraw(self, trial, what, settings, experiment, self.key(experiment.paired))
+
+
+@dataclass(frozen=True)
+class TrialDraw:
+    """One trial at points that share a draw, ready to run here or in another process."""
+
+    group: DrawGroup
+    trial: int
+    what: str
+    settings: Mapping[str, Any]
+    experiment: ExperimentSettings
+    key: str
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the points, but for their shared fields."""
+        return self.group.scenario
+
+    def at(self, rows: Any) -> TrialDraw:
+        """Return the draw at some of its points."""
+        points = {name: values[rows] for name, values in self.group.points.items()}
+        return replace(self, group=replace(self.group, index=self.group.index[rows], points=points))
+
+    def run(self, device: str | None = None) -> Outcome:
+        """Draw and measure, on another device of the same kind where one is named."""
+        from giantstep.lab import Draws, threads_for
+
+        group, device = self.group, device or self.experiment.device
+        count = len(group.points["dim"])
+        draws = Draws(self.experiment.seed, self.key, self.trial, device)
+        settings = {**self.settings, "device": device}
+        try:
+            with threads_for(group.bytes_needed, device):
+                values = measured_by(group.scenario, group.points, self.what, group.dim, draws, settings)
+        except np.linalg.LinAlgError as error:
+            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
+        variables = {v.name: v for v in group.scenario.questions[self.what].variables if "experiment" in v.engines}
+        return Outcome(values, _not_numbers(values, variables, count, self.trial))
 
 
 def group_points(grid: Grid) -> list[DrawGroup]:
@@ -191,17 +183,9 @@ def run_trials(
                 if watch is not None:
                     watch(so_far)
     result, problems = collect_outcomes(groups, outcomes, request, settings, experiment)
-    _log.debug(
-        "experiment of %s, %s: %d of %d points measured, %d draws of %d trials on %s, in %.3g s",
-        request.grid.scenario.family,
-        request.what,
-        request.grid.size - len(problems.reasons),
-        request.grid.size,
-        len(groups),
-        experiment.trials,
-        experiment.device,
-        time.perf_counter() - start,
-    )
+    grid, draws = request.grid, f"{len(groups)} draws of {experiment.trials} trials on {experiment.device}"
+    told = f"experiment of {grid.scenario.family}, {request.what}: {grid.size - len(problems.reasons)} of {grid.size}"
+    _log.debug(f"{told} points measured, {draws}, in {time.perf_counter() - start:.3g} s")
     return result, problems
 
 

@@ -146,7 +146,7 @@ def attempt(task: Task, orders: Orders) -> Done:
 
 
 def _draw(draw: TrialDraw, slot: int | None) -> Done:
-    outcome = draw.run(worker_device(draw.device, slot))
+    outcome = draw.run(worker_device(draw.experiment.device, slot))
     return Done(_arrays(outcome.values), outcome.reasons)
 
 
