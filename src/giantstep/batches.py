@@ -77,14 +77,8 @@ def solve_limit(
                 solved = _solve_batch(batch.scenario, points, request.what, own_settings, cpu_left)
             answers += [(batch.index[rows], answer) for rows, answer in solved]
     result, problems = collect_answers(answers, request, settings)
-    _log.debug(
-        "limit of %s, %s: %d of %d points solved in %.3g s",
-        grid.scenario.family,
-        request.what,
-        grid.size - len(problems.reasons),
-        grid.size,
-        time.perf_counter() - start,
-    )
+    told = f"limit of {grid.scenario.family}, {request.what}: {grid.size - len(problems.reasons)} of {grid.size} points"
+    _log.debug(f"{told} solved in {time.perf_counter() - start:.3g} s")
     return result, problems
 
 

@@ -155,18 +155,13 @@ class Grid:
 
     def _names(self, name: str, dims: tuple[str, ...], value: Any) -> Axis:
         entries = _entries(name, value)
-        codes: dict[Any, int] = {}
-        names: list[Any] = []
-        indices = np.empty(len(entries), dtype=np.intp)
-        for position, entry in enumerate(entries):
+        for entry in entries:
             if isinstance(entry, BaseModel | Mapping | Sequence) and not isinstance(entry, str):
                 raise bad_field(name, entry, "a single name in each place of the list")
-            key = (type(entry), entry)
-            if key not in codes:
-                codes[key] = len(names)
-                names.append(_value_after(self.scenario.replace({name: entry}), {}, name))
-            indices[position] = codes[key]
-        return Axis(dims, indices.reshape(np.shape(value)), tuple(names))
+        codes = {key: code for code, key in enumerate(dict.fromkeys((type(entry), entry) for entry in entries))}
+        names = tuple(_value_after(self.scenario.replace({name: entry}), {}, name) for _, entry in codes)
+        indices = np.array([codes[type(entry), entry] for entry in entries], dtype=np.intp)
+        return Axis(dims, indices.reshape(np.shape(value)), names)
 
     def _lay_out(self, given: Mapping[str, Any]) -> None:
         """Find dimensions, lengths and coordinates, in the order given (``dim`` comes first)."""

@@ -27,7 +27,7 @@ from giantstep.request import EXPERIMENT_SETTINGS, LIMIT_SETTINGS, ExperimentSet
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.several import Scenarios, stack
 from giantstep.studyfile import check_keys, read_study, study_text
-from giantstep.trials import Watch, check_group_memory, group_points, run_trials
+from giantstep.trials import TrialPlan, Watch
 
 if TYPE_CHECKING:
     import xarray
@@ -145,10 +145,7 @@ def simulate(
     request = Request(scenario, grid, fields, what=what, dim=dim)
     experiment = ExperimentSettings(trials, seed, device, keep_trials, paired)
     check_flags(strict=strict)
-    groups = group_points(request.grid)
-    settings = request.prepare(device=device)
-    check_group_memory(groups, request, settings, experiment)
-    result, problems = run_trials(groups, request, settings, experiment, progress)
+    result, problems = TrialPlan(request, experiment).run(progress)
     problems.refuse(strict)
     warn(problems)
     return result
@@ -215,18 +212,18 @@ def compare(
     request = Request(scenario, grid, fields, what=what, dim=dim, theory=one, tolerance=tolerance, seed=seed)
     trials = trials if stored is None else int(stored.attrs.get("trials", trials))
     experiment = ExperimentSettings(trials, seed, device, False, paired)
-    groups = group_points(request.grid) if stored is None else []
-    settings = request.prepare(device=device, trials=trials)
-    check_group_memory(groups, request, settings, experiment)
+    if stored is None:
+        plan = TrialPlan(request, experiment, compared=True)
+    settings = request.prepare(device=device, trials=trials) if stored is not None else plan.settings
     low, unsolved = solve_limit(request, settings, progress, bare=not finite_size)
     layers, unsolved = _theory_layers(low, unsolved, request, settings, progress)
     unsolved.refuse(strict)
-    high, unmeasured = stored, Problems("experiment", request.grid.size)
-    if high is None:
-        high, unmeasured = run_trials(groups, request, settings, experiment, progress, watch)
+    unmeasured = Problems("experiment", request.grid.size)
+    if stored is None:
+        stored, unmeasured = plan.run(progress, watch)
     unmeasured.refuse(strict)
     warn(unsolved, unmeasured)
-    return _lay_over({**layers, "experiment": high}, request, experiment, finite_size)
+    return _lay_over({**layers, "experiment": stored}, request, experiment, finite_size)
 
 
 def _theory_layers(

@@ -51,41 +51,6 @@ class Outcome:
     asked: Booleans | None = None
 
 
-@dataclass(frozen=True)
-class TrialDraw:
-    """One trial at points that share a draw, ready to run here or in another process."""
-
-    scenario: Scenario
-    points: Points
-    what: str
-    dim: int
-    settings: Mapping[str, Any]
-    seed: int
-    key: str
-    trial: int
-    device: str
-    bytes_needed: float
-
-    def at(self, rows: Any) -> TrialDraw:
-        """Return the draw at some of its points."""
-        return replace(self, points={name: values[rows] for name, values in self.points.items()})
-
-    def run(self, device: str | None = None) -> Outcome:
-        """Draw and measure, on another device of the same kind where one is named."""
-        from giantstep.lab import Draws, threads_for
-
-        count, device = len(self.points["dim"]), device or self.device
-        variables = {v.name: v for v in self.scenario.questions[self.what].variables if "experiment" in v.engines}
-        draws = Draws(self.seed, self.key, self.trial, device)
-        try:
-            with threads_for(self.bytes_needed, device):
-                settings = {**self.settings, "device": device}
-                values = measured_by(self.scenario, self.points, self.what, self.dim, draws, settings)
-        except np.linalg.LinAlgError as error:
-            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
-        return Outcome(values, _not_numbers(values, variables, count, self.trial))
-
-
 @dataclass
 class DrawGroup:
     """Points which one draw answers: they differ only in the shared fields of their family."""
@@ -101,20 +66,43 @@ class DrawGroup:
         content = "paired" if paired else self.scenario.digest(without=self.scenario.shared_fields)
         return f"{content} dim={self.dim}"
 
-    def draw(self, trial: int, what: str, settings: Mapping[str, Any], experiment: ExperimentSettings) -> TrialDraw:
-        """Return one trial of the points."""
-        return TrialDraw(
-            self.scenario,
-            self.points,
-            what,
-            self.dim,
-            settings,
-            experiment.seed,
-            self.key(experiment.paired),
-            trial,
-            experiment.device,
-            self.bytes_needed,
-        )
+
+@dataclass(frozen=True)
+class TrialDraw:
+    """One trial at points that share a draw, ready to run here or in another process."""
+
+    group: DrawGroup
+    trial: int
+    what: str
+    settings: Mapping[str, Any]
+    experiment: ExperimentSettings
+    key: str
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the points, but for their shared fields."""
+        return self.group.scenario
+
+    def at(self, rows: Any) -> TrialDraw:
+        """Return the draw at some of its points."""
+        points = {name: values[rows] for name, values in self.group.points.items()}
+        return replace(self, group=replace(self.group, index=self.group.index[rows], points=points))
+
+    def run(self, device: str | None = None) -> Outcome:
+        """Draw and measure, on another device of the same kind where one is named."""
+        from giantstep.lab import Draws, threads_for
+
+        group, device = self.group, device or self.experiment.device
+        count = len(group.points["dim"])
+        draws = Draws(self.experiment.seed, self.key, self.trial, device)
+        settings = {**self.settings, "device": device}
+        try:
+            with threads_for(group.bytes_needed, device):
+                values = measured_by(group.scenario, group.points, self.what, group.dim, draws, settings)
+        except np.linalg.LinAlgError as error:
+            return Outcome({}, np.full(count, f"trial {self.trial}: {error}", dtype=object))
+        variables = {v.name: v for v in group.scenario.questions[self.what].variables if "experiment" in v.engines}
+        return Outcome(values, _not_numbers(values, variables, count, self.trial))
 
 
 def group_points(grid: Grid) -> list[DrawGroup]:
@@ -142,96 +130,87 @@ def _dim(value: float, scenario: Scenario) -> int:
     return int(value)
 
 
-def check_group_memory(
-    groups: Sequence[DrawGroup],
-    request: Request,
-    settings: Mapping[str, Any],
-    experiment: ExperimentSettings,
-    at_once: int = 1,
-) -> None:
-    """Refuse what does not fit into the memory of the device, where so many trials run at once."""
-    from giantstep.lab import check_memory
-
-    settings = {**experiment_settings(request, settings), "device": experiment.device}
-    for group in groups:
-        group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
-        check_memory(at_once * group.bytes_needed, experiment.device)
-
-
-def run_trials(
-    groups: Sequence[DrawGroup],
-    request: Request,
-    settings: Mapping[str, Any],
-    experiment: ExperimentSettings,
-    progress: ProgressOption,
-    watch: Watch | None = None,
-) -> tuple[xarray.Dataset, Problems]:
-    """Return the means over trials at every point of the grid, and what went wrong.
-
-    Parameters
-    ----------
-    groups : the points, as `group_points` and `check_group_memory` left them.
-    request : what is asked.
-    settings : the prepared settings of the question.
-    watch : called after every trial with a function that returns what was measured so far, as a result.
-    """
-
-    def so_far() -> xarray.Dataset:
-        return collect_outcomes(groups, outcomes, request, settings, experiment)[0]
-
-    start = time.perf_counter()
-    own_settings = experiment_settings(request, settings)
-    outcomes: list[list[Outcome]] = []
-    with Progress(progress, len(groups) * experiment.trials, "trials") as bar:
-        for group in groups:
-            outcomes.append([])
-            for trial in range(experiment.trials):
-                outcomes[-1].append(group.draw(trial, request.what, own_settings, experiment).run())
-                bar.advance()
-                if watch is not None:
-                    watch(so_far)
-    result, problems = collect_outcomes(groups, outcomes, request, settings, experiment)
-    _log.debug(
-        "experiment of %s, %s: %d of %d points measured, %d draws of %d trials on %s, in %.3g s",
-        request.grid.scenario.family,
-        request.what,
-        request.grid.size - len(problems.reasons),
-        request.grid.size,
-        len(groups),
-        experiment.trials,
-        experiment.device,
-        time.perf_counter() - start,
-    )
-    return result, problems
-
-
 def experiment_settings(request: Request, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a trial, but for its device."""
     return {name: value for name, value in request.for_engine("experiment", settings).items() if name != "device"}
 
 
-def collect_outcomes(
-    groups: Sequence[DrawGroup],
-    outcomes: Sequence[Sequence[Outcome]],
-    request: Request,
-    settings: Mapping[str, Any],
-    experiment: ExperimentSettings,
-) -> tuple[xarray.Dataset, Problems]:
-    """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``."""
-    from giantstep.result import ResultTable, provenance
+class TrialPlan:
+    """An experiment about to run: the points of a request by draws, and the settings that its trials share.
 
-    grid = request.grid
-    table = ResultTable(grid, request.question, "experiment")
-    problems = Problems("experiment", grid.size)
-    for group, runs in zip(groups, outcomes):
-        _put_group(group, runs, experiment.keep_trials, table, problems)
-    if not table.pieces:
-        table.put_nothing(settings, experiment.trials if experiment.keep_trials else None)
-    shown = {name: value for name, value in request.shown().items() if name != "theory"}
-    facts = {"device": experiment.device, "trials": experiment.trials}
-    attrs = provenance(grid, request.what, "experiment", {**shown, **experiment.shown()}, facts)
-    kept = experiment.keep_trials
-    return table.dataset(grid.scenario, trials_kept=kept, settings=settings, attrs=attrs), problems
+    What does not fit into the memory of the device is refused here.
+
+    Parameters
+    ----------
+    request : what is asked.
+    experiment : trials, seed, device.
+    compared : whether a limit stands beside it, which is told how many trials there are.
+    at_once : trials that share the memory of the device.
+    """
+
+    def __init__(
+        self, request: Request, experiment: ExperimentSettings, *, compared: bool = False, at_once: int = 1
+    ) -> None:
+        from giantstep.lab import check_memory
+
+        self.request, self.experiment, self.groups = request, experiment, group_points(request.grid)
+        self.settings = request.prepare(device=experiment.device, trials=experiment.trials if compared else None)
+        self.own_settings = experiment_settings(request, self.settings)
+        settings = {**self.own_settings, "device": experiment.device}
+        for group in self.groups:
+            group.bytes_needed = group.scenario.memory(group.points, request.what, group.dim, settings)
+            check_memory(at_once * group.bytes_needed, experiment.device)
+
+    def draw(self, group: DrawGroup, trial: int) -> TrialDraw:
+        """Return one trial of a group of points."""
+        key = group.key(self.experiment.paired)
+        return TrialDraw(group, trial, self.request.what, self.own_settings, self.experiment, key)
+
+    def run(self, progress: ProgressOption, watch: Watch | None = None) -> tuple[xarray.Dataset, Problems]:
+        """Return the means over trials at every point of the grid, and what went wrong.
+
+        `watch` is called after every trial with a function that returns what was measured so far, as a result.
+        """
+        start, trials = time.perf_counter(), self.experiment.trials
+        outcomes: list[list[Outcome]] = []
+        with Progress(progress, len(self.groups) * trials, "trials") as bar:
+            for group in self.groups:
+                outcomes.append([])
+                for trial in range(trials):
+                    outcomes[-1].append(self.draw(group, trial).run())
+                    bar.advance()
+                    if watch is not None:
+                        watch(lambda: self.collect(outcomes)[0])
+        result, problems = self.collect(outcomes)
+        grid, draws = self.request.grid, f"{len(self.groups)} draws of {trials} trials on {self.experiment.device}"
+        measured = f"{grid.size - len(problems.reasons)} of {grid.size} points measured"
+        seconds = time.perf_counter() - start
+        _log.debug(
+            f"experiment of {grid.scenario.family}, {self.request.what}: {measured}, {draws}, in {seconds:.3g} s"
+        )
+        return result, problems
+
+    def collect(
+        self, outcomes: Sequence[Sequence[Outcome]], trials: int | None = None
+    ) -> tuple[xarray.Dataset, Problems]:
+        """Lay the outcomes of all trials out as one table: `outcomes[g][trial]` belongs to ``groups[g]``.
+
+        `trials` says how many there are, where they are more than were asked for at first.
+        """
+        from giantstep.result import ResultTable, provenance
+
+        grid, experiment = self.request.grid, replace(self.experiment, trials=trials or self.experiment.trials)
+        table = ResultTable(grid, self.request.question, "experiment")
+        problems = Problems("experiment", grid.size)
+        kept = experiment.keep_trials
+        for group, runs in zip(self.groups, outcomes):
+            _put_group(group, runs, kept, table, problems)
+        if not table.pieces:
+            table.put_nothing(self.settings, experiment.trials if kept else None)
+        shown = {name: value for name, value in self.request.shown().items() if name != "theory"}
+        facts = {"device": experiment.device, "trials": experiment.trials}
+        attrs = provenance(grid, self.request.what, "experiment", {**shown, **experiment.shown()}, facts)
+        return table.dataset(grid.scenario, trials_kept=kept, settings=self.settings, attrs=attrs), problems
 
 
 def _put_group(

@@ -40,6 +40,17 @@ def test_it_returns_what_predict_returns(store, diary):
     assert diary() == ["limit of 12"]
 
 
+def test_a_stored_limit_says_what_it_approximates(store):
+    """Catches a sweep whose curves are not called approximate where those of `predict` are."""
+    blocks = gs.InputBlocks([2.5, 0.5], [0.25, 0.75], [0.5, 0.5])
+    s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(2.0, 9.0), inputs=blocks)
+    with pytest.warns(gs.GiantstepWarning):
+        said = gs.predict(s).attrs["approximations"]
+    for _ in range(2):  # computed, then read
+        with pytest.warns(gs.GiantstepWarning):
+            assert gs.sweep(s, source="limit", store=store).attrs["approximations"] == said
+
+
 def test_limits_are_solved_in_batches_and_only_where_missing(store, diary):
     gs.sweep(Faulty(), {"offset": np.arange(600.0)}, source="limit", store=store)
     assert diary() == ["limit of 100", "limit of 250", "limit of 250"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +59,7 @@ def _answer(rows: Sequence[Row]) -> Answer:
     blank = np.full(len(rows), np.nan)
     residual, iterations = (values.pop(name, blank) for name in ("residual", "iterations"))
     facts = rows[0].facts or Facts()
+    attrs = dict(facts.attrs)
     return Answer(
         values=values,
         status=np.array([row.reason for row in rows], dtype=object),
@@ -67,7 +67,8 @@ def _answer(rows: Sequence[Row]) -> Answer:
         iterations=np.nan_to_num(iterations).astype(np.int64),
         coords=dict(facts.coords),
         warnings=list(facts.warnings),
-        attrs=dict(facts.attrs),
+        approximations=attrs.pop("approximations", {}),
+        attrs=attrs,
     )
 
 
@@ -86,12 +87,9 @@ def fill_experiment(
     goal : where more trials are needed.
     at_once : trials that share the memory of the device.
     """
-    groups = trials.group_points(request.grid)
-    settings = request.prepare(device=experiment.device)
-    trials.check_group_memory(groups, request, settings, experiment, at_once)
-    own = trials.experiment_settings(request, settings)
-    ask = ask_for(request, settings, experiment)
-    named = [(group, name_points(ask, group.scenario, group.points)) for group in groups]
+    plan = trials.TrialPlan(request, experiment, at_once=at_once)
+    ask = ask_for(request, plan.settings, experiment)
+    named = [(group, name_points(ask, group.scenario, group.points)) for group in plan.groups]
     counts = {point.digest: experiment.trials for _, points in named for point in points}
     while True:
         tasks = []
@@ -99,8 +97,7 @@ def fill_experiment(
             for group, points in named:
                 rows = [row for row, point in enumerate(points) if trial < counts[point.digest]]
                 if rows:
-                    draw = group.draw(trial, request.what, own, experiment)
-                    tasks.append(Task(draw, tuple(points), trial).at(rows))
+                    tasks.append(Task(plan.draw(group, trial), tuple(points), trial).at(rows))
         results = runner.fill(ask, tasks)
         more = _more_trials(counts, results, goal, request.question.variables)
         if more == counts:
@@ -108,7 +105,7 @@ def fill_experiment(
         counts = more
     most = max(counts.values())
     outcomes = [[_outcome(points, trial, counts, results) for trial in range(most)] for _, points in named]
-    return trials.collect_outcomes(groups, outcomes, request, settings, replace(experiment, trials=most))
+    return plan.collect(outcomes, most)
 
 
 def _outcome(points: Sequence[Point], trial: int, counts: Mapping[str, int], results: Results) -> trials.Outcome:

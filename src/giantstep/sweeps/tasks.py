@@ -146,7 +146,7 @@ def attempt(task: Task, orders: Orders) -> Done:
 
 
 def _draw(draw: TrialDraw, slot: int | None) -> Done:
-    outcome = draw.run(worker_device(draw.device, slot))
+    outcome = draw.run(worker_device(draw.experiment.device, slot))
     return Done(_arrays(outcome.values), outcome.reasons)
 
 
@@ -156,7 +156,8 @@ def _solve(work: Solve) -> Done:
     iterations = np.asarray(answer.iterations, dtype=np.int64)
     values = {**answer.values, "residual": residual, "iterations": iterations}
     coords = {name: np.asarray(value) for name, value in answer.coords.items()}
-    facts = Facts(coords, tuple(answer.warnings), answer.attrs)
+    approximations = {"approximations": answer.approximations} if answer.approximations else {}
+    facts = Facts(coords, tuple(answer.warnings), {**answer.attrs, **approximations})
     return Done(_arrays(values), np.asarray(answer.status).astype(object), facts=facts)
 
 
