@@ -88,7 +88,10 @@ def test_links_with_names_that_every_object_has(page: Page, family: str) -> None
     foreign = {**STATE, "study": {"scenario": {"family": "constructor"}}}
     assert read_link(page, family, foreign) == 'The link is broken: there is no family "constructor".'
     assert "does not answer" in read_link(page, family, {**STATE, "study": {**study(), "what": "toString"}})
-    assert read_link(page, family, {**STATE, "notation": "constructor"})["notation"] == "ours"
+    assert read_link(page, family, {**STATE, "variables": ["constructor"]})["variables"] == [
+        "test_error",
+        "train_error",
+    ]
     assert read_link(page, family, {**STATE, "kept": [{"scenario": {"family": "valueOf"}}]})["kept"]
 
 

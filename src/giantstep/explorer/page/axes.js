@@ -1,6 +1,6 @@
 // Axes: ranges with round ends, so that they rest while a curve moves, and their ticks.
 
-import { short } from "./symbols.js";
+import { short } from "./text.js";
 
 /** A step of 1, 2 or 5 times a power of ten, so that a range has about so many. */
 function stepOver(low, high, count) {

@@ -1,10 +1,10 @@
 // Design questions: where a variable is best, and what it depends on.
 
-import { asked } from "./ask.js";
 import { element, tableElement } from "./elements.js";
+import { asked } from "./http.js";
 import { $, actions, page, problem } from "./session.js";
 import { sent } from "./state.js";
-import { short, words } from "./symbols.js";
+import { short, words } from "./text.js";
 
 /** Mark where the first variable shown is best, within the ranges of the fields that vary. */
 export async function markOptimum(largest) {

@@ -1,11 +1,12 @@
 // The experiment: started, followed while its dots stream in, stopped, and judged.
 
-import { asked, askTheory, client } from "./ask.js";
+import { askTheory } from "./ask.js";
+import { showWrong } from "./controls.js";
 import { element, tableElement, unfold } from "./elements.js";
-import { showWrong } from "./form.js";
+import { asked, client } from "./http.js";
 import { $, actions, page, problem } from "./session.js";
 import { sent } from "./state.js";
-import { words } from "./symbols.js";
+import { words } from "./text.js";
 
 let running = null;
 
@@ -65,7 +66,7 @@ function showDots(result) {
 function fail(mine, sentence, error, field) {
   end(mine, sentence);
   problem(error);
-  showWrong($("controls"), field, error);
+  showWrong(field, error);
 }
 
 function end(mine, sentence) {

@@ -1,7 +1,6 @@
 // Where things are: the figure beside the controls, or above them; never off the screen.
 
 import { element } from "./elements.js";
-import { pretty, words } from "./symbols.js";
 
 const STACKED = "(max-width: 900px) and (min-height: 501px), (max-width: 639px)"; // as in layout.css
 const SINGLE = 640;
@@ -51,12 +50,7 @@ export function tellAbsent(question, names, present) {
 export function fillSwitch(root, names, drawn, pick, variables) {
   root.hidden = drawn.length === names.length;
   root.replaceChildren(...(root.hidden ? [] : names).map((name) =>
-    element("button", { type: "button", "aria-pressed": String(drawn.includes(name)), onclick: () => pick(name) }, called(variables.find((variable) => variable.name === name)))));
-}
-
-/** How a variable is called: by its symbol where that is its name. */
-export function called(variable) {
-  return variable.symbol === variable.name ? element("i", { class: "math", html: pretty(variable.symbol) }) : words(variable.name);
+    element("button", { type: "button", "aria-pressed": String(drawn.includes(name)), onclick: () => pick(name), html: variables.find((variable) => variable.name === name).called })));
 }
 
 /** Tell the style how much of the screen the figure takes, now and later, so that what is focused is not scrolled behind it. */

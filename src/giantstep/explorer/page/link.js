@@ -1,16 +1,12 @@
 // Short links: the state, compressed; long links of before are still read.
 
-import { linkOf } from "./state.js";
-
 const MARK = "#~";
 
 async function through(bytes, stream) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }
 
-/** The short link of a state; the long one where the browser cannot compress. */
 export async function shortLink(state) {
-  if (!window.CompressionStream) return linkOf(state);
   const bytes = await through(new TextEncoder().encode(JSON.stringify(state)), new CompressionStream("deflate-raw"));
   return MARK + btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 }

@@ -3,7 +3,7 @@
 import { cellEdges, extremes, rangeOver, shadeOf, sidesOver, ticksOver, tickText } from "./axes.js";
 import { element } from "./elements.js";
 import { cornersOf } from "./legend.js";
-import { escaped, short } from "./symbols.js";
+import { escaped, short } from "./text.js";
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
 const [HEAD, FOOT] = [24, 24]; // pixels of the title above and of the name of the axis below a plot

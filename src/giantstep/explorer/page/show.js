@@ -1,17 +1,15 @@
-// What is on the screen: the figure with its legend, two scenarios side by side, the numbers as a table.
+// What is on the screen: the figure with its legend, what picks a time or a slice, the numbers as a table.
 
-import { differenceOf } from "./ab.js";
-import { extremes, rangeOver } from "./axes.js";
 import { element, tableElement } from "./elements.js";
 import { figure, slicesOf, tableOf } from "./figure.js";
 import { drawnVariables, fillSwitch, heightFor, isSingle, presentVariables, tellAbsent } from "./layout.js";
 import { fillLegend } from "./legend.js";
 import { Plots } from "./plot.js";
-import { $, actions, curves, family, isDark, page, problem, question, setBusy, timesShown } from "./session.js";
-import { short, words } from "./symbols.js";
+import { $, actions, curves, family, isDark, page, problem, question, setBusy } from "./session.js";
+import { short, words } from "./text.js";
+import { values } from "./views.js";
 
 let plots = null;
-let sides = null;
 let picked = ""; // the variable drawn where only some fit
 let noteDrawn = null;
 
@@ -51,16 +49,10 @@ function paint() {
   const variables = drawnVariables(present, picked);
   tellAbsent(question(), page.state.variables, present);
   fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, question().variables);
-  const isSplit = Boolean(page.state.ab && page.kept[0]?.result && page.current.result);
-  $("ab").hidden = !isSplit;
-  $("chart").hidden = isSplit;
-  if (isSplit) drawSides(present.includes(picked) ? picked : variables[0]);
-  else {
-    const { panels, summary } = figureShown(variables, isDark());
-    fillLegend($("named"), panels);
-    plots.draw(panels, { height: heightFor(panels, $("named").offsetHeight), columns: isSingle() ? 1 : 2, dark: isDark() });
-    $("chart").setAttribute("aria-label", `Figure. ${summary}`);
-  }
+  const { panels, summary } = figureShown(variables, isDark());
+  fillLegend($("named"), panels);
+  plots.draw(panels, { height: heightFor(panels, $("named").offsetHeight), columns: isSingle() ? 1 : 2, dark: isDark() });
+  $("chart").setAttribute("aria-label", `Figure. ${summary}`);
   if ($("numbers-box").open) numbers();
   slices();
   noteDrawn();
@@ -74,44 +66,27 @@ function blank(sentence) {
   $("chart").setAttribute("aria-label", `Figure. ${sentence}`);
 }
 
-/** A, B and their difference instead of one figure: A is under the sliders, B is the first curve kept. */
-function drawSides(name) {
-  fillLegend($("named"), []);
-  const [a, b] = curves();
-  const gap = differenceOf(a.result, b.result, name);
-  const make = (curve) => figure({ family: family(), state: { ...page.state, variables: [name] }, curves: [{ ...curve, slot: 0, label: "" }], dark: isDark() });
-  const figures = [make(a), make(b), ...(gap ? [make({ result: gap })] : [])];
-  const log = page.state.log.includes("y");
-  const shared = rangeOver(...extremes(figures.slice(0, 2).flatMap(({ panels }) => panels.flatMap((panel) => panel.series.map((series) => series.y))), log), log);
-  for (const { panels } of figures.slice(0, 2)) if (panels[0].y) panels[0].y.fixed = shared;
-  const titles = ["A, under the sliders", `B, ${b.label || "kept"}`, gap ? "B − A" : "B − A: the two do not lie over the same points"];
-  sides ??= [...$("ab").children].map((side) => new Plots(side.lastElementChild));
-  sides.forEach((side, i) => {
-    $("ab").children[i].firstElementChild.textContent = titles[i];
-    if (!figures[i]) return side.clear();
-    side.draw(figures[i].panels, { height: isSingle() ? Math.max(150, 0.2 * innerHeight) : heightFor([{}], 0), columns: 1, dark: isDark() });
-    side.root.setAttribute("aria-label", `${titles[i]}. ${figures[i].summary}`);
-  });
-}
-
+/** Of times that lie over each other a slider picks one. */
 function timeSlider() {
-  const shown = timesShown();
-  $("times").hidden = !shown;
-  if (!shown) return;
+  const result = page.current.result ?? page.current.dots;
   const { time } = page.state;
-  Object.assign($("time"), { max: shown.times.length - 1, value: time ?? -1 });
-  const text = time === undefined ? "all" : short(shown.times[Math.min(time, shown.times.length - 1)]);
+  $("times").hidden = !result.layout.time;
+  if (!result.layout.time) return;
+  const times = values(result, result.layout.time);
+  const text = time === undefined ? "all" : short(times[Math.min(time, times.length - 1)]);
+  Object.assign($("time"), { max: times.length - 1, value: time ?? -1 });
+  $("time-name").textContent = result.layout.axes[result.layout.time].short;
   $("time-shown").textContent = text;
   $("time").setAttribute("aria-valuetext", text);
 }
 
 function slices() {
   const { state } = page;
-  const known = Object.entries(slicesOf({ family: family(), state, curves: curves() }));
+  const known = slicesOf(state, page.current.result);
   $("slices").hidden = !known.length;
   if (!known.length || $("slices").contains(document.activeElement)) return;
   $("slices").replaceChildren(...known.flatMap(([dim, labels]) => {
-    const list = element("select", { id: `slice-${dim}`, onchange: () => actions.change({ ...page.state, slices: { ...page.state.slices, [dim]: list.selectedIndex } }) });
+    const list = element("select", { id: `slice-${dim}`, onchange: () => actions.change({ ...page.state, slices: { ...page.state.slices, [dim]: list.selectedIndex } }, true) });
     labels.forEach((label, i) => list.append(element("option", { selected: i === (state.slices?.[dim] ?? 0) }, String(label))));
     return [element("label", { for: `slice-${dim}` }, words(dim)), list];
   }));

@@ -1,6 +1,6 @@
 // Answers without a server: limits that were computed on grids before, interpolated in between, and marked as such.
 
-import { valueAt } from "./schema.js";
+import { valueAt } from "./tables.js";
 
 /** What the exported page brings along; undefined where there is a server. */
 export const stored = window.giantstepStored;
@@ -16,6 +16,7 @@ export function storedAnswer(url, body, story) {
   if (url === "/page/stories.json") return new Response(JSON.stringify(stored.stories));
   if (url === "/api/families") return lines(stored.families);
   if (url === "/api/presets") return lines([]);
+  if (url === "/api/controls") return lines([{ controls: "", pipeline: "", theory: stored.theory[story] }]);
   if (url !== "/api/limit") throw new Error(NO_SERVER);
   const known = stored.limits[story];
   if (!known) throw new Error(NO_SERVER);
@@ -26,7 +27,7 @@ export function storedAnswer(url, body, story) {
 
 /** The limit at the sliders of a scenario, from its neighbours on the grid of stored ones. */
 export function interpolated({ axes, template, states }, scenario) {
-  const places = axes.map((axis) => place(axis, valueAt(scenario, axis.field)));
+  const places = axes.map((axis) => place(axis, valueAt(scenario, axis.field.split("."))));
   let corners = [{ index: 0, weight: 1 }];
   places.forEach(({ low, part }, i) => {
     corners = corners.flatMap(({ index, weight }) => [
