@@ -104,7 +104,8 @@ class Page:
         return str(self.page.inner_text(selector))
 
     def unfold(self, selector: str) -> None:
-        """Open the fold a control lies in."""
+        """Open the fold a control lies in, once the controls are those of what is shown."""
+        self.settle()
         self.page.eval_on_selector(selector, "(e) => e.closest('details')?.setAttribute('open', '')")
 
     def enter(self, selector: str, value: str) -> None:

@@ -89,15 +89,26 @@ def test_a_curve_is_kept_named_and_put_back_and_a_short_link_restores_it(page: P
     page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
 
 
-@pytest.mark.slow
 def test_one_time_is_picked_out_of_many(page: Page) -> None:
-    page.page.goto(f"{page.server.address}/page/forecast.html")
-    result = {"dims": {"density": ["time", "x"], "time": ["time"], "x": ["x"]}, "coords": ["time", "x"]}
-    result |= {"density": [[1, 2], [3, 4], [5, 6]], "time": [0, 1, 2], "x": [0.5, 1.5]}
-    script = """async (result) => { const { allIndices, along } = await import('/page/views.js');
-        return [undefined, 1].map((time) => allIndices({ ...result, layout: { time: 'time' } }, ['time'], time)
-            .map((index) => along(result, 'density', 'x', index))); }"""
-    assert page.page.evaluate(script, result) == [[[1, 2], [3, 4], [5, 6]], [[3, 4]]]
+    """A few times along a long field are curves of their own; a slider leaves one of them."""
+    scenario = {
+        "family": "few-steps",
+        "target": "tanh(z1)",
+        "rate": 1.0,
+        "steps": 2,
+        "width_per_dim": 1.0,
+        "ridge": 0.1,
+    }
+    grid = {"samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 12}}
+    tables = {"scenario": {**scenario, "samples_per_dim": 2.0}, "what": "errors", "grid": grid}
+    page.open({**STATE, "study": tables}, curves=3)
+    assert [trace["label"] for trace in page.traces()] == ["steps made 0", "steps made 1", "steps made 2"]
+    last = page.traces()[2]["y"]
+    page.page.fill("#time", "2")
+    page.until(lambda: [trace["y"] for trace in page.traces()] == [last])
+    assert page.text("#time-shown") == "2" and page.text("#time-name") == "steps made"
+    page.reload()
+    assert [trace["y"] for trace in page.traces()] == [last]
 
 
 @pytest.mark.slow

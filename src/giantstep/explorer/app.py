@@ -295,7 +295,7 @@ class Explorer:
         dots = whole_number(data, "dots", DOTS, 1, self.bounds.dots)
         budget = whole_number(data, "budget", BUDGET, 1, int(self.bounds.budget_seconds))
         tables = check_experiment(study, dots, self.bounds)
-        arguments = {"tables": tables, "variables": _variables(data)}
+        arguments = {"tables": tables, "shown": _variables(data) or []}
         experiment = self.experiments.start(_client(request, data), arguments, budget)
         return JSONResponse({"name": experiment.name, "grid": tables["grid"]}, status_code=202)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from giantstep.describe import describe
+from giantstep.explorer.bounds import DOTS
 from giantstep.explorer.declared import page_of
 from giantstep.explorer.markup import Html, escaped, greek, joined, pretty, tag, words
 from giantstep.families import family_class
@@ -406,4 +407,9 @@ def first_state(about: Mapping[str, Any]) -> dict[str, Any]:
         name: value for name, value in first.get("experiment", {}).items() if name in study["experiment"]
     }
     variables = first.get("variables") or first_variables(about["questions"][what])
-    return {"preset": f"example:{about['family']}", "study": study, "variables": variables}
+    return {
+        "preset": f"example:{about['family']}",
+        "study": study,
+        "variables": variables,
+        "dots": first.get("dots", DOTS),
+    }

@@ -94,12 +94,15 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
     return study.predict(progress=False, dim=dim, **settings)
 
 
-def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
+def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str]) -> None:
     """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end.
+
+    The report speaks of the variables that are `shown`, or of those of the question where none of them was judged.
 
     Where the limit is refused the experiment answers alone, and nothing is judged; what is wrong it refuses as well.
     """
     from giantstep.agreements import agreement
+    from giantstep.explorer.reports import agreement_html
     from giantstep.explorer.views import shown_json
 
     last = time.monotonic()
@@ -111,11 +114,11 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
     def watch(so_far: Callable[[], xarray.Dataset]) -> None:
         nonlocal last
         if time.monotonic() - last > _BETWEEN_DOTS:
-            emit("dots", f'{{"result": {shown(so_far())}}}')
+            emit("dots", f'{{"result": {written(so_far())}}}')
             last = time.monotonic()
 
-    def shown(result: xarray.Dataset) -> str:
-        return shown_json(result, variables, study.scenario.family, _what(study))
+    def written(result: xarray.Dataset) -> str:
+        return shown_json(result, None, study.scenario.family, _what(study))
 
     study, report = read_study(tables), None
     with remarks_of() as remarks:
@@ -125,8 +128,8 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
         except InputError:
             result = study.simulate(progress=progress)
     emit("file", json.dumps({"text": combined_csv({"": result})}))
-    about = {"warnings": remarks, "agreement": report}
-    emit("comparison", f'{json.dumps(about)[:-1]}, "result": {shown(result)}}}')
+    about = {"warnings": remarks, "agreement": report, "report": report and agreement_html(report, shown, remarks)}
+    emit("comparison", f'{json.dumps(about)[:-1]}, "result": {written(result)}}}')
 
 
 def export(
@@ -217,6 +220,7 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
     import numpy as np
 
     from giantstep.design.optimise import optimize
+    from giantstep.explorer.reports import optimum_text
     from giantstep.jsondata import json_data
 
     study = read_study(tables)
@@ -234,12 +238,14 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
     shown = {"variable": variable, "fields": fields, "values": best[variable].values.ravel().tolist()}
-    emit("optimum", json.dumps(json_data({**shown, "text": str(best)}), allow_nan=False))
+    said = optimum_text(variable, fields, shown["values"], largest=largest)
+    emit("optimum", json.dumps(json_data({**shown, "text": str(best), "said": said}), allow_nan=False))
 
 
 def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     """Differentiate a variable at the scenario of a study, whatever it varies: one event."""
     from giantstep.design.sensitivity import sensitivity
+    from giantstep.explorer.reports import sensitivities_html
     from giantstep.jsondata import json_data
 
     study = read_study(tables)
@@ -247,7 +253,8 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
         result = sensitivity(study.scenario, of=variable, **_asked(study))
     columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
     shown = {"variable": variable, "value": float(result[variable]), "remark": str(result["remark"].values)}
-    emit("sensitivities", json.dumps(json_data({**shown, **columns}), allow_nan=False))
+    told = json_data({**shown, **columns})
+    emit("sensitivities", json.dumps({**told, "html": sensitivities_html(told)}, allow_nan=False))
 
 
 def refusals(emit: Emit, studies: Sequence[Mapping[str, Any]]) -> None:

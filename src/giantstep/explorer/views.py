@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ def shown_json(result: xarray.Dataset, variables: Sequence[str] | None, family: 
     """Return a result as JSON: the variables asked for, what belongs to them, the diagnostics, and their layout.
 
     ``layout`` holds ``views``: of each variable its ``kind`` (number, curve, trajectory, spectrum, map), its axes ``x``
-    and ``y`` and its ``others``; ``axes``: what is said of a dimension; ``time``: that of several times, if any.
+    and ``y``, its ``others`` and its ``lines``, one for each place of these, with its name; ``axes``: what is said of a
+    dimension; ``sizes`` and ``along``: its length, and the coordinate that lies along it; ``time``: the dimension of
+    several times, if any; ``absent``: variables that declare when they are absent, and are so.
     """
     if variables is not None:
         wanted = [name + end for name in variables for end in ("", "_stderr", "_gap", "_z")]
@@ -36,10 +39,17 @@ def shown_json(result: xarray.Dataset, variables: Sequence[str] | None, family: 
     shown = [variable["name"] for variable in question["variables"]] if variables is None else variables
     views = {name: view_of(result, name, question) for name in shown if name in result.data_vars}
     dims = [str(dim) for dim in result.sizes if dim != "source"]
+    absent = {variable["name"]: variable["absent"] for variable in question["variables"]}
+    axes, time = {dim: axis_of(about, what, dim) for dim in dims}, _time_of(result, views, question)
+    for view in views.values():
+        view["lines"] = _lines(result, view["others"], axes, time)
     layout = {
         "views": views,
-        "axes": {dim: axis_of(about, what, dim) for dim in dims},
-        "time": _time_of(result, views, question),
+        "axes": axes,
+        "sizes": {dim: result.sizes[dim] for dim in dims},
+        "along": {dim: name for dim in dims for name in _along(result, dim)[:1]},
+        "absent": [name for name in views if absent.get(name) and not np.any(_is_known(result[name].values))],
+        "time": time,
     }
     return f'{{"layout": {json.dumps(layout)}, {to_json(result)[1:]}'
 
@@ -71,11 +81,42 @@ def view_of(result: xarray.Dataset, name: str, question: Mapping[str, Any]) -> d
     return {"kind": kind, "x": x, "others": [dim for dim in dims if dim != x]}
 
 
+def _lines(result: xarray.Dataset, dims: Sequence[str], axes: Mapping[str, Any], time: str | None) -> list[Any]:
+    """Return the lines of a variable: where they lie along some dimensions, their names, and these without the time."""
+    lines = []
+    for places in itertools.product(*(range(result.sizes[dim]) for dim in dims)):
+        at = dict(zip(dims, places))
+        names = {dim: _name(result, dim, place, axes) for dim, place in at.items() if result.sizes[dim] > 1}
+        rest = [name for dim, name in names.items() if dim != time]
+        lines.append({"at": at, "label": ", ".join(names.values()), "rest": ", ".join(rest)})
+    return lines
+
+
+def _name(result: xarray.Dataset, dim: str, place: int, axes: Mapping[str, Any]) -> str:
+    """Return what a line is called at a place of a dimension: a name, or what the dimension is and its value."""
+    along = _along(result, dim)
+    value = result[along[0]].values[place].item() if along else place + 1
+    if isinstance(value, float) and np.isinf(value):
+        value = "inf"
+    elif isinstance(value, str):
+        return value
+    return f"{axes[dim]['short']} {short(value, 3)}"
+
+
+def _along(result: xarray.Dataset, dim: str) -> list[str]:
+    """Return the coordinates that lie along a dimension, its own first."""
+    names = [str(name) for name, coord in result.coords.items() if coord.dims == (dim,)]
+    return sorted(names, key=lambda name: name != dim)
+
+
 def _is_numbers(result: xarray.Dataset, dim: str) -> bool:
     """Return whether what lies along a dimension are finite numbers; what has no coordinate is counted."""
-    along = [coord for coord in result.coords.values() if coord.dims == (dim,)]
-    values = result[dim].values if dim in result.coords else along[0].values if along else np.arange(1)
-    return bool(values.dtype.kind in "iu" or values.dtype.kind == "f" and np.isfinite(values).all())
+    names = _along(result, dim)
+    return not names or bool(result[names[0]].dtype.kind in "fiu" and np.isfinite(result[names[0]].values).all())
+
+
+def _is_known(values: Any) -> Any:
+    return ~np.isnan(values) if values.dtype.kind in "fc" else np.full(values.shape, True)
 
 
 def _time_of(result: xarray.Dataset, views: Mapping[str, Any], question: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,5 @@
 // The address holds what is shown; "Back" of the browser goes to what was shown before.
 
-import { shortLink } from "./link.js";
 import { page, setBusy } from "./session.js";
 
 const TOGETHER = 700; // milliseconds between two changes up to which they are one entry: those of a drag
@@ -39,4 +38,30 @@ function write() {
     if (link !== location.hash) history[isOwn ? "pushState" : "replaceState"](null, "", link);
     if (!waiting) setBusy("address", false);
   });
+}
+
+// -- short links --------------------------------------------------------------------------------------------------
+
+const MARK = "#~";
+
+async function through(bytes, stream) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}
+
+/** The state, compressed. */
+async function shortLink(state) {
+  const bytes = await through(new TextEncoder().encode(JSON.stringify(state)), new CompressionStream("deflate-raw"));
+  return MARK + btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
+/** Any link as a long one, those of before are long; a short one that is broken raises an error that can be shown. */
+export async function longLink(hash) {
+  if (!hash.startsWith(MARK)) return hash;
+  try {
+    const packed = atob(hash.slice(MARK.length).replace(/-/g, "+").replace(/_/g, "/"));
+    const bytes = await through(Uint8Array.from(packed, (c) => c.charCodeAt(0)), new DecompressionStream("deflate-raw"));
+    return `#${encodeURIComponent(new TextDecoder().decode(bytes))}`;
+  } catch {
+    throw new Error("The link is broken: what follows the # is not a state of this page.");
+  }
 }

@@ -84,9 +84,5 @@ function told(line, milliseconds) {
   const points = line.of > 1 ? `${line.points} of ${line.of} points` : "one point";
   if (line.stage === "coarse") status(`<span class="coarse">coarse</span>, ${points}${line.last ? "" : "; the fine curve is being computed …"}`);
   else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);
-  const { converged, status: reasons } = line.result;
-  const bad = [converged].flat(Infinity).filter((value) => value === false).length;
-  const why = [reasons].flat(Infinity).find(Boolean);
-  const remarks = line.warnings.length ? line.warnings : bad ? [`${bad} of ${line.points} points were not solved: ${why}`] : [];
-  $("remarks").replaceChildren(...[...remarks, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
+  $("remarks").replaceChildren(...[...line.warnings, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
 }

@@ -1,6 +1,6 @@
 // Equations, typeset; KaTeX is loaded once the first figure is drawn.
 
-import { element, loadScript } from "./elements.js";
+import { element } from "./elements.js";
 import { opened } from "./show.js";
 import { words } from "./text.js";
 
@@ -19,7 +19,7 @@ async function load() {
   await idle();
   const base = document.querySelector('link[href$="layout.css"]').href;
   document.head.append(element("link", { rel: "stylesheet", href: new URL("katex/katex.min.css", base).href }));
-  await loadScript("katex/katex.min.js");
+  await new Promise((onload, onerror) => document.head.append(element("script", { src: new URL("katex/katex.min.js", base).href, onload, onerror })));
 }
 
 /** Write a text with equations into an element; what is there already is left alone. */

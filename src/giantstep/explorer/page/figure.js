@@ -1,11 +1,11 @@
 // Results as panels: the lines, dots, maps and names of a figure, whatever draws them.
 
 import { short, words } from "./text.js";
-import { allIndices, along, finite, length, values } from "./views.js";
+import { along, finite, length, values } from "./views.js";
 
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5A5A5A", "#8C6D1F"];
 const DARK_PALETTE = ["#56B4E9", "#FF8C42", "#2CC79B", "#E39BC4", "#F0C040", "#7FB2FF", "#C4CAD0", "#C7A758"];
-export const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
+const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const DASHES = [[], [9, 6], [3, 4], [12, 4, 3, 4]];
 const OVER = [[], [10, 10], [5, 15], [3, 17]]; // of lines that lie on each other: what is below shows between the dashes
 const MARKERS = ["circle", "square", "diamond", "triangle"];
@@ -16,9 +16,9 @@ const SAME = 0.004; // of the largest value: lines nearer than this cannot be to
 
 export const swatch = (slot, dark) => (dark ? DARK_PALETTE : PALETTE)[slot % PALETTE.length];
 
-/** The panels of a figure, one for each variable; `curves` hold `result`, `dots`, `label`, `slot` and `about`. */
-export function figure({ family, state, curves, dark, shade }) {
-  const given = { state, curves, dark, shade, question: family.questions[state.study.what] };
+/** The panels of a figure, one for each variable, of `question`, `state`, `dark`, `shade` and `curves`, which hold `result`, `dots`, `label`, `slot`, `about`. */
+export function figure(given) {
+  const { state } = given;
   const panels = state.variables.map((name) => panelOf(given, name));
   return { panels, summary: panels.map((panel) => panel.summary).join(". ") };
 }
@@ -73,13 +73,15 @@ function addCurve(panel, given, { result, dots, theory, label, slot, about }, vi
   const base = result && panel.name in result.dims ? result : dots;
   const own = base.layout.views[panel.name];
   if (own.x !== view.x) return;
-  const all = allIndices(base, own.others, state.time);
+  const { time } = base.layout;
+  const isPicked = ({ at }) => state.time === undefined || !(time in at) || at[time] === Math.min(state.time, length(base, time) - 1);
+  const all = own.lines.filter(isPicked);
   const few = all.filter((_, i) => i % Math.ceil(all.length / MOST_LINES) === 0);
   const isOrdered = !several && own.others.length === 1 && (base.dims.converged ?? []).includes(own.others[0]) && few.length > 3;
-  few.forEach((index, number) => {
+  few.forEach(({ at: index, label: whole, rest }, number) => {
     const place = several ? slot : number;
     const colour = isOrdered ? VIRIDIS[Math.round((number * (VIRIDIS.length - 2)) / (few.length - 1))] : swatch(place, dark);
-    const what = [label, labelAt(base, index, own.others, state.time)].filter(Boolean).join("; ");
+    const what = [label, state.time === undefined ? whole : rest].filter(Boolean).join("; ");
     const key = `${slot}-${number}`;
     const line = base === result ? { x: values(result, own.x), y: along(result, panel.name, own.x, index).map(finite) } : { x: [], y: [] };
     const known = line.y.filter((value) => value !== null).length;
@@ -149,13 +151,6 @@ function summaryOf(name, view, series) {
   const range = series?.y.filter((value) => value !== null) ?? [];
   if (!range.length) return `${words(name)}: nothing`;
   return `${words(name)} over ${words(view.x)} from ${short(series.x[0])} to ${short(series.x.at(-1))}: from ${short(range[0])} to ${short(range.at(-1))}, lowest ${short(Math.min(...range))}`;
-}
-
-function labelAt(result, index, dims, time) {
-  return dims.filter((dim) => length(result, dim) > 1 && !(dim === result.layout.time && time !== undefined)).map((dim) => {
-    const value = values(result, dim)[index[dim]];
-    return typeof value === "string" && value !== "inf" ? value : `${result.layout.axes[dim].short} ${short(value, 3)}`;
-  }).join(", ");
 }
 
 /** Dimensions of the maps shown that are neither of their axes, with their labels. */

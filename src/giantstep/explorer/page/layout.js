@@ -23,16 +23,10 @@ export function heightFor(panels, taken) {
   return Math.max(170, Math.min(wanted, share * innerHeight - taken));
 }
 
-const hasNumber = (entry) => (Array.isArray(entry) ? entry.some(hasNumber) : entry !== null);
-
-/** The variables without those that declare when they are absent and are so in all curves; all where none is left. */
-export function presentVariables(question, names, curves) {
+/** The variables without those that are absent in all curves; all where none is left. */
+export function presentVariables(names, curves) {
   const results = curves.flatMap(({ result, dots }) => [result, dots]).filter(Boolean);
-  const isAbsent = (name) => {
-    const answers = results.filter((result) => name in result.dims).map((result) => result[name]);
-    return question.variables.some((variable) => variable.name === name && variable.absent) && answers.length && !answers.some(hasNumber);
-  };
-  const present = names.filter((name) => !isAbsent(name));
+  const present = names.filter((name) => !results.length || !results.every(({ layout }) => layout.absent.includes(name) || !(name in layout.views)));
   return present.length ? present : names;
 }
 

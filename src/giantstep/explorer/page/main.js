@@ -1,6 +1,6 @@
 // The page: what it shows is one state; here it starts and changes.
 
-import { remember, rememberAnew } from "./address.js";
+import { longLink, remember, rememberAnew } from "./address.js";
 import { askLimit } from "./ask.js";
 import { fillControls, listenToControls } from "./controls.js";
 import { keep, listKept } from "./curves.js";
@@ -8,7 +8,6 @@ import { forgetDesign, markOptimum, showMatters } from "./design.js";
 import { forgetExperiment, runExperiment, stopExperiment } from "./experiment.js";
 import { asked, listed } from "./http.js";
 import { watchStage } from "./layout.js";
-import { longLink } from "./link.js";
 import { fillPicks, loadPresets, pickFamily, pickPreset, showAbout } from "./picks.js";
 import { $, actions, forgive, isDark, page, problem, remembered } from "./session.js";
 import { copyLink, copyText, download, listenToWords, showWords } from "./share.js";

@@ -6,7 +6,6 @@ import { $, actions, family, page, presetShown, problem, question } from "./sess
 import { firstState, stateOf } from "./state.js";
 import { words } from "./text.js";
 
-const OFTEN = 300; // milliseconds between two fillings of the list while presets come in
 let allListed = false;
 
 export function fillPicks() {
@@ -19,21 +18,14 @@ export function fillPicks() {
 }
 
 export async function loadPresets() {
-  let filled = 0;
   try {
-    for await (const preset of listed("/api/presets")) {
-      page.presets.push(preset);
-      if (performance.now() - filled > OFTEN && document.activeElement !== $("preset")) {
-        fillPresets();
-        filled = performance.now();
-      }
-      if (preset.name === page.state.preset) actions.change(page.state);
-    }
+    for await (const preset of listed("/api/presets")) page.presets.push(preset);
   } catch (error) {
     problem(`Some presets could not be loaded: ${error.message}`);
   }
   allListed = true;
   fillPresets();
+  if (presetShown()) actions.change(page.state); // its description and its paper are known now
 }
 
 function fillPresets() {
@@ -49,16 +41,13 @@ function fillPresets() {
 export function pickPreset(name) {
   const preset = page.presets.find((one) => one.name === name);
   if (!preset) return;
+  const { title, terminal, command, studies = [] } = preset;
   const target = page.families[preset.family];
-  try {
-    if (preset.terminal) throw new Error(`“${preset.title}” takes longer than this page waits. It runs in the terminal: ${preset.command}`);
-    const broken = preset.error ?? target?.error ?? (preset.studies?.length && target ? null : "it has no study");
-    if (broken) throw new Error(`The preset “${preset.title}” is broken: ${broken}${preset.command ? ` In the terminal: ${preset.command}` : ""}`);
-    actions.load(stateOf(target, preset.studies, { preset: name }));
-  } catch (error) {
-    fillPresets();
-    problem(error.message);
-  }
+  const broken = preset.error ?? target?.error ?? (studies.length && target ? null : "it has no study");
+  if (!terminal && !broken) return actions.load(stateOf(target, studies, { preset: name }));
+  fillPresets();
+  if (terminal) problem(`“${title}” takes longer than this page waits. It runs in the terminal: ${command}`);
+  else problem(`The preset “${title}” is broken: ${broken}${command ? ` In the terminal: ${command}` : ""}`);
 }
 
 export function pickFamily(name) {

@@ -1,7 +1,6 @@
 // What can be sent: one HTML file that needs no server, pictures, numbers, Python, TOML, a program, a link.
 
 import { element } from "./elements.js";
-import { judgedRows } from "./experiment.js";
 import { asked } from "./http.js";
 import { $, actions, curves, family, page, problem, question, status } from "./session.js";
 import { figureShown } from "./show.js";
@@ -21,10 +20,9 @@ async function exported(kind) {
 
 /** The figure as a picture, or as a page of its own with what it is about. */
 async function pictured(kind) {
-  const { state, agreement, finished } = page;
+  const { state, verdicts, finished } = page;
   const { title, sentence, variables, log, study, kept } = state;
   const caption = `${variables.map(words).join(", ")}: exact limits of giantstep${page.current.dots ? ", with real networks as dots (± one standard error)" : ""}.`;
-  const verdicts = agreement ? judgedRows(agreement) : [];
   const texts = { title: title || family().title, sentence: sentence || `${question().meaning}.`, caption };
   const about = kind === "html" ? { ...texts, verdicts, state, variables, log, studies: [study, ...kept].map(sent), dots: finished?.grid } : undefined;
   const body = JSON.stringify({ kind, title, panels: figureShown().panels, about });
@@ -52,25 +50,21 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(href), 10000);
 }
 
-export async function copyText(kind) {
+async function copy(text, said) {
   try {
-    await navigator.clipboard.writeText(await (await exported(kind)).text());
-    status(`the ${{ python: "Python", toml: "TOML", script: "program" }[kind]} is copied`);
+    await navigator.clipboard.writeText(await text());
+    status(said);
   } catch (error) {
     problem(`It could not be copied: ${error.message}`);
   }
 }
 
+export const copyText = (kind) => copy(async () => (await exported(kind)).text(), `the ${{ python: "Python", toml: "TOML" }[kind]} is copied`);
+
 /** Copy the address; it says where it works. */
 export async function copyLink() {
   await actions.remember(true);
-  const where = "it opens on this machine while giantstep explore runs; to send it, take the HTML file";
-  try {
-    await navigator.clipboard.writeText(location.href);
-    status(`the link is copied: ${where}`);
-  } catch {
-    status(`the address of this page is the link: ${where}`);
-  }
+  await copy(() => location.href, "the link is copied: it opens on this machine while giantstep explore runs; to send it, take the HTML file");
 }
 
 /** Take the title and the sentence one has written; they are part of what is shown, and of the link. */

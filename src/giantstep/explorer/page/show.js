@@ -1,12 +1,12 @@
 // What is on the screen: the figure with its legend, what picks a time or a slice, the numbers as a table.
 
-import { element, tableElement } from "./elements.js";
+import { element } from "./elements.js";
 import { figure, slicesOf, tableOf } from "./figure.js";
 import { drawnVariables, fillSwitch, heightFor, isSingle, presentVariables, tellAbsent } from "./layout.js";
 import { fillLegend } from "./legend.js";
 import { Plots } from "./plot.js";
-import { $, actions, curves, family, isDark, page, problem, question, setBusy } from "./session.js";
-import { short, words } from "./text.js";
+import { $, actions, curves, isDark, page, problem, question, setBusy } from "./session.js";
+import { escaped, short, words } from "./text.js";
 import { values } from "./views.js";
 
 let plots = null;
@@ -36,7 +36,7 @@ export function draw() {
 /** The figure that is shown now, in light colours where it goes to a file. */
 export function figureShown(variables = page.state.variables, dark = false) {
   const shade = page.stories.find((story) => story.name === page.state.story)?.shade;
-  return figure({ family: family(), state: { ...page.state, variables }, curves: curves(), dark, shade });
+  return figure({ question: question(), state: { ...page.state, variables }, curves: curves(), dark, shade });
 }
 
 function paint() {
@@ -45,7 +45,7 @@ function paint() {
   $("chart").classList.toggle("stale", Boolean(page.current.refused) && !page.current.dots);
   if (!isThere) return blank(page.current.refused ? "No theory answers this yet; the experiment does." : "Computing …");
   timeSlider();
-  const present = presentVariables(question(), page.state.variables, curves());
+  const present = presentVariables(page.state.variables, curves());
   const variables = drawnVariables(present, picked);
   tellAbsent(question(), page.state.variables, present);
   fillSwitch($("switch"), present, variables, (name) => { picked = name; draw(); }, question().variables);
@@ -95,5 +95,7 @@ function slices() {
 /** The numbers shown, as a table. */
 export function numbers() {
   const { head, rows, left } = tableOf(figureShown().panels);
-  $("numbers").replaceChildren(tableElement(head, rows), ...(left ? [element("p", { class: "help" }, `${left} more rows: download the CSV.`)] : []));
+  const row = (cells, kind) => `<tr>${cells.map((cell) => `<${kind}>${escaped(cell)}</${kind}>`).join("")}</tr>`;
+  const more = left ? `<p class="help">${left} more rows: download the CSV.</p>` : "";
+  $("numbers").innerHTML = `<table><thead>${row(head, "th")}</thead><tbody>${rows.map((cells) => row(cells, "td")).join("")}</tbody></table>${more}`;
 }

@@ -18,7 +18,7 @@ export function stateOf(family, studies, more = {}) {
 
 /** What the page of a family opens on, as it declares. */
 export function firstState({ first, ...family }) {
-  return stateOf(family, [first.study], { preset: first.preset, variables: first.variables });
+  return stateOf(family, [first.study], { preset: first.preset, variables: first.variables, dots: first.dots });
 }
 
 /** Read a link; a broken one raises an error whose message can be shown. */
@@ -48,9 +48,7 @@ export function fromLink(hash, families) {
 const isPlace = (value) => Number.isInteger(value) && value >= 0;
 
 /** The entry of a table under a name that came from outside; nothing that every object has (`constructor`). */
-function own(table, name) {
-  return Object.hasOwn(table ?? {}, name) ? table[name] : undefined;
-}
+const own = (table, name) => (Object.hasOwn(table ?? {}, name) ? table[name] : undefined);
 
 function checked(study, family) {
   const what = study.what ?? Object.keys(family.questions)[0];

@@ -1,8 +1,6 @@
 // Tables inside each other: read and changed along a path of names and places.
 
-export function isTable(value) {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+export const isTable = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 export function valueAt(table, path) {
   return path.reduce((inner, name) => (inner !== null && typeof inner === "object" ? inner[name] : undefined), table);

@@ -15,9 +15,7 @@ export function short(value, digits = 4) {
 }
 
 /** "test_error" as words. */
-export function words(name) {
-  return String(name).replace(/_|\.(?!\d)/g, " ");
-}
+export const words = (name) => String(name).replace(/_|\.(?!\d)/g, " ");
 
 /** A number, "inf", a list of them, a nested list, as it is typed; undefined where the text is none of these. */
 export function parsed(text) {
