@@ -237,8 +237,9 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
     with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
-    shown = {"variable": variable, "fields": fields, "values": best[variable].values.ravel().tolist()}
-    said = optimum_text(variable, fields, shown["values"], largest=largest)
+    values = best[variable].values.ravel().tolist()
+    shown = {"variable": variable, "fields": fields, "values": values}
+    said = optimum_text(variable, fields, values, largest=largest)
     emit("optimum", json.dumps(json_data({**shown, "text": str(best), "said": said}), allow_nan=False))
 
 
