@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from giantstep.explorer.fields import (
     Field,
     chosen,
-    entry_of,
-    field_named,
     grid_fields,
     groups,
     is_list,
@@ -27,18 +25,14 @@ from giantstep.explorer.fields import (
     start_of,
     value_at,
     with_axis,
-    with_value,
 )
 from giantstep.explorer.markup import Html, greek, joined, last_name, pretty, short, tag, words
 
-_FINITE, _BATCH = 10, 2
-"""What a field starts with that was infinite, and the samples per dimension of a batch that was."""
+_FINITE = 10
+"""What a field starts with that was infinite."""
 _NAMES = ("relu", "erf", "tanh", "sin(z)", "z", "h2(z)", "z + h2(z)", "sign(z)", "softplus(z)")
 _SAFE = 2**53 - 1
 """Largest seed: whole numbers of JavaScript are exact up to here."""
-
-Refusing = Callable[[Mapping[str, Any]], str | None]
-"""Says of a scenario why no theory answers it."""
 
 
 def controls_html(
@@ -75,7 +69,8 @@ def _path(*parts: str) -> str:
     return json.dumps(parts)
 
 
-def _setting(*changes: tuple[Sequence[str], Any]) -> str:
+def sets(*changes: tuple[Sequence[str], Any]) -> str:
+    """Return what a control sets: paths into the state of the page, with their values."""
     return json.dumps(changes)
 
 
@@ -91,7 +86,7 @@ def _labelled(name: str, title: str, control: Html, help_: str = "") -> Html:
 def _select(options: Sequence[tuple[str, Any, bool, str]], at: Sequence[str], **attributes: Any) -> Html:
     """Return a list of options: what each says, its value, whether it is chosen, its meaning."""
     made = [
-        tag("option", text, value=text, selected=is_now, title=meaning or None, data_set=_setting((at, value)))
+        tag("option", text, value=text, selected=is_now, title=meaning or None, data_set=sets((at, value)))
         for text, value, is_now, meaning in options
     ]
     return tag("select", *made, **attributes)
@@ -112,9 +107,7 @@ def _fields(about: Mapping[str, Any], study: Mapping[str, Any], names: Sequence[
 
 def _field(about: Mapping[str, Any], study: Mapping[str, Any], field: Field, depth: int) -> Html:
     name = field["name"]
-    head = tag(
-        "div", tag("label", words(last_name(name)), for_=f"f-{name}"), tag("i", pretty(field["symbol"])), class_="head"
-    )
+    head = tag("div", tag("label", _label(name), for_=f"f-{name}"), tag("i", pretty(field["symbol"])), class_="head")
     if {name, re.sub(r"\.\d+(?=\.)", "", name)} & set(study.get("grid", {})):
         inside = tag("p", "varies: see Axes below", class_="help", id=f"f-{name}")
     else:
@@ -122,6 +115,12 @@ def _field(about: Mapping[str, Any], study: Mapping[str, Any], field: Field, dep
         control = _control(about, field, field.get("default") if value is None else value)
         inside = joined(control, tag("p", greek(field["meaning"]), class_="help", id=f"f-{name}-help"))
     return tag("div", head, inside, class_="field inner" if depth else "field")
+
+
+def _label(name: str) -> str:
+    """Return how a control is called: without what its field lies in, an entry of a list by its place (``step 1``)."""
+    entries, _, place = last_name(name).rpartition(".")
+    return f"{words(entries).removesuffix('s')} {int(place) + 1}" if entries else words(place)
 
 
 def _control(about: Mapping[str, Any], field: Field, value: Any) -> Html:
@@ -149,8 +148,8 @@ def choice_name(choice: Mapping[str, Any]) -> str:
 def _list(field: Field, value: list[Any], at: Sequence[str], common: Mapping[str, Any]) -> Html:
     """Return how many entries a list of parts has; a new one is like the last."""
     longer = [*value, value[-1] if value else start_of(field["choices"][0])]
-    more = tag("button", "add one", type="button", data_set=_setting((at, longer)), **common)
-    fewer = tag("button", "remove the last", type="button", disabled=not value, data_set=_setting((at, value[:-1])))
+    more = tag("button", "add one", type="button", data_set=sets((at, longer)), **common)
+    fewer = tag("button", "remove the last", type="button", disabled=not value, data_set=sets((at, value[:-1])))
     return tag("div", tag("output", len(value), for_=common["id"]), more, fewer, class_="row")
 
 
@@ -183,9 +182,7 @@ def _number(about: Mapping[str, Any], field: Field, value: Any, at: Sequence[str
     if not field.get("infinite"):
         return tag("div", slider, number, class_="row")
     other = known if value == "inf" else "inf"
-    tick = tag(
-        "input", type="checkbox", id=f"{common['id']}-inf", checked=value == "inf", data_set=_setting((at, other))
-    )
+    tick = tag("input", type="checkbox", id=f"{common['id']}-inf", checked=value == "inf", data_set=sets((at, other)))
     return tag("div", slider, number, tag("label", tick, "∞", class_="tick"), class_="row")
 
 
@@ -246,13 +243,11 @@ def _axis(about: Mapping[str, Any], study: Mapping[str, Any], view: Mapping[str,
         if field["name"] == name or field["name"] not in grid
     ]
     listed = [*([name] if name and name not in offered else []), *offered]
-    options = [
-        tag("option", "none", value="", data_set=_setting((("study", "grid"), with_axis(about, study, number, ""))))
-    ]
+    options = [tag("option", "none", value="", data_set=sets((("study", "grid"), with_axis(about, study, number, ""))))]
     for one in listed:
         after = grid if one == name else with_axis(about, study, number, one)
         options.append(
-            tag("option", words(one), value=one, selected=one == name, data_set=_setting((("study", "grid"), after)))
+            tag("option", words(one), value=one, selected=one == name, data_set=sets((("study", "grid"), after)))
         )
     control = tag("select", *options, id=f"axis-{number}")
     return _labelled(f"axis-{number}", title, joined(control, _range(study, view, number, name) if name else ""))
@@ -270,7 +265,7 @@ def _range(study: Mapping[str, Any], view: Mapping[str, Any], number: int, name:
         row = [tag("input", class_="wide", data_path=_path(*at), value=_written(value), **given)]
         if isinstance(value, list) and len(value) > 1 and all(isinstance(entry, float) for entry in value):
             ends = {"start": min(value), "stop": max(value), "num": 60}
-            row.append(tag("button", "range", type="button", data_set=_setting((at, ends))))
+            row.append(tag("button", "range", type="button", data_set=sets((at, ends))))
         return tag("div", *row, class_="row")
     row = []
     for key, title in (("start", "from"), ("stop", "to"), ("num", "points")):
@@ -296,7 +291,7 @@ def _range(study: Mapping[str, Any], view: Mapping[str, Any], number: int, name:
             if is_number(start) and is_number(stop) and start <= 0 < stop:
                 after["start"] = float(f"{stop / 1000:.1g}")
         log = view["log"].replace("x", "")
-        changes = _setting((at, after), *([(("log",), "x" * (spacing == "log") + log)] if number == 0 else []))
+        changes = sets((at, after), *([(("log",), "x" * (spacing == "log") + log)] if number == 0 else []))
         options.append(
             tag("option", spacing, value=spacing, selected=value.get("scale", "linear") == spacing, data_set=changes)
         )
@@ -431,208 +426,3 @@ def _setting_control(name: str, setting: Mapping[str, Any], value: Any) -> Html:
         **given,
     )
     return tag("div", control, class_="row")
-
-
-# -- a network as what it is: data, first layer, steps, read-out in a row --------------------------------------------
-
-
-def pipeline_html(about: Mapping[str, Any], scenario: Mapping[str, Any], refusing: Refusing) -> Html:
-    """Return the stages that a family declares for its page, each a card; nothing where it declares none."""
-    cards = []
-    for stage in about["page"].get("pipeline", []):
-        cards += (
-            _step_cards(about, scenario, stage, refusing) if "list" in stage else [_stage_card(about, scenario, stage)]
-        )
-    return joined(*cards)
-
-
-def _stage_card(about: Mapping[str, Any], scenario: Mapping[str, Any], stage: Mapping[str, Any]) -> Html:
-    title, fields = stage["title"], stage["fields"]
-    head = tag(
-        "button",
-        title,
-        type="button",
-        class_="stage-name",
-        title=f"Go to the controls of the {title}",
-        data_go=fields[0],
-    )
-    said = " · ".join(text for text in (_said(about, scenario, name) for name in fields) if text)
-    return tag("li", head, tag("div", said, class_="stage-text"), data_holds=" ".join(fields))
-
-
-def _said(about: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> str:
-    """Return a field in few words; nothing where it is at its default, unless that is what it is all about."""
-    field = field_named(about, name)
-    value = value_at(scenario, name)
-    if field is None:
-        return ""
-    value = field.get("default") if value is None else value
-    is_default = value == field.get("default") and not field["required"] and field["type"] not in ("function", "choice")
-    if value is None or is_default:
-        return ""
-    if field["type"] == "function":
-        return greek(value)
-    if isinstance(value, dict):
-        kind = value.get("kind", "")
-        plain = {
-            key: short(inner, 3) for key, inner in value.items() if key != "kind" and not isinstance(inner, dict | list)
-        }
-        return " ".join(
-            [str(kind), *(text if key == kind else f"{words(key)} {text}" for key, text in plain.items())]
-        ).strip()
-    return f"{words(name)} {short(value, 3)}"
-
-
-def _step_cards(
-    about: Mapping[str, Any], scenario: Mapping[str, Any], stage: Mapping[str, Any], refusing: Refusing
-) -> list[Html]:
-    title, name = stage["title"], stage["list"]
-    field = field_named(about, name)
-    entries = value_at(scenario, name)
-    if field is None or not isinstance(entries, list):
-        return []
-    at = ("study", "scenario", *name.split("."))
-    longer = [*entries, entries[-1] if entries else start_of(field["choices"][0])]
-    said = f"Add a {title}"
-    more = tag(
-        "button",
-        f"+ {title}",
-        type="button",
-        class_="add",
-        id="add-step",
-        title=said,
-        aria_label=said,
-        data_set=_setting((at, longer)),
-    )
-    cards = [_step_card(field, scenario, entries, place, title, refusing) for place in range(len(entries))]
-    return [*cards, tag("li", more, class_="adder", data_holds=name)]
-
-
-def _step_card(
-    field: Field, scenario: Mapping[str, Any], entries: list[Any], place: int, title: str, refusing: Refusing
-) -> Html:
-    name, entry = f"{field['name']}.{place}", entries[place]
-    at = ("study", "scenario", *name.split("."))
-    here = entry_of(field, place)
-    now = chosen(here, entry)
-    options = []
-    for choice in here["choices"]:
-        start = entry if choice is now else start_of(choice)
-        why = refusing(with_value(scenario, name, start))
-        said = choice_name(choice)
-        options.append(
-            tag(
-                "option",
-                f"{said} (no theory yet)" if why else said,
-                value=said,
-                selected=choice is now,
-                class_="refused" if why else None,
-                title=why or choice.get("meaning"),
-                data_set=_setting((at, start)),
-            )
-        )
-    kinds = tag("select", *options, id=f"stage-{name}", aria_label=f"kind of {title} {place + 1}")
-    rest = [*entries[:place], *entries[place + 1 :]]
-    moves = [
-        ("‹", "Move to the left", [*rest[: place - 1], entry, *rest[place - 1 :]], place == 0),
-        ("›", "Move to the right", [*rest[: place + 1], entry, *rest[place + 1 :]], place == len(rest)),
-        ("×", "Remove", rest, False),
-    ]
-    tools = [
-        tag(
-            "button",
-            sign,
-            type="button",
-            title=label,
-            aria_label=f"{label}: {title} {place + 1}",
-            disabled=idle,
-            data_set=_setting((at[:-1], after)),
-        )
-        for sign, label, after, idle in moves
-    ]
-    go = tag(
-        "button", f"{title} {place + 1}", type="button", class_="stage-name", title="Go to its controls", data_go=name
-    )
-    values, batches = [], []
-    for inner in (now or {}).get("fields", []):
-        key = last_name(inner["name"])
-        value = entry.get(key, inner.get("default")) if isinstance(entry, dict) else None
-        if inner.get("infinite"):
-            batches.append(_batch(inner, (*at, key), f"{name}.{key}", value))
-        elif is_number(value) and (inner["required"] or value != inner.get("default")):
-            values.append(f"{words(key)} {short(value, 3)}")
-    head = tag("div", go, tag("span", *tools, class_="tools"), class_="stage-head")
-    return tag("li", head, kinds, tag("div", " · ".join(values), class_="stage-text"), *batches, data_holds=name)
-
-
-def _batch(inner: Field, at: Sequence[str], name: str, value: Any) -> Html:
-    """Return a switch between an infinite batch and a finite one."""
-    is_finite = value != "inf"
-    tick = tag(
-        "input",
-        type="checkbox",
-        checked=is_finite,
-        data_batch=name,
-        data_set=_setting((at, "inf" if is_finite else _BATCH)),
-    )
-    said = f"{words(last_name(inner['name']))} {short(value, 3)}" if is_finite else "finite batch"
-    return tag("label", tick, said, class_="tick", title=inner["meaning"])
-
-
-# -- what is shown, in words -----------------------------------------------------------------------------------------
-
-
-def theory_html(about: Mapping[str, Any], study: Mapping[str, Any], variables: Sequence[str], paper: str = "") -> Html:
-    """Return the equations of a family, the meaning of the variables shown, and its papers."""
-    plain = tag("pre", greek(about["update_rule"]), tabindex="0", aria_label="Model and update rule")
-    equations = [_equation(equation) for equation in about["page"].get("equations", [])]
-    text = tag("details", tag("summary", "The model as plain text"), plain, class_="plain") if equations else plain
-    what = []
-    for variable in about["questions"][study["what"]]["variables"]:
-        if variable["name"] in variables:
-            symbol = pretty(variable["symbol"]) or variable["name"]
-            meaning = f"{words(variable['name'])}: {greek(variable['meaning'])}"
-            what += [tag("dt", symbol, class_="math"), tag("dd", meaning)]
-    name = study.get("limit", {}).get("theory") or next(iter(about["theories"]))
-    what += [tag("dt", "theory"), tag("dd", f"{name}: {about['theories'].get(name, '')}")]
-    papers = sorted(about["papers"], key=lambda one: bool(one["key"] != paper))
-    shown = [_paper(one, one["key"] == paper) for one in papers]
-    return joined(tag("div", *equations, text, class_="equations"), tag("dl", *what, class_="what"), *shown)
-
-
-def _equation(equation: Mapping[str, str]) -> Html:
-    title, cite = equation["title"], equation.get("cite")
-    caption = tag("figcaption", title, *([tag("span", f" {cite}")] if cite else []))
-    latex = re.sub(r"\\field\{([^}]+)\}", r"\\htmlData{field=\1}", equation["latex"])
-    return tag(
-        "figure", caption, tag("div", class_="formula", tabindex="0", role="group", aria_label=title, data_latex=latex)
-    )
-
-
-def _paper(paper: Mapping[str, str], is_shown: bool) -> Html:
-    bibtex = paper["bibtex"]
-    eprint = re.search(r"eprint\s*=\s*\{([^}]+)\}", bibtex)
-    source = (
-        tag(
-            "a",
-            f"arXiv {eprint[1]}",
-            href=f"https://arxiv.org/abs/{eprint[1]}",
-            rel="noopener noreferrer",
-            target="_blank",
-        )
-        if eprint
-        else ""
-    )
-    title = re.sub(r"[{}\\]", "", paper["title"] or paper["key"])
-    head = tag("div", f"{_authors(bibtex)}: {title} ", source, " (this figure)" if is_shown else "")
-    return tag("div", head, tag("details", tag("summary", "BibTeX"), tag("pre", bibtex)), class_="paper")
-
-
-def _authors(bibtex: str) -> str:
-    """Return "Dandi et al. 2025" of a BibTeX entry."""
-    found = re.search(r"author\s*=\s*\{(.*?)\},?\n", bibtex, re.DOTALL)
-    people = re.split(r"\s+and\s+", found[1]) if found else [""]
-    names = [re.sub(r"\\['\"`^~=.]|[{}\\]", "", person.split(",")[0]).strip() for person in people]
-    more = " et al." if len(names) > 2 else f" and {names[1]}" if len(names) == 2 else ""
-    year = re.search(r"year\s*=\s*\{(\d+)\}", bibtex)
-    return f"{names[0]}{more} {year[1] if year else ''}"

@@ -11,11 +11,12 @@ import threading
 
 _MODULES = (
     "giantstep.agreements",
-    "giantstep.explorer.controls",
     "giantstep.explorer.presets",
     "giantstep.explorer.reports",
     "giantstep.explorer.script",
+    "giantstep.explorer.stages",
     "giantstep.explorer.tasks",
+    "giantstep.explorer.theory",
     "giantstep.explorer.views",
     "giantstep.files",
     "giantstep.forecasts",

@@ -128,8 +128,8 @@ def _rounded(value: Any) -> Any:
 
 def _theory(story: Mapping[str, Any]) -> str:
     """Return the equations and papers of a story."""
-    from giantstep.explorer.controls import theory_html
     from giantstep.explorer.fields import described
+    from giantstep.explorer.theory import theory_html
 
     return theory_html(described(story["study"]["scenario"]["family"]), story["study"], story["variables"])
 

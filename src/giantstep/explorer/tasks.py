@@ -289,8 +289,10 @@ def controls(
 
     `scenario` is that of `tables` with large arrays in place of their names.
     """
-    from giantstep.explorer.controls import controls_html, pipeline_html, theory_html
+    from giantstep.explorer.controls import controls_html
     from giantstep.explorer.fields import described
+    from giantstep.explorer.stages import pipeline_html
+    from giantstep.explorer.theory import theory_html
 
     def refusing(changed: Mapping[str, Any]) -> str | None:
         refused = _refused({"scenario": {**changed, **arrays}, "what": tables["what"]})

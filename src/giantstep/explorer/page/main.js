@@ -73,7 +73,7 @@ function leaveStories() {
   remembered("begun", "1");
   change({ ...page.state, story: undefined });
   storyPanel();
-  $("side").focus();
+  $("side").focus({ preventScroll: true });
 }
 
 function storyPanel() {
