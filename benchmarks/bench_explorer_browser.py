@@ -48,17 +48,18 @@ window.frames_shown(() => window.drawn())
   .then((time) => { window.firstCurve = time; });
 """
 LINKS = """async () => {
-  const { firstState, stateOf, linkOf } = await import('/page/state.js');
+  const { firstState, stateOf } = await import('/page/state.js');
+  const linkOf = (state) => `#${encodeURIComponent(JSON.stringify(state))}`;
   const read = async (url) => (await (await fetch(url)).text()).trim().split('\\n').map((line) => JSON.parse(line));
   const families = Object.fromEntries((await read('/api/families')).map((family) => [family.family, family]));
   const presets = await read('/api/presets');
   const links = { families: {}, presets: {} };
-  for (const [name, family] of Object.entries(families)) links.families[name] = await linkOf(firstState(family));
+  for (const [name, family] of Object.entries(families)) links.families[name] = linkOf(firstState(family));
   for (const preset of presets) {
     const usable = preset.studies.length && !preset.error && !preset.terminal;
-    const state = usable && stateOf(families[preset.family], preset.studies, preset.name);
+    const state = usable && stateOf(families[preset.family], preset.studies, { preset: preset.name });
     const instead = preset.error ?? `runs in the terminal: ${preset.command}`;
-    links.presets[preset.name] = usable ? await linkOf(state) : instead;
+    links.presets[preset.name] = usable ? linkOf(state) : instead;
   }
   return links;
 }"""

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.explorer.fields import slider_range
 
 from .conftest import SCENARIO, Server, study
 
@@ -103,7 +104,8 @@ class Page:
         return str(self.page.inner_text(selector))
 
     def unfold(self, selector: str) -> None:
-        """Open the fold a control lies in."""
+        """Open the fold a control lies in, once the controls are those of what is shown."""
+        self.settle()
         self.page.eval_on_selector(selector, "(e) => e.closest('details')?.setAttribute('open', '')")
 
     def enter(self, selector: str, value: str) -> None:
@@ -198,7 +200,6 @@ def test_the_state_survives_a_reload(page: Page) -> None:
     page.unfold("#v-norm")
     page.page.check("#v-norm")
     page.page.check("#log-x")
-    page.page.select_option("#notation", "mei2022generalization")
     curve = page.until(
         lambda: len(page.traces()) == 2 and page.traces()[0]["y"] == expected(ridge=0.37, step={"kind": "none"})
     )
@@ -208,7 +209,6 @@ def test_the_state_survives_a_reload(page: Page) -> None:
     assert curve and [trace["y"] for trace in page.traces()] == [trace["y"] for trace in before]
     assert page.page.input_value("#f-ridge") == "0.37"
     assert page.page.is_checked("#log-x") and page.page.is_checked("#v-norm")
-    assert page.page.input_value("#notation") == "mei2022generalization"
 
 
 def test_a_panel_has_the_symbol_of_its_labels(page: Page) -> None:
@@ -216,14 +216,6 @@ def test_a_panel_has_the_symbol_of_its_labels(page: Page) -> None:
     assert "E(y" in page.text(".panel-title") and "P(y" not in page.text(".panel-title")
     page.open({**STATE, "study": study(target="sign(z)", loss="logistic")})
     assert "P(y" in page.text(".panel-title") and "E(y" not in page.text(".panel-title")
-
-
-def test_the_notation_of_a_paper(page: Page) -> None:
-    page.open()
-    assert "α = n/d" in page.axis_title()
-    page.page.select_option("#notation", "mei2022generalization")
-    page.until(lambda: "ψ<sub>2</sub> = n/d" in page.axis_title())
-    assert "λ ψ" in page.text("#controls")
 
 
 def test_curves_are_kept_and_laid_over(page: Page) -> None:
@@ -249,6 +241,10 @@ def test_downloads_are_what_is_shown(page: Page, tmp_path: Path) -> None:
     assert [float(row.split(",")[column]) for row in rows[1:]] == expected(ridge=0.2)
     assert page.saved("png", tmp_path).read_bytes().startswith(b"\x89PNG")
     assert "<svg" in page.saved("svg", tmp_path).read_text()
+    assert page.saved("pdf", tmp_path).read_bytes().startswith(b"%PDF")
+    program = page.saved("script", tmp_path)
+    assert program.name.endswith("-trial.py") and "import giantstep" not in program.read_text()
+    compile(program.read_text(), "trial.py", "exec")
     code = page.saved("python", tmp_path)
     assert code.suffix == ".py" and "ridge = 0.2" in code.read_text()
     compile(code.read_text(), "figure.py", "exec")
@@ -398,14 +394,20 @@ def test_a_wish_that_was_dropped_for_an_older_one_is_asked_again(rough: Page) ->
     assert len(wishes) == 3 and wishes == sorted(set(wishes)) and not rough.page.is_visible("#problem")
 
 
-def test_sliders_stay_within_what_is_allowed(page: Page) -> None:
-    """A field without declared bounds keeps the sign of its value; a number of neurons is whole."""
-    page.page.goto(f"{page.server.address}/page/forecast.html")
-    ends = """async ([field, value]) => { const { sliderRange } = await import('/page/schema.js');
-        const { min, max, step } = sliderRange(field, value); return [min, max, step]; }"""
-    for value in (0.3, -2.0):
-        low, high, _ = page.page.evaluate(ends, [{"type": "number", "bounds": {}}, value])
-        assert low < value < high and low * high > 0
+@pytest.mark.parametrize(
+    ("bounds", "value"),
+    [({}, 0.3), ({}, -2.0), ({"gt": 0}, 0.1), ({"ge": 0}, 0.0), ({"gt": 0, "lt": 1}, 0.5), ({"le": 1}, 0.5)],
+)
+def test_sliders_stay_within_what_is_allowed(bounds: dict[str, float], value: float) -> None:
+    """A field without declared bounds keeps the sign of its value."""
+    ends = slider_range({"type": "number", "bounds": bounds}, value)
+    assert ends["min"] <= value <= ends["max"] and ends["min"] < ends["max"]
+    allowed = {"gt": ends["min"].__gt__, "ge": ends["min"].__ge__, "lt": ends["max"].__lt__, "le": ends["max"].__le__}
+    assert all(allowed[name](bound) for name, bound in bounds.items())
+    assert bounds or ends["min"] * ends["max"] > 0
+
+
+def test_a_number_of_neurons_is_whole(page: Page) -> None:
     page.open()
     page.page.select_option("#family", "giant-steps")
     page.page.wait_for_selector("#f-width-slider")

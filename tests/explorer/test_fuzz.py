@@ -116,6 +116,8 @@ def answered_or_refused_everywhere(server: Server, body: Any) -> None:
         "/api/experiment",
         "/api/export/toml",
         "/api/export/python",
+        "/api/export/script",
+        "/api/controls",
         "/api/refusals",
         "/api/nothing",
     ):
@@ -195,7 +197,7 @@ def test_six_thousand_spoilt_studies(
 def test_four_thousand_more_requests_on_every_path(
     real_server: Server, statuses: Counter[int], bodies: list[Any], studies: list[dict[str, Any]], what: str
 ) -> None:
-    paths = ("/api/limit", "/api/export/toml", "/api/refusals", "/api/sensitivities")
+    paths = ("/api/limit", "/api/export/toml", "/api/controls", "/api/refusals", "/api/sensitivities")
     asked = [*bodies, *({"study": one, "studies": [one], "variable": what} for one in studies)]
     post_all(real_server, statuses, zip(paths * 2, asked))
 

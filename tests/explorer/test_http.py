@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import giantstep as gs
+from giantstep.describe import describe
 from giantstep.explorer.bounds import with_arrays
 from giantstep.explorer.guard import HEADERS
 from giantstep.explorer.tasks import read_study
@@ -129,7 +130,10 @@ def test_families_are_described_as_they_are_registered(server: Server) -> None:
     assert [about["family"] for about in described] == FAMILIES
     assert all("error" not in about for about in described)
     for about in described:
-        assert set(about["examples"]) == set(about["questions"])
+        for what, question in about["questions"].items():  # what a tab opens on
+            tables = question["first"]["study"]
+            assert tables["what"] == what and read_study(tables).scenario.family == about["family"]
+            assert set(question["first"]["variables"]) <= {variable["name"] for variable in question["variables"]}
 
 
 def test_every_preset_is_a_study_and_every_figure_has_one(server: Server) -> None:
@@ -235,7 +239,7 @@ def test_bad_fields_are_one_sentence(server: Server, changes: dict[str, Any], fi
 
 
 def test_arrays_are_never_read_from_files(server: Server) -> None:
-    about = next(one for one in listed(server, "families") if "array" in json.dumps(one["fields"]))
+    about = next(one for one in map(describe, FAMILIES) if "array" in json.dumps(one["fields"]))
     name = next(field["name"] for field in about["fields"] if "array" in field["type"])
     scenario = {**about["example"], name: {"npz": "0123456789abcdef01234567.npz"}}
     assert "is not here" in refusal(server.limit({"scenario": scenario}))
@@ -270,7 +274,7 @@ def test_broken_bodies_are_refused(server: Server, body: bytes) -> None:
 
 
 def test_what_no_theory_answers_is_told_before_it_is_asked(server: Server) -> None:
-    about = next(one for one in listed(server, "families") if one["family"] == "network")
+    about = describe("network")
     steps = next(field for field in about["fields"] if field["name"] == "steps")
     assert steps["type"] == "list of choices"
     for choice in steps["choices"]:  # everything that a page needs to offer a step
@@ -425,12 +429,6 @@ def test_python_makes_the_figure(server: Server, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     assert "test_error" in done.stdout  # the report of the agreement
-
-
-def test_the_figure_is_a_pdf(server: Server) -> None:
-    body = {"studies": [study(), study(ridge=1.0)], "view": {"variables": ["test_error"], "labels": ["a", "b"]}}
-    response = server.client.post("/api/export/pdf", json=body)
-    assert response.content.startswith(b"%PDF") and response.headers["content-type"] == "application/pdf"
 
 
 def test_unknown_exports_are_refused(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""The workbench: equations tied to controls, undo, names of curves, short links, what is drawn beside the dots."""
+"""The workbench: equations that lead to controls, going back, names of curves, short links, times."""
 
 from __future__ import annotations
 
@@ -34,11 +34,9 @@ def test_symbols_of_the_equations_are_fields_and_citations_exist(family: str) ->
         assert number in (THEORY / f"{name}.md").read_text("utf-8")
 
 
-def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
+def test_equations_are_typeset_and_lead_to_their_controls(page: Page) -> None:
     page.open()
-    page.page.wait_for_selector('.formula [data-field="ridge"]')
-    page.page.hover('.formula [data-field="ridge"]')
-    assert page.page.eval_on_selector("#f-ridge", "(e) => e.closest('.field').classList.contains('lit')")
+    page.page.wait_for_selector('.formula [data-field="noise"]')
     page.page.click('.formula [data-field="noise"]')  # its control lies in a fold
     assert page.page.evaluate("() => document.activeElement.id").startswith("f-noise")
     texts = [equation["latex"] for family in sorted(SHIPPED) for equation in page_of(family)["equations"]]
@@ -46,21 +44,37 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
         katex.renderToString(text, {strict: false, trust: true, macros: {"\\\\field": "\\\\htmlData{field=#1}{#2}"}});
         return ""; } catch (error) { return error.message; } })"""
     assert set(page.page.evaluate(script, texts)) == {""}
-    # undo and redo, from the keyboard and by button
+
+
+def test_back_goes_to_what_was_shown_before(page: Page) -> None:
+    """What one drag goes through is one step; a change right after another family was chosen is a step of its own."""
+    page.open()
+    page.page.select_option("#family", "few-steps")
+    page.page.wait_for_selector("#f-steps")
+    before = page.page.input_value("#f-ridge")
     page.enter("#f-ridge", "0.7")
+    page.settle()
     page.page.wait_for_timeout(800)
-    page.enter("#f-ridge", "0.9")
     page.page.focus("#f-ridge-slider")
-    page.page.keyboard.press("Control+z")
-    page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
-    page.page.click("#undo")
-    page.until(lambda: page.page.input_value("#f-ridge") == "0.1")
-    page.page.click("#redo")
-    page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
-    # a curve is kept, named, and put under the sliders again; a short link restores all of it
+    for _ in range(5):
+        page.page.keyboard.press("ArrowRight")
+    page.settle()
+    for expected in ("0.7", before):
+        page.page.go_back()
+        page.until(lambda: page.page.input_value("#f-ridge") == expected)  # noqa: B023  # asked within its turn
+    assert page.page.input_value("#family") == "few-steps"
+    page.page.go_back()
+    page.until(lambda: page.page.input_value("#family") == "one-step")
+    page.page.go_forward()
+    page.until(lambda: page.page.input_value("#family") == "few-steps")
+    page.settle()
+
+
+def test_a_curve_is_kept_named_and_put_back_and_a_short_link_restores_it(page: Page) -> None:
+    page.open()
+    page.enter("#f-ridge", "0.7")
     page.settle()
     page.page.click("#pin")
-    page.page.click("#pinned .name")
     page.page.fill("#pinned input", "seven tenths")
     page.page.keyboard.press("Enter")
     page.enter("#f-ridge", "2")
@@ -71,39 +85,30 @@ def test_equations_are_typeset_and_light_their_controls(page: Page) -> None:
     assert link.startswith("#~") and len(link) < 0.7 * long
     page.reload()
     assert page.traces()[1]["label"] == "seven tenths"
-    # two scenarios side by side: A, B and their difference
-    page.page.click("#sides")
-    gap = "() => [...document.querySelectorAll('#ab [role=img]')].map((side) => side.panels?.[0]?.series[0]?.y ?? null)"
-    a, b, difference = page.until(lambda: all(page.page.evaluate(gap)) and page.page.evaluate(gap))
-    assert difference == [right - left for left, right in zip(a, b)] and not page.page.is_visible("#chart")
-    page.page.click("#sides")
-    page.until(lambda: page.page.is_visible("#chart"))
     page.page.click("#pinned [aria-label^=Restore]")
     page.until(lambda: page.page.input_value("#f-ridge") == "0.7")
 
 
-def test_a_change_right_after_another_family_was_chosen_is_undone_alone(page: Page) -> None:
-    page.open()
-    page.page.select_option("#family", "few-steps")
-    page.page.wait_for_selector("#f-steps")
-    before = page.page.input_value("#f-ridge")
-    page.enter("#f-ridge", "0.7")
-    page.page.click("#undo")
-    page.until(lambda: page.page.input_value("#f-ridge") == before)
-    assert page.page.input_value("#family") == "few-steps"
-
-
-@pytest.mark.slow
 def test_one_time_is_picked_out_of_many(page: Page) -> None:
-    page.page.goto(f"{page.server.address}/page/forecast.html")
-    result = {"dims": {"density": ["time", "x"], "time": ["time"], "x": ["x"]}, "coords": ["time", "x"]}
-    result |= {"density": [[1, 2], [3, 4], [5, 6]], "time": [0, 1, 2], "x": [0.5, 1.5]}
-    dimensions = {"time": {"role": "trajectory"}, "x": {"role": "spectrum"}}
-    question = {"variables": [{"name": "density", "dims": ["time", "x"]}], "settings": {}, "dimensions": dimensions}
-    script = """async ([question, result]) => { const { atTime, timesOf } = await import('/page/views.js');
-        const { dim, times } = timesOf(question, result, ['density']);
-        return [dim, times, atTime(result, dim, 1).density, atTime(result, dim, 1).dims.density]; }"""
-    assert page.page.evaluate(script, [question, result]) == ["time", [0, 1, 2], [3, 4], ["x"]]
+    """A few times along a long field are curves of their own; a slider leaves one of them."""
+    scenario = {
+        "family": "few-steps",
+        "target": "tanh(z1)",
+        "rate": 1.0,
+        "steps": 2,
+        "width_per_dim": 1.0,
+        "ridge": 0.1,
+    }
+    grid = {"samples_per_dim": {"start": 0.5, "stop": 4.0, "num": 12}}
+    tables = {"scenario": {**scenario, "samples_per_dim": 2.0}, "what": "errors", "grid": grid}
+    page.open({**STATE, "study": tables}, curves=3)
+    assert [trace["label"] for trace in page.traces()] == ["steps made 0", "steps made 1", "steps made 2"]
+    last = page.traces()[2]["y"]
+    page.page.fill("#time", "2")
+    page.until(lambda: [trace["y"] for trace in page.traces()] == [last])
+    assert page.text("#time-shown") == "2" and page.text("#time-name") == "steps made"
+    page.reload()
+    assert [trace["y"] for trace in page.traces()] == [last]
 
 
 @pytest.mark.slow

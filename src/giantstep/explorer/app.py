@@ -6,7 +6,9 @@
 ``GET  /api/families``       what `giantstep.describe` says of every family, a line of JSON each
 ``GET  /api/presets``        the studies behind every published figure, a line of JSON each
 ``POST /api/limit``          the limit of a study: one line of JSON, or a coarse and a fine one
-``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` or ``pdf`` of what is shown
+``POST /api/export/KIND``    ``toml``, ``csv``, ``python`` of what is shown; ``script``, its experiment as a program
+``POST /api/picture``        the figure as ``png``, ``svg``, ``pdf``, or as an ``html`` page of its own
+``POST /api/controls``       the controls of a study as HTML, the stages of a network, the theory in words
 ``POST /api/refusals``       which of some studies have no limit, and why
 ``POST /api/optimum``        the best point of the ranges that a study shows
 ``POST /api/sensitivities``  the derivatives of a variable at the scenario of a study
@@ -23,6 +25,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -33,6 +36,8 @@ from starlette.routing import Route
 
 from giantstep.errors import InputError, bad_field
 from giantstep.explorer.bounds import (
+    BUDGET,
+    DOTS,
     Bounds,
     Refused,
     check_experiment,
@@ -47,17 +52,18 @@ from giantstep.explorer.lanes import Lane
 from giantstep.explorer.limits import Limits
 from giantstep.explorer.packed import Packed
 from giantstep.explorer.pagefiles import MEDIA_TYPES, page_files, suffix
+from giantstep.explorer.picture import KINDS
 from giantstep.explorer.tasks import refusal
 from giantstep.workers import usable_cores
 
-EXPORTS = ("toml", "csv", "python", "pdf")
+EXPORTS = ("toml", "csv", "python", "script")
 MOST_STUDIES = 8
 """Studies laid over each other."""
 MOST_OFFERS = 64
 """Studies that are asked for refusals at once: every kind of every step, every question."""
 _log = logging.getLogger("giantstep")
 _Result = TypeVar("_Result")
-_FORECAST = "/api/forecast"
+_FORECAST, _PICTURE = "/api/forecast", "/api/picture"
 _STARTING = 120.0
 """Seconds to describe families and to find presets."""
 
@@ -67,7 +73,7 @@ class Explorer:
 
     def __init__(self, port: int, bounds: Bounds | None = None, link: str = "") -> None:
         self.bounds, self.link = bounds or Bounds(), link
-        self.page = page_files(self.bounds)
+        self.page = page_files()
         self._lists: dict[str, Feed] = {}
         self._filling: dict[str, asyncio.Task[None]] = {}
         self._arrays: dict[str, Packed] = {}
@@ -85,6 +91,8 @@ class Explorer:
             Route("/api/presets", self.entries),
             Route("/api/limit", self.limit, methods=["POST"]),
             Route("/api/export/{kind}", self.export, methods=["POST"]),
+            Route(_PICTURE, self.picture, methods=["POST"]),
+            Route("/api/controls", self.controls, methods=["POST"]),
             Route("/api/refusals", self.refusals, methods=["POST"]),
             Route("/api/optimum", self.design, methods=["POST"]),
             Route("/api/sensitivities", self.design, methods=["POST"]),
@@ -96,7 +104,9 @@ class Explorer:
         ]
         handlers: Any = dict.fromkeys((InputError, Refused, HTTPException, ClientDisconnect, Exception), _explain)
         application = Starlette(routes=routes, exception_handlers=handlers, lifespan=self.lifespan)
-        self.app = Guard(application, port, self.bounds.body, uploads={_FORECAST: self.bounds.upload})
+        self.app = Guard(
+            application, port, self.bounds.body, uploads={_FORECAST: self.bounds.upload, _PICTURE: self.bounds.picture}
+        )
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -196,23 +206,59 @@ class Explorer:
         studies, view = _studies(data, MOST_STUDIES), data.get("view", {})
         if not isinstance(view, dict):
             raise InputError("`view` must be a table.")
-        labels, dots, log = view.get("labels"), view.get("dots"), view.get("log", "")
+        labels, dots = view.get("labels"), view.get("dots")
         if not isinstance(labels, list) or len(set(map(str, labels))) != len(studies):
             labels = [f"curve {number + 1}" for number in range(len(studies))]
-        if log not in ("", "x", "y", "xy"):
-            raise bad_field("log", log, '"", "x", "y" or "xy"')
         arguments = {
             "kind": kind,
             "studies": {str(label): self._study({"study": study}) for label, study in zip(labels, studies)},
             "variables": _variables(view) or [],
-            "log": log,
+            "log": _log_axes(view),
             "dots": None if dots is None else self._study({"study": {**studies[0], "grid": dots}}),
         }
         answer = self.slow.answer("export", arguments, self.bounds.limit_seconds)
-        text = json.loads(await _unless_gone(request, answer))["text"]
-        if kind == "pdf":
-            return Response(base64.b64decode(text), media_type="application/pdf")
-        return Response(text, media_type="text/plain")
+        return Response(json.loads(await _unless_gone(request, answer))["text"], media_type="text/plain")
+
+    async def picture(self, request: Request) -> Response:
+        """Return the figure that the page sends, as a file."""
+        bounds = replace(self.bounds, body=self.bounds.picture, depth=16)
+        data = parse_body(await request.body(), bounds)
+        kind, panels, about = data.get("kind"), data.get("panels"), data.get("about")
+        if kind not in KINDS:
+            raise bad_field("kind", kind, f"one of {', '.join(KINDS)}")
+        if not isinstance(panels, list) or not all(isinstance(panel, dict) for panel in panels):
+            raise InputError("`panels` must be a list of tables.")
+        if (kind == "html") != isinstance(about, dict):
+            raise InputError("`about` must be a table where a page is written, and is left out elsewhere.")
+        if about is not None:
+            studies = _studies(about, MOST_STUDIES)
+            named = {f"curve {number + 1}": self._study({"study": study}) for number, study in enumerate(studies)}
+            state, dots = about.get("state"), about.get("dots")
+            about = {**about, "studies": named, "state": state if isinstance(state, dict) else {}}
+            about["dots"] = self._study({"study": {**studies[0], "grid": dots}}) if isinstance(dots, dict) else None
+            about |= {"variables": _variables(about) or [], "log": _log_axes(about)}
+        arguments = {"kind": kind, "panels": panels, "title": str(data.get("title", "")), "about": about}
+        answer = self.slow.answer("picture", arguments, self.bounds.limit_seconds)
+        content = base64.b64decode(json.loads(await _unless_gone(request, answer))["content"])
+        return Response(content, media_type=KINDS[kind])
+
+    async def controls(self, request: Request) -> Response:
+        """Answer a study with its controls."""
+        data = parse_body(await request.body(), self.bounds)
+        study, bounds = check_study(data, self.bounds), self.bounds
+        most = {"dim": bounds.dim, "trials": bounds.trials, "dots": bounds.dots, "budget": int(bounds.budget_seconds)}
+        paper, log = data.get("paper", ""), data.get("log", "")
+        view = {
+            "variables": _variables(data) or [],
+            "log": log if isinstance(log, str) else "",
+            "paper": paper if isinstance(paper, str) else "",
+            "dots": whole_number(data, "dots", DOTS, 1, bounds.dots),
+            "budget": whole_number(data, "budget", BUDGET, 1, most["budget"]),
+        }
+        scenario = with_arrays(study.get("scenario", {}), self._arrays)
+        arguments = {"tables": {"scenario": {}, **study}, "view": view, "most": most, "scenario": scenario}
+        answer = self.quick.answer("controls", arguments, bounds.limit_seconds)
+        return Response(await _unless_gone(request, answer), media_type="application/json")
 
     async def refusals(self, request: Request) -> Response:
         """Answer which studies have no limit, and why: what the page cannot offer."""
@@ -246,10 +292,10 @@ class Explorer:
         """Start an experiment and return its name."""
         data = parse_body(await request.body(), self.bounds)
         study = self._study(data)
-        dots = whole_number(data, "dots", 12, 1, self.bounds.dots)
-        budget = whole_number(data, "budget", 60, 1, int(self.bounds.budget_seconds))
+        dots = whole_number(data, "dots", DOTS, 1, self.bounds.dots)
+        budget = whole_number(data, "budget", BUDGET, 1, int(self.bounds.budget_seconds))
         tables = check_experiment(study, dots, self.bounds)
-        arguments = {"tables": tables, "variables": _variables(data)}
+        arguments = {"tables": tables, "shown": _variables(data) or []}
         experiment = self.experiments.start(_client(request, data), arguments, budget)
         return JSONResponse({"name": experiment.name, "grid": tables["grid"]}, status_code=202)
 
@@ -309,6 +355,13 @@ def _studies(data: dict[str, Any], most: int) -> list[dict[str, Any]]:
     if not all(isinstance(study, dict) for study in studies):
         raise InputError("Every one of `studies` must be a table.")
     return studies
+
+
+def _log_axes(view: dict[str, Any]) -> str:
+    log = view.get("log", "")
+    if log not in ("", "x", "y", "xy"):
+        raise bad_field("log", log, '"", "x", "y" or "xy"')
+    return str(log)
 
 
 def _variables(data: dict[str, Any]) -> list[str] | None:

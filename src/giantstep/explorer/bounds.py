@@ -10,6 +10,8 @@ from typing import Any
 
 from giantstep.errors import InputError, bad_field
 
+DOTS, BUDGET = 12, 60
+"""Points of an experiment along each field, and its seconds, where nobody says another number."""
 TABLES = ("scenario", "grid", "settings", "limit", "experiment")
 
 
@@ -29,6 +31,7 @@ class Bounds:
     ----------
     body : bytes of one request.
     upload : bytes of a table whose learning curve is forecast.
+    picture : bytes of a figure that is drawn into a file; one of 8 curves of 100 points has some 60,000.
     forecast_seconds : computing time of that.
     text : characters of one text (an expression has its own, smaller limit).
     entries : entries of one list.
@@ -43,6 +46,7 @@ class Bounds:
 
     body: int = 64 * 1024
     upload: int = 64 * 2**20
+    picture: int = 4 * 2**20
     forecast_seconds: float = 120.0
     text: int = 1000
     entries: int = 2000

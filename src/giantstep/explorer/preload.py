@@ -12,8 +12,12 @@ import threading
 _MODULES = (
     "giantstep.agreements",
     "giantstep.explorer.presets",
+    "giantstep.explorer.reports",
     "giantstep.explorer.script",
+    "giantstep.explorer.stages",
     "giantstep.explorer.tasks",
+    "giantstep.explorer.theory",
+    "giantstep.explorer.views",
     "giantstep.files",
     "giantstep.forecasts",
     "giantstep.lab",
@@ -37,10 +41,12 @@ def _load() -> None:
         importlib.import_module(module)
     import xarray
 
+    from giantstep.explorer.fields import described
     from giantstep.families import family_class, family_names
 
     for name in family_names():
         with contextlib.suppress(Exception):  # what cannot be loaded is reported by the task `families`
+            described(name)
             for engine in ("limit", "experiment"):
                 family_class(name)._engine(engine)
     xarray.Dataset({"a": ("x", [0.0])}, {"x": [0.0]}).reindex(x=[0.0, 1.0])  # it loads half of itself at first use

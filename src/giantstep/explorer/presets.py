@@ -10,6 +10,7 @@ import numpy as np
 
 from giantstep.arrays import large_arrays
 from giantstep.errors import InputError
+from giantstep.explorer.fields import complete, described
 from giantstep.explorer.packed import pack
 from giantstep.families import family_class, family_names
 from giantstep.jsondata import json_data
@@ -50,7 +51,7 @@ def example_preset(family: str) -> dict[str, Any]:
     about = {"name": f"example:{family}", "title": "Example", "paper": "", "description": "", "parameters": ""}
     try:
         scenario = family_class(family).example()
-        return {**about, "family": family, "studies": [study_tables(Study(scenario))]}
+        return {**about, "family": family, "studies": [complete(described(family), study_tables(Study(scenario)))]}
     except Exception as error:  # one broken family must not take the others' presets away
         return {**about, "family": family, "studies": [], "error": _why(error)}
 
@@ -63,15 +64,15 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
     try:
         about["parameters"] = recipe.parameters
         declared = recipe.studies(Size(quick=True))
-        studies = distinct([plain for asked in declared.values() for plain in unpaired(_live(asked))])
-        if not studies:
+        found = distinct([plain for asked in declared.values() for plain in unpaired(_live(asked))])
+        if not found:
             return {**about, "error": "The recipe asks for no study."}
     except Exception as error:  # a recipe is anybody's code; the page says what is wrong with it and lives on
         return {**about, "error": _why(error)}
     why = ""
     tables: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}
-    for study in _main_panel(studies):
+    for study in _main_panel(found):
         large = list(large_arrays(study.scenario))
         if sum(array.values.size for array in large) > MOST_NUMBERS:
             why = f"Its data have more than {MOST_NUMBERS:.0e} numbers."
@@ -84,7 +85,8 @@ def figure_preset(recipe: Recipe) -> dict[str, Any]:
     if not tables:
         return {**about, "error": why}
     family = tables[0]["scenario"]["family"]
-    return {**about, "family": family, "studies": tables[:MOST_STUDIES], "arrays": arrays}
+    studies = [complete(described(family), study) for study in tables[:MOST_STUDIES]]
+    return {**about, "family": family, "studies": studies, "arrays": arrays}
 
 
 def _main_panel(studies: Sequence[Study]) -> list[Study]:

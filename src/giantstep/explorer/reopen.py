@@ -44,7 +44,7 @@ def state_of_file(path: Path, bounds: Bounds | None = None) -> dict[str, Any]:
 
 
 def link_of(state: Mapping[str, Any]) -> str:
-    """Return the part of an address behind its # from which the page restores a state (link.js)."""
+    """Return the part of an address behind its # from which the page restores a state (address.js)."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     packed = packer.compress(json.dumps(state, separators=(",", ":")).encode()) + packer.flush()
     return "~" + base64.urlsafe_b64encode(packed).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The figure of the page as matplotlib draws it: the Python that makes it, and the figure itself as PDF."""
+"""The figure of the page as the Python that makes it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import xarray
-
     from giantstep.study import Study
 
 _LINES = '''"""A figure of the giantstep explorer."""
@@ -50,31 +48,6 @@ def figure_script(studies: Mapping[str, Study], variables: Sequence[str], log: s
     if dots is not None:
         text += _DOTS.format(study=_quoted(dots.to_toml()), log=log)
     return text + 'figure.savefig("figure.png", dpi=200)\n'
-
-
-def figure_pdf(limits: Mapping[str, xarray.Dataset], variables: Sequence[str], log: str) -> bytes:
-    """Return limits drawn into one panel for each variable, as the bytes of a PDF."""
-    from io import BytesIO
-
-    from matplotlib.figure import Figure
-
-    from giantstep.figures.plot import plot
-
-    names = list(variables) or [str(name) for name in next(iter(limits.values())).data_vars][:1]
-    figure = Figure(figsize=(5.6 * len(names), 4), layout="constrained")
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
-    for panel, name in zip(panels, names):
-        for number, (label, limit) in enumerate(limits.items()):
-            before = len(panel.lines)
-            plot(limit, name, axes=panel, log=log)
-            drawn = [line for line in panel.lines[before:] if len(line.get_xdata()) > 1]
-            if len(limits) > 1 and len(drawn) == 1:  # one curve of each study: told apart by colour and name
-                drawn[0].set(color=f"C{number}", label=label)
-        if len(limits) > 1 and panel.get_legend_handles_labels()[1]:
-            panel.legend(fontsize="small")
-    file = BytesIO()
-    figure.savefig(file, format="pdf")
-    return file.getvalue()
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.errors import InputError
-from giantstep.explorer.bounds import Bounds
+from giantstep.explorer.bounds import TABLES
 from giantstep.explorer.pagefiles import page_files
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def export_page(
     stories : names of those to store; all of them if left out.
     say : told what is being computed.
     """
-    page = page_files(Bounds())
+    page = page_files()
     told = [story for story in json.loads(page["stories.json"]) if stories is None or story["name"] in stories]
     if not told:
         raise InputError(f"There is no story {', '.join(stories or [])}.")
@@ -50,7 +50,8 @@ def export_page(
         say(f"{story['name']}: {story['title']}")
         limits[story["name"]] = stored_limits(story)
     wanted = {story["study"]["scenario"]["family"] for story in told}
-    data = {"stories": told, "families": _families(wanted), "limits": limits}
+    theory = {story["name"]: _theory(story) for story in told}
+    data = {"stories": told, "families": _families(wanted), "limits": limits, "theory": theory}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in page.items():
         if name.endswith((".css", ".woff2", ".min.js")):
@@ -82,11 +83,11 @@ def stored_limits(story: Mapping[str, Any]) -> dict[str, Any]:
     result = _limit(story["study"], story["variables"], grid)
     fields = [axis["field"] for axis in axes]
     first, *_ = states = [
-        _shown(result.isel(dict(zip(fields, index))).drop_vars(fields))
+        _shown(story["study"], story["variables"], result.isel(dict(zip(fields, index))).drop_vars(fields))
         for index in np.ndindex(*(len(axis["values"]) for axis in axes))
     ]
     names = [name for name in (*story["variables"], "converged", "status") if name in first["dims"]]
-    kept = [_shown(_limit(_merged(story["study"], changes), story["variables"], {})) for changes in story["kept"]]
+    kept = [_shown(study, story["variables"], _limit(study, story["variables"], {})) for study in story["kept"]]
     return {
         "axes": axes,
         "template": {name: value for name, value in first.items() if name not in names},
@@ -105,16 +106,17 @@ def _axis(drag: Mapping[str, Any], count: int) -> dict[str, Any]:
 def _limit(tables: Mapping[str, Any], variables: Sequence[str], grid: Mapping[str, Any]) -> xarray.Dataset:
     from giantstep.explorer.tasks import read_study, remarks_of
 
-    study = read_study({**tables, "grid": {**tables.get("grid", {}), **grid}})
+    known = {name: tables[name] for name in ("what", *TABLES) if name in tables}
+    study = read_study({**known, "grid": {**tables.get("grid", {}), **grid}})
     with remarks_of():
         result = study.predict(progress=False)
     return result[[name for name in (*variables, "converged", "status") if name in result.data_vars]]
 
 
-def _shown(result: xarray.Dataset) -> dict[str, Any]:
-    from giantstep.files import to_json
+def _shown(study: Mapping[str, Any], variables: Sequence[str], result: xarray.Dataset) -> dict[str, Any]:
+    from giantstep.explorer.views import shown_json
 
-    data: dict[str, Any] = json.loads(to_json(result))
+    data: dict[str, Any] = json.loads(shown_json(result, variables, study["scenario"]["family"], study["what"]))
     return {name: _rounded(value) for name, value in data.items() if name not in ("about", "attrs", "dtypes")}
 
 
@@ -124,13 +126,12 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def _merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tables with others laid over them; a part with a kind is taken whole."""
-    copy = dict(tables)
-    for name, value in changes.items():
-        part = isinstance(value, dict) and isinstance(copy.get(name), dict) and "kind" not in value
-        copy[name] = _merged(copy[name], value) if part else value
-    return copy
+def _theory(story: Mapping[str, Any]) -> str:
+    """Return the equations and papers of a story."""
+    from giantstep.explorer.fields import described
+    from giantstep.explorer.theory import theory_html
+
+    return theory_html(described(story["study"]["scenario"]["family"]), story["study"], story["variables"])
 
 
 def _families(wanted: set[str]) -> list[dict[str, Any]]:

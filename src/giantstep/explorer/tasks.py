@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from giantstep.errors import Code, GiantstepError, GiantstepWarning, InputError
+from giantstep.errors import Code, GiantstepError, GiantstepWarning, InputError, bad_field
 from giantstep.explorer.packed import unpacked
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _log = logging.getLogger("giantstep")
 Emit = Callable[[str, str], object]
 """Takes the kind of an event and its JSON text."""
 
+_UNSENT = ("fields", "papers", "notation", "composition", "page", "update_rule", "shared_fields", "examples")
+"""What a page is not told of a family: it is in the controls and the texts that are written for it."""
 _BETWEEN_DOTS = 0.2
 """Seconds between two pictures of a running experiment, at least."""
 
@@ -53,21 +55,11 @@ def remarks_of() -> Iterator[list[str]]:
     remarks += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, GiantstepWarning))
 
 
-def _json(result: xarray.Dataset, variables: Sequence[str] | None) -> str:
-    """Return a result as JSON, with the variables asked for, what belongs to them, and the diagnostics."""
-    from giantstep.family import DIAGNOSTICS
-    from giantstep.files import to_json
-
-    if variables is None:
-        return to_json(result)
-    wanted = [name + end for name in variables for end in ("", "_stderr", "_gap", "_z")]
-    names = [name for name in (*wanted, *DIAGNOSTICS) if name in result.data_vars]
-    return to_json(result[names])
-
-
 def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None, coarse: bool = False) -> None:
     """Answer with the limit: one event ``limit``; a coarse one takes what its question declares for that."""
     from giantstep.comparison import called
+    from giantstep.explorer.views import shown_json
+    from giantstep.result import has_classes
 
     start = time.process_time()  # what it costs, however busy the machine is
     study = read_study(tables)
@@ -82,9 +74,7 @@ def limit(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None
     simplified = bool(settings)
     with remarks_of() as remarks:
         result = _predict(study, settings)
-    from giantstep.result import has_classes
-
-    text = _json(result, variables)
+    text = shown_json(result, variables, study.scenario.family, _what(study))
     seconds = round(time.process_time() - start, 4)
     about = {"seconds": seconds, "simplified": simplified, "warnings": [] if simplified else remarks}
     about["classes"] = has_classes(result)
@@ -104,12 +94,16 @@ def _predict(study: Study, settings: Mapping[str, Any]) -> xarray.Dataset:
     return study.predict(progress=False, dim=dim, **settings)
 
 
-def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] | None) -> None:
+def experiment(emit: Emit, tables: Mapping[str, Any], shown: Sequence[str]) -> None:
     """Answer with both engines: ``progress`` and ``dots`` while it runs, ``file`` and ``comparison`` at the end.
+
+    The report speaks of the variables that are `shown`, or of those of the question where none of them was judged.
 
     Where the limit is refused the experiment answers alone, and nothing is judged; what is wrong it refuses as well.
     """
     from giantstep.agreements import agreement
+    from giantstep.explorer.reports import agreement_html
+    from giantstep.explorer.views import shown_json
 
     last = time.monotonic()
 
@@ -120,8 +114,11 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
     def watch(so_far: Callable[[], xarray.Dataset]) -> None:
         nonlocal last
         if time.monotonic() - last > _BETWEEN_DOTS:
-            emit("dots", f'{{"result": {_json(so_far(), variables)}}}')
+            emit("dots", f'{{"result": {written(so_far())}}}')
             last = time.monotonic()
+
+    def written(result: xarray.Dataset) -> str:
+        return shown_json(result, None, study.scenario.family, _what(study))
 
     study, report = read_study(tables), None
     with remarks_of() as remarks:
@@ -131,8 +128,8 @@ def experiment(emit: Emit, tables: Mapping[str, Any], variables: Sequence[str] |
         except InputError:
             result = study.simulate(progress=progress)
     emit("file", json.dumps({"text": combined_csv({"": result})}))
-    about = {"warnings": remarks, "agreement": report}
-    emit("comparison", f'{json.dumps(about)[:-1]}, "result": {_json(result, variables)}}}')
+    about = {"warnings": remarks, "agreement": report, "report": report and agreement_html(report, shown, remarks)}
+    emit("comparison", f'{json.dumps(about)[:-1]}, "result": {written(result)}}}')
 
 
 def export(
@@ -143,26 +140,56 @@ def export(
     log: str,
     dots: Mapping[str, Any] | None,
 ) -> None:
-    """Write what is shown as a file: ``toml`` (the first study), ``csv`` (limits), ``python``, ``pdf`` (figure)."""
-    from giantstep.arrays import large_arrays
-    from giantstep.explorer.script import figure_pdf, figure_script
+    """Write what is shown as a text: ``toml`` (the first study), ``csv`` (limits), ``python``, ``script``.
 
+    ``script`` is the experiment of the first study as a program that runs without giantstep.
+    """
     known = {label: read_study(tables) for label, tables in studies.items()}
     first = next(iter(known.values()))
-    if kind in ("toml", "python") and any(True for study in known.values() for _ in large_arrays(study.scenario)):
-        raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
-    if kind == "toml":
-        text = first.to_toml(comments=True)
-    elif kind == "csv":
+    if kind == "csv":
         with remarks_of():
             text = combined_csv({label: study.predict(progress=False) for label, study in known.items()})
-    elif kind == "pdf":
-        with remarks_of():
-            limits = {label: study.predict(progress=False) for label, study in known.items()}
-        text = base64.b64encode(figure_pdf(limits, variables, log)).decode()
+    elif kind == "script":
+        from giantstep.scripts import script
+
+        asked = {name: first.experiment[name] for name in ("dim", "trials", "seed") if name in first.experiment}
+        text = script(first.scenario, **asked)
     else:
-        text = figure_script(known, variables, log, None if dots is None else read_study(dots))
+        text = _written(kind, known, variables, log, None if dots is None else read_study(dots))
     emit("file", json.dumps({"text": text}))
+
+
+def _written(kind: str, studies: Mapping[str, Study], variables: Sequence[str], log: str, dots: Study | None) -> str:
+    """Return the first study as TOML, or all of them as Python."""
+    from giantstep.arrays import large_arrays
+    from giantstep.explorer.script import figure_script
+
+    if any(True for study in studies.values() for _ in large_arrays(study.scenario)):
+        raise InputError("The study holds a large array, which lies beside a file; `giantstep reproduce` writes both.")
+    if kind == "toml":
+        return next(iter(studies.values())).to_toml(comments=True)
+    return figure_script(studies, variables, log, dots)
+
+
+def picture(
+    emit: Emit, kind: str, panels: Sequence[Mapping[str, Any]], title: str, about: Mapping[str, Any] | None
+) -> None:
+    """Draw the panels of the page into a file, in base 64: one event. `about` is what an HTML page says beside them."""
+    from giantstep.explorer.picture import figure_file, html_file
+
+    if about is None:
+        content = figure_file(panels, kind, title)
+    else:
+        known = {label: read_study(tables) for label, tables in about["studies"].items()}
+        dots = read_study(about["dots"]) if about["dots"] else None
+        texts = []
+        for text in ("toml", "python"):
+            try:
+                texts.append(_written(text, known, about["variables"], about["log"], dots))
+            except InputError as problem:  # an array that no file holds: the page says so in its place
+                texts.append(str(problem))
+        content = html_file(panels, about, *texts)
+    emit("file", json.dumps({"content": base64.b64encode(content).decode()}))
 
 
 def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> None:
@@ -170,6 +197,8 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
     from tempfile import TemporaryDirectory
 
     from giantstep.datafile import ENDINGS, read_labelled
+    from giantstep.explorer.views import learning_curves
+    from giantstep.files import to_json
     from giantstep.forecasts.verb import forecast as ask
 
     ending = Path(file).suffix.lower()
@@ -182,7 +211,8 @@ def forecast(emit: Emit, content: bytes, file: str, label: str, task: str) -> No
     with remarks_of() as remarks:
         result = ask(table.inputs, table.labels, task=task or "auto")
     about = {"warnings": remarks, "trust": result.attrs["trust"], "csv": combined_csv({"": result})}
-    emit("forecast", f'{json.dumps(about)[:-1]}, "result": {_json(result, None)}}}')
+    about["panels"] = learning_curves(result)
+    emit("forecast", f'{json.dumps(about)[:-1]}, "result": {to_json(result)}}}')
 
 
 def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool) -> None:
@@ -190,6 +220,7 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
     import numpy as np
 
     from giantstep.design.optimise import optimize
+    from giantstep.explorer.reports import optimum_text
     from giantstep.jsondata import json_data
 
     study = read_study(tables)
@@ -206,13 +237,16 @@ def optimum(emit: Emit, tables: Mapping[str, Any], variable: str, largest: bool)
     with remarks_of():
         best = optimize(study.scenario, rest, over=over, **goal, **_asked(study))
     fields = {name: np.atleast_1d(best[name].values).tolist() for name in over}
-    shown = {"variable": variable, "fields": fields, "values": best[variable].values.ravel().tolist()}
-    emit("optimum", json.dumps(json_data({**shown, "text": str(best)}), allow_nan=False))
+    values = best[variable].values.ravel().tolist()
+    shown = {"variable": variable, "fields": fields, "values": values}
+    said = optimum_text(variable, fields, values, largest=largest)
+    emit("optimum", json.dumps(json_data({**shown, "text": str(best), "said": said}), allow_nan=False))
 
 
 def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
     """Differentiate a variable at the scenario of a study, whatever it varies: one event."""
     from giantstep.design.sensitivity import sensitivity
+    from giantstep.explorer.reports import sensitivities_html
     from giantstep.jsondata import json_data
 
     study = read_study(tables)
@@ -220,7 +254,8 @@ def sensitivities(emit: Emit, tables: Mapping[str, Any], variable: str) -> None:
         result = sensitivity(study.scenario, of=variable, **_asked(study))
     columns = {name: result[name].values.tolist() for name in ("field", "at", "derivative", "elasticity")}
     shown = {"variable": variable, "value": float(result[variable]), "remark": str(result["remark"].values)}
-    emit("sensitivities", json.dumps(json_data({**shown, **columns}), allow_nan=False))
+    told = json_data({**shown, **columns})
+    emit("sensitivities", json.dumps({**told, "html": sensitivities_html(told)}, allow_nan=False))
 
 
 def refusals(emit: Emit, studies: Sequence[Mapping[str, Any]]) -> None:
@@ -228,23 +263,58 @@ def refusals(emit: Emit, studies: Sequence[Mapping[str, Any]]) -> None:
 
     ``experiment`` tells whether the scenario is right and only a theory is missing: then the experiment answers.
     """
+    emit("refusals", json.dumps({"refusals": [_refused(tables) for tables in studies]}))
+
+
+def _refused(tables: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return why a study has no limit."""
     import numpy as np
 
+    is_right = False
+    try:
+        study = read_study(tables)
+        points = {**study.scenario.point(), "dim": np.array([np.inf])}
+        study.scenario.check_points(points)
+        is_right = True
+        study.scenario.refuse_missing(points, _what(study), study.limit.get("theory"))
+    except InputError as error:
+        return {**refusal(error), "experiment": is_right}
+    return None
+
+
+def controls(
+    emit: Emit, tables: Mapping[str, Any], view: Mapping[str, Any], most: Mapping[str, int], scenario: Mapping[str, Any]
+) -> None:
+    """Write the controls of a study, the stages of a network and what is shown in words: one event.
+
+    `scenario` is that of `tables` with large arrays in place of their names.
+    """
+    from giantstep.explorer.controls import controls_html
+    from giantstep.explorer.fields import described
+    from giantstep.explorer.stages import pipeline_html
+    from giantstep.explorer.theory import theory_html
+
+    def refusing(changed: Mapping[str, Any]) -> str | None:
+        refused = _refused({"scenario": {**changed, **arrays}, "what": tables["what"]})
+        return refused["error"] if refused else None
+
+    arrays = {name: value for name, value in scenario.items() if value != tables["scenario"].get(name)}
+    about = described(str(tables["scenario"].get("family")))
+    if tables.get("what") not in about["questions"]:
+        raise bad_field("what", tables.get("what"), f"one of {', '.join(about['questions'])}")
+    made = {
+        "controls": controls_html(about, tables, view, most),
+        "pipeline": pipeline_html(about, tables["scenario"], refusing),
+        "theory": theory_html(about, tables, view["variables"], view["paper"]),
+    }
+    emit("controls", json.dumps(made))
+
+
+def _what(study: Study) -> str:
+    """Return the question of a study by its name."""
     from giantstep.request import question_name
 
-    told: list[dict[str, Any] | None] = []
-    for tables in studies:
-        is_right = False
-        try:
-            study = read_study(tables)
-            points = {**study.scenario.point(), "dim": np.array([np.inf])}
-            study.scenario.check_points(points)
-            is_right = True
-            study.scenario.refuse_missing(points, question_name(study.scenario, study.what), study.limit.get("theory"))
-            told.append(None)
-        except InputError as error:
-            told.append({**refusal(error), "experiment": is_right})
-    emit("refusals", json.dumps({"refusals": told}))
+    return question_name(study.scenario, study.what)
 
 
 def _asked(study: Study) -> dict[str, Any]:
@@ -274,21 +344,12 @@ def combined_csv(results: Mapping[str, xarray.Dataset]) -> str:
 def families(emit: Emit) -> None:
     """Describe every family: one event ``family`` each; a broken one says why."""
     from giantstep import scenario
-    from giantstep.describe import describe
-    from giantstep.explorer.declared import page_of
+    from giantstep.explorer.fields import described
 
     for name in scenario.family_names():
         try:
-            about = describe(name)
-            about["labels"] = {
-                what: {dim: list(labels) for dim, labels in question.labels.items()}
-                for what, question in scenario.family_class(name).questions.items()
-            }
-            about["examples"] = {
-                what: scenario.family_class(name).example_for(what).content() for what in about["questions"]
-            }
-            about["page"] = page_of(name)
-            text = json.dumps(about, allow_nan=False)
+            about = described(name)
+            text = json.dumps({key: value for key, value in about.items() if key not in _UNSENT}, allow_nan=False)
         except Exception as error:  # the page shows the others
             text = json.dumps({"family": name, "error": f"The family {name} cannot be loaded: {error}"})
         emit("family", text)
@@ -309,10 +370,12 @@ TASKS: dict[str, Callable[..., None]] = {
     "limit": limit,
     "experiment": experiment,
     "export": export,
+    "picture": picture,
     "forecast": forecast,
     "optimum": optimum,
     "sensitivities": sensitivities,
     "refusals": refusals,
+    "controls": controls,
     "families": families,
     "presets": presets,
 }

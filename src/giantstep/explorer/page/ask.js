@@ -1,51 +1,15 @@
-// Requests to the server: anything by its address, and limits, of which only the latest wish for a curve counts.
+// Limits: asked for as the hand moves; only the latest wish for a curve counts.
 
+import { showWrong } from "./controls.js";
 import { element } from "./elements.js";
-import { showWrong } from "./form.js";
-import { markRefused } from "./pipeline.js";
-import { $, actions, forgive, page, problem, setBusy, status } from "./session.js";
+import { asked, client, linesOf } from "./http.js";
+import { $, actions, forgive, page, presetShown, problem, setBusy, status } from "./session.js";
 import { sent } from "./state.js";
-import { stored, storedAnswer } from "./stored.js";
 
-export const client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const SLOW = 300; // milliseconds after which one is told that something is being computed
 const THEORY = 8; // after the curve under the sliders and the most that are kept
 const asking = new Map();
 let wishes = 0; // limits asked for so far: of two requests for a curve the server answers the later one
-
-/** Ask, and return the response; what went wrong is an error whose message can be shown. */
-export async function asked(url, body, options = {}) {
-  if (stored) return storedAnswer(url, body, page.state?.story);
-  const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  const response = await fetch(url, body === undefined ? options : { ...post, ...options });
-  if (!response.ok) {
-    const told = await response.json().catch(() => ({}));
-    throw Object.assign(new Error(told.error ?? `The server answered ${response.status}.`), { field: told.field, stale: told.stale, code: response.status });
-  }
-  return response;
-}
-
-/** The lines of JSON of a response, as they come. */
-async function* linesOf(response) {
-  const reader = response.body.getReader();
-  const decoder = new TextDecoder();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
-    rest = parts.pop();
-    for (const part of parts) if (part) yield JSON.parse(part);
-  }
-}
-
-/** The entries of a list that the server makes. */
-export async function* listed(url) {
-  for await (const line of linesOf(await asked(url))) {
-    if (line.stage === "failed") throw new Error(line.error);
-    yield line;
-  }
-}
 
 /** Ask for the limit of one curve; while an answer is under way only the latest wish is kept. */
 export async function askLimit(slot) {
@@ -81,8 +45,7 @@ async function answer(slot, study, curve, now) {
     }
     if (slot || now.again) return;
     forgive("limit");
-    markRefused(null);
-    showWrong($("controls"), null);
+    showWrong(null);
   } catch (error) {
     if (error.name === "AbortError" || now.again) return;
     if (error.stale) now.again = true; // dropped for a request that is older than this one: it is asked again
@@ -108,12 +71,11 @@ export async function askTheory() {
 /** Say why there is no limit; the last good curve stays, faint. */
 function refused(slot, curve, error) {
   curve.refused = error.message;
-  const command = page.presets.find((preset) => preset.name === page.state.preset)?.command;
+  const command = presetShown()?.command;
   problem((slot ? `Curve ${slot + 1}: ${error.message}` : error.message) + (command ? ` In the terminal: ${command}` : ""), "limit");
   if (slot) return;
   status("not computed");
-  showWrong($("controls"), error.field, error.message);
-  markRefused(error.field, error.message);
+  showWrong(error.field, error.message);
   actions.draw();
 }
 
@@ -122,9 +84,5 @@ function told(line, milliseconds) {
   const points = line.of > 1 ? `${line.points} of ${line.of} points` : "one point";
   if (line.stage === "coarse") status(`<span class="coarse">coarse</span>, ${points}${line.last ? "" : "; the fine curve is being computed …"}`);
   else status(`limit, ${line.of > 1 ? `${line.of} points` : points}, ${Math.round(milliseconds)} ms`);
-  const { converged, status: reasons } = line.result;
-  const bad = [converged].flat(Infinity).filter((value) => value === false).length;
-  const why = [reasons].flat(Infinity).find(Boolean);
-  const remarks = line.warnings.length ? line.warnings : bad ? [`${bad} of ${line.points} points were not solved: ${why}`] : [];
-  $("remarks").replaceChildren(...[...remarks, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
+  $("remarks").replaceChildren(...[...line.warnings, ...(line.note ? [line.note] : [])].map((text) => element("li", {}, text)));
 }

@@ -1,6 +1,6 @@
 // Axes: ranges with round ends, so that they rest while a curve moves, and their ticks.
 
-import { short } from "./symbols.js";
+import { short } from "./text.js";
 
 /** A step of 1, 2 or 5 times a power of ten, so that a range has about so many. */
 function stepOver(low, high, count) {
@@ -46,9 +46,7 @@ export function ticksOver(low, high, { log, whole, names }, count) {
 }
 
 /** What a tick says. */
-export function tickText(tick, { names }) {
-  return names ? (names[tick] ?? "") : short(tick, 6).replace("-", "−");
-}
+export const tickText = (tick, { names }) => (names ? (names[tick] ?? "") : short(tick, 6).replace("-", "−"));
 
 /** Least and largest of the numbers in some lists; on a logarithmic axis of those above zero. */
 export function extremes(lists, log) {
@@ -70,7 +68,5 @@ export function shadeOf(value, [low, high], { names, colours }) {
   if (names) return colours[value % colours.length];
   const place = ((colours.length - 1) * (value - low)) / (high - low || 1);
   const at = Math.min(colours.length - 2, Math.max(0, Math.floor(place)));
-  const channel = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16);
-  const mixed = [0, 1, 2].map((i) => Math.round(channel(colours[at], i) * (1 - place + at) + channel(colours[at + 1], i) * (place - at)));
-  return `rgb(${mixed.join()})`;
+  return `color-mix(in srgb, ${colours[at + 1]} ${100 * Math.min(1, Math.max(0, place - at))}%, ${colours[at]})`;
 }

@@ -1,18 +1,15 @@
 // Design questions: where a variable is best, and what it depends on.
 
-import { asked } from "./ask.js";
-import { element, tableElement } from "./elements.js";
+import { asked } from "./http.js";
 import { $, actions, page, problem } from "./session.js";
 import { sent } from "./state.js";
-import { short, words } from "./symbols.js";
 
 /** Mark where the first variable shown is best, within the ranges of the fields that vary. */
 export async function markOptimum(largest) {
   const found = await design("/api/optimum", { largest });
   if (!found) return;
   page.current.optimum = found;
-  const at = Object.entries(found.fields).map(([name, places]) => `${words(name)} ${places.map((place) => short(place, 5)).join("; ")}`);
-  $("design-status").textContent = `${largest ? "largest" : "smallest"} ${words(found.variable)} ${found.values.map((value) => short(value, 5)).join("; ")} at ${at.join(", ")}`;
+  $("design-status").textContent = found.said;
   actions.draw();
 }
 
@@ -20,16 +17,8 @@ export async function markOptimum(largest) {
 export async function showMatters() {
   const found = await design("/api/sensitivities", {});
   if (!found) return;
-  const largest = Math.max(...found.elasticity.map((value) => Math.abs(value ?? 0)), 1e-12);
-  const rows = found.field.map((name, i) => {
-    const value = found.elasticity[i];
-    const size = typeof value === "number" ? Math.round((100 * Math.abs(value)) / largest) : 0;
-    const bar = element("span", { class: `pull ${value > 0 ? "up" : "down"}`, style: `width:${size}px`, "aria-hidden": "true" });
-    return [words(name), short(found.at[i], 4), short(found.derivative[i], 4), element("span", {}, bar, ` ${short(value, 3)}`)];
-  });
-  const note = `Percent that ${words(found.variable)} = ${short(found.value, 5)} changes for one percent of a field, at the values of the sliders. ${found.remark}`;
   $("matters-box").hidden = false;
-  $("matters-table").replaceChildren(tableElement(["field", "at", "derivative", "elasticity"], rows), element("p", { class: "help" }, note));
+  $("matters-table").innerHTML = found.html;
 }
 
 async function design(url, more) {
@@ -39,8 +28,7 @@ async function design(url, more) {
     const found = await (await asked(url, { study: sent(study), variable: variables[0], ...more })).json();
     return study === page.state.study ? found : null; // not an answer to what is no longer shown
   } catch (error) {
-    problem(error.message);
-    return null;
+    return problem(error.message);
   } finally {
     $("design-status").textContent = "";
   }

@@ -12,23 +12,7 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A table of texts or elements below its header. */
-export function tableElement(head, rows) {
-  return element("table", {},
-    element("thead", {}, element("tr", {}, ...head.map((cell) => element("th", { scope: "col" }, cell)))),
-    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell) => element("td", {}, cell))))));
-}
-
 /** Open every fold that an element lies in. */
 export function unfold(inner) {
   for (let fold = inner.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-}
-
-/** Load a script that lies beside the page; fulfilled once it has run. */
-export function loadScript(path) {
-  const base = document.querySelector('link[href$="layout.css"]').href;
-  return new Promise((resolve, reject) => {
-    const fail = () => reject(new Error(`${path} could not be loaded.`));
-    document.head.append(element("script", { src: new URL(path, base).href, onload: resolve, onerror: fail }));
-  });
 }

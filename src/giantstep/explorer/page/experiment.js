@@ -1,11 +1,11 @@
 // The experiment: started, followed while its dots stream in, stopped, and judged.
 
-import { asked, askTheory, client } from "./ask.js";
-import { element, tableElement, unfold } from "./elements.js";
-import { showWrong } from "./form.js";
+import { askTheory } from "./ask.js";
+import { showWrong } from "./controls.js";
+import { unfold } from "./elements.js";
+import { asked, client } from "./http.js";
 import { $, actions, page, problem } from "./session.js";
 import { sent } from "./state.js";
-import { words } from "./symbols.js";
 
 let running = null;
 
@@ -20,14 +20,12 @@ export async function runExperiment() {
   forgetExperiment();
   const mine = { name: null, source: null, total: 0, done: 0 };
   running = mine;
-  buttons(true);
-  showProgress("starting …");
+  tell("starting …", true);
   try {
-    const { state } = page;
-    Object.assign(mine, await (await asked("/api/experiment", { client, study: sent(state.study), dots: state.dots, budget: state.budget })).json());
+    const { study, dots, budget, variables } = page.state;
+    Object.assign(mine, await (await asked("/api/experiment", { client, study: sent(study), dots, budget, variables })).json());
   } catch (error) {
-    if (running === mine) fail(mine, "not started", error.message, error.field);
-    return;
+    return fail(mine, "not started", error.message, error.field);
   }
   if (running === mine) follow(mine);
   else kill(mine);
@@ -39,21 +37,19 @@ function follow(mine) {
   on("progress", ({ done, total }) => {
     Object.assign(mine, { done, total });
     Object.assign($("progress"), { max: total, value: done });
-    showProgress(`${done} of ${total} trials`);
+    tell(`${done} of ${total} trials`, true);
   });
   on("dots", ({ result }) => showDots(result));
-  on("comparison", ({ result, agreement, warnings }) => {
+  on("comparison", ({ result, agreement, report }) => {
     page.finished = { name: mine.name, grid: mine.grid };
-    showAgreement(agreement, warnings);
+    showReport(report);
     showDots({ ...result, called: agreement?.compared_with });
     if (result.source?.includes("theory")) askTheory();
   });
   on("finished", () => end(mine, `finished: ${mine.total} trials`));
   on("stopped", ({ reason }) => end(mine, `stopped after ${mine.done} of ${mine.total} trials: ${reason}`));
   on("refused", ({ error, field }) => fail(mine, "not computed", error, field));
-  mine.source.addEventListener("error", () => {
-    if (running === mine && mine.source.readyState === EventSource.CLOSED) end(mine, "the connection was lost");
-  });
+  mine.source.addEventListener("error", () => mine.source.readyState === EventSource.CLOSED && end(mine, "the connection was lost"));
 }
 
 function showDots(result) {
@@ -63,66 +59,47 @@ function showDots(result) {
 }
 
 function fail(mine, sentence, error, field) {
+  if (running !== mine) return;
   end(mine, sentence);
   problem(error);
-  showWrong($("controls"), field, error);
+  showWrong(field, error);
 }
 
 function end(mine, sentence) {
   mine.source?.close();
   if (running !== mine) return;
   running = null;
-  buttons(false);
-  showProgress(sentence);
+  tell(sentence, false);
 }
 
 const kill = ({ name }) => asked(`/api/experiment/${name}`, undefined, { method: "DELETE" }).catch(() => {});
 
 export function stopExperiment(byHand = false) {
   const mine = running;
-  if (!mine) {
-    if (!byHand) showProgress("");
-    return;
-  }
+  if (!mine) return byHand || tell("", false);
   if (mine.name) kill(mine);
   if (!byHand || !mine.name) end(mine, byHand ? "stopped" : "stopped: the scenario changed");
+}
+
+/** Say how far it is; while it runs it can be stopped, not started. */
+function tell(sentence, isRunning) {
+  if (!isRunning || !$("run").disabled) $("progress").removeAttribute("value");
+  $("run").disabled = isRunning;
+  $("stop").hidden = $("progress").hidden = !isRunning;
+  $("experiment-status").textContent = sentence;
 }
 
 /** Forget the dots: they belong to another scenario, or new ones are to come. */
 export function forgetExperiment() {
   Object.assign(page.current, { dots: null, theory: null });
   page.finished = null;
-  showAgreement(null);
+  showReport(null);
 }
 
-function buttons(isRunning) {
-  $("run").disabled = isRunning;
-  $("stop").hidden = $("progress").hidden = !isRunning;
-  $("progress").removeAttribute("value");
-}
-
-function showProgress(sentence) {
-  $("experiment-status").textContent = sentence;
-}
-
-/** The report of a comparison: the verdicts in words, with what could have been seen, then the numbers. */
-function showAgreement(report, warnings = []) {
-  page.agreement = report;
+/** The report of a comparison, which the server writes. */
+function showReport(report) {
+  page.verdicts = report?.verdicts ?? [];
   $("agreement-box").hidden = !report;
+  $("agreement").innerHTML = report?.html ?? "";
   document.querySelector('[data-file="dots"]').hidden = !page.finished;
-  if (!report) return;
-  const number = (value, digits) => (typeof value === "number" ? value.toFixed(digits) : "–");
-  const percent = (value) => (typeof value === "number" ? `${Number((100 * value).toPrecision(3))}%` : "–");
-  const judged = judgedRows(report);
-  const rows = judged.map((row) => [words(row.variable), String(row.points), number(row.largest_z, 2), number(row.chance_z, 2), percent(row.gap), percent(row.visible_gap), row.verdict]);
-  const note = `z is the gap between experiment and ${report.compared_with} in standard errors; by chance the largest of so many passes its line once in 1,000. At a finite dimension small gaps remain that are no error of either side.`;
-  const help = [note, ...warnings].map((text) => element("p", { class: "help" }, text));
-  $("agreement").replaceChildren(...judged.map((row) => element("p", { class: `verdict ${row.verdict}` }, row.sentence)), ...report.notes.map((text) => element("p", {}, text)),
-    tableElement(["variable", "points", "largest |z|", "by chance", "gap", "visible gap", "verdict"], rows), ...help);
-}
-
-/** What a comparison says of the variables shown; of all its own where none of them was judged. */
-export function judgedRows(report) {
-  const shown = report.variables.filter((row) => page.state.variables.includes(row.variable));
-  return shown.length ? shown : report.variables.filter((row) => row.own);
 }

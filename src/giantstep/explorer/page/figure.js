@@ -1,12 +1,11 @@
 // Results as panels: the lines, dots, maps and names of a figure, whatever draws them.
 
-import { fieldNamed, symbolOf } from "./schema.js";
-import { escaped, greek, pretty, short, words } from "./symbols.js";
-import { allIndices, along, finite, isNumbers, layoutOf, length, values } from "./views.js";
+import { short, words } from "./text.js";
+import { along, finite, length, values } from "./views.js";
 
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5A5A5A", "#8C6D1F"];
 const DARK_PALETTE = ["#56B4E9", "#FF8C42", "#2CC79B", "#E39BC4", "#F0C040", "#7FB2FF", "#C4CAD0", "#C7A758"];
-export const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
+const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const DASHES = [[], [9, 6], [3, 4], [12, 4, 3, 4]];
 const OVER = [[], [10, 10], [5, 15], [3, 17]]; // of lines that lie on each other: what is below shows between the dashes
 const MARKERS = ["circle", "square", "diamond", "triangle"];
@@ -17,28 +16,29 @@ const SAME = 0.004; // of the largest value: lines nearer than this cannot be to
 
 export const swatch = (slot, dark) => (dark ? DARK_PALETTE : PALETTE)[slot % PALETTE.length];
 
-/** The panels of a figure, one for each variable; `curves` hold `result`, `dots`, `label`, `slot` and `about`. */
-export function figure({ family, state, curves, dark, shade }) {
-  const given = { family, state, curves, dark, shade, question: family.questions[state.study.what] };
+/** The panels of a figure, one for each variable, of `question`, `state`, `dark`, `shade` and `curves`, which hold `result`, `dots`, `label`, `slot`, `about`. */
+export function figure(given) {
+  const { state } = given;
   const panels = state.variables.map((name) => panelOf(given, name));
   return { panels, summary: panels.map((panel) => panel.summary).join(". ") };
 }
 
 function panelOf(given, name) {
-  const { family, state, curves, question } = given;
+  const { state, curves, question } = given;
   const has = (data) => Boolean(data && name in data.dims);
   const usable = curves.filter(({ result, dots }) => has(result) || has(dots));
   const head = usable.length ? (has(usable[0].result) ? usable[0].result : usable[0].dots) : null;
-  const view = head ? layoutOf(head, name, question) : { kind: "number" };
-  const panel = { name, title: titleOf(given, name, usable[0]?.about?.classes), kind: "lines", series: [], scores: [], marks: [], bands: [], areas: [] };
+  const view = head?.layout.views[name] ?? { kind: "number" };
+  const [title, ofClasses] = question.variables.find((variable) => variable.name === name).titles;
+  const panel = { name, title: usable[0]?.about?.classes ? (ofClasses ?? title) : title, kind: "lines", series: [], scores: [], marks: [], bands: [], areas: [] };
   if (view.kind === "number") return asText(panel, usable, name);
-  panel.x = { label: fieldLabel(family, state, view.x), log: state.log.includes("x") };
+  panel.x = { label: head.layout.axes[view.x].label, log: state.log.includes("x") };
   panel.y = { log: state.log.includes("y") };
   const optimum = curves[0]?.optimum;
   if (view.kind === "map") return asMap(panel, given, head, view, optimum);
   for (const curve of usable) addCurve(panel, given, curve, view, usable.length > 1);
   tellApart(panel.series.filter((series) => series.kind === "line" && !series.isTheory));
-  const names = panel.series.find((series) => !isNumbers(series.x))?.x;
+  const names = panel.series.find((series) => series.x.some((value) => typeof value !== "number"))?.x;
   if (names) inPlaces(panel, names);
   panel.x.whole = panel.series.length > 0 && panel.series.every((series) => series.x.every(Number.isInteger));
   if (optimum?.variable === name && optimum.fields[view.x]) panel.marks = optimum.fields[view.x].map((x, i) => ({ x, y: optimum.values[i] }));
@@ -53,7 +53,7 @@ function asText(panel, usable, name) {
   return { ...panel, kind: "text", text, summary: `${words(name)}: ${text.map(({ value }) => value).join("; ")}` };
 }
 
-function asMap(panel, { family, state }, result, view, optimum) {
+function asMap(panel, { state }, result, view, optimum) {
   const fixed = Object.fromEntries(view.others.map((dim) => [dim, Math.min(state.slices?.[dim] ?? 0, length(result, dim) - 1)]));
   const source = result.dims[panel.name].includes("source") ? { source: result.source.indexOf("experiment") } : {};
   const rows = values(result, view.y).map((_, j) => along(result, panel.name, view.x, { ...fixed, ...source, [view.y]: j }));
@@ -63,23 +63,25 @@ function asMap(panel, { family, state }, result, view, optimum) {
   const map = { x: values(result, view.x), y: values(result, view.y), z, names, colours: names ? PALETTE : VIRIDIS };
   const marks = optimum?.variable === panel.name && optimum.fields[view.x] ? optimum.fields[view.x].map((x, i) => ({ x, y: optimum.fields[view.y]?.[i] })) : [];
   const isLog = (dim, side) => state.log.includes(side) || state.study.grid[dim]?.scale === "log";
-  const axes = { x: { ...panel.x, log: isLog(view.x, "x") }, y: { label: fieldLabel(family, state, view.y), log: isLog(view.y, "y") } };
+  const axes = { x: { ...panel.x, log: isLog(view.x, "x") }, y: { label: result.layout.axes[view.y].label, log: isLog(view.y, "y") } };
   return { ...panel, kind: "map", map, marks, ...axes, summary: `${words(panel.name)}: map over ${words(view.x)} and ${words(view.y)}` };
 }
 
 /** The lines of one curve, its dots, the theory they were compared with, and their z-scores. */
 function addCurve(panel, given, { result, dots, theory, label, slot, about }, view, several) {
-  const { family, state, dark, question } = given;
+  const { state, dark } = given;
   const base = result && panel.name in result.dims ? result : dots;
-  const own = layoutOf(base, panel.name, question);
+  const own = base.layout.views[panel.name];
   if (own.x !== view.x) return;
-  const all = allIndices(base, own.others);
+  const { time } = base.layout;
+  const isPicked = ({ at }) => state.time === undefined || !(time in at) || at[time] === Math.min(state.time, length(base, time) - 1);
+  const all = own.lines.filter(isPicked);
   const few = all.filter((_, i) => i % Math.ceil(all.length / MOST_LINES) === 0);
   const isOrdered = !several && own.others.length === 1 && (base.dims.converged ?? []).includes(own.others[0]) && few.length > 3;
-  few.forEach((index, number) => {
+  few.forEach(({ at: index, label: whole, rest }, number) => {
     const place = several ? slot : number;
     const colour = isOrdered ? VIRIDIS[Math.round((number * (VIRIDIS.length - 2)) / (few.length - 1))] : swatch(place, dark);
-    const what = [label, labelAt(family, state, base, index, own.others)].filter(Boolean).join("; ");
+    const what = [label, state.time === undefined ? whole : rest].filter(Boolean).join("; ");
     const key = `${slot}-${number}`;
     const line = base === result ? { x: values(result, own.x), y: along(result, panel.name, own.x, index).map(finite) } : { x: [], y: [] };
     const known = line.y.filter((value) => value !== null).length;
@@ -151,45 +153,10 @@ function summaryOf(name, view, series) {
   return `${words(name)} over ${words(view.x)} from ${short(series.x[0])} to ${short(series.x.at(-1))}: from ${short(range[0])} to ${short(range.at(-1))}, lowest ${short(Math.min(...range))}`;
 }
 
-function titleOf({ family, state, question }, name, classes) {
-  const variable = question.variables.find((variable) => variable.name === name);
-  const [real, ofClasses] = symbolOf(family, state.notation, name, variable?.symbol ?? "").split(" or ");
-  const symbol = ofClasses && classes ? ofClasses : real; // "E(y - f)^2 or P(y f<0)": of real labels, of classes
-  const text = pretty(symbol);
-  if (symbol === name) return `<i>${text}</i>`;
-  return `<b>${escaped(words(name))}</b>${text && text.length < 90 ? `  <i>${text}</i>` : ""}`;
-}
-
-/** What an axis says: the name and its symbol in the notation chosen. */
-function fieldLabel(family, state, name) {
-  const field = fieldNamed(family, name);
-  if (!field) {
-    const { label, symbol } = family.questions[state.study.what].dimensions[name] ?? {};
-    return escaped(label || greek(words(name))) + (symbol ? `,  <i>${pretty(symbol)}</i>` : "");
-  }
-  const symbol = symbolOf(family, state.notation, name, field.symbol);
-  return state.notation === "ours" ? `${escaped(words(name))},  <i>${pretty(symbol)}</i>` : `<i>${pretty(symbol)}</i>  (${escaped(words(name))})`;
-}
-
-function labelAt(family, state, result, index, dims) {
-  return dims.filter((dim) => length(result, dim) > 1).map((dim) => {
-    const value = values(result, dim)[index[dim]];
-    const field = fieldNamed(family, dim);
-    if (typeof value === "string" && value !== "inf") return value;
-    const symbol = field ? greek(symbolOf(family, state.notation, dim, field.symbol).split(" = ")[0]) : words(dim.replace(/_2$/, "'"));
-    return field ? `${symbol} = ${short(value, 3)}` : `${symbol} ${short(value, 3)}`;
-  }).join(", ");
-}
-
 /** Dimensions of the maps shown that are neither of their axes, with their labels. */
-export function slicesOf({ family, state, curves }) {
-  const result = curves[0]?.result;
-  const slices = {};
-  for (const name of result ? state.variables.filter((variable) => variable in result.dims) : []) {
-    const view = layoutOf(result, name, family.questions[state.study.what]);
-    if (view.kind === "map") for (const dim of view.others) slices[dim] = values(result, dim);
-  }
-  return slices;
+export function slicesOf({ variables }, result) {
+  const maps = variables.map((name) => result?.layout.views[name]).filter((view) => view?.kind === "map");
+  return maps.flatMap((view) => view.others).map((dim) => [dim, values(result, dim)]);
 }
 
 /** The numbers of a figure as rows below a header, at most so many; `left` says how many more there are. */

@@ -1,7 +1,6 @@
 // Where things are: the figure beside the controls, or above them; never off the screen.
 
 import { element } from "./elements.js";
-import { pretty, words } from "./symbols.js";
 
 const STACKED = "(max-width: 900px) and (min-height: 501px), (max-width: 639px)"; // as in layout.css
 const SINGLE = 640;
@@ -24,16 +23,10 @@ export function heightFor(panels, taken) {
   return Math.max(170, Math.min(wanted, share * innerHeight - taken));
 }
 
-const hasNumber = (entry) => (Array.isArray(entry) ? entry.some(hasNumber) : entry !== null);
-
-/** The variables without those that declare when they are absent and are so in all curves; all where none is left. */
-export function presentVariables(question, names, curves) {
+/** The variables without those that are absent in all curves; all where none is left. */
+export function presentVariables(names, curves) {
   const results = curves.flatMap(({ result, dots }) => [result, dots]).filter(Boolean);
-  const isAbsent = (name) => {
-    const answers = results.filter((result) => name in result.dims).map((result) => result[name]);
-    return question.variables.some((variable) => variable.name === name && variable.absent) && answers.length && !answers.some(hasNumber);
-  };
-  const present = names.filter((name) => !isAbsent(name));
+  const present = names.filter((name) => !results.length || !results.every(({ layout }) => layout.absent.includes(name) || !(name in layout.views)));
   return present.length ? present : names;
 }
 
@@ -51,12 +44,7 @@ export function tellAbsent(question, names, present) {
 export function fillSwitch(root, names, drawn, pick, variables) {
   root.hidden = drawn.length === names.length;
   root.replaceChildren(...(root.hidden ? [] : names).map((name) =>
-    element("button", { type: "button", "aria-pressed": String(drawn.includes(name)), onclick: () => pick(name) }, called(variables.find((variable) => variable.name === name)))));
-}
-
-/** How a variable is called: by its symbol where that is its name. */
-export function called(variable) {
-  return variable.symbol === variable.name ? element("i", { class: "math", html: pretty(variable.symbol) }) : words(variable.name);
+    element("button", { type: "button", "aria-pressed": String(drawn.includes(name)), onclick: () => pick(name), html: variables.find((variable) => variable.name === name).called })));
 }
 
 /** Tell the style how much of the screen the figure takes, now and later, so that what is focused is not scrolled behind it. */

@@ -1,26 +1,20 @@
-// The page: what it shows is one state; here it starts, changes, goes back, and is written into the address.
+// The page: what it shows is one state; here it starts and changes.
 
-import { askLimit, asked, listed } from "./ask.js";
-import { keep, listKept, swapSides } from "./curves.js";
+import { longLink, remember, rememberAnew } from "./address.js";
+import { askLimit } from "./ask.js";
+import { fillControls, listenToControls } from "./controls.js";
+import { keep, listKept } from "./curves.js";
 import { forgetDesign, markOptimum, showMatters } from "./design.js";
-import { linkSymbols } from "./equations.js";
 import { forgetExperiment, runExperiment, stopExperiment } from "./experiment.js";
-import { applySearch } from "./find.js";
-import { buildForm, showWrong } from "./form.js";
-import { History, wishOf } from "./history.js";
+import { asked, listed } from "./http.js";
 import { watchStage } from "./layout.js";
-import { longLink, shortLink } from "./link.js";
-import { fillPicks, leavePreset, loadPresets, pickFamily, pickPreset } from "./picks.js";
-import { greyKinds, showPipeline } from "./pipeline.js";
-import { $, actions, family, forgive, isDark, keepInMind, page, problem, remembered, setBusy } from "./session.js";
+import { fillPicks, loadPresets, pickFamily, pickPreset, showAbout } from "./picks.js";
+import { $, actions, forgive, isDark, page, problem, remembered } from "./session.js";
 import { copyLink, copyText, download, listenToWords, showWords } from "./share.js";
 import { draw, numbers, opened } from "./show.js";
 import { firstState, fromLink, stateOf } from "./state.js";
 import { stored } from "./stored.js";
-import { showStory, storyState } from "./story.js";
-import { showAbout, showTheory } from "./theory.js";
-
-const history = new History();
+import { showStory } from "./story.js";
 
 async function start() {
   setTheme(remembered("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
@@ -31,29 +25,32 @@ async function start() {
   } catch (error) {
     return problem(`The families could not be loaded: ${error.message}`);
   }
-  const good = Object.values(page.families).filter((family) => !family.error);
-  if (!good.length) return problem("No family could be loaded.");
-  await restore(good.reduce((best, family) => (Object.keys(family.questions).length > Object.keys(best.questions).length ? family : best)));
+  if (!Object.values(page.families).some((family) => !family.error)) return problem("No family could be loaded.");
+  if (location.hash.length > 1) await openLink();
+  else begin();
   await opened;
   await loadPresets();
 }
 
-/** Show what the address says, the first story, or the example of a family. */
-async function restore(first) {
-  const begun = page.stories.find(familyOf);
-  if (location.hash.length > 1) {
-    try {
-      const linked = fromLink(await longLink(location.hash), page.families);
-      if (stored && !page.stories.some((story) => story.name === linked.story)) throw new Error("The link is none of this page's stories.");
-      return load(linked);
-    } catch (error) {
-      if (stored) tell(page.stories[0].name);
-      else load(firstState(first));
-      return problem(error.message);
-    }
+/** Show the first story, or the example of the family with the most questions. */
+function begin() {
+  const story = page.stories.find(familyOf);
+  if (story && (stored || !remembered("begun"))) return tell(story.name, true);
+  const good = Object.values(page.families).filter((family) => !family.error);
+  const count = (family) => Object.keys(family.questions).length;
+  load(firstState(good.reduce((best, family) => (count(family) > count(best) ? family : best))), true);
+}
+
+/** Show what the address says. */
+async function openLink() {
+  try {
+    const linked = fromLink(await longLink(location.hash), page.families);
+    if (stored && !page.stories.some((story) => story.name === linked.story)) throw new Error("The link is none of this page's stories.");
+    load(linked, true);
+  } catch (error) {
+    if (!page.state) begin();
+    problem(error.message);
   }
-  if (begun && (stored || !remembered("begun"))) tell(begun.name);
-  else load(firstState(first));
 }
 
 // -- stories ------------------------------------------------------------------------------------------------------
@@ -64,32 +61,31 @@ function familyOf(story) {
 }
 
 /** Load a story by its name. */
-function tell(name) {
-  const story = page.stories.find((story) => story.name === name);
+function tell(name, isFirst = false) {
+  const story = page.stories.find((one) => one.name === name);
   if (!story || !familyOf(story)) return problem("This story needs a family that could not be loaded.");
-  load(storyState(story, familyOf(story), stateOf));
+  const { study, kept, variables, log, time } = story;
+  load(stateOf(familyOf(story), [study, ...kept], { story: name, variables, log, time }), isFirst);
 }
 
 /** Leave the stories; what they show stays, under the same names. */
 function leaveStories() {
-  keepInMind("begun", "1");
-  change({ ...page.state, story: undefined }, true);
+  remembered("begun", "1");
+  change({ ...page.state, story: undefined });
   storyPanel();
-  $("find").focus();
+  $("side").focus({ preventScroll: true });
 }
 
 function storyPanel() {
-  const set = (scenario) => change({ ...page.state, study: { ...page.state.study, scenario } }, false);
-  showStory($("story"), page.stories, page.state.story, { go: tell, leave: leaveStories, set, live: () => page.state });
+  showStory($("story"), page.stories, page.state.story, { go: tell, leave: leaveStories, set: (next) => change(next, true), live: () => page.state });
 }
 
 // -- one state after the other ------------------------------------------------------------------------------------
 
-/** Show another state altogether. */
-function load(next) {
+/** Show another state altogether; `isAddress`: the one that the address of the page leads to. */
+function load(next, isAddress = false) {
   problem("");
   stopExperiment();
-  if (page.state) history.note(page.state, true);
   page.state = next;
   page.current = {};
   page.kept = next.kept.map(() => ({}));
@@ -97,12 +93,11 @@ function load(next) {
   forgetDesign();
   $("remarks").replaceChildren();
   fillPicks();
-  form();
+  fillControls();
   showAbout();
-  showTheory();
   showWords();
   listKept();
-  remember();
+  rememberAnew(isAddress);
   storyPanel();
   askAll();
   draw();
@@ -113,86 +108,40 @@ function askAll() {
   page.kept.forEach((_, i) => askLimit(i + 1));
 }
 
-const computed = (study) => JSON.stringify([study.scenario, study.what, study.grid, study.settings, study.limit]);
+const computed = ({ study }) => JSON.stringify([study.scenario, study.what, study.grid, study.settings, study.limit]);
 
-/** Show a state that differs in something; `rebuild` makes the controls anew. */
-function change(next, rebuild) {
+/** Show a state that differs in something; where it was dragged there, the controls stay as they are. */
+function change(next, isDragged = false) {
   const before = page.state;
-  if (JSON.stringify(before) !== JSON.stringify(next)) history.note(before);
-  page.state = next;
-  const differs = computed(before.study) !== computed(next.study);
-  const others = JSON.stringify(before.variables) !== JSON.stringify(next.variables);
+  const isOther = computed(before) !== computed(next);
+  const isWider = JSON.stringify(before.variables) !== JSON.stringify(next.variables);
+  page.state = isOther ? { ...next, preset: "" } : next;
   forgive("page");
-  if (differs) {
-    if (rebuild) page.state.study = { ...next.study, name: undefined }; // another kind of scenario: its name need no longer fit
+  if (isOther) {
     stopExperiment();
     forgetExperiment();
     forgetDesign();
-    if (next.preset) leavePreset();
-    if (next.kept.length) listKept();
+    $("preset").value = "";
     askLimit(0);
   }
-  if (others) askAll();
-  if (rebuild) form();
-  if (others || rebuild) showTheory();
-  if (before.title !== next.title || before.sentence !== next.sentence) showAbout();
+  if (isWider) askAll();
+  if (isOther || before.kept !== next.kept) listKept();
+  if (!isDragged) fillControls();
+  showAbout();
   remember();
-  if (!differs || rebuild || page.current.optimum) draw(); // else the answer is drawn as soon as it comes
-}
-
-function form() {
-  buildForm($("controls"), { family: family(), live: () => page.state, change, wrong: (name, sentence) => showWrong($("controls"), name, sentence) });
-  showPipeline();
-  if (!stored) greyKinds(async (url, body) => (await asked(url, body)).json()).catch(() => {}); // kinds that cannot be judged are refused when they are chosen
-  search();
-}
-
-function search() {
-  const count = applySearch($("controls"), $("find").value);
-  $("find-status").textContent = count === null ? "" : `${count} found`;
-}
-
-/** Go to the state before, or after; going there is no step of its own. */
-function travel(wish) {
-  const next = wish === "undo" ? history.undo(page.state) : history.redo(page.state);
-  if (!next) return;
-  page.state = null;
-  load(next);
-}
-
-let remembering = null;
-
-/** Write the state into the address in a moment, or at once. */
-function remember(now = false) {
-  clearTimeout(remembering);
-  setBusy("address", true);
-  $("undo").disabled = !history.past.length;
-  $("redo").disabled = !history.future.length;
-  if (now) return writeLink();
-  remembering = setTimeout(writeLink, 150);
-  return null;
-}
-
-async function writeLink() {
-  const shown = page.state;
-  const link = await shortLink(shown);
-  if (shown !== page.state) return;
-  window.history.replaceState(null, "", link);
-  setBusy("address", false);
+  if (!isOther || !isDragged) draw(); // else the answer is drawn as soon as it comes
 }
 
 // -- events -------------------------------------------------------------------------------------------------------
 
 function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  keepInMind("theme", name);
+  document.documentElement.dataset.theme = remembered("theme", name) ?? name;
 }
 
 function listen() {
   const on = (id, take, kind = "click") => $(id).addEventListener(kind, take);
   on("family", (event) => pickFamily(event.target.value), "change");
   on("preset", (event) => pickPreset(event.target.value), "change");
-  on("notation", (event) => change({ ...page.state, notation: event.target.value }, true), "change");
   on("theme", () => {
     setTheme(isDark() ? "light" : "dark");
     listKept();
@@ -205,42 +154,21 @@ function listen() {
   on("largest", () => markOptimum(true));
   on("matters", showMatters);
   on("link", copyLink);
-  on("find", search, "input");
   on("stories", () => tell(page.stories[0].name));
   on("numbers-box", () => $("numbers-box").open && numbers(), "toggle");
-  on("controls", (event) => event.preventDefault(), "submit");
-  on("sides", () => {
-    change({ ...page.state, ab: !page.state.ab });
-    listKept();
-  });
-  on("swap", swapSides);
-  on("time", () => change({ ...page.state, time: Number($("time").value) < 0 ? undefined : Number($("time").value) }), "input");
-  on("undo", () => travel("undo"));
-  on("redo", () => travel("redo"));
+  on("time", () => change({ ...page.state, time: Number($("time").value) < 0 ? undefined : Number($("time").value) }, true), "input");
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copyText(button.dataset.copy));
   for (const button of document.querySelectorAll("[data-file]")) button.addEventListener("click", () => download(button.dataset.file));
-  addEventListener("hashchange", async () => {
-    try {
-      load(fromLink(await longLink(location.hash), page.families));
-    } catch (error) {
-      problem(error.message);
-    }
-  });
-  addEventListener("keydown", (event) => {
-    const wish = wishOf(event);
-    if (!wish) return;
-    event.preventDefault();
-    travel(wish);
-  });
+  addEventListener("hashchange", openLink);
   addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
   addEventListener("resize", draw);
-  linkSymbols($("theory"), $("side"));
-  watchStage(document.querySelector(".stage"));
+  listenToControls();
   listenToWords();
+  watchStage(document.querySelector(".stage"));
 }
 
-Object.assign(actions, { change, load, draw, remember, note: (state) => history.note(state, true) });
+Object.assign(actions, { change, load, draw, remember });
 if (stored) document.body.dataset.stored = "1";
 start();

@@ -2,8 +2,8 @@
 
 import { cellEdges, extremes, rangeOver, shadeOf, sidesOver, ticksOver, tickText } from "./axes.js";
 import { element } from "./elements.js";
-import { cornersOf } from "./legend.js";
-import { escaped, short } from "./symbols.js";
+import { MARKERS } from "./legend.js";
+import { escaped, short } from "./text.js";
 
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
 const [HEAD, FOOT] = [24, 24]; // pixels of the title above and of the name of the axis below a plot
@@ -35,7 +35,9 @@ export class Plots {
     this.plots = panels.map((panel) => {
       const box = element("div", { class: "panel" }, element("div", { class: "panel-title", html: panel.title }));
       this.root.append(box);
-      return panel.kind === "text" ? asText(box, panel, tall) : asPlots(box, panel, { width, tall, dark });
+      if (panel.kind !== "text") return asPlots(box, panel, { width, tall, dark });
+      box.append(element("div", { class: "panel-text", style: `min-height:${tall}px` }, ...panel.text.map(({ label, value }) => element("div", {}, label ? `${label}: ` : "", element("b", {}, value)))));
+      return { update: () => {}, destroy: () => {} };
     });
   }
 
@@ -48,16 +50,8 @@ export class Plots {
 }
 
 /** All of a panel but what an update can change. */
-function shapeOf({ kind, name, x, y, series, scores, map, title }) {
-  return [kind, name, title, x, y && { ...y, fixed: undefined }, series.map(({ kind, key, colour, width, dash, points, fill }) => [kind, key, colour, width, dash, points, fill]), scores.length, map?.names];
-}
-
-function asText(box, panel, tall) {
-  const body = element("div", { class: "panel-text", style: `min-height:${tall}px` });
-  box.append(body);
-  const update = ({ text }) => body.replaceChildren(...text.map(({ label, value }) => element("div", {}, label ? `${label}: ` : "", element("b", {}, value))));
-  update(panel);
-  return { update, destroy: () => {} };
+function shapeOf({ kind, name, x, y, series, scores, map, title, text }) {
+  return [kind, name, title, text, x, y, series.map(({ kind, key, colour, width, dash, points, fill }) => [kind, key, colour, width, dash, points, fill]), scores.length, map?.names];
 }
 
 function asPlots(box, panel, { width, tall, dark }) {
@@ -110,7 +104,7 @@ function plotOf(live, { width, height, dark, series, hidesTicks, isScores }) {
     if (isScores) return [Math.min(-3.5, low ?? 0), Math.max(3.5, high ?? 0)];
     if (isMap) return [low, high];
     const bars = live.panel.series.filter((one) => one.errors).map((one) => one.y.map((value, i) => (value === null ? null : value + one.errors[i])));
-    return live.panel.y.fixed ?? rangeOver(low, Math.max(high ?? -Infinity, extremes(bars, y.log)[1]), y.log);
+    return rangeOver(low, Math.max(high ?? -Infinity, extremes(bars, y.log)[1]), y.log);
   };
   const hasDots = series(panel).some((one) => one.kind === "dots" || one.points);
   const sides = (_, low, high) => sidesOver(low, high, panel.x, hasDots);
@@ -153,15 +147,11 @@ function clipped(u, paint) {
   u.ctx.restore();
 }
 
-/** Fill a marker, and draw its rim. */
-function mark(c, marker, x, y, r, fill, rim) {
-  c.beginPath();
-  if (marker === "circle") c.arc(x, y, r, 0, 2 * Math.PI);
-  else for (const corner of cornersOf(marker, x, y, r)) c.lineTo(...corner);
-  c.closePath();
-  Object.assign(c, { fillStyle: fill, strokeStyle: rim, lineWidth: devicePixelRatio });
-  c.fill();
-  c.stroke();
+/** A marker around a place, with a rim. */
+function mark(c, marker, x, y, size, fill, rim) {
+  Object.assign(c, { fillStyle: fill, strokeStyle: rim, lineWidth: 2 * devicePixelRatio, font: `${size * devicePixelRatio}px sans-serif`, textAlign: "center", textBaseline: "middle" });
+  c.strokeText(MARKERS[marker], x, y);
+  c.fillText(MARKERS[marker], x, y);
 }
 
 function paintOver(u, series, marks, dark) {
@@ -179,10 +169,10 @@ function paintOver(u, series, marks, dark) {
           c.lineTo(px, down(value + errors[i]));
           c.stroke();
         }
-        mark(c, marker, px, py, 4 * ratio, colour, dark ? "#14171a" : "#ffffff");
+        mark(c, marker, px, py, 13, colour, dark ? "#14171a" : "#ffffff");
       });
     }
-    for (const { x, y } of marks.filter((one) => typeof one.y === "number")) mark(c, "star", across(x), down(y), 4.5 * ratio, "#E69F00", "#000000");
+    for (const { x, y } of marks.filter((one) => typeof one.y === "number")) mark(c, "star", across(x), down(y), 20, "#E69F00", "#000000");
   });
 }
 
@@ -233,7 +223,7 @@ function paintMap(u, { map, x, y }, ink) {
 }
 
 /** The colours beside a map from its bottom (0) to its top (1), some with what they stand for. */
-export function barOf(map, ends) {
+function barOf(map, ends) {
   if (map.names) return map.names.map((name, i, { length }) => ({ from: i / length, to: (i + 1) / length, colour: shadeOf(i, ends, map), text: name, at: (i + 0.5) / length }));
   const [low, high] = ends;
   const parts = 64;
@@ -246,7 +236,7 @@ export function barOf(map, ends) {
 
 function tell(u, tip, panel, series) {
   const { left, top } = u.cursor;
-  const found = left < 0 ? null : panel.kind === "map" ? cellAt(u, panel, left, top) : nearest(u, panel, series, left, top);
+  const found = left < 0 ? null : panel.kind === "map" ? cellAt(u, panel.map, left, top) : nearest(u, panel, series, left, top);
   tip.hidden = !found;
   if (!found) return;
   tip.innerHTML = found.html;
@@ -255,24 +245,19 @@ function tell(u, tip, panel, series) {
 }
 
 function nearest(u, panel, series, left, top) {
-  let best = null;
-  for (const { x, y, errors, label, colour } of series) {
-    y.forEach((value, i) => {
-      if (value === null) return;
-      const [px, py] = [u.valToPos(x[i], "x"), u.valToPos(value, "y")];
-      const far = Math.hypot(px - left, py - top);
-      if (far >= (best?.far ?? NEAR)) return;
-      const at = panel.x.names ? panel.x.names[x[i]] : short(x[i]);
-      best = { far, x: px, y: py, html: `<span style="color:${colour}">●</span> ${escaped(label ?? "z")}<br>${escaped(at)}: <b>${short(value, 5)}${errors?.[i] ? ` ± ${short(errors[i], 2)}` : ""}</b>` };
-    });
-  }
-  return best;
+  const points = series.flatMap((one) => one.y.map((value, i) => ({ one, value, i, x: u.valToPos(one.x[i], "x"), y: value === null ? Infinity : u.valToPos(value, "y") })));
+  const far = (point) => Math.hypot(point.x - left, point.y - top);
+  const best = points.reduce((a, b) => (far(b) < far(a) ? b : a), { x: left, y: top + NEAR });
+  if (!best.one) return null;
+  const { label, colour, errors, x } = best.one;
+  const at = panel.x.names ? panel.x.names[x[best.i]] : short(x[best.i]);
+  const error = errors?.[best.i] ? ` ± ${short(errors[best.i], 2)}` : "";
+  return { ...best, html: `<span style="color:${colour}">●</span> ${escaped(label ?? "z")}<br>${escaped(at)}: <b>${short(best.value, 5)}${error}</b>` };
 }
 
-function cellAt(u, { map }, left, top) {
-  const [x, y] = [u.posToVal(left, "x"), u.posToVal(top, "y")];
+function cellAt(u, map, left, top) {
   const near = (list, value) => list.reduce((best, one, i) => (Math.abs(one - value) < Math.abs(list[best] - value) ? i : best), 0);
-  const [i, j] = [near(map.x, x), near(map.y, y)];
+  const [i, j] = [near(map.x, u.posToVal(left, "x")), near(map.y, u.posToVal(top, "y"))];
   const value = map.names ? map.names[map.z[j][i]] : short(map.z[j][i], 5);
   return { x: left, y: top, html: `${short(map.x[i])}, ${short(map.y[j])}<br><b>${escaped(value)}</b>` };
 }

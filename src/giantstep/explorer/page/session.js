@@ -1,35 +1,25 @@
 // What the modules of the page share: its state, the answers it has, and what main.js lets the others do.
 
 import { labelsOf } from "./state.js";
-import { atTime, timesOf } from "./views.js";
 
 export const $ = (id) => document.getElementById(id);
 
 /** `current` and `kept` are curves: `result` (the limit), `dots` (the experiment), `theory` (at its dimension), `about` (what came with the limit), `optimum`. */
 export const page = { families: {}, presets: [], stories: [], state: null, current: {}, kept: [], finished: null };
 
-/** change(state, rebuild), load(state), draw(), remember(): main.js sets them. */
+/** change(state, isDragged), load(state), draw(), remember(): main.js sets them. */
 export const actions = {};
 
 export const family = () => page.families[page.state.study.scenario.family];
 export const question = () => family().questions[page.state.study.what];
+export const presetShown = () => page.presets.find((preset) => preset.name === page.state.preset);
 export const isDark = () => document.documentElement.dataset.theme === "dark";
 
 /** The curve under the sliders and those kept, each with its name. */
-export function names() {
-  const { state } = page;
-  const labels = state.kept.length ? labelsOf(family(), [state.study, ...state.kept]) : [""];
-  return [state.study, ...state.kept].map((study, slot) => study.name || labels[slot]);
-}
-
-/** The times a figure lays over each other, of which a slider picks one. */
-export const timesShown = () => timesOf(question(), page.current.result ?? page.current.dots, page.state.variables);
-
 export function curves() {
-  const labels = names();
-  const time = timesShown();
-  const picked = (result) => (time && page.state.time !== undefined ? atTime(result, time.dim, page.state.time) : result);
-  return [page.current, ...page.kept].map((curve, slot) => ({ ...curve, result: picked(curve.result), dots: picked(curve.dots), theory: picked(curve.theory), label: labels[slot], slot }));
+  const studies = [page.state.study, ...page.state.kept];
+  const labels = labelsOf(family(), studies);
+  return [page.current, ...page.kept].map((curve, slot) => ({ ...curve, label: studies[slot].name || labels[slot], slot }));
 }
 
 const busy = new Set();
@@ -58,14 +48,10 @@ export function forgive(about) {
   if (complaint === about) problem("");
 }
 
-export function keepInMind(name, value) {
+/** What the browser keeps under a name; a value given is kept instead. A private window keeps nothing. */
+export function remembered(name, value) {
   try {
-    localStorage.setItem(name, value);
-  } catch { /* a private window keeps nothing */ }
-}
-
-export function remembered(name) {
-  try {
+    if (value !== undefined) localStorage.setItem(name, value);
     return localStorage.getItem(name);
   } catch {
     return null;

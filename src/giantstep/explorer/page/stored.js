@@ -1,6 +1,6 @@
-// Answers without a server: limits that were computed on grids before, interpolated in between, and marked as such.
+// Answers without a server: limits that were computed before, where the sliders of the stories stop.
 
-import { valueAt } from "./schema.js";
+import { valueAt } from "./tables.js";
 
 /** What the exported page brings along; undefined where there is a server. */
 export const stored = window.giantstepStored;
@@ -16,41 +16,20 @@ export function storedAnswer(url, body, story) {
   if (url === "/page/stories.json") return new Response(JSON.stringify(stored.stories));
   if (url === "/api/families") return lines(stored.families);
   if (url === "/api/presets") return lines([]);
+  if (url === "/api/controls") return lines([{ controls: "", pipeline: "", theory: stored.theory[story] }]);
   if (url !== "/api/limit") throw new Error(NO_SERVER);
   const known = stored.limits[story];
   if (!known) throw new Error(NO_SERVER);
-  const answer = body.curve ? { result: known.kept[body.curve - 1], between: false } : interpolated(known, body.study.scenario);
-  const points = (answer.result.dims.converged ?? []).reduce((count, dim) => count * answer.result[dim].length, 1);
-  return lines([{ stage: "fine", last: true, points, of: points, warnings: [], stored: answer.between ? "interpolated" : "as computed", result: answer.result }]);
+  const result = body.curve ? known.kept[body.curve - 1] : { ...known.template, ...known.states[placeOf(known.axes, body.study.scenario)] };
+  const points = (result.dims.converged ?? []).reduce((count, dim) => count * result.layout.sizes[dim], 1);
+  return lines([{ stage: "fine", last: true, points, of: points, warnings: [], stored: "as computed", result }]);
 }
 
-/** The limit at the sliders of a scenario, from its neighbours on the grid of stored ones. */
-export function interpolated({ axes, template, states }, scenario) {
-  const places = axes.map((axis) => place(axis, valueAt(scenario, axis.field)));
-  let corners = [{ index: 0, weight: 1 }];
-  places.forEach(({ low, part }, i) => {
-    corners = corners.flatMap(({ index, weight }) => [
-      { index: index * axes[i].values.length + low, weight: weight * (1 - part) },
-      { index: index * axes[i].values.length + low + 1, weight: weight * part },
-    ]).filter(({ weight }) => weight > 0);
-  });
-  const result = { ...template };
-  for (const name of Object.keys(states[0])) result[name] = mixed(corners.map(({ index }) => states[index][name]), corners.map(({ weight }) => weight));
-  return { result, between: corners.length > 1 };
-}
-
-function place({ values, log }, value) {
-  const scale = (x) => (log ? Math.log(x) : x);
-  const last = values.length - 1;
-  const held = Math.min(Math.max(value, values[0]), values[last]);
-  const low = Math.max(0, Math.min(last - 1, values.findLastIndex((known) => known <= held)));
-  const part = (scale(held) - scale(values[low])) / (scale(values[low + 1]) - scale(values[low]));
-  return Math.abs(part) < 1e-9 ? { low, part: 0 } : Math.abs(part - 1) < 1e-9 ? { low, part: 1 } : { low, part };
-}
-
-/** A weighted mean, entry by entry; what is no number is taken from where the weight is largest. */
-function mixed(entries, weights) {
-  if (Array.isArray(entries[0])) return entries[0].map((_, i) => mixed(entries.map((entry) => entry[i]), weights));
-  if (entries.every((entry) => typeof entry === "number")) return entries.reduce((sum, entry, i) => sum + weights[i] * entry, 0);
-  return entries[weights.indexOf(Math.max(...weights))];
+/** Which of the stored limits belongs to the sliders of a scenario, which stop where one was computed. */
+function placeOf(axes, scenario) {
+  return axes.reduce((place, { field, values }) => {
+    const value = valueAt(scenario, field.split("."));
+    const nearest = values.reduce((best, known, i) => (Math.abs(known - value) < Math.abs(values[best] - value) ? i : best), 0);
+    return place * values.length + nearest;
+  }, 0);
 }

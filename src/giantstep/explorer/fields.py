@@ -1,0 +1,415 @@
+"""What the declaration of a family says about one scenario: fields in force, ranges, starts, the studies it opens on.
+
+A scenario is the plain table of a request here, which may be wrong: it is shown as it is, and the limit says why.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from giantstep.describe import describe
+from giantstep.explorer.bounds import DOTS
+from giantstep.explorer.declared import page_of
+from giantstep.explorer.markup import Html, escaped, greek, joined, pretty, tag, words
+from giantstep.families import family_class
+from giantstep.partlists import with_place
+
+Field = dict[str, Any]
+"""A field as `giantstep.describe` tells of it."""
+
+_MOST_SHOWN = 2
+"""Variables that a question shows first."""
+_CURVE, _MAP = 100, 40
+"""Points along a field that varies alone, and along each of two."""
+_DIM, _TRIALS = 400, 20
+"""Largest experiment that a preset starts with: seconds, not minutes."""
+
+
+@functools.lru_cache(maxsize=64)
+def _described(cls: type) -> dict[str, Any]:
+    family = cls.family  # type: ignore[attr-defined]
+    about = describe(family)
+    about["page"] = page_of(family)
+    about["examples"] = {what: cls.example_for(what).content() for what in about["questions"]}  # type: ignore[attr-defined]
+    for what, question in about["questions"].items():
+        for variable in question["variables"]:
+            variable |= {"called": called(variable), "titles": titles(variable)}
+        question["first"] = {"study": first_study(about, what), "variables": first_variables(question)}
+    about["first"] = first_state(about)
+    return about
+
+
+def described(family: str) -> dict[str, Any]:
+    """Return what a page is told of a family: its description, its declarations for the page, what it opens on."""
+    return _described(family_class(family))
+
+
+# -- names ---------------------------------------------------------------------------------------------------------
+
+
+def called(variable: Mapping[str, Any]) -> Html:
+    """Return how a variable is called: by its symbol where that is its name."""
+    if variable["symbol"] == variable["name"]:
+        return tag("i", pretty(variable["symbol"]), class_="math")
+    return joined(words(variable["name"]))
+
+
+def titles(variable: Mapping[str, Any]) -> list[Html]:
+    """Return what a panel of a variable says: of real labels, then of classes ("E(y - f)^2 or P(y f<0)")."""
+    name = variable["name"]
+    made = []
+    for symbol in variable["symbol"].split(" or ")[:2]:
+        text = pretty(symbol)
+        beside = tag("i", text) if text and len(text) < 90 else ""
+        made.append(tag("i", text) if symbol == name else joined(tag("b", words(name)), "  " if beside else "", beside))
+    return made
+
+
+def axis_of(about: Mapping[str, Any], what: str, dim: str) -> dict[str, Any]:
+    """Return what a figure says of a dimension: along its axis, and before a value in the name of a line."""
+    field = field_named(about, dim)
+    if field is not None:
+        label = joined(escaped(f"{words(dim)},  "), tag("i", pretty(field["symbol"])))
+        return {"label": label, "short": greek(field["symbol"].split(" = ")[0]) + " ="}
+    declared = about["questions"][what]["dimensions"].get(dim, {})
+    said, symbol = declared.get("label") or greek(words(dim)), declared.get("symbol")
+    label = joined(escaped(said), *((",  ", tag("i", pretty(symbol))) if symbol else ()))
+    few = declared.get("role") == "trajectory" and declared.get("label")  # "steps made 1" says more than "time 1"
+    return {"label": label, "short": few or words(dim.removesuffix("_2") + ("'" if dim.endswith("_2") else ""))}
+
+
+# -- fields of one scenario ----------------------------------------------------------------------------------------
+
+
+def value_at(table: Any, name: str) -> Any:
+    """Return a dotted field of a scenario; None where it has none."""
+    for part in name.split("."):
+        if isinstance(table, dict):
+            table = table.get(part)
+        elif isinstance(table, list) and part.isdigit() and int(part) < len(table):
+            table = table[int(part)]
+        else:
+            return None
+    return table
+
+
+def with_value(table: Any, name: str, value: Any) -> Any:
+    """Return a scenario with a dotted field changed."""
+    first, _, rest = name.partition(".")
+    changed = with_value(value_at(table, first) or {}, rest, value) if rest else value
+    if isinstance(table, list):
+        return [*table[: int(first)], changed, *table[int(first) + 1 :]]
+    return {**table, first: changed}
+
+
+def is_list(field: Field) -> bool:
+    """Return whether a field holds a list of parts."""
+    return bool(field["type"] == "list of choices")
+
+
+def is_numeric(field: Field) -> bool:
+    """Return whether a field may hold one number."""
+    return any(kind in ("number", "whole number") for kind in field["type"].split(" or "))
+
+
+def chosen(field: Field, value: Any) -> dict[str, Any] | None:
+    """Return which choice of a part a value is."""
+    if is_list(field):
+        return None
+    for choice in field.get("choices", []):
+        if "value" in choice:
+            if choice["value"] == value:
+                return choice
+        elif isinstance(value, dict) and choice.get("kind") == value.get("kind", choice.get("kind")):
+            return choice
+    return None
+
+
+def entry_of(field: Field, place: int) -> Field:
+    """Return the field of one entry of a list of parts: its names and symbols say which."""
+
+    def placed(inner: Field) -> Field:
+        changed = {**inner, "name": inner["name"].replace(f"{field['name']}.", f"{field['name']}.{place}.", 1)}
+        if inner["symbol"]:
+            changed["symbol"] = with_place(inner["symbol"], place + 1)
+        if "choices" in inner:
+            changed["choices"] = [choice_of(choice) for choice in inner["choices"]]
+        return changed
+
+    def choice_of(choice: dict[str, Any]) -> dict[str, Any]:
+        return {**choice, "fields": [placed(inner) for inner in choice["fields"]]} if "fields" in choice else choice
+
+    about = {"name": f"{field['name']}.{place}", "symbol": "", "meaning": "", "type": "choice", "required": True}
+    return {**about, "choices": [choice_of(choice) for choice in field["choices"]]}
+
+
+def open_fields(about: Mapping[str, Any], scenario: Any) -> list[tuple[Field, int]]:
+    """Return the fields in force for a scenario with their depth, parts opened."""
+
+    def walk(fields: list[Field], depth: int) -> Iterator[tuple[Field, int]]:
+        for field in fields:
+            value = value_at(scenario, field["name"])
+            if not _matters(about, field, value, scenario):
+                continue
+            yield field, depth
+            choice = chosen(field, value)
+            yield from walk((choice or {}).get("fields", []), depth + 1)
+            if is_list(field) and isinstance(value, list):
+                yield from walk([entry_of(field, place) for place in range(len(value))], depth + 1)
+
+    return list(walk(about["fields"], 0))
+
+
+def _matters(about: Mapping[str, Any], field: Field, value: Any, scenario: Any) -> bool:
+    """Return whether a field can matter; one that was changed is shown even where it cannot."""
+    if value is not None and value != field.get("default"):
+        return True
+    defaults = {other["name"]: other.get("default") for other in about["fields"]}
+    for name, values in field.get("only", {}).items():
+        other = value_at(scenario, name)
+        if (defaults.get(name) if other is None else other) not in values:
+            return False
+    return True
+
+
+def field_named(about: Mapping[str, Any], name: str) -> Field | None:
+    """Return a field by its dotted name, whatever is chosen now."""
+
+    def walk(fields: list[Field]) -> Field | None:
+        for field in fields:
+            if field["name"] == name:
+                return field
+            place = name.removeprefix(f"{field['name']}.").partition(".")[0] if is_list(field) else ""
+            choices = entry_of(field, int(place))["choices"] if place.isdigit() else field.get("choices", [])
+            for choice in choices:
+                inner = walk(choice.get("fields", []))
+                if inner is not None:
+                    return inner
+        return None
+
+    return walk(about["fields"])
+
+
+def groups(about: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return names of fields by theme, those that matter most first; what the family does not place comes last."""
+    names = [field["name"] for field in about["fields"]]
+    page = about["page"]
+    made = [("", page.get("main") or names), *page.get("themes", {}).items()]
+    placed = {name for _, some in made for name in some}
+    rest = [name for name in names if name not in placed]
+    return [*made, ("Other fields", rest)] if rest else made
+
+
+# -- ranges and starts ---------------------------------------------------------------------------------------------
+
+
+def start_of(choice: Mapping[str, Any]) -> Any:
+    """Return a value that a choice can start from: its defaults, and numbers within bounds."""
+    if "value" in choice:
+        return choice["value"]
+    table: dict[str, Any] = {"kind": choice["kind"]} if "kind" in choice else {}
+    for field in choice["fields"]:
+        name = field["name"].rpartition(".")[2]
+        if field["required"]:
+            table[name] = _sample(field)
+        elif field["default"] not in (None, []):
+            table[name] = field["default"]
+    return table
+
+
+def _sample(field: Field) -> Any:
+    if "values" in field:
+        return field["values"][0]
+    if is_list(field):
+        return []
+    if "choices" in field:
+        return start_of(field["choices"][0])
+    for kind, value in (("list", [1]), ("array", [[1]]), ("function", "z")):
+        if field["type"].startswith(kind):
+            return value
+    low, high = _ends(field)
+    if low is not None and high is not None:
+        return low if field["type"] == "whole number" else (low + high) / 2
+    return 1 if low is None or low < 1 else low + 1
+
+
+def _ends(field: Field) -> tuple[float | None, float | None]:
+    bounds = field.get("bounds", {})
+    return bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
+
+
+def slider_range(field: Field, value: float) -> dict[str, Any]:
+    """Return the ends of a slider around a value, within what is allowed.
+
+    It is linear between bounds, logarithmic where only zero bounds it from below. Where no bound is declared it keeps
+    the sign of the value; the text beside it takes any.
+    """
+    low, high = _ends(field)
+    bounds = field.get("bounds", {})
+    above, below = (
+        "ge" not in bounds and low is not None,
+        "le" not in bounds and high is not None,
+    )  # an end that is not allowed
+    if field["type"] == "whole number":
+        least = (value - 10 if low is None else low) + above
+        most = max(least + 9, 4 * abs(value)) if high is None else high - below
+        return {
+            "log": False,
+            "min": least,
+            "max": most,
+            "step": round((most - least) / 500) if most - least > 2000 else 1,
+        }
+    if low is not None and high is not None:
+        step = (high - low) / 400
+        return {"log": False, "min": low + above * step, "max": high - below * step, "step": step}
+    if low == 0 and value > 0:
+        return {"log": True, "min": _rounded(value / 30), "max": _rounded(value * 30), "step": 0.005}
+    if low is not None:
+        return _spread(low + 0.01 * above, low + 4 * max(abs(value - low), 0.25))
+    if high is not None:
+        return _spread(high - 4 * max(abs(high - value), 0.25), high - 0.01 * below)
+    return _spread(-3.0, 3.0) if value == 0 else _spread(*sorted((_rounded(value / 30), _rounded(value * 3))))
+
+
+def _spread(low: float, high: float) -> dict[str, Any]:
+    return {"log": False, "min": low, "max": high, "step": (high - low) / 400}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.1g}")
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value of a request is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def grid_fields(about: Mapping[str, Any], scenario: Any) -> list[Field]:
+    """Return the fields a grid can have now: those that hold one number."""
+
+    def holds_number(field: Field) -> bool:
+        value = value_at(scenario, field["name"])
+        return is_number(value) or value == "inf"
+
+    return [field for field, _ in open_fields(about, scenario) if is_numeric(field) and holds_number(field)]
+
+
+def grid_range(field: Field, value: Any, num: int = _CURVE) -> Any:
+    """Return a range of a field to draw a curve over."""
+    low, high = _ends(field)
+    if field["type"] == "whole number":
+        least = low or 0
+        most = min(high or math.inf, max(least + 9, 2 * value if is_number(value) else 0))
+        return list(range(int(least), int(least + min(most - least + 1, _MAP))))
+    if low is not None and high is not None:
+        margin = (high - low) / 100
+        bounds = field["bounds"]
+        return {"start": low + margin * ("gt" in bounds), "stop": high - margin * ("lt" in bounds), "num": num}
+    size = value if is_number(value) and value else 1.0
+    if low == 0 and size > 0:
+        return {"start": _rounded(size / 8), "stop": float(f"{2.5 * size:.2g}"), "num": num}
+    if low is not None:
+        return {"start": low, "stop": low + 2 * max(abs(size - low), 1), "num": num}
+    return {"start": -2 * abs(size), "stop": 2 * abs(size), "num": num}
+
+
+def with_axis(about: Mapping[str, Any], study: Mapping[str, Any], number: int, name: str) -> dict[str, Any]:
+    """Return the grid of a study with another field along one of its axes; none where the name is empty."""
+    entries = list(study.get("grid", {}).items())
+    field = next((one for one in grid_fields(about, study["scenario"]) if one["name"] == name), None)
+    if field is None:
+        return dict(entries[:number] + entries[number + 1 :])
+    entries[number : number + 1] = [
+        (name, grid_range(field, value_at(study["scenario"], name), _MAP if number else _CURVE))
+    ]
+    if sum(_length(value) > 8 for _, value in entries) > 1:  # a map: fewer points along each side
+        entries = [
+            (key, {**value, "num": _MAP} if _length(value) > _MAP and isinstance(value, dict) else value)
+            for key, value in entries
+        ]
+    return dict(entries)
+
+
+def _length(value: Any) -> int:
+    length = value.get("num", 1) if isinstance(value, dict) else len(value) if isinstance(value, list) else 1
+    return length if isinstance(length, int) else 1
+
+
+# -- what a page opens on ------------------------------------------------------------------------------------------
+
+
+def first_variables(question: Mapping[str, Any]) -> list[str]:
+    """Return the variables a question shows first; one that the limit answers is among them where there is any."""
+    known = [variable["name"] for variable in question["variables"]]
+    shown = [name for name in question["plot"] if name in known][:_MOST_SHOWN] or known[:1]
+    answered = [variable["name"] for variable in question["variables"] if "limit" in variable["engines"]]
+    return shown if not answered or set(shown) & set(answered) else [shown[0], answered[0]]
+
+
+def first_study(about: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return the study that a question of a family starts with."""
+    return complete(about, {"scenario": about["examples"][what], "what": what})
+
+
+def complete(about: Mapping[str, Any], study: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a study with all its tables: an axis where its question needs one, an experiment of a moderate size."""
+    what = study.get("what") or next(iter(about["questions"]))
+    question = about["questions"][what]
+    needed = {name: setting["example"] for name, setting in question["settings"].items() if "example" in setting}
+    experiment = {"dim": 200, "trials": 10, "seed": 0, **study.get("experiment", {})}
+    for name, most in (("dim", _DIM), ("trials", _TRIALS)):
+        if is_number(experiment[name]):
+            experiment[name] = min(experiment[name], most)
+    own = {field["name"] for field in about["fields"]} & {"dim"}  # a scenario that has a dimension says it itself
+    made = {
+        **study,
+        "what": what,
+        "grid": _flat(study.get("grid", {})),
+        "settings": {**needed, **study.get("settings", {})},
+        "limit": study.get("limit", {}),
+        "experiment": {name: value for name, value in experiment.items() if name not in own and name != "device"},
+    }
+    first = next(one for one in question["variables"] if one["name"] == first_variables(question)[0])
+    if not made["grid"] and not own_axis(question, first["dims"]):
+        fields = grid_fields(about, made["scenario"])
+        shared = [field for field in fields if field["name"] in about["shared_fields"]]
+        for field in (shared or fields)[:1]:
+            made["grid"] = {field["name"]: grid_range(field, value_at(made["scenario"], field["name"]))}
+    return made
+
+
+def own_axis(question: Mapping[str, Any], dims: list[str]) -> bool:
+    """Return whether one of the dimensions is an axis of numbers: one to run along, or one that a setting gives."""
+    roles = {name: declared["role"] for name, declared in question["dimensions"].items()}
+    return any(roles.get(dim) in ("spectrum", "trajectory") or dim in question["settings"] for dim in dims)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a grid with dotted names, which TOML nests."""
+    made: dict[str, Any] = {}
+    for name, value in table.items():
+        nested = isinstance(value, dict) and not {"start", "kind"} & set(value)
+        made |= _flat(value, f"{prefix}{name}.") if nested else {prefix + name: value}
+    return made
+
+
+def first_state(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state that the page of a family opens on, as it declares."""
+    first = about["page"].get("first", {})
+    what = next(iter(about["questions"]))
+    study = first_study(about, what)
+    study["scenario"] = {**study["scenario"], **first.get("scenario", {})}
+    study["grid"] = first.get("grid", study["grid"])
+    study["experiment"] |= {
+        name: value for name, value in first.get("experiment", {}).items() if name in study["experiment"]
+    }
+    variables = first.get("variables") or first_variables(about["questions"][what])
+    return {
+        "preset": f"example:{about['family']}",
+        "study": study,
+        "variables": variables,
+        "dots": first.get("dots", DOTS),
+    }
