@@ -53,6 +53,7 @@ def phase_diagram(
     ['not separable', 'separable']
     """
     from giantstep.figures.plot import checked_path, plot, save_figure
+    from giantstep.figures.shown import shown_after_cell
     from giantstep.figures.style import style
     from giantstep.scenario import Scenario, dotted_names
     from giantstep.study import predict
@@ -72,7 +73,7 @@ def phase_diagram(
         figure = _draw(scenario, diagram, lists)
         if target is not None:
             save_figure(figure, target)
-    return figure
+    return shown_after_cell(figure)
 
 
 def _those_with_one() -> str:

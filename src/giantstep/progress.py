@@ -18,6 +18,8 @@ ProgressOption = bool | Callable[[int, int, str], object] | None
 """None: a bar where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
 A_FEW = 3.0
 """Seconds from which a call says beforehand how long it may take."""
+A_MOMENT = 0.5
+"""Seconds after which a notebook shows a bar; a call that is done sooner leaves nothing below its cell."""
 
 
 class Progress:
@@ -42,7 +44,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._shows_bar:
-            self._bar = NotebookBar(self.shows_counts) if _in_notebook() else _bar(self.shows_counts)
+            self._bar = NotebookBar(self.shows_counts) if in_notebook() else _bar(self.shows_counts)
             self._bar.start()
             self._task = self._bar.add_task(self.text, total=self.total)
         self._tell()
@@ -116,10 +118,11 @@ def duration(seconds: float) -> str:
 
 def is_watched() -> bool:
     """Tell whether somebody sees a bar: stderr is a terminal, or this is a notebook."""
-    return _in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
+    return in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
+    """Tell whether this is a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"
@@ -129,34 +132,39 @@ class NotebookBar:
     """A line of HTML below a notebook's cell that follows the count and goes at the end; needs no other package."""
 
     def __init__(self, counts: bool) -> None:
-        self._counts, self._total, self._text, self._told = counts, 1, "", -math.inf
+        self._counts, self._begin, self._told = counts, 0.0, -math.inf
         self._handle: Any = None
-        self._html: Any = None
 
     def start(self) -> None:
-        """Show the empty line."""
-        notebook = importlib.import_module("IPython.display")  # a notebook brings it
-        self._handle, self._html = notebook.display(notebook.HTML(""), display_id=True), notebook.HTML
+        """Begin to wait; nothing is shown yet."""
+        self._begin = time.monotonic()
 
     def add_task(self, text: str, total: int) -> int:
         """Say what is counted."""
-        self._text, self._total = text, total
         return 0
 
     def update(self, task: int, completed: int, total: int, description: str) -> None:
         """Show how many steps are done, at most ten times a second."""
-        self._total = total
         now = time.monotonic()
-        if now - self._told < 0.1:
+        if now - self._begin < A_MOMENT or now - self._told < 0.1:
             return
         self._told = now
-        bar = f'<progress value="{completed}" max="{max(self._total, 1)}"></progress>'
-        count = f" {completed}/{self._total}" if self._counts else ""
-        self._handle.update(self._html(f"{bar} {escape(description)}{count}"))
+        bar = f'<progress value="{completed}" max="{max(total, 1)}"></progress>'
+        count = f" {completed}/{total}" if self._counts else ""
+        self._show(f"{bar} {escape(description)}{count}", f"{description}{count}")
 
     def stop(self) -> None:
         """Remove the line."""
-        self._handle.update(self._html(""))
+        if self._handle is not None:
+            self._show("", "")
+
+    def _show(self, html: str, text: str) -> None:
+        content = {"text/html": html, "text/plain": text}
+        if self._handle is None:
+            notebook = importlib.import_module("IPython.display")  # a notebook brings it
+            self._handle = notebook.display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
 
 
 def _bar(counts: bool) -> Any:

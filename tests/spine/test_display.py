@@ -66,13 +66,30 @@ def test_a_figure_knows_its_picture():
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_progress_in_a_notebook_needs_no_other_package(monkeypatch):
+@pytest.fixture
+def outputs(monkeypatch):
+    """What a notebook is asked to show, as HTML."""
     shown = []
-    handle = types.SimpleNamespace(update=shown.append)
-    notebook = types.SimpleNamespace(HTML=str, display=lambda content, display_id: handle)
+
+    def show(content, **how):
+        assert how["raw"]
+        shown.append(content["text/html"])
+        return types.SimpleNamespace(update=show)
+
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=show))
+    return shown
+
+
+def test_progress_in_a_notebook_needs_no_other_package(outputs, monkeypatch):
+    monkeypatch.setattr("giantstep.progress.A_MOMENT", 0.0)
     with Progress(None, 4, "trials <1>") as progress:
         progress.advance(2)
-    assert "trials &lt;1&gt; 0/4" in shown[0] and shown[-1] == ""
+    assert "trials &lt;1&gt; 0/4" in outputs[0] and outputs[-1] == ""
+
+
+def test_a_short_call_leaves_nothing_below_its_cell(outputs):
+    with Progress(None, 4, "trials") as progress:
+        progress.advance(4)
+    assert outputs == []

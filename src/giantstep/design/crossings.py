@@ -15,6 +15,7 @@ from giantstep.design.limits import HeldLimits, Limits, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Problem
 from giantstep.design.ranges import Over, Range, read_over, read_range
+from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import given_as
 from giantstep.problems import warn
@@ -345,7 +346,7 @@ class _Report:
         wanted = "" if self.listed else f" = {targets[0]:g}"
         settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **self.request.shown()}
         extra = {
-            "headline": f"{span} at which {observed}{wanted} of {scenario.title.lower()}{inner}",
+            "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
             "shown": [*wide],
             "theory": self.profile.limits.theory,
             "observable": observed,
