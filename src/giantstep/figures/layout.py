@@ -228,7 +228,11 @@ class Reading:
     def _is_short(self, times: str, field: str, dims: Sequence[str]) -> bool:
         """Tell whether a curve over a field for each of few times shows more than trajectories."""
         sizes = self.data.sizes
-        curves = int(np.prod([sizes[dim] for dim in dims if dim != field], dtype=int))
+        others = [dim for dim in dims if dim != field]
+        rows = self._rows_of_map(field, others)
+        if rows and sizes[rows] > FEW:  # a map for each of the times
+            others.remove(rows)
+        curves = int(np.prod([sizes[dim] for dim in others], dtype=int))
         return sizes[times] <= min(FEW, sizes[field]) and curves <= CROWD
 
     def coordinate(self, dim: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A figure that a notebook shows by itself and once: as the last line of a cell, behind a semicolon, or given a name."""
+"""A figure that a notebook shows by itself and once, whether it is the last line of a cell or not."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import io
 import sys
 from typing import Any
 
+import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-_DOTS_PER_INCH = 110
-"""Dots per inch of a picture in a notebook: a figure 5.6 inches wide fits the column of a cell."""
+_DOTS_PER_INCH = {"screen": 110, "paper": 180}
+"""Dots per inch of a picture in a notebook: a figure fits the column of a cell, and 8-point type can be read."""
 _WAITING: list[Figure] = []
 """Figures of the running cell of a notebook; empty between cells."""
 
@@ -22,7 +24,8 @@ class ShownFigure(Figure):
     b'PNG'
     """
 
-    dots_per_inch = _DOTS_PER_INCH
+    paper: float | None = None
+    """Its width in inches where it is for a paper."""
 
     def _repr_png_(self) -> bytes:
         """Return the figure as a PNG; notebooks ask for it."""
@@ -31,9 +34,28 @@ class ShownFigure(Figure):
         if self in _WAITING:
             _WAITING.remove(self)
         stream = io.BytesIO()
-        with style():
-            self.savefig(stream, format="png", dpi=self.dots_per_inch)
+        with style(self.paper):
+            self.savefig(stream, format="png", dpi=_DOTS_PER_INCH["screen" if self.paper is None else "paper"])
         return stream.getvalue()
+
+
+class TitledAxes(Axes):
+    """Axes with one title: a reader's own takes the place of ours, wherever either stands.
+
+    >>> axes = ShownFigure().add_subplot(axes_class=TitledAxes)
+    >>> _ = axes.set_title("ours", loc="left", color="grey"), axes.set_title("mine")
+    >>> axes.get_title(loc="left"), axes.get_title()
+    ('', 'mine')
+    """
+
+    def set_title(self, label: Any, fontdict: Any = None, loc: Any = None, pad: Any = None, **look: Any) -> Any:
+        """Set the title; see matplotlib."""
+        place = str(loc or matplotlib.rcParams["axes.titlelocation"])
+        for other in {"left", "center", "right"} - {place}:
+            super().set_title("", loc=other)  # type: ignore[arg-type]
+        if not {"color", "c"} & {*look, *(fontdict or {})}:
+            look["color"] = matplotlib.rcParams["text.color"]
+        return super().set_title(label, fontdict, loc, pad, **look)
 
 
 def shown_after_cell(figure: Figure) -> Figure:
