@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import giantstep as gs
 from giantstep.cli.options import Output
@@ -68,7 +68,7 @@ def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
             for path in out:
                 gs.save(result, stack.enter_context(atomic_write(path)))
             for path in plot:
-                look: dict[str, str] = {} if output.paper is None else {"style": "paper", "width": output.paper}
+                look: dict[str, Any] = {} if output.paper is None else {"style": "paper", "width": output.paper}
                 gs.plot(result, path=stack.enter_context(atomic_write(path)), **look)
     except OSError as error:
         raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None

@@ -116,7 +116,7 @@ class Reading:
 
     def names(self) -> list[str]:
         """Return the variables that can be drawn."""
-        side = ("_stderr", "_gap", "_z")
+        side = ("_stderr", "_error", "_gap", "_z")
         names = [str(name) for name in self.data.data_vars if str(name) not in DIAGNOSTICS]
         plain = [n for n in names if not any(n.endswith(s) and n.removesuffix(s) in names for s in side)]
         return [name for name in plain if self.data[name].dtype.kind in "fiub"]
@@ -289,7 +289,7 @@ class Reading:
                 failed = self._failed(source, point, view, len(y))
                 if not np.isfinite(y).any() and not failed.any():  # beyond the last step of a shorter network
                     continue
-                error = self.data.get(view.name + "_stderr")
+                error = self.data.get(view.name + "_stderr", self.data.get(view.name + "_error"))
                 bars = None if error is None else self._numbers(error, source, point)
                 bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
                 label = self.label(point)

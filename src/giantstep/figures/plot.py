@@ -88,7 +88,7 @@ def plot(
     1
     """
     from giantstep.figures.layout import Reading
-    from giantstep.figures.shown import shown_after_cell
+    from giantstep.figures.shown import shown_after_cell, shown_by_pyplot
 
     axes = ax if axes is None else axes
     result = _one_result(result, labels)
@@ -116,7 +116,7 @@ def plot(
                 bounds.check()
         if target is not None:
             save_figure(figure, target)
-    return shown_after_cell(figure) if axes is None else figure
+    return shown_after_cell(figure) if axes is None else shown_by_pyplot(figure)
 
 
 def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequence[str] | None) -> xarray.Dataset:
@@ -328,18 +328,18 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     target = checked_path(path)
     kind = target.suffix.lower().removeprefix(".")
     # the date would make equal figures differ
-    how: dict[str, Any] = {
+    formats: dict[str, dict[str, Any]] = {
         "png": {},
         "pdf": {"metadata": {"CreationDate": None}},
         "svg": {"metadata": {"Date": None}},
         "pgf": {"backend": "pgf"},
-    }[kind]
+    }
     if kind == "pgf":
         _without_dots(figure)
     with atomic_write(target) as temporary, look(getattr(figure, "paper", None)):
         if kind == "pgf":
             matplotlib.rcParams["pgf.texsystem"] = _tex_program()
-        figure.savefig(temporary, format=kind, **how)
+        figure.savefig(temporary, format=kind, **formats[kind])
 
 
 def _without_dots(figure: Figure) -> None:

@@ -12,6 +12,7 @@ from giantstep.figures.layout import Curve, Reading, View
 from giantstep.figures.legends import outside
 from giantstep.figures.maps import draw_map, draw_names
 from giantstep.figures.style import (
+    DOTTED,
     GREY,
     MARKERS,
     VERMILION,
@@ -106,10 +107,19 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
         if bounds is not None:
             places = {curve.place: palette[offset + curve.place] for curve in curves}
             key.extra = bounds.draw(axes, reading, view, places) or key.extra
+        key.extra = [*key.extra, *_known_levels(axes, reading, view.name)]
     assert views[0].x is not None
     _scales(axes, drawn, log, reading.along(views[0].x).values)
     _mark_failed(axes, drawn, key)
     key.show()
+
+
+def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
+    """Draw the values of a variable that theory has (`known_slope`), and return them for the legend."""
+    known = reading.data.get(f"known_{name}")
+    values = np.zeros(0) if known is None else np.unique(known.values[np.isfinite(known.values)])
+    look: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0}
+    return [axes.axhline(value, label=f"theory: {value:.3g}", zorder=1, **look) for value in values]
 
 
 def _widths(curves: Sequence[Curve]) -> list[float]:
@@ -156,7 +166,10 @@ def draw_curve(
         axes.set_xlim(-0.5, len(x) - 0.5)
     if curve.source != "experiment":
         few = curve.joined or (len(x) < 12 and alone)
-        lines: dict[str, Any] = {"linewidth": width if curve.thin else width - 0.7 * curve.joined, "linestyle": line}
+        lines: dict[str, Any] = {
+            "linewidth": max(width - 0.7, 0.53 * width) if curve.joined and not curve.thin else width
+        }
+        lines["linestyle"] = line
         if named:
             edge = THIN if curve.thin else 1.8
             lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
