@@ -17,11 +17,12 @@ from verify_report import percent, table
 
 Record = Mapping[str, Any]
 
-HEAD = """# Published figures, rebuilt
+HEAD = """# Figures, rebuilt
 
 Written by `make figures` (`benchmarks/figures.py`) from its records, `docs/data/figures.json`, and from the
-declarations in `giantstep.papers`. Every figure is made by `giantstep reproduce NAME`; [published
-figures](published_figures.md) lists them without results.
+declarations in `giantstep.papers`. Every figure is made by `giantstep reproduce NAME`; [figures of
+papers, and our own](published_figures.md) lists them without results. Those of `giantstep2026...`, and those called
+*ours* below, are in no paper.
 
 - *Agree*: limit and experiment agree in every panel that is judged, and every check holds.
 - *Cannot tell*: nothing disagrees, but a gap of 5% (or of the finite-size gap granted, where that is larger) could hide

@@ -244,7 +244,7 @@ def _shown(value: Any) -> str:
 
 
 class PublishedFigures(Directive):
-    """The figures that `giantstep reproduce` rebuilds, paper by paper, in the words of `giantstep figures`."""
+    """The figures that `giantstep reproduce` rebuilds, those of papers before our own."""
 
     def run(self) -> list[nodes.Node]:
         from giantstep.papers import list_figures
@@ -252,17 +252,22 @@ class PublishedFigures(Directive):
 
         recipes = list_figures()
         out: list[nodes.Node] = []
-        for paper in dict.fromkeys(recipe.paper for recipe in recipes):
-            rows = [
-                (
-                    _literal(recipe.name),
-                    f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}",
-                    recipe.parameters,
-                )
-                for recipe in recipes
-                if recipe.paper == paper
-            ]
-            out += [_title(_reference(BIBTEX[paper])), _table(("name", "what it shows", "parameters"), rows)]
+        for ours in (False, True):
+            out.append(_title("Figures of our own" if ours else "Figures of papers"))
+            chosen = [recipe for recipe in recipes if recipe.ours is ours]
+            for paper in dict.fromkeys(recipe.paper for recipe in chosen):
+                rows = [
+                    (
+                        _literal(recipe.name),
+                        f"{recipe.title}{'' if recipe.title.endswith('?') else '.'} {recipe.description}",
+                        recipe.parameters,
+                    )
+                    for recipe in chosen
+                    if recipe.paper == paper
+                ]
+                setting = "In the setting of: " if ours and not paper.startswith("giantstep") else ""
+                out.append(_title(setting + _reference(BIBTEX[paper])))
+                out.append(_table(("name", "what it shows", "parameters"), rows))
         return out
 
 

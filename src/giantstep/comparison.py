@@ -15,6 +15,7 @@ import numpy as np
 import xarray
 
 from giantstep.family import Question, Variable
+from giantstep.listing import Result
 from giantstep.result import asked_first
 from giantstep.scores import normal_score
 from giantstep.types import Floats
@@ -34,7 +35,7 @@ _ONE_SIDED = ("residual", "iterations", "trials_done")
 Labelled = TypeVar("Labelled", xarray.Dataset, xarray.DataArray)
 
 
-class Comparison(xarray.Dataset):
+class Comparison(Result):
     """A result of `giantstep.compare`: a Dataset whose parts stay comparisons.
 
     ``both[["test_error"]]`` has the standard errors, gaps and z-scores of test_error, too, so that
@@ -42,11 +43,6 @@ class Comparison(xarray.Dataset):
     """
 
     __slots__ = ()
-
-    @classmethod
-    def of(cls, result: xarray.Dataset) -> Comparison:
-        """Return a result with both engines as a comparison."""
-        return cls(dict(result.data_vars), dict(result.coords), dict(result.attrs))
 
     def _copy_listed(self, names: Iterable[Hashable]) -> Comparison:
         listed = list(names)

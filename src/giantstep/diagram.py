@@ -13,6 +13,7 @@ from giantstep.families import family_class, family_names
 from giantstep.family import PhaseDiagram
 from giantstep.figures.plot import checked_path, plot, save_figure
 from giantstep.figures.regions import Plane, draw_plane
+from giantstep.figures.shown import shown_after_cell
 from giantstep.figures.style import new_figure, style
 from giantstep.scenario import Scenario, dotted_names
 from giantstep.study import predict
@@ -71,7 +72,7 @@ def phase_diagram(
         figure = _draw(scenario, diagram, lists)
         if target is not None:
             save_figure(figure, target)
-    return figure
+    return shown_after_cell(figure)
 
 
 def _those_with_one() -> str:

@@ -109,6 +109,15 @@ def study_html(study: Study) -> str:
     return f"<div>{question}</div>{model_html(study.scenario)}{''.join(parts)}"
 
 
+def inside_sentence(title: str) -> str:
+    """Return a title as it stands inside a sentence: its first letter small, unless its first word is a name.
+
+    >>> inside_sentence("Two-layer network"), inside_sentence("SGD of a network")
+    ('two-layer network', 'SGD of a network')
+    """
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
 def aligned(rows: Any) -> list[str]:
     """Return rows of texts as lines with aligned columns."""
     cells = [tuple(map(str, row)) for row in rows]

@@ -80,6 +80,7 @@ def load(path: str | Path) -> xarray.Dataset:
     if not Path(path).is_file():
         raise InputError(f"There is no file {str(path)!r}.")
     from giantstep.comparison import Comparison
+    from giantstep.listing import Result
 
     try:
         result = _from_netcdf(Path(path)) if suffix == ".nc" else from_json(Path(path).read_text(encoding="utf-8"))
@@ -87,7 +88,7 @@ def load(path: str | Path) -> xarray.Dataset:
         raise InputError(f"{str(path)!r} is not a result of giantstep ({type(error).__name__}: {error}).") from None
     notes = notes_in(result.attrs)  # NetCDF has no list of a single text
     result = result.assign_attrs(notes=notes) if notes else result
-    return Comparison.of(result) if result.attrs.get("engine") == "comparison" else result
+    return Comparison.of(result) if result.attrs.get("engine") == "comparison" else Result.of(result)
 
 
 def write_text(path: str | Path, text: str) -> None:

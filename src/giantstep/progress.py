@@ -17,6 +17,8 @@ ProgressOption = bool | Callable[[int, int, str], object] | None
 """None: a line where somebody can see it; True, False: always, never; a callable gets (done, total, text)."""
 A_FEW = 3.0
 """Seconds from which a call says beforehand how long it may take."""
+A_MOMENT = 0.5
+"""Seconds after which a notebook shows a line; a call that is done sooner leaves nothing below its cell."""
 _EVERY = 0.1
 """Seconds between two texts of the line: more often nobody reads it."""
 
@@ -36,14 +38,18 @@ class Progress:
         self.done, self.total, self.text = 0, total, text
         self._callable = option if callable(option) else None
         self._shows_line = is_watched() if option is None else option is True
-        self._start, self._shown, self._width = time.monotonic(), -math.inf, 0
+        self._start, self._width = time.monotonic(), 0
+        self._shown = self._start + A_MOMENT if in_notebook() else -math.inf
 
     def __enter__(self) -> Self:
         self._tell()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._shows_line:
+        if self._width and in_notebook():  # where an erased line would stay as an empty one
+            self._write(f"{self.text}: {self.done} of {self.total}")
+            sys.stderr.write("\n")
+        elif self._width:
             self._write("")
             sys.stderr.write("\r")
 
@@ -126,7 +132,11 @@ def duration(seconds: float) -> str:
 
 def is_watched() -> bool:
     """Tell whether somebody sees a line: stderr is a terminal, or this is a notebook."""
+    return in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
+
+
+def in_notebook() -> bool:
+    """Tell whether this is a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    in_notebook = type(shell).__name__ == "ZMQInteractiveShell"
-    return in_notebook or bool(getattr(sys.stderr, "isatty", lambda: False)())
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -22,6 +22,7 @@ from giantstep.families import family_class
 from giantstep.family import DIAGNOSTICS, Engine, Question, Variable
 from giantstep.grid import Grid
 from giantstep.jsondata import LONGEST, json_data
+from giantstep.listing import Result
 from giantstep.padding import blank_array, corner, largest_shape
 from giantstep.partlists import declaration, keys_of, names_meant, tables_at
 from giantstep.scenario import Scenario, from_content, numbers_meant, walk_fields
@@ -141,7 +142,7 @@ class ResultTable:
         for name, values in self._own_coords(scenario, lengths, settings).items():
             dims, column = values if isinstance(values, tuple) else (name, values)
             coords[name] = _coordinate(name, dims, column, {})
-        result = xarray.Dataset(asked_first(data, self.question), coords, attrs=attrs)
+        result = Result(asked_first(data, self.question), coords, attrs=attrs)
         labels = {
             dim: list(names)
             for dim, names in self.question.labels.items()

@@ -326,8 +326,8 @@ class Study:
         if not isinstance(other, Study):
             return NotImplemented
         tables = ("grid", "settings", *_ENGINES)
-        same_tables = all(_same_tables(getattr(self, name), getattr(other, name)) for name in tables)
-        return same_tables and (self.scenario, self.what) == (other.scenario, other.what)
+        equal = all(same_tables(getattr(self, name), getattr(other, name)) for name in tables)
+        return equal and (self.scenario, self.what) == (other.scenario, other.what)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -338,7 +338,7 @@ class Study:
         return display.study_html(self)
 
     def predict(self, **overrides: Any) -> xarray.Dataset:
-        """Answer with the limit; keywords override the study (fields, settings, ``progress``)."""
+        """Answer with the limit; keywords override the study: fields, settings, ``progress``, ``scenarios`` by name."""
         return self._answer(predict, _PREDICT_SETTINGS, self.limit, overrides)
 
     def simulate(self, **overrides: Any) -> xarray.Dataset:
@@ -378,13 +378,15 @@ class Study:
         overrides: Mapping[str, Any],
     ) -> xarray.Dataset:
         """Call a verb with the settings `names` of a table of the study, and what overrides them."""
+        overrides = dict(overrides)
+        scenarios = overrides.pop("scenarios", self.scenario)
         what = overrides.get("what", self.what)
         same = question_name(self.scenario, what) == question_name(self.scenario, self.what)
         chosen = {name: table[name] for name in names if name in table}
         settings = {**(self._question_settings() if same else {}), **chosen, **overrides, "what": what}
         replaced = dotted_names(overrides)
         grid = {name: value for name, value in dotted_names(self.grid).items() if name not in replaced}
-        return verb(self.scenario, grid, **settings)
+        return verb(scenarios, grid, **settings)
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
@@ -412,7 +414,7 @@ class Study:
         return study_text(self, comments=comments)
 
 
-def _same_tables(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+def same_tables(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Tell whether two tables say the same in the same order; a list and an array of the same values do."""
     if list(ours) != list(theirs):
         return False

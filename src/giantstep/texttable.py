@@ -15,13 +15,22 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], most: float 
     >>> text_table(["name", "gap"], [["test_error", "0.5%"], ["norm", "12%"]])
     ['name         gap', 'test_error  0.5%', 'norm         12%']
     """
-    if len(rows) > most:
-        half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
-        rows = [*rows[:half], [gap, *[""] * (len(heads) - 1)], *rows[-half:]]
-    columns = list(zip(heads, *rows))
-    words = [not any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in column[1:]) for column in columns]
-    aligned = [_aligned(column, is_words) for column, is_words in zip(columns, words)]
+    columns = list(zip(heads, *without_middle(rows, most)))
+    aligned = [_aligned(column, is_words(column[1:])) for column in columns]
     return ["  ".join(cells).rstrip() for cells in zip(*aligned)]
+
+
+def without_middle(rows: Sequence[Sequence[str]], most: float) -> list[Sequence[str]]:
+    """Return at most `most` rows: the ends, and a row that says how many are left out between them."""
+    if len(rows) <= most:
+        return list(rows)
+    half, gap = int(most) // 2, f"({len(rows) - int(most)} more)"
+    return [*rows[:half], [gap, *[""] * (len(rows[0]) - 1)], *rows[-half:]]
+
+
+def is_words(cells: Sequence[str]) -> bool:
+    """Tell whether a column holds no numbers."""
+    return not any(cell[:1].isdigit() or cell[:1] in ("+", "-") for cell in cells)
 
 
 def _aligned(cells: Sequence[str], left: bool) -> list[str]:

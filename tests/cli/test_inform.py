@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,19 @@ def test_figures_are_listed(run) -> None:
     assert "learned-features: " in run("figures").stdout
     figures = json.loads(run("figures", "--json").stdout)["figures"]
     assert "learned-features" in [figure["name"] for figure in figures]
+
+
+def test_the_list_of_figures_has_a_line_each_and_tells_ours_from_published(run) -> None:
+    lines = run("figures").stdout.splitlines()
+    known = papers.list_figures()
+    assert len(lines) == len(known) + 5  # two heads, two empty lines, a hint
+    published, ours = lines[: lines.index("")], lines[lines.index("") :]
+    assert any(line.startswith("learned-features:") for line in published)
+    for name in ("error-staircase", "digits"):
+        assert any(line.startswith(f"{name}:") and "(ours" in line for line in ours)
+    assert run("figures", "--long").stdout.count("with --quick") == len(known)
+    told = tomllib.loads((Path(__file__).parents[2] / "benchmarks" / "paper_figures.toml").read_text())
+    assert papers.OURS == {name for name, about in told.items() if isinstance(about, dict) and "ours" in about}
 
 
 def figure(z: float, checks: tuple[Check, ...] = (), *, experiment: bool = True) -> Report:

@@ -331,3 +331,64 @@ def test_a_trial_that_failed_gives_status_1_and_one_warning(run, monkeypatch) ->
         assert result.stderr.startswith("giantstep: warning: 1 of 1 points were not measured")
         assert result.stderr.count("\n") == 1
         assert None in np.atleast_1d(strict(result.stdout)["test_error"]).tolist()
+
+
+OTHER = """\
+[scenario]
+family = "one-step"
+activation = "relu"
+target = "tanh(z)"
+width_per_dim = 1.5
+samples_per_dim = 2.0
+ridge = 0.01
+[experiment]
+dim = 24
+trials = 3
+seed = 0
+"""
+
+
+def test_several_files_are_scenarios_of_one_table(run, tmp_path: Path) -> None:
+    (tmp_path / "none.toml").write_text(OTHER)
+    words = ("S.toml", "none.toml", "--grid", "samples_per_dim=0.5,2")
+    both = {"S": scenario(), "none": gs.Study.read("none.toml").scenario}
+    expected = gs.predict(both, samples_per_dim=[0.5, 2.0])["test_error"]
+    result = run("predict", *words)
+    assert result.exit_code == 0
+    for value in expected.values.ravel():
+        assert f"{value:.8g}" in result.stdout
+    assert run("simulate", *words, "--out", "m.nc").exit_code == 0
+    assert gs.load("m.nc").sizes == gs.simulate(both, dim=24, trials=3, samples_per_dim=[0.5, 2.0]).sizes
+    result = run("compare", *words, "--plot", "both.png", "--paper", "column", "--out", "both.nc")
+    assert result.exit_code == 0 and "verdict" in result.stdout
+    assert gs.load("both.nc").scenario.values.tolist() == ["S", "none"]
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(run, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "S.toml").write_text(OTHER)
+    result = run("predict", "S.toml", "other/S.toml", "--out", "r.nc")
+    assert result.exit_code == 0
+    assert gs.load("r.nc").scenario.values.tolist() == ["S.toml", "other/S.toml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (OTHER.replace('"one-step"', '"few-steps"'), "of one family, not of OneStep and FewSteps"),
+        (OTHER + "[grid]\nridge = [0.1, 1.0]\n", "differ in `grid`"),
+        (OTHER.replace("trials = 3", "trials = 4"), "differ in `experiment`"),
+        (OTHER + "[limit]\ntheory = 'isotropic'\n", "differ in `limit`"),
+    ],
+)
+def test_files_that_make_no_table_are_refused(refused, tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "other.toml").write_text(text)
+    assert words in refused("compare", "S.toml", "other.toml")
+
+
+def test_one_file_twice_and_a_missing_one_are_refused(refused) -> None:
+    assert "named twice" in refused("predict", "S.toml", "S.toml")
+    assert "missing.toml" in refused("predict", "S.toml", "missing.toml")
+    assert "--paper is for --plot" in refused("predict", "S.toml", "--paper", "page")
+    assert "--paper must be column or page" in refused("predict", "S.toml", "--plot", "a.png", "--paper", "narrow")

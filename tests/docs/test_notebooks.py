@@ -33,6 +33,80 @@ gs.regime(s, 200)
 """
 
 
+VERBS = """\
+import numpy as np
+import giantstep as gs
+net = gs.Network(target="tanh(z1)", noise=0.1, activation="relu", width_per_dim=1.5, samples_per_dim=2.0,
+                 steps=[gs.MaximalStep(2.0, batch_per_dim=3.0)], readout=gs.Ridge(0.1))
+X = np.random.default_rng(0).standard_normal((60, 5))
+forecast = gs.forecast(X, X[:, 0], samples=[20, 40])
+n = [0.5, 1.0, 2.0]
+r = gs.predict(net, samples_per_dim=n)
+r
+# %%
+gs.simulate(net, dim=10, trials=2, samples_per_dim=n)
+# %%
+both = gs.compare({"a": net, "b": net.replace(noise=0.2)}, dim=10, trials=2, samples_per_dim=n)
+both
+# %%
+gs.sweep(net, samples_per_dim=n, dim=10, trials=2)
+# %%
+gs.agreement(both)
+# %%
+gs.optimize(net, over={"readout.ridge": (0.01, 10)}, minimise="test_error")
+# %%
+gs.solve_for(net, "samples_per_dim", test_error=0.2)
+# %%
+gs.sensitivity(net, to=["noise", "readout.ridge"])
+# %%
+gs.trials_needed(net, dim=10, see=0.2)
+# %%
+gs.efficiency(r)
+# %%
+gs.best_possible(net)
+# %%
+gs.slopes(r)
+# %%
+plain = net.replace(steps=[])
+gs.disagreement(plain, plain.replace(width_per_dim=3.0))
+# %%
+forecast
+# %%
+forecast.samples_needed(mse=0.5)
+# %%
+gs.predict(net, what="spectrum")
+"""
+
+PLOTS = """\
+import giantstep as gs
+import matplotlib.pyplot as plt
+s = gs.OneStep(width_per_dim=1.5, samples_per_dim=2.0, ridge=0.1, step=gs.MaximalStep(2.0))
+r = gs.predict(s, samples_per_dim=[0.5, 1.0, 2.0])
+# %%
+gs.plot(r)
+# %%
+gs.plot(r);
+# %%
+figure = gs.plot(r)
+# %%
+figure = gs.plot(r)
+figure
+# %%
+figure
+# %%
+gs.plot(r), gs.plot(r)
+1 + 1
+# %%
+fig, ax = plt.subplots()
+gs.plot(r, "test_error", ax=ax);
+# %%
+fig, ax = plt.subplots()
+gs.plot(r, "test_error", ax=ax)
+# %%
+fig
+"""
+
+
 def executed(text, folder, monkeypatch):
     """Return the outputs of every cell of a script, run in a kernel."""
     nbclient = pytest.importorskip("nbclient", reason="install .[dev]")
@@ -72,6 +146,20 @@ def test_last_lines_of_cells_are_shown(tmp_path, monkeypatch):
         data, _ = forms(outputs)
         assert word in data[-1]["text/html"] and word in data[-1]["text/plain"]
         assert "array(" not in data[-1]["text/plain"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_verb_shows_a_table_and_nothing_else(tmp_path, monkeypatch):
+    for outputs in executed(VERBS, tmp_path, monkeypatch):
+        (data,) = (data for data in forms(outputs)[0] if any(data.values()))  # a bar that is gone is empty text
+        assert data["text/html"].count("<td") > 2 or "needs about" in data["text/html"]
+        assert "HTML object" not in data["text/plain"] and "object at" not in data["text/plain"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_figure_is_shown_once(tmp_path, monkeypatch):
+    counts = [len(pictures(outputs)) for outputs in executed(PLOTS, tmp_path, monkeypatch)]
+    assert counts == [0, 1, 1, 1, 1, 1, 2, 1, 1, 1]
 
 
 @pytest.mark.slow

@@ -66,10 +66,21 @@ def test_a_figure_knows_its_picture():
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_progress_in_a_notebook_needs_no_other_package(monkeypatch, capsys):
+@pytest.fixture
+def notebook(monkeypatch):
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+
+
+def test_progress_in_a_notebook_needs_no_other_package(notebook, monkeypatch, capsys):
+    monkeypatch.setattr("giantstep.progress.A_MOMENT", -1.0)
     with Progress(None, 4, "trials <1>") as progress:
         progress.advance(2)
-    first, *_, cleared, after = capsys.readouterr().err.split("\r")[1:]
-    assert (first, cleared.strip(), after) == ("trials <1>: 0 of 4", "", "")
+    first, *_, last = capsys.readouterr().err.split("\r")[1:]
+    assert first == "trials <1>: 0 of 4" and last.rstrip(" ") == "trials <1>: 2 of 4\n"
+
+
+def test_a_short_call_leaves_nothing_below_its_cell(notebook, capsys):
+    with Progress(None, 4, "trials") as progress:
+        progress.advance(4)
+    assert capsys.readouterr().err == ""

@@ -82,6 +82,7 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
     import xarray
 
     from giantstep.bounds.points import Teachers, check_time
+    from giantstep.listing import Result
 
     teachers = Teachers.of_result(result)
     names = [name for name in teachers.observables if name in result.data_vars]
@@ -104,7 +105,7 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
                 if spread is not None and spread.dims == errors.dims:
                     columns[f"{name}_{suffix}_stderr"] = spread.copy(data=spread.values * stretch.reshape(errors.shape))
     accuracy = max(problem.accuracy for problem in problems)
-    return xarray.Dataset(columns, attrs={**result.attrs, "counted": teachers.counted, "accuracy": accuracy})
+    return Result(columns, attrs={**result.attrs, "counted": teachers.counted, "accuracy": accuracy})
 
 
 _WHO = {"bayes": "the best possible method", "uninformed": "message passing"}

@@ -15,17 +15,24 @@ from giantstep.cli.options import Json
 Family = Annotated[str, typer.Argument(metavar="FAMILY", help="Name of a family, for example one-step.")]
 
 
-def figures(json: Json = False) -> None:
-    """List the published figures that can be rebuilt."""
+def figures(
+    long: Annotated[bool, typer.Option("--long", help="Also what each panel shows, parameters and times.")] = False,
+    json: Json = False,
+) -> None:
+    """List the figures that can be rebuilt: those of papers, and our own."""
     from giantstep.papers import list_figures
 
     recipes = list_figures()
     if json:
-        names = ("name", "title", "paper", "description", "parameters", "seconds_quick", "seconds_full")
+        names = ("name", "title", "paper", "ours", "description", "parameters", "seconds_quick", "seconds_full")
         records = [{name: getattr(recipe, name) for name in names} for recipe in recipes]
         print(json_module.dumps({"figures": records}, allow_nan=False))
-    else:
-        print("\n\n".join(map(str, recipes)))
+        return
+    for head, ours in (("Published figures", False), ("Figures of our own", True)):
+        chosen = [recipe for recipe in recipes if recipe.ours is ours]
+        print(f"{head} ({len(chosen)}):")
+        print("\n\n".join(map(str, chosen)) if long else "\n".join(recipe.line for recipe in chosen), end="\n\n")
+    print("giantstep reproduce NAME rebuilds one" + (".", "; giantstep figures --long says what each shows.")[not long])
 
 
 def reproduce(
@@ -42,7 +49,7 @@ def reproduce(
         typer.Option(metavar="GAP", help="With --check: also where a relative gap of this size could not be seen."),
     ] = None,
 ) -> None:
-    """Rebuild a published figure: PNG, PDF, data and agreement report."""
+    """Rebuild a figure, published or ours: PNG, PDF, data and agreement report."""
     from giantstep.papers import check_figure
 
     check_figure(name)

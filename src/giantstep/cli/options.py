@@ -14,6 +14,9 @@ from typer import Argument, Option
 from giantstep.errors import unreadable
 
 StudyFile = Argument(metavar="S.toml", help="The study; `giantstep new FAMILY` prints one.")
+StudyFiles = Argument(
+    metavar="S.toml ...", help="The study; of several files, named by their names, each is a scenario of one table."
+)
 Json = Annotated[bool, Option("--json", help="Print one strict JSON object.")]
 
 
@@ -94,7 +97,10 @@ class Output:
     ] = None
     json: Json = False
     plot: Annotated[
-        list[Path] | None, Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg; may be repeated.")
+        list[Path] | None, Option(metavar="FILE", help="Draw the result: .png, .pdf, .svg, .pgf; may be repeated.")
+    ] = None
+    paper: Annotated[
+        str | None, Option(metavar="WIDTH", help="With --plot: draw for a paper, column or page wide.")
     ] = None
 
 
@@ -153,7 +159,8 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def expanded(**values: Any) -> None:
         for name in read:
-            check_readable(values[name])
+            for path in values[name] if isinstance(values[name], list) else [values[name]]:
+                check_readable(path)
         taken = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import giantstep as gs
 from giantstep.cli.options import Output
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray
 
 RESULTS = (".csv", ".nc", ".json", ".tex")
-PLOTS = (".png", ".pdf", ".svg")
+PLOTS = (".png", ".pdf", ".svg", ".pgf")
 
 
 def check_outputs(output: Output) -> None:
@@ -30,6 +30,14 @@ def check_outputs(output: Output) -> None:
                 raise InputError(f"{str(path)!r} is a folder, not a file.")
             if path.exists() and not os.access(path, os.W_OK):
                 raise InputError(f"{str(path)!r} cannot be written to.")
+    if any(path.suffix.lower() == ".pgf" for path in plot):
+        from giantstep.figures.plot import checked_path  # it asks for a TeX system
+
+        checked_path("any.pgf")
+    if output.paper not in (None, "column", "page"):
+        raise InputError(f"--paper must be column or page, but is {output.paper!r}.")
+    if output.paper is not None and not plot:
+        raise InputError("--paper is for --plot, which is missing.")
     absolute = [path.absolute() for path in [*out, *plot]]
     if len(set(absolute)) < len(absolute):
         raise InputError("One file is named twice as an output.")
@@ -60,7 +68,8 @@ def write_outputs(result: xarray.Dataset, output: Output) -> list[Path]:
             for path in out:
                 gs.save(result, stack.enter_context(atomic_write(path)))
             for path in plot:
-                gs.plot(result, path=stack.enter_context(atomic_write(path)))
+                look: dict[str, Any] = {} if output.paper is None else {"style": "paper", "width": output.paper}
+                gs.plot(result, path=stack.enter_context(atomic_write(path)), **look)
     except OSError as error:
         raise InputError(f"The output cannot be written: {(error.strerror or str(error)).lower()}.") from None
     return [*out, *plot]

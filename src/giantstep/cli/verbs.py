@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+import giantstep as gs
 from giantstep.cli.data import about_table, open_study
 from giantstep.cli.edit import edit_study
-from giantstep.cli.options import Changes, Check, Experiment, Limit, Output, StudyFile, Table, Theory, Trials
+from giantstep.cli.options import Changes, Check, Experiment, Limit, Output, StudyFiles, Table, Theory, Trials
 from giantstep.cli.outputs import check_outputs, write_outputs
+from giantstep.errors import InputError
 
 if TYPE_CHECKING:
     import xarray
 
     from giantstep.agreements import Agreement
+    from giantstep.scenario import Scenario
 
-Study = Annotated[Path | None, StudyFile]
+Studies = Annotated[list[Path] | None, StudyFiles]
 
 
-def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Study = None) -> None:
+class Asked(NamedTuple):
+    """What is answered: a study, and, of several files, their scenarios by name in place of its own."""
+
+    study: gs.Study
+    several: dict[str, dict[str, Scenario]]
+
+
+def predict(changes: Changes, limit: Limit, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with its limit of infinite dimension."""
     check_outputs(output)
-    edited = edit_study(open_study(study, table), "predict", changes, limit)
-    hand_over(edited.predict(), output, "" if table.data is None else about_table(edited))
+    asked = _asked(study, table, "predict", changes, limit)
+    hand_over(asked.study.predict(**asked.several), output, "" if table.data is None else about_table(asked.study))
 
 
-def simulate(changes: Changes, experiment: Trials, output: Output, table: Table, study: Study = None) -> None:
+def simulate(changes: Changes, experiment: Trials, output: Output, table: Table, study: Studies = None) -> None:
     """Answer a study with an experiment of finite dimension: means over trials, with standard errors."""
     check_outputs(output)
-    hand_over(edit_study(open_study(study, table), "simulate", changes, experiment).simulate(), output)
+    asked = _asked(study, table, "simulate", changes, experiment)
+    hand_over(asked.study.simulate(**asked.several), output)
 
 
 def compare(
@@ -41,7 +52,7 @@ def compare(
     check: Check,
     output: Output,
     table: Table,
-    study: Study = None,
+    study: Studies = None,
 ) -> None:
     """Answer a study with both and report how well they agree."""
     from giantstep.checks import check_number
@@ -50,16 +61,57 @@ def compare(
     allow = check_number("allow", check.allow, "a number at least 0", lambda gap: gap >= 0)
     see = SEE if check.see is None else check_number("see", check.see, "a number above 0", lambda gap: gap > 0)
     check_outputs(output)
-    edited = edit_study(open_study(study, table), "compare", changes, theory, experiment)
-    asked = [name.strip() for names in check.variables or () for name in names.split(",")] or None
+    asked = _asked(study, table, "compare", changes, theory, experiment)
+    variables = [name.strip() for names in check.variables or () for name in names.split(",")] or None
     from giantstep.agreements import agreement, check_variables  # not before the study was found good
 
-    check_variables(asked, edited.question)
-    result = edited.compare()
-    report = agreement(result, asked)
+    check_variables(variables, asked.study.question)
+    result = asked.study.compare(**asked.several)
+    report = agreement(result, variables)
     hand_over(result, output, report.table(allow, see), agreement=report.to_dict(allow, see))
     if check.check:
         _check(report, allow, None if check.see is None else see)
+
+
+def _asked(paths: list[Path] | None, table: Table, verb: str, changes: Changes, *settings: Any) -> Asked:
+    """Read the studies, change each by the options, and see that they differ in their scenarios only."""
+    if not paths or len(paths) == 1:
+        study = open_study(paths[0] if paths else None, table)
+        return Asked(edit_study(study, verb, changes, *settings), {})
+    from giantstep.several import by_name
+    from giantstep.study import same_tables
+
+    names = _names(paths)
+    edited = {name: edit_study(open_study(path, table), verb, changes, *settings) for name, path in zip(names, paths)}
+    scenarios = by_name({name: study.scenario for name, study in edited.items()})
+    first, *rest = edited.items()
+    for name, study in rest:
+        for part, option in _SHARED.items():
+            one, other = getattr(first[1], part) or {}, getattr(study, part) or {}
+            if one != other if part == "what" else not same_tables(one, other):
+                raise InputError(
+                    f"{first[0]!r} and {name!r} differ in `{part}`: studies in one table share all but the scenario "
+                    f"({option} changes it in each)."
+                )
+    return Asked(first[1], {"scenarios": scenarios})
+
+
+_SHARED = {
+    "what": "--what",
+    "grid": "--grid",
+    "settings": "--set",
+    "limit": "--theory",
+    "experiment": "--dim, --trials",
+}
+"""What several studies must have in common, and the options that change it."""
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """Return what scenarios of several files are called: the names of the files, with their folders where need be."""
+    for names in ([path.stem for path in paths], list(map(str, paths))):
+        if len(set(names)) == len(names):
+            return names
+    raise InputError("One study is named twice.")
 
 
 def _check(report: Agreement, allow: float, see: float | None) -> None:

@@ -16,6 +16,7 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import SearchProblem
 from giantstep.design.ranges import Over, Range, read_over, read_range
 from giantstep.design.tables import DesignResult, design_result
+from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import given_as
 from giantstep.problems import warn
@@ -341,7 +342,7 @@ class _CrossingReport:
         wanted = "" if self.listed else f" = {targets[0]:g}"
         settings = {"solve_for": str(span), "reach": {observed: targets.tolist()}, **self.request.shown()}
         extra = {
-            "headline": f"{span} at which {observed}{wanted} of {scenario.title.lower()}{inner}",
+            "headline": f"{span} at which {observed}{wanted} of {inside_sentence(scenario.title)}{inner}",
             "shown": [*wide],
             "theory": self.profile.limits.theory,
             "observable": observed,

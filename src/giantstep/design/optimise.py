@@ -15,6 +15,7 @@ from giantstep.design.observable import Observable, read_observable
 from giantstep.design.problem import Candidate, SearchProblem
 from giantstep.design.ranges import Over, label, read_over
 from giantstep.design.tables import DesignResult, design_result
+from giantstep.display import inside_sentence
 from giantstep.errors import InputError
 from giantstep.grid import content_of
 from giantstep.partlists import given_as
@@ -180,7 +181,7 @@ class _OptimumReport:
         adjective = "Smallest" if argument == "minimise" else "Largest"
         under = f", {' and '.join(texts)}" if texts else ""
         extra = {
-            "headline": f"{adjective} {observed.text} of {grid.scenario.title.lower()}: {self.over}{under}",
+            "headline": f"{adjective} {observed.text} of {inside_sentence(grid.scenario.title)}: {self.over}{under}",
             "shown": shown,
             "grid": {**grid.varying(), **self._searched()},
             "theory": "; ".join(dict.fromkeys(problem.limits.theory for problem in self.problems)),

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from giantstep.design.limits import ObservedLimit, request_limit
 from giantstep.design.observable import Observable, read_observable
 from giantstep.design.tables import DesignResult, design_result
+from giantstep.display import inside_sentence
 from giantstep.errors import InputError, bad_field
 from giantstep.partlists import declaration
 from giantstep.problems import warn
@@ -75,6 +76,8 @@ def sensitivity(
     with limits.watched("sensitivity", count, progress):
         value = limits(rows, {})
         _evaluate(limits, stencils)
+    for stencil in stencils.values() if to is None else ():
+        stencil.refused = stencil.refused and "fixed by the other fields"  # nobody asked for it
     slopes = {name: stencil.slope(value) for name, stencil in stencils.items()}
     result = _dataset(request, observable, limits, value, slopes, list(stencils.values()))
     warn(limits.problems())
@@ -223,7 +226,7 @@ def _dataset(
     columns["status"] = ((), status, "why not, where it was not")
     columns["remark"] = ((), np.array(remark, dtype=str), "fields without a derivative")
     extra = {
-        "headline": f"What {observable.text} of {grid.scenario.title.lower()} depends on",
+        "headline": f"What {observable.text} of {inside_sentence(grid.scenario.title)} depends on",
         "shown": [observable.name, *([] if grid.dims else ["at", "derivative", "derivative_error"]), "elasticity"],
         "observable": observable.text,
         "theory": limits.theory,

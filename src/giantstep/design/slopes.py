@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray
 
 from giantstep.batches import solve_limit
+from giantstep.checks import check_number
+from giantstep.design.known_slopes import THEORY, known_exponent
+from giantstep.design.tables import DesignResult
 from giantstep.errors import InputError, bad_field, nearest
 from giantstep.partlists import names_meant, value_at
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.result import fields_of
 from giantstep.scenario import Scenario, dotted_names
-from giantstep.several import by_name
+from giantstep.several import NAME, Scenarios, by_name
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 
 Floor = float | str | xarray.DataArray
+_MOST_SAID = 6
+"""Curves whose fitted exponents are said in the headline; more are in the table only."""
 
 
 def slopes(
     result: xarray.Dataset,
-    along: str | Sequence[str] = "samples_per_dim",
+    along: str | Sequence[str] | Mapping[str, float] = "samples_per_dim",
     of: str = "test_error",
     *,
     floor: Floor = 0.0,
     progress: ProgressOption = None,
-) -> xarray.Dataset:
+) -> DesignResult:
     """Return the local exponents d log(error - floor)/d log n of a learning curve, with their errors.
 
     The limit is asked again beside every point, at factors from 10% down to 0.3%. The differences are extrapolated, and
@@ -38,10 +43,14 @@ def slopes(
     trials where they were kept (leaving one out after the other). Else it comes from the standard errors of the
     neighbours as if they were independent, which is too large where points share their draws.
 
+    Where theory knows the exponent it stands beside the slopes: linear networks without noise, ridge and steps on
+    `PowerLaw` inputs.
+
     Parameters
     ----------
     result : what `predict`, `simulate` or `compare` returned.
-    along : the field that grows, or several that grow by the same factor (n and p at a fixed ratio).
+    along : the field that grows, or several that grow by the same factor (n and p at a fixed ratio), or, for a budget,
+        the power of it with which each field grows (``{"samples_per_dim": 0.5, "width_per_dim": 0.5}`` for n p).
     of : the variable.
     floor : what is subtracted first: a number, a DataArray, or the name of a variable of the result (``"floor"``).
     progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
@@ -50,6 +59,9 @@ def slopes(
     -------
     xarray.Dataset
         ``slope`` and ``slope_error`` with the dimensions of the variable; NaN where the error is not above its floor.
+        ``fitted`` is the exponent of one power of the field through all points of a curve and ``fitted_error`` its
+        error: from the measured errors, or else from how far the points are from a power. ``known_slope`` is the
+        exponent that theory has, where it has one; the attribute ``theory_of_slope`` says which theory.
 
     Examples
     --------
@@ -59,7 +71,7 @@ def slopes(
     >>> bool(abs(found.slope[-1] + 2) < 0.05)  # without noise the error of a ridge fit falls as n^-2
     True
     """
-    names = list(dotted_names(dict.fromkeys([along] if isinstance(along, str) else along)))
+    powers = _powers(along)
     if of not in result:
         raise bad_field("of", of, f"a variable of the result{nearest(of, [str(name) for name in result.data_vars])}")
     scenarios, fields = fields_of(result)
@@ -69,13 +81,97 @@ def slopes(
         part = result.sel(source=layer) if layer else result
         # numbers of samples and neurons are whole at a finite dimension: beside a point nothing changes, or all at once
         is_whole = layer in ("experiment", "theory") or (not layer and _has_dimension(result))
-        asker = _Asker(part, scenarios, fields, layer)
-        found[layer] = _chords(part, names, of, floor) if is_whole else asker.slopes(names, of, floor, progress)
+        asker = SlopeAsker(part, scenarios, fields, layer)
+        found[layer] = _chords(part, powers, of, floor) if is_whole else asker.slopes(powers, of, floor, progress)
+        found[layer] = found[layer].assign(_fit(part, powers, of, floor))
     if layers == [""]:
         table = found[""]
     else:
         table = xarray.concat(list(found.values()), xarray.IndexVariable("source", layers), coords="minimal")
-    return table.assign_attrs({**result.attrs, "plot": json.dumps(["slope"]), "along": ", ".join(names), "of": of})
+    others = set(fields) - {"samples_per_dim", "width_per_dim", "dim"}
+    known = None if others else _known(table["slope"], powers, of, scenarios)
+    return _finished(table, result.attrs, powers, of, known)
+
+
+def _powers(along: str | Sequence[str] | Mapping[str, float]) -> dict[str, float]:
+    """Return the fields that grow, each with the power of the factor by which it does."""
+    given = along if isinstance(along, Mapping) else dict.fromkeys([along] if isinstance(along, str) else along, 1.0)
+    powers = dict(dotted_names(given))
+    for name, power in powers.items():
+        check_number("along", power, f"a number other than 0 for {name}", lambda value: value != 0)
+    if not powers:
+        raise bad_field("along", along, "at least one field")
+    return powers
+
+
+def _finished(
+    table: xarray.Dataset, attrs: Mapping[Any, Any], powers: Mapping[str, float], of: str, known: Any
+) -> DesignResult:
+    """Return the slopes with what theory knows of them, and how they are shown."""
+    names = " and ".join(name if power == 1 else f"{name}^(1/{power:g})" for name, power in powers.items())
+    about = {
+        "headline": f"Local exponents of {of} along {names}{_one_power(table)}",
+        "shown": json.dumps(["slope", "slope_error", "known_slope"]),
+        "plot": json.dumps(["slope"]),
+        "along": ", ".join(powers),
+        "of": of,
+    }
+    if known is not None:
+        table, about["theory_of_slope"] = table.assign(known_slope=known), THEORY
+    return DesignResult.of(table.assign_attrs({**attrs, **about}))
+
+
+def _one_power(table: xarray.Dataset) -> str:
+    """Say what one power through all points of each curve is, where there are few curves."""
+    if "fitted" not in table or table["fitted"].size > _MOST_SAID:
+        return ""
+    fitted = table["fitted"]
+    said = []
+    for index in np.ndindex(fitted.shape):
+        at = dict(zip(fitted.dims, index))
+        places = {str(dim): fitted[dim].values[place] for dim, place in at.items()}
+        words = [str(value) if dim == "source" else f"{dim} = {value}" for dim, value in places.items()]
+        value, error = float(fitted[at]), float(table["fitted_error"][at])
+        if np.isfinite(value):
+            said.append(" ".join([", ".join(words), f"{value:.3g} (error {error:.1g})"]).strip())
+    return f"; one power through all points: {'; '.join(said)}" if said else ""
+
+
+def _known(slope: xarray.DataArray, powers: Mapping[str, float], of: str, scenarios: Scenarios) -> Any:
+    """Return the exponents that theory has: before the first step, and where all fields grow alike."""
+    values = {name: known_exponent(one, powers) for name, one in by_name(scenarios).items()}
+    if of != "test_error" or len(set(powers.values())) > 1 or not np.isfinite(list(values.values())).any():
+        return None
+    power = next(iter(powers.values()))
+    each = xarray.DataArray(np.array(list(values.values())) * power, {NAME: list(values)}, NAME)
+    known = xarray.zeros_like(slope) + (each if NAME in slope.dims else each.values[0])
+    known = known.where(slope["time"] == 0) if "time" in slope.coords else known
+    return known.transpose(*slope.dims).assign_attrs(long_name="exponent that theory has")
+
+
+def _fit(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Floor) -> dict[str, xarray.DataArray]:
+    """Return the exponent of one power through all points of a curve, and its error; nothing without a curve."""
+    dims = {dim for name in powers if name in result.coords for dim in result[name].dims}
+    first, power = next(iter(powers.items()))
+    if len(dims) != 1 or first not in result.coords or result.sizes[next(iter(dims))] < 3:
+        return {}
+    dim = str(dims.pop())
+    measured = result.mean("trial") if "trial" in result[of].dims else result
+    log, place = _logarithm(measured, of, floor), _log(result[first]) / power
+    x = (place - place.mean(dim)).where(log.notnull())
+    weight = x / (x**2).sum(dim)
+    fitted = (weight * (log - log.mean(dim))).sum(dim, min_count=3)
+    relative = result[f"{of}_stderr"] / np.exp(log) if f"{of}_stderr" in result else None
+    if relative is not None and bool((relative > 0).any()):
+        error = ((weight * relative) ** 2).sum(dim) ** 0.5
+    else:
+        rest = log - log.mean(dim) - fitted * x
+        error = ((rest**2).sum(dim) / (log.notnull().sum(dim) - 2) / (x**2).sum(dim)) ** 0.5
+    about = {"long_name": f"exponent of one power of {first} through all points"}
+    return {
+        "fitted": fitted.assign_attrs(about),
+        "fitted_error": error.where(fitted.notnull()).assign_attrs(long_name="error of the fitted exponent"),
+    }
 
 
 def _has_dimension(result: xarray.Dataset) -> bool:
@@ -83,9 +179,9 @@ def _has_dimension(result: xarray.Dataset) -> bool:
     return result.attrs.get("engine") == "experiment" or "finite_size" in result.attrs
 
 
-def _table(slope: xarray.DataArray, error: xarray.DataArray, of: str, names: Sequence[str]) -> xarray.Dataset:
+def _table(slope: xarray.DataArray, error: xarray.DataArray, of: str, names: Iterable[str]) -> xarray.Dataset:
     symbol = f"d log {of}/d log {' and '.join(names)}"
-    about = {"long_name": f"local exponent of {of}", "symbol": symbol}
+    about = {"long_name": f"local exponent of `{of}`", "symbol": symbol}
     columns = {"slope": slope.assign_attrs(about), "slope_error": error.assign_attrs(long_name="error of the exponent")}
     return xarray.Dataset({**columns, "converged": slope.notnull().any(_own(slope))})
 
@@ -110,7 +206,7 @@ def _logarithm(values: xarray.Dataset, of: str, floor: Floor) -> xarray.DataArra
 # -- the limit ---------------------------------------------------------------------------------------------------------
 
 
-class _Asker:
+class SlopeAsker:
     """Asks the limit of a result again, with some fields multiplied by a factor."""
 
     def __init__(
@@ -126,8 +222,9 @@ class _Asker:
         self.what = str(result.attrs["what"])
         self.is_bare = layer == "limit"
 
-    def __call__(self, names: Sequence[str], factor: float, progress: ProgressOption) -> xarray.Dataset:
-        grown = {name: self._grown(name, factor) for name in names}
+    def __call__(self, powers: Mapping[str, float], factor: float, progress: ProgressOption) -> xarray.Dataset:
+        """Return the limit where every field has grown by its power of a factor."""
+        grown = {name: self._grown(name, factor**power) for name, power in powers.items()}
         own = {name: self.given[name] for name in self.first.questions[self.what].settings if name in self.given}
         how = {name: self.given[name] for name in ("theory", "tolerance", "seed") if name in self.given}
         known = self.is_bare or "dim" in self.fields or "dim" in type(self.first).model_fields
@@ -144,7 +241,7 @@ class _Asker:
             raise bad_field("along", name, "a field that is one finite number")
         return values[0] * factor
 
-    def slopes(self, names: Sequence[str], of: str, floor: Floor, progress: ProgressOption) -> xarray.Dataset:
+    def slopes(self, names: Mapping[str, float], of: str, floor: Floor, progress: ProgressOption) -> xarray.Dataset:
         """Return central differences over growing factors, extrapolated."""
         quotients = []
         for width in WIDTHS:
@@ -159,8 +256,9 @@ class _Asker:
 # -- finite dimensions ---------------------------------------------------------------------------------------------
 
 
-def _chords(result: xarray.Dataset, names: Sequence[str], of: str, floor: Floor) -> xarray.Dataset:
+def _chords(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Floor) -> xarray.Dataset:
     """Return the slopes between neighbours; fields that grow together must share a dimension."""
+    names = list(powers)
     dims = {dim for name in names if name in result.coords for dim in result[name].dims}
     if len(dims) != 1 or any(name not in result.coords for name in names):
         raise InputError(
@@ -170,7 +268,7 @@ def _chords(result: xarray.Dataset, names: Sequence[str], of: str, floor: Floor)
     (dim,) = dims
     if result.sizes[dim] < 2:
         raise InputError(f"Slopes at a finite dimension need two values of {names[0]} at least.")
-    place = _log(result[names[0]])
+    place = _log(result[names[0]]) / powers[names[0]]
     if "trial" in result[of].dims:
         count = result.sizes["trial"]
         without = [result.drop_isel(trial=[trial]).mean("trial") for trial in range(count)]

@@ -1,22 +1,25 @@
-"""Results of design questions: datasets that print as a table in plain text."""
+"""Results of design questions: datasets that are shown as a table, in plain text and in a notebook."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray
 
+from giantstep.display import html_table
+from giantstep.listing import Result
 from giantstep.request import Request
 from giantstep.result import about_field, provenance
-from giantstep.texttable import MOST_ROWS, text_table
+from giantstep.texttable import MOST_ROWS, is_words, text_table, without_middle
 
 
-class DesignResult(xarray.Dataset):
-    """A Dataset whose `str` is a table: a headline, a row for each point of the grid, the remarks.
+class DesignResult(Result):
+    """A Dataset that is shown as a table: a headline, a row for each point of the grid, the remarks.
 
     Its attribute ``headline`` is the first line and ``shown`` lists the columns, as JSON.
     """
@@ -24,7 +27,25 @@ class DesignResult(xarray.Dataset):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return result_text(self) if "shown" in self.attrs else repr(self)
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return result_text(self) if self._is_whole() else super().__repr__()
+
+    def _listing(self) -> str:
+        return result_html(self) if self._is_whole() else super()._listing()
+
+    def _is_whole(self) -> bool:
+        """Tell whether the columns of the table are still there."""
+        return "shown" in self.attrs and "converged" in self and any(n in self for n in json.loads(self.attrs["shown"]))
+
+
+class Parts(NamedTuple):
+    """What is shown of a design question: a headline, lines and tables below it, and remarks."""
+
+    headline: str
+    body: list[str | list[dict[str, str]]]
+    remarks: list[str]
 
 
 def design_result(
@@ -58,35 +79,56 @@ def design_result(
 
 def result_text(result: xarray.Dataset) -> str:
     """Return a result of a design question as plain text."""
+    parts = _parts(result)
+    lines = [parts.headline]
+    for part in parts.body:
+        lines += [part] if isinstance(part, str) else ["", *text_table(*_cells_of(part), MOST_ROWS)]
+    return "\n".join([*lines, "", *_cut(parts.remarks)] if parts.remarks else lines)
+
+
+def result_html(result: xarray.Dataset) -> str:
+    """Return a result of a design question as HTML."""
+    parts = _parts(result)
+    said = [f"<div><b>{escape(parts.headline)}</b></div>"]
+    for part in parts.body:
+        if isinstance(part, str):
+            said.append(f"<div>{escape(part)}</div>")
+        else:
+            heads, cells = _cells_of(part)
+            right = [number for number, column in enumerate(zip(*cells)) if not is_words(column)]
+            said.append(html_table(heads, without_middle(cells, MOST_ROWS), right))
+    return "".join([*said, *(f"<div>{escape(remark)}</div>" for remark in _cut(parts.remarks))])
+
+
+def _parts(result: xarray.Dataset) -> Parts:
     shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
     grid = [str(dim) for dim in result["converged"].dims]
-    lines = [str(result.attrs["headline"]), ""]
-    lines += _rows(result, shown, grid) if grid else _single(result, shown)
-    remarks = _remarks(result, grid)
-    more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
-    return "\n".join([*lines, "", *remarks[:MOST_ROWS], *more] if remarks else lines)
+    body: list[str | list[dict[str, str]]] = [_rows(result, shown, grid)] if grid else _single(result, shown)
+    return Parts(str(result.attrs["headline"]), body, _remarks(result, grid))
 
 
-def _rows(result: xarray.Dataset, shown: Sequence[str], grid: Sequence[str]) -> list[str]:
+def _rows(result: xarray.Dataset, shown: Sequence[str], grid: Sequence[str]) -> list[dict[str, str]]:
     """Return a row for each point of a grid."""
     points = [result.isel(index) for index in _places(result, grid)]
-    return _table([{**_place(point, grid), **_cells(point, shown)} for point in points])
+    return [{**_place(point, grid), **_cells(point, shown)} for point in points]
 
 
-def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str]:
+def _single(result: xarray.Dataset, shown: Sequence[str]) -> list[str | list[dict[str, str]]]:
     """Return the numbers of one point, and a row for each entry of the variables that have some."""
     wide = [name for name in shown if result[name].dims]
     dims = list(dict.fromkeys(str(dim) for name in wide for dim in result[name].dims))
     labels = {str(label) for dim in dims for label in result[dim].values}
-    lines = [f"{name} = {_cell(name, result[name].values[()])}" for name in shown if name not in {*wide, *labels}]
+    said = [f"{name} = {_cell(name, result[name].values[()])}" for name in shown if name not in {*wide, *labels}]
+    tables = []
     for dim in dims:
         rows = []
         for index, label in enumerate(result[dim].values):
             value = {"value": _cell("", result[str(label)].values[()])} if str(label) in shown else {}
             entries = {n.replace("_", " "): _cell(n, result[n].values[index]) for n in wide if dim in result[n].dims}
-            rows.append({dim: str(label), **value, **entries})
-        lines += ["", *_table(rows)]
-    return lines
+            if any(cell not in ("", "-") for cell in (*value.values(), *entries.values())):
+                rows.append({dim: str(label), **value, **entries})
+        tables += [rows] if rows else []
+    return [*([""] if said else []), *said, *tables]
 
 
 def _remarks(result: xarray.Dataset, grid: Sequence[str]) -> list[str]:
@@ -136,12 +178,19 @@ def _cell(name: str, value: Any) -> str:
     if math.isnan(number):
         return "-"
     if name.startswith("worse_at"):
-        return "-" if math.isinf(number) else f"{number if abs(number) >= 1e-6 else 0.0:+.3g}%"
+        if math.isinf(number):
+            return "-"
+        return f"{-number:.3g}% better" if number < -1e-6 else f"{max(number, 0.0):+.3g}%"
     return format(number, ".2g" if name in _ERRORS else ".6g")
 
 
-def _table(rows: Sequence[dict[str, str]]) -> list[str]:
-    """Return rows as text, without columns in which nothing stands."""
+def _cut(remarks: list[str]) -> list[str]:
+    more = [f"({len(remarks) - MOST_ROWS} more)"] if len(remarks) > MOST_ROWS else []
+    return [*remarks[:MOST_ROWS], *more]
+
+
+def _cells_of(rows: Sequence[dict[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and the cells of a table, without empty columns."""
     heads = [head for head in dict.fromkeys(head for row in rows for head in row)]
     heads = [head for head in heads if any(row.get(head, "-") != "-" for row in rows)]
-    return text_table(heads, [[row.get(head, "-") for head in heads] for row in rows], MOST_ROWS)
+    return heads, [[row.get(head, "-") for head in heads] for row in rows]

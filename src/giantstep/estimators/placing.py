@@ -134,13 +134,14 @@ class Placement:
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw the phase diagram of data of this shape with the point in it; write it where a path is given."""
+        from giantstep.figures.shown import shown_after_cell
         from giantstep.figures.style import style
 
         with style():
             figure = _draw_diagram(self)
             if path is not None:
                 figure.savefig(path)
-        return figure
+        return shown_after_cell(figure)
 
 
 def place(X: ArrayLike, n_clusters: int | str = "auto", *, seed: int = 0) -> Placement:

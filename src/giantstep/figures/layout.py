@@ -116,7 +116,7 @@ class Reading:
 
     def names(self) -> list[str]:
         """Return the variables that can be drawn."""
-        side = ("_stderr", "_gap", "_z")
+        side = ("_stderr", "_error", "_gap", "_z")
         names = [str(name) for name in self.data.data_vars if str(name) not in DIAGNOSTICS]
         plain = [n for n in names if not any(n.endswith(s) and n.removesuffix(s) in names for s in side)]
         return [name for name in plain if self.data[name].dtype.kind in "fiub"]
@@ -228,7 +228,11 @@ class Reading:
     def _is_short(self, times: str, field: str, dims: Sequence[str]) -> bool:
         """Tell whether a curve over a field for each of few times shows more than trajectories."""
         sizes = self.data.sizes
-        curves = int(np.prod([sizes[dim] for dim in dims if dim != field], dtype=int))
+        others = [dim for dim in dims if dim != field]
+        rows = self._rows_of_map(field, others)
+        if rows and sizes[rows] > FEW:  # a map for each of the times
+            others.remove(rows)
+        curves = int(np.prod([sizes[dim] for dim in others], dtype=int))
         return sizes[times] <= min(FEW, sizes[field]) and curves <= CROWD
 
     def coordinate(self, dim: str) -> str | None:
@@ -285,7 +289,7 @@ class Reading:
                 failed = self._failed(source, point, view, len(y))
                 if not np.isfinite(y).any() and not failed.any():  # beyond the last step of a shorter network
                     continue
-                error = self.data.get(view.name + "_stderr")
+                error = self.data.get(view.name + "_stderr", self.data.get(view.name + "_error"))
                 bars = None if error is None else self._numbers(error, source, point)
                 bars = None if bars is None or not np.any(np.nan_to_num(bars) > 0) else bars
                 label = self.label(point)

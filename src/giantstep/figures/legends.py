@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.figures.style import paper_width
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False}
+_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False}
 """Where a legend stands that would cover data."""
+_ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02), "frameon": False}
+"""Where legends of a paper stand: a column has no room beside the axes."""
+_LETTERS_PER_INCH = 20
+"""Letters of 8 points that an inch holds, for the columns of a legend of a paper."""
+_HANDLE = 0.5
+"""Inches of a legend's column that its sample of a line takes."""
 MARGIN = 8.0
 """Dots between a title and what stands right of it."""
+
+
+def outside(labels: Sequence[str]) -> dict[str, Any]:
+    """Return where a legend stands that must not cover data: beside the axes, in a paper above them."""
+    paper = paper_width()
+    if paper is None:
+        return _BESIDE
+    letters = [len(re.sub(r"\\[A-Za-z]+|[${}_^]", "", label)) for label in labels]
+    column = _HANDLE + max(letters, default=1) / _LETTERS_PER_INCH
+    return {**_ABOVE, "ncols": int(np.clip((paper - 0.5) / column, 1, 3))}
 
 
 def clear_of_data(figure: Figure, panels: Sequence[Axes]) -> None:
@@ -27,9 +46,9 @@ def clear_of_data(figure: Figure, panels: Sequence[Axes]) -> None:
     for axes in inside:
         legend = axes.get_legend()
         if legend is not None and covers_data(axes, legend.get_window_extent()):
-            legend.set_loc(BESIDE["loc"])
-            legend.set_bbox_to_anchor(BESIDE["bbox_to_anchor"], transform=axes.transAxes)
-            legend.set_frame_on(BESIDE["frameon"])
+            legend.set_loc(_BESIDE["loc"])
+            legend.set_bbox_to_anchor(_BESIDE["bbox_to_anchor"], transform=axes.transAxes)
+            legend.set_frame_on(_BESIDE["frameon"])
 
 
 def covers_data(axes: Axes, box: Bbox) -> bool:

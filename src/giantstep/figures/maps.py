@@ -10,6 +10,7 @@ import numpy as np
 
 from giantstep.figures.labels import x_label, y_label
 from giantstep.figures.layout import Reading, View
+from giantstep.figures.legends import outside
 from giantstep.figures.style import VERMILION, is_geometric, plain_log_ticks, spans_decades
 from giantstep.types import Array, Booleans, Floats, Integers
 
@@ -72,7 +73,7 @@ def draw_names(axes: Axes, reading: Reading, view: View, log: str | None) -> Non
     handles = [Patch(facecolor=fill, label=name) for fill, name in zip(fills, names)]
     if np.any(codes < 0):
         handles.append(Patch(facecolor="white", edgecolor="0.6", label="not computed"))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+    axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
 
 
 def _in_order(values: Array, meaning: str) -> list[str]:

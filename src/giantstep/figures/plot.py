@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
-from giantstep.figures.style import new_figure, style
+from giantstep.figures.style import WIDTHS, new_figure, paper_width
+from giantstep.figures.style import style as look
 
 if TYPE_CHECKING:
     import xarray
@@ -20,7 +23,11 @@ if TYPE_CHECKING:
     from giantstep.figures.layout import Reading, View
     from giantstep.progress import ProgressOption
 
-FORMATS = (".png", ".pdf", ".svg")
+_NARROWEST = 2.2
+"""Inches that a panel of a paper has at least."""
+FORMATS = (".png", ".pdf", ".svg", ".pgf")
+TEX = ("pdflatex", "xelatex", "lualatex")
+"""Programs one of which measures the text of a PGF file."""
 
 
 def plot(
@@ -32,6 +39,8 @@ def plot(
     axes: Any = None,
     ax: Axes | None = None,
     labels: Sequence[str] | None = None,
+    style: str | None = None,
+    width: str | float | None = None,
     bound: bool = False,
     smooth: bool = True,
     progress: ProgressOption = None,
@@ -52,11 +61,14 @@ def plot(
     ----------
     result : what `predict`, `simulate` or `compare` returned, or `load` read; several are laid over each other.
     variables : one name or several, each in a panel of its own; the family's choice if left out.
-    path : where to save the figure (.png, .pdf or .svg).
+    path : where to save the figure: .png, .pdf, .svg, or .pgf for LaTeX, which needs a TeX system here too.
     x : dimension or coordinate of the horizontal axis (``step.rate`` or ``step__rate``); chosen if left out.
     log : which axes are logarithmic, ``"x"``, ``"y"``, ``"xy"`` or ``""``; chosen by the numbers if left out.
-    axes, ax : draw into this matplotlib axes (all variables in one) or into these (one each).
+    axes, ax : draw into this matplotlib axes (all variables in one) or into these (one each), without a title.
     labels : what the legend calls each of several results; their places if left out.
+    style : ``"paper"``: 8-point type, colours and dashes that can be told apart by colour-blind readers and in grey,
+        no title (the caption says it), the legend above the axes; ``"screen"`` if left out.
+    width : of a figure for a paper: ``"column"`` (85 mm, if left out), ``"page"`` (175 mm) or a number of inches.
     bound : draw under every curve the best possible error of its own scenario and samples, and that of message passing
         (`best_possible`). Against ``time`` it stands at whole steps. A noisy target of two and more directions takes
         seconds for each of at most 9 points of a curve; equal ones are computed once.
@@ -76,15 +88,17 @@ def plot(
     1
     """
     from giantstep.figures.layout import Reading
+    from giantstep.figures.shown import shown_after_cell, shown_by_pyplot
 
     axes = ax if axes is None else axes
     result = _one_result(result, labels)
     scale = _checked_log(log)
+    paper = _paper_width(style, width, axes)
     target = None if path is None else checked_path(path)
     reading = Reading(result)
     question = reading.question()
     own = str(result.attrs.get("figure", "" if question is None else question.figure))
-    with style():
+    with look(paper):
         alone = variables is None and x is None and axes is None and not bound
         whole = _own_figure(own)(result, smooth) if own and alone else None
         if whole is not None:
@@ -102,7 +116,7 @@ def plot(
                 bounds.check()
         if target is not None:
             save_figure(figure, target)
-    return figure
+    return shown_after_cell(figure) if axes is None else shown_by_pyplot(figure)
 
 
 def _one_result(given: xarray.Dataset | Sequence[xarray.Dataset], labels: Sequence[str] | None) -> xarray.Dataset:
@@ -160,7 +174,8 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
             panels += _panels_apart(reading, group[0])
         else:
             panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
-    columns = min(len(panels), 3)
+    paper = paper_width()
+    columns = min(len(panels), 3 if paper is None else max(int(paper / _NARROWEST), 1))
     rows = -(-len(panels) // columns)
     width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
     figure, axes = new_figure(rows, columns, width=width, height=3.7 * rows)
@@ -202,7 +217,7 @@ def _say_once(figure: Figure, axes: Sequence[Axes]) -> None:
     free = [
         legend for panel, legend in legends if legend in inside and not covers_data(panel, legend.get_window_extent())
     ]
-    kept = free[0] if free else legends[-1][1]
+    kept = free[0] if free else legends[-1 if paper_width() is None else 0][1]
     for _, legend in legends:
         if legend is not kept:
             legend.remove()
@@ -242,13 +257,13 @@ def _into(axes: Any, reading: Reading, views: Sequence[View], log: str | None, b
     if isinstance(axes, MatplotlibAxes):
         if len({(view.kind, view.x) for view in views}) > 1 or (len(views) > 1 and views[0].kind == "map"):
             raise InputError("These variables have no common horizontal axis; give one axes for each.")
-        draw(axes, reading, views, log, bounds=bounds)
+        draw(axes, reading, views, log, titled=False, bounds=bounds)
         return _figure_of(axes)
     many = list(np.ravel(axes))
     if len(many) != len(views) or not all(isinstance(one, MatplotlibAxes) for one in many):
         raise InputError(f"`axes` must be one matplotlib axes, or {len(views)}, one for each variable.")
     for one, view in zip(many, views):
-        draw(one, reading, [view], log, bounds=bounds)
+        draw(one, reading, [view], log, titled=False, bounds=bounds)
     return _figure_of(many[0])
 
 
@@ -268,21 +283,68 @@ def _checked_log(log: str | bool | None) -> str | None:
     return log
 
 
+def _paper_width(style: str | None, width: str | float | None, axes: Any) -> float | None:
+    """Return the width of a figure for a paper in inches; None where it is for a screen."""
+    if style not in (None, "screen", "paper"):
+        raise bad_field("style", style, '"paper", "screen" or left out')
+    if width is not None and (style != "paper" or axes is not None):
+        raise bad_field("width", width, 'left out unless style="paper", and with axes that have a width of their own')
+    if style != "paper":
+        return None
+    if isinstance(width, str | None):
+        if (width or "column") not in WIDTHS:
+            raise bad_field("width", width, f"{', '.join(map(repr, WIDTHS))} or a number of inches")
+        return WIDTHS[width or "column"]
+    return check_number("width", width, "a number of inches from 2 to 20", lambda inches: 2 <= inches <= 20)
+
+
 def checked_path(path: str | Path) -> Path:
     """Return a path a figure can be saved to; its ending says the format."""
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
         raise bad_field("path", str(path), f"a name that ends in {', '.join(FORMATS)}")
+    if target.suffix.lower() == ".pgf":
+        _tex_program()
     return target
+
+
+def _tex_program() -> str:
+    """Return the program that measures the text of a PGF file."""
+    found = next(filter(shutil.which, TEX), None)
+    if found is None:
+        raise InputError(
+            f"A .pgf file needs a TeX system to measure its text, and none of {', '.join(TEX)} is installed; "
+            ".pdf needs none."
+        )
+    return found
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Save a figure so that the file is there whole or not at all."""
+    import matplotlib
+
     from giantstep.files import atomic_write
 
     target = checked_path(path)
     kind = target.suffix.lower().removeprefix(".")
     # the date would make equal figures differ
-    metadata = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
-    with atomic_write(target) as temporary, style():
-        figure.savefig(temporary, format=kind, metadata=metadata)
+    formats: dict[str, dict[str, Any]] = {
+        "png": {},
+        "pdf": {"metadata": {"CreationDate": None}},
+        "svg": {"metadata": {"Date": None}},
+        "pgf": {"backend": "pgf"},
+    }
+    if kind == "pgf":
+        _without_dots(figure)
+    with atomic_write(target) as temporary, look(getattr(figure, "paper", None)):
+        if kind == "pgf":
+            matplotlib.rcParams["pgf.texsystem"] = _tex_program()
+        figure.savefig(temporary, format=kind, **formats[kind])
+
+
+def _without_dots(figure: Figure) -> None:
+    """Let a figure be made of lines and areas alone: a PGF file holds no picture of dots."""
+    if any(axes.images for axes in figure.axes):
+        raise InputError("This figure is partly a picture of dots, which a .pgf file cannot hold; take .pdf.")
+    for artist in figure.findobj(lambda one: one.get_rasterized()):
+        artist.set_rasterized(False)

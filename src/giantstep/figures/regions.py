@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.figures.labels import mathtext, short_symbol, value_label, x_label
-from giantstep.figures.legends import BESIDE
+from giantstep.figures.legends import outside
 from giantstep.figures.maps import REGIONS
 from giantstep.figures.style import BLACK, BLUE, DASHED, DOTTED, GREEN, GREY, PURPLE, VERMILION
 from giantstep.types import Array, Booleans, Floats, Integers
@@ -64,7 +64,7 @@ def draw_plane(axes: Axes, scenario: Scenario, across: str, plane: Plane) -> Non
     axes.set_xlabel(x_label(lines[across], across, scenario.questions[diagram.what].dimension(across)))
     axes.set_ylabel(_field_label(scenario, diagram.up))
     axes.set_title(_fixed(scenario, diagram.beside), color=GREY)
-    axes.legend(handles=handles, **BESIDE)
+    axes.legend(handles=handles, **outside([handle.get_label() for handle in handles]))
 
 
 def _apart(lines: xarray.Dataset, diagram: PhaseDiagram) -> dict[str, Floats]:

@@ -1,12 +1,20 @@
-"""A figure that a notebook shows by itself, as the last line of a cell, without any setting of matplotlib."""
+"""A figure that a notebook shows by itself and once, whether it is the last line of a cell or not."""
 
 from __future__ import annotations
 
+import importlib
 import io
+import sys
+from typing import Any
 
+import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-_DOTS_PER_INCH = 110
+_DOTS_PER_INCH = {"screen": 110, "paper": 180}
+"""Dots per inch of a picture in a notebook: a figure fits the column of a cell, and 8-point type can be read."""
+_WAITING: list[Figure] = []
+"""Figures of the running cell of a notebook; empty between cells."""
 
 
 class ShownFigure(Figure):
@@ -16,11 +24,77 @@ class ShownFigure(Figure):
     b'PNG'
     """
 
+    paper: float | None = None
+    """Its width in inches where it is for a paper."""
+
     def _repr_png_(self) -> bytes:
         """Return the figure as a PNG; notebooks ask for it."""
         from giantstep.figures.style import style
 
+        if self in _WAITING:
+            _WAITING.remove(self)
         stream = io.BytesIO()
-        with style():
-            self.savefig(stream, format="png", dpi=_DOTS_PER_INCH)
+        with style(self.paper):
+            self.savefig(stream, format="png", dpi=_DOTS_PER_INCH["screen" if self.paper is None else "paper"])
         return stream.getvalue()
+
+
+class TitledAxes(Axes):
+    """Axes with one title: a reader's own takes the place of ours, wherever either stands.
+
+    >>> axes = ShownFigure().add_subplot(axes_class=TitledAxes)
+    >>> _ = axes.set_title("ours", loc="left", color="grey"), axes.set_title("mine")
+    >>> axes.get_title(loc="left"), axes.get_title()
+    ('', 'mine')
+    """
+
+    def set_title(self, label: Any, fontdict: Any = None, loc: Any = None, pad: Any = None, **look: Any) -> Any:
+        """Set the title; see matplotlib."""
+        place = str(loc or matplotlib.rcParams["axes.titlelocation"])
+        for other in {"left", "center", "right"} - {place}:
+            super().set_title("", loc=other)  # type: ignore[arg-type]
+        if not {"color", "c"} & {*look, *(fontdict or {})}:
+            look["color"] = matplotlib.rcParams["text.color"]
+        return super().set_title(label, fontdict, loc, pad, **look)
+
+
+def shown_after_cell(figure: Figure) -> Figure:
+    """Let a notebook show the figure at the end of the cell, unless the cell shows it itself; elsewhere do nothing.
+
+    This is what figures of pyplot do, so that ``gs.plot(result);`` and ``figure = gs.plot(result)`` show it too.
+    """
+    shell = _notebook()
+    if shell is not None and isinstance(figure, ShownFigure) and figure not in _WAITING:
+        _WAITING.append(figure)
+        if _show_waiting not in shell.events.callbacks["post_execute"]:
+            shell.events.register("post_execute", _show_waiting)
+    return figure
+
+
+def shown_by_pyplot(figure: Figure) -> Figure:
+    """Return the figure of axes that a reader gave; as the last line of a cell it is not shown by pyplot once more."""
+    if _notebook() is not None and "inline" in str(matplotlib.get_backend()):
+        figure._ipython_display_ = lambda: _take_from_pyplot(figure)  # type: ignore[attr-defined]
+    return figure
+
+
+def _take_from_pyplot(figure: Figure) -> None:
+    """Let pyplot forget a figure that is about to be shown; the refusal lets IPython show it as it always does."""
+    from matplotlib._pylab_helpers import Gcf
+
+    Gcf.destroy_fig(figure)
+    raise NotImplementedError
+
+
+def _notebook() -> Any:
+    """Return the shell of a notebook; None elsewhere."""
+    from giantstep.progress import in_notebook
+
+    return sys.modules["IPython"].get_ipython() if in_notebook() else None
+
+
+def _show_waiting() -> None:
+    display = importlib.import_module("IPython.display").display
+    for figure in list(_WAITING):
+        display(figure)
+    _WAITING.clear()

@@ -45,7 +45,7 @@ def fine_limit(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _refined(_Asker(result, x, source), coarse, x, values, list(variables))
+            return _refined(LimitAsker(result, x, source), coarse, x, values, list(variables))
     except (GiantstepError, ValueError, KeyError, TypeError):
         return None  # a scenario that lives in Python only, a field of whole numbers, a family that is not there
 
@@ -62,7 +62,7 @@ def _values_along(result: xarray.Dataset, x: str) -> Floats | None:
     return np.unique(values.astype(np.float64))
 
 
-class _Asker:
+class LimitAsker:
     """Asks the limit of a comparison at other values of one field."""
 
     def __init__(self, result: xarray.Dataset, x: str, source: str) -> None:
@@ -105,7 +105,7 @@ class _Asker:
 
 
 def _refined(
-    ask: _Asker, coarse: xarray.Dataset, x: str, values: Floats, variables: list[str]
+    ask: LimitAsker, coarse: xarray.Dataset, x: str, values: Floats, variables: list[str]
 ) -> xarray.Dataset | None:
     """Return the limit at the values of the comparison and at as many others as there is time for."""
     import xarray

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,22 @@ PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 """One marker for each colour, so that a figure also reads in grey."""
 DASHED, DOTTED = (0, (5, 2)), (0, (1, 1.5))
+PRINTED = (BLACK, VERMILION, SKY, BLUE, ORANGE, GREEN, PURPLE)
+"""The same colours for a paper: the first three also differ as greys, the rest by their dashes and markers."""
+DASHES: tuple[Any, ...] = (
+    "-",
+    DASHED,
+    (0, (5, 1.5, 1, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    "-",
+)
+"""One kind of line for each colour of a paper."""
+WIDTHS = {"column": 3.35, "page": 6.9}
+"""Inches: 85 mm and 175 mm, the narrowest column and page of the usual two-column journals."""
+_TALLER = 1.2
+"""Height over width of a figure of a paper, relative to the one on a screen: type does not shrink with the width."""
 COLORMAP = "viridis"
 DECADES = 2.5
 """Span of positive values beyond which their axis is logarithmic."""
@@ -65,16 +82,48 @@ RC: dict[str, Any] = {
     "svg.hashsalt": "giantstep",
 }
 
+PAPER: dict[str, Any] = {
+    "font.family": ["STIXGeneral", "DejaVu Sans"],
+    "mathtext.fontset": "stix",
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
+    "axes.titlepad": 4,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+    "legend.handlelength": 2.6,
+    "legend.columnspacing": 1.2,
+    "legend.borderaxespad": 0.0,
+    "savefig.dpi": 300,
+    "pgf.rcfonts": False,
+}
+"""What differs in a paper: 8-point type whose letters go with Times, thinner lines; a PGF file has the document's."""
+
+_PAPER_WIDTH: ContextVar[float | None] = ContextVar("paper_width", default=None)
+
 
 @contextlib.contextmanager
-def style() -> Iterator[None]:
-    """Use the look inside a with block; a reader's own matplotlib settings come back after it."""
+def style(paper: float | None = None) -> Iterator[None]:
+    """Use the look inside a with block; a reader's own matplotlib settings come back after it.
+
+    `paper` is the width in inches of a figure for a paper, which looks as `PAPER` says.
+    """
     import matplotlib
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(RC)  # type: ignore[arg-type]
-        yield
+    settings: Any = RC if paper is None else RC | PAPER
+    token = _PAPER_WIDTH.set(paper)
+    try:
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(settings)
+            yield
+    finally:
+        _PAPER_WIDTH.reset(token)
+
+
+def paper_width() -> float | None:
+    """Return the width of the figure for a paper that is being drawn; None where it is for a screen."""
+    return _PAPER_WIDTH.get()
 
 
 def new_figure(
@@ -82,27 +131,40 @@ def new_figure(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure in inches with its axes in reading order; no window, no global state.
 
-    `heights` are the relative heights of the rows; ``sharex="col"`` gives a column one horizontal axis.
+    `heights` are the relative heights of the rows; ``sharex="col"`` gives a column one horizontal axis. In a paper the
+    figure has the width of the paper, and a height in proportion.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from giantstep.figures.shown import ShownFigure
+    from giantstep.figures.shown import ShownFigure, TitledAxes
 
-    figure = ShownFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.06))
+    paper = paper_width()
+    if paper is not None:
+        width, height = paper, height * paper / width * _TALLER
+    pad = (0.09, 0.06) if paper is None else (0.03, 0.03)
+    figure = ShownFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=pad[0], h_pad=pad[1]))
+    figure.paper = paper
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, height_ratios=heights)
+    look = {"axes_class": TitledAxes}
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, height_ratios=heights, subplot_kw=look)
     return figure, list(axes.ravel())
 
 
 def colours(count: int, *, ordered: bool = False) -> list[str]:
     """Return so many colours: of the palette, or of a colour map where they are ordered or many."""
-    if count <= 2 or (count <= len(PALETTE) and not (ordered and count > 3)):
-        return list(PALETTE[:count])
+    palette = PALETTE if paper_width() is None else PRINTED
+    if count <= 2 or (count <= len(palette) and not (ordered and count > 3)):
+        return list(palette[:count])
     import matplotlib
     from matplotlib.colors import to_hex
 
     return [to_hex(colour) for colour in matplotlib.colormaps[COLORMAP](np.linspace(0.0, 0.88, count))]
+
+
+def dashes(place: int) -> Any:
+    """Return the kind of line of a curve: in a paper they differ, so that a figure also reads in grey."""
+    return "-" if paper_width() is None else DASHES[place % len(DASHES)]
 
 
 def is_geometric(values: Sequence[float] | np.ndarray) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,8 @@ def draw_tornado(result: xarray.Dataset) -> Figure:
     axes.set_yticklabels(names)
     axes.invert_yaxis()
     observable = str(result.attrs["observable"])
-    axes.set_xlabel(f"percent that {name_of(observable)} changes for one percent of the field")
+    along = f"percent that {name_of(observable)} changes for one percent of the field"
+    axes.set_xlabel(textwrap.fill(along, 12 * int(figure.get_figwidth())))
     axes.set_title(f"{name_of(observable)} = {float(result[observable.partition('[')[0]]):.4g}")
     return figure
 

@@ -9,14 +9,17 @@ import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
 from giantstep.figures.layout import Curve, Reading, View
-from giantstep.figures.legends import BESIDE
+from giantstep.figures.legends import outside
 from giantstep.figures.maps import draw_map, draw_names
 from giantstep.figures.style import (
+    DOTTED,
     GREY,
     MARKERS,
     VERMILION,
     colours,
+    dashes,
     is_geometric,
+    paper_width,
     plain_log_ticks,
     spans_decades,
     whole_ticks,
@@ -33,6 +36,8 @@ MANY = 60
 """Points of an experiment beyond which a band says more than markers."""
 LINE, STEP, THIN = 1.5, 2.0, 0.6
 """Width of a line, how much wider it is for each line that hides it, and the width of a bare limit beside a theory."""
+_THINNER = 0.75
+"""Width of a line of a paper over that on a screen."""
 MOST_ENTRIES = 16
 """Curves that a legend names; of more it says how many there are."""
 BINS = 48
@@ -65,13 +70,19 @@ def draw(
     else:
         _curves(axes, reading, views, log, bounds)
     assert first.x is not None
-    axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x)))
+    axes.set_xlabel(x_label(reading.along(first.x), first.x, reading.dimension(first.x), _letters_along(axes)))
     whole_ticks(axes, reading.along(first.x).values, is_time=reading.dimension(first.x).role == "trajectory")
     if len(views) == 1:
         if first.kind not in ("map", "names"):
             axes.set_ylabel(y_label(first.array, first.name, classes=reading.classes()))
-        if titled:
+        if titled and paper_width() is None:  # the caption of a paper says it
             axes.set_title(title(first.array, classes=reading.classes()), color=GREY)
+
+
+def _letters_along(axes: Axes) -> int:
+    """Return how many letters a line of a label holds."""
+    inches = axes.get_window_extent().width / axes.figure.dpi
+    return 46 if paper_width() is None else max(int(15 * inches), 16)
 
 
 # -- curves --------------------------------------------------------------------------------------------------
@@ -87,17 +98,28 @@ def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
             alone = len(reading.sources) == 1
             marker = MARKERS[place % len(MARKERS)]
-            draw_curve(axes, curve, palette[place], marker, alone=alone, width=width)
-            key.add(curve.source, label, palette[place], marker, measured=bool(np.isfinite(curve.y).any()))
+            line = dashes(place) if bounds is None else "-"  # bounds have dashes of their own
+            width *= 1.0 if paper_width() is None else _THINNER
+            draw_curve(axes, curve, palette[place], marker, alone=alone, width=width, line=line)
+            key.add(curve.source, label, palette[place], marker, line, measured=bool(np.isfinite(curve.y).any()))
             key.joined |= curve.joined
             drawn.append(curve)
         if bounds is not None:
             places = {curve.place: palette[offset + curve.place] for curve in curves}
             key.extra = bounds.draw(axes, reading, view, places) or key.extra
+        key.extra = [*key.extra, *_known_levels(axes, reading, view.name)]
     assert views[0].x is not None
     _scales(axes, drawn, log, reading.along(views[0].x).values)
     _mark_failed(axes, drawn, key)
     key.show()
+
+
+def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
+    """Draw the values of a variable that theory has (`known_slope`), and return them for the legend."""
+    known = reading.data.get(f"known_{name}")
+    values = np.zeros(0) if known is None else np.unique(known.values[np.isfinite(known.values)])
+    look: dict[str, Any] = {"color": GREY, "linestyle": DOTTED, "linewidth": 1.0}
+    return [axes.axhline(value, label=f"theory: {value:.3g}", zorder=1, **look) for value in values]
 
 
 def _widths(curves: Sequence[Curve]) -> list[float]:
@@ -123,7 +145,16 @@ def _palettes(reading: Reading, views: Sequence[View]) -> list[tuple[View, list[
     return [(view, palette, sum(counts[:place])) for place, view in enumerate(views)]
 
 
-def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: bool = False, width: float = LINE) -> None:
+def draw_curve(
+    axes: Axes,
+    curve: Curve,
+    colour: Any,
+    marker: str,
+    *,
+    alone: bool = False,
+    width: float = LINE,
+    line: Any = "-",
+) -> None:
     """Draw one curve: a line for the limit, markers with error bars for the experiment; NaN leaves gaps."""
     named = curve.named
     x = np.arange(len(curve.x)) if named else curve.x
@@ -135,7 +166,10 @@ def draw_curve(axes: Axes, curve: Curve, colour: Any, marker: str, *, alone: boo
         axes.set_xlim(-0.5, len(x) - 0.5)
     if curve.source != "experiment":
         few = curve.joined or (len(x) < 12 and alone)
-        lines: dict[str, Any] = {"linewidth": width if curve.thin else width - 0.7 * curve.joined}
+        lines: dict[str, Any] = {
+            "linewidth": max(width - 0.7, 0.53 * width) if curve.joined and not curve.thin else width
+        }
+        lines["linestyle"] = line
         if named:
             edge = THIN if curve.thin else 1.8
             lines = {"linestyle": "none", "marker": "_", "markersize": 18, "markeredgewidth": edge}
@@ -215,7 +249,7 @@ class _Key:
 
     def __init__(self, axes: Axes, reading: Reading) -> None:
         self.axes, self.reading = axes, reading
-        self.entries: dict[str, tuple[Any, str]] = {}
+        self.entries: dict[str, tuple[Any, str, Any]] = {}
         self.sources: list[str] = []
         self.extra: list[Any] = []
         self.failed = False
@@ -223,9 +257,11 @@ class _Key:
         self.joined = False
         self.measured: set[str] = set()
 
-    def add(self, source: str, label: str, colour: Any, marker: str = "", *, measured: bool = True) -> None:
+    def add(
+        self, source: str, label: str, colour: Any, marker: str = "", line: Any = "-", *, measured: bool = True
+    ) -> None:
         if label:
-            self.entries.setdefault(label, (colour, marker))
+            self.entries.setdefault(label, (colour, marker, line))
         if source == "experiment" and measured:
             self.measured.add(label)
         if source not in self.sources:
@@ -240,11 +276,11 @@ class _Key:
         if crowd:
             first, *_, last = self.entries
             handles.append(Line2D([], [], linestyle="none", label=f"{len(self.entries)} curves:\n{first}\nto {last}"))
-        for label, (colour, marker) in () if crowd else self.entries.items():
-            style: dict[str, Any] = {}
+        for label, (colour, marker, line) in () if crowd else self.entries.items():
+            style: dict[str, Any] = {"linestyle": line}
             if not self.steps and label in self.measured:
                 style = {"marker": marker, "markerfacecolor": "white"}
-                style["linestyle"] = "none" if only_points else "-"
+                style["linestyle"] = "none" if only_points else line
             handles.append(Line2D([], [], color=colour, label=label, **style))
         if len(self.sources) > 1 or self.extra:
             handles += [self._source(source) for source in self.sources]
@@ -255,8 +291,8 @@ class _Key:
         handles += self.extra
         if not handles:
             return
-        if len(handles) > ROOM:
-            self.axes.legend(handles=handles, **BESIDE)
+        if len(handles) > ROOM or paper_width() is not None:
+            self.axes.legend(handles=handles, **outside([str(handle.get_label()) for handle in handles]))
         else:
             self.axes.legend(handles=handles, loc="best")
 
@@ -264,7 +300,8 @@ class _Key:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        label = EXPERIMENT if source == "experiment" else self.reading.called(source)
+        said = EXPERIMENT if paper_width() is None else "experiment"
+        label = said if source == "experiment" else self.reading.called(source)
         if source == "limit" != self.reading.judged:
             return Line2D([], [], color=GREY, linewidth=THIN, label=f"{label}, $d \\to \\infty$")
         if source != "experiment" and self.joined:
@@ -296,7 +333,8 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
             if curve.source != "experiment":
                 width = THIN if curve.thin else LINE
                 y = _without_zeros(curve.y) if is_density else curve.y
-                axes.plot(curve.x, y, color=colour, zorder=3, linewidth=width)
+                line = dashes(offset + curve.place)
+                axes.plot(curve.x, y, color=colour, zorder=3, linewidth=width, linestyle=line)
             elif is_density:
                 edges, heights = histogram(curve.x, curve.y)
                 axes.stairs(heights, edges, fill=True, color=colour, alpha=0.22, linewidth=0, zorder=1)
@@ -304,7 +342,7 @@ def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | No
             else:
                 axes.step(curve.x, curve.y, where="mid", color=colour, linewidth=0.9, alpha=0.8, zorder=2)
             label = ", ".join(filter(None, [name_of(view.name) if len(views) > 1 else "", curve.label]))
-            key.add(curve.source, label + _atom(reading, curve), colour)
+            key.add(curve.source, label + _atom(reading, curve), colour, line=dashes(offset + curve.place))
             drawn.append(curve)
             if is_density and not curve.thin:
                 _outliers(axes, reading, curve, colour)

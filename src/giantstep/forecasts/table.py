@@ -10,7 +10,9 @@ import numpy as np
 import xarray
 
 from giantstep.checks import check_number
+from giantstep.display import paragraphs
 from giantstep.errors import InputError, bad_field
+from giantstep.listing import Result, listing, listing_html
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -108,8 +110,11 @@ class SamplesNeeded(NamedTuple):
     def __str__(self) -> str:
         return self.statement
 
+    def _repr_html_(self) -> str:
+        return paragraphs([self.statement])
 
-class Forecast(xarray.Dataset):
+
+class Forecast(Result):
     """The table of `giantstep.forecast`: dims source (limit, experiment), samples, ridge."""
 
     __slots__ = ()
@@ -168,6 +173,11 @@ class Forecast(xarray.Dataset):
         from giantstep.figures.plot import plot
 
         return plot(self, path=path, **options)
+
+    def _listing(self) -> str:
+        names = ["error", "mse"] if self.attrs["task"] == "classes" else ["mse"]
+        sides = [f"{name}{side}" for name in names for side in ("", "_stderr") if f"{name}{side}" in self]
+        return listing_html(listing(self[sides]))
 
     def _chosen(self, variable: str | None) -> str:
         if variable is None:

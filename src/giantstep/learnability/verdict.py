@@ -167,8 +167,7 @@ class Verdict(Readable):
         ``cosine`` and ``cosine_stderr`` over ``direction``: mean over runs of max_j |cosine_j|. The attribute ``text``
         says it in a sentence; a network that learns nothing has cosines of the order of d^-1/2.
         """
-        import xarray
-
+        from giantstep.listing import Result
         from giantstep.study import simulate
 
         if self.algorithm == "giant-steps" or self.algorithm in ROUNDS:
@@ -194,4 +193,4 @@ class Verdict(Readable):
             f"experiment, d = {dim}, {runs} runs of {length}: largest cosine {each} (by chance about {dim**-0.5:.2f})"
         )
         values = {"cosine": mean.drop_vars("time"), "cosine_stderr": error.drop_vars("time")}
-        return xarray.Dataset(values, attrs={"text": text, "dim": dim, "runs": runs, "seed": seed})
+        return Result(values, attrs={"text": text, "dim": dim, "runs": runs, "seed": seed})

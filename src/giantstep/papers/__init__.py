@@ -1,4 +1,4 @@
-"""The published figures: a module for each BibTeX key of `giantstep.references`, with a tuple ``RECIPES``."""
+"""Figures of papers, and our own: a module for each BibTeX key of `giantstep.references`, with a tuple ``RECIPES``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 FULL_TIMES = Path(__file__).parent / "data" / "full_times.json"
 """What the full sizes took; `benchmarks/figures.py` writes it from its records."""
+OURS = frozenset(
+    "vocabulary-size finite-batch-spectrum spectral-edge outliers large-batch finite-batch step-size crossover "
+    "reuse-phases reuse-losses giant-staircase giant-specialisation subspace-trajectory subspace-many-clusters "
+    "unequal-covariances digits".split()
+)
+"""Figures in the setting of a paper that the paper does not have; our own derivations are known by their key."""
 _NAME = re.compile(r'^    \w+\(\s*"([a-z0-9-]+)",', re.MULTILINE)
 
 
@@ -27,7 +33,12 @@ def recipes() -> dict[str, Recipe]:
     times = json.loads(FULL_TIMES.read_text(encoding="utf-8"))
     full = {name: FullTime(**time) for name, time in times.items()}
     return {
-        recipe.name: replace(recipe, paper=paper, full_time=full.get(recipe.name))
+        recipe.name: replace(
+            recipe,
+            paper=paper,
+            full_time=full.get(recipe.name),
+            ours=paper.startswith("giantstep") or recipe.name in OURS,
+        )
         for paper in papers()
         for recipe in importlib.import_module(f"{__name__}.{paper}").RECIPES
     }

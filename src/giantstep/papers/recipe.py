@@ -1,4 +1,4 @@
-"""A published figure as a declaration: its studies, what is judged and checked, and how it is drawn from the results.
+"""A figure as a declaration: its studies, what is judged and checked, and how it is drawn from the results.
 
 A recipe computes nothing itself. `giantstep.papers.runner` answers its studies, judges, draws and writes; the page, the
 examples and the texts of `giantstep figures` read the same studies without answering them.
@@ -163,8 +163,9 @@ class Recipe:
     remark : what the parameters mean that their values do not say (whose they are, units of the paper).
     seconds : what it took with ``--quick`` on two CPU cores.
     quiet : points that fail are part of the figure, not a warning.
-    paper : BibTeX key in `giantstep.references`; `giantstep.papers.recipes` fills it in, and the full time.
+    paper : BibTeX key in `giantstep.references`; `giantstep.papers.recipes` fills it in, and what follows.
     full_time : what the full size took, None where nobody has run it.
+    ours : whether no paper has this figure.
     """
 
     name: str
@@ -180,6 +181,19 @@ class Recipe:
     quiet: bool = False
     paper: str = ""
     full_time: FullTime | None = None
+    ours: bool = False
+
+    @property
+    def line(self) -> str:
+        """The figure in one line: its name, what it shows, and whose it is."""
+        return f"{self.name}: {self.title} ({self.origin})"
+
+    @property
+    def origin(self) -> str:
+        """Whose figure it is: a paper's, ours in the setting of a paper, or ours altogether."""
+        if not self.ours:
+            return self.paper
+        return "ours" if self.paper.startswith("giantstep") else f"ours, in the setting of {self.paper}"
 
     @property
     def seconds_quick(self) -> float | None:
@@ -202,8 +216,7 @@ class Recipe:
         quick, full = _duration(self.seconds), _duration(self.seconds_full)
         if self.full_time is not None:
             full += f" of a core ({self.full_time.how})"
-        head = f"{self.name}: {self.title} ({self.paper})"
-        return "\n    ".join([head, self.description, self.parameters, f"{quick} with --quick, {full} in full"])
+        return "\n    ".join([self.line, self.description, self.parameters, f"{quick} with --quick, {full} in full"])
 
 
 def _duration(seconds: float | None) -> str:

@@ -88,6 +88,7 @@ class Report:
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
+    ours: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -139,7 +140,8 @@ class Report:
 
     def __str__(self) -> str:
         size = "quick (small) sizes" if self.quick else "full sizes"
-        lines = [f"{self.name}: {self.title}", f"{self.paper}; {size}, {self.device}, {self.seconds:.0f} s", ""]
+        whose = f"{self.paper} (a figure of our own)" if self.ours else self.paper
+        lines = [f"{self.name}: {self.title}", f"{whose}; {size}, {self.device}, {self.seconds:.0f} s", ""]
         for part in self.comparisons:
             settings = ", ".join(f"{name}={value}" for name, value in part.settings.items())
             lines += [

@@ -38,7 +38,7 @@ def reproduce(
     progress: ProgressOption = None,
     store: str | Path | None = None,
 ) -> Report:
-    """Rebuild a published figure: PNG and PDF, data as CSV, studies as TOML, and a report of the agreement.
+    """Rebuild a figure: PNG and PDF, data as CSV, studies as TOML, and a report of the agreement.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def judge(recipe: Recipe, results: Results) -> Report:
     from giantstep.agreements import agreement
 
     size = results.size
-    report = Report(recipe.name, recipe.title, recipe.paper, size.quick, size.device, 0.0)
+    report = Report(recipe.name, recipe.title, recipe.paper, size.quick, size.device, 0.0, ours=recipe.ours)
     for name, asked in results.studies.items():
         if asked.judged:
             settings = dict(asked.study.experiment)

@@ -67,7 +67,7 @@ def disagreement(
     >>> print(round(float(apart.disagreement[0]), 3))
     0.216
     """
-    import xarray
+    from giantstep.listing import Result
 
     if shared not in get_args(Shared):
         raise bad_field("shared", shared, f"one of {', '.join(map(repr, get_args(Shared)))}")
@@ -85,13 +85,15 @@ def disagreement(
         rows.append(measured.mean(axis=0))
         errors.append(measured.std(axis=0, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(4, np.nan))
         status.append("")
-    result = xarray.Dataset(coords={"source": sources, "network": list(NETWORKS)})
+    result = Result(coords={"source": sources, "network": list(NETWORKS)})
     for suffix, table in (("", np.stack(rows)), ("_stderr", np.stack(errors))):
         result[f"disagreement{suffix}"] = "source", table[:, 0]
         result[f"average_error{suffix}"] = "source", table[:, 1]
         result[f"test_error{suffix}"] = ("source", "network"), table[:, 2:]
     result["status"] = "source", np.array(status, dtype=object)
-    result.attrs |= {"shared": shared, "trials": trials} | ({} if dim is None else {"dim": dim})
+    result.attrs |= {"title": f"Two networks that share {shared}", "shared": shared, "trials": trials} | (
+        {} if dim is None else {"dim": dim}
+    )
     return result
 
 
