@@ -16,7 +16,7 @@ from giantstep.deadline import check_time
 from giantstep.errors import Code, InputError
 from giantstep.gaussian.grids import BOUND, NEGLIGIBLE, even_rule, hermite_rule, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.gaussian.target import Plane, Target
+from giantstep.gaussian.target import Plane, Target, turned_planes
 from giantstep.types import Floats, Integers
 
 PANEL_NODES = 12
@@ -99,7 +99,7 @@ class Rules:
         """Turn the target."""
         active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
         basis = np.concatenate([learnt, rest[:, :active]], axis=1)
-        turned = [_turned(plane, basis) for plane in (*target.planes, *breaks)]
+        turned = turned_planes((*target.planes, *breaks), basis)
         return cls(target, basis, learnt.shape[1], with_crossings(turned, basis.shape[1]))
 
     @property
@@ -120,7 +120,7 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
     scales = np.broadcast_to(scale, m).tolist()
     largest, multiple = _STEPS.get(m, (0.4, 1.0))
     reach = 9.0 if m < 3 else 7.6
-    if m == 3 and not any(_last_axis(plane) < m for plane in planes):
+    if m == 3 and not any(plane.last_axis < m for plane in planes):
         return _lattice_rule(min(largest, multiple * min(scales)) / fineness, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis, own in enumerate(scales):
@@ -220,7 +220,7 @@ def _axis_rule(
 
     Averages over later axes of what breaks at a `soft` plane vary quickly on this axis, around where the plane is.
     """
-    breaking = [*(plane for plane in planes if _last_axis(plane) == axis), *soft]
+    breaking = [*(plane for plane in planes if plane.last_axis == axis), *soft]
     if breaking:
         breaks = [
             -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
@@ -254,7 +254,7 @@ def _check_joint(points: int, nodes: int, axis: int, most: int) -> None:
 def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:
     """Yield breaks around a plane of this axis where another, nearly parallel one turns into a later axis."""
     for other in planes:
-        last = _last_axis(other)
+        last = other.last_axis
         if last > axis and abs(other.normal[axis]) > abs(other.normal[last]) > 0:
             yield _around(abs(other.normal[last] / other.normal[axis]))
 
@@ -269,12 +269,3 @@ def _around(width: float) -> Floats:
     """Return breaks around a place, from a width on by octaves (1, breaks)."""
     shift = 2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
     return np.concatenate([shift, -shift])[None, :]
-
-
-def _last_axis(plane: Plane) -> int:
-    return int(np.flatnonzero(np.abs(plane.normal) > 1e-12)[-1])
-
-
-def _turned(plane: Plane, basis: Floats) -> Plane:
-    normal = np.array(plane.normal) @ basis
-    return Plane(tuple(np.where(np.abs(normal) < 1e-12, 0.0, normal).tolist()), plane.offset)

@@ -17,7 +17,7 @@ from giantstep.gaussian.functions import Function
 from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
-from giantstep.learnability.algorithms import NAMED, Network
+from giantstep.learnability.algorithms import NAMED, Student
 from giantstep.types import Floats
 
 MOVED = ("extragradient", "sam", "two-step")
@@ -98,7 +98,7 @@ class _Update:
 
     def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
         self.activation, self.a, self.inner_rate = activation, a, inner_rate
-        self.network, self.force = Network(activation, a), NAMED[algorithm].force
+        self.network, self.force = Student(activation, a), NAMED[algorithm].force
         self.fields, self.weights = _fields(activation, len(a))
         self.moving = len(a) == 1 and bool(activation.kinks) and algorithm in MOVED
 

@@ -177,7 +177,7 @@ def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mappi
 def _thresholds(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return the largest margin of this draw (0 where there is none) and whether its classes are separable."""
     estimate = fit(samples.rows[:n], samples.labels[:n], "maxmargin", ridge=0.0, intercept=samples.scenario.intercept)
-    if "not separable" in estimate.problem:
+    if estimate.inseparable:
         return {"kappa": 0.0, "separable": 0.0}, ConvexFit(estimate.weights, 0.0, 0.0)
     norm = float(estimate.weights @ estimate.weights) / len(estimate.weights)
     return {"kappa": norm**-0.5, "separable": 1.0}, estimate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,7 +17,7 @@ from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.data import table_fields
 from giantstep.families.mixture_glm.existence import check_existence
-from giantstep.families.mixture_glm.mixture import describe
+from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.families.mixture_glm.notation import PAPERS
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
@@ -349,6 +350,11 @@ class MixtureGLM(Scenario):
         """Number of clusters K."""
         return len(self.weights)
 
+    @cached_property
+    def mixture(self) -> GaussianMixture:
+        """The clusters as the limit sees them."""
+        return describe(self)
+
     @property
     def p(self) -> Floats:
         """Probabilities of the clusters in training, (K,)."""
@@ -533,7 +539,7 @@ class MixtureGLM(Scenario):
             raise bad_field("teacher_means", list(self.teacher_means), "left out where the covariances bring them")
         if self.mean_gram.size:
             check_symmetric_psd("mean_gram", np.asarray(self.mean_gram))
-        describe(self)  # refuses what is not positive semidefinite together
+        self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
 
     def _check_labels(self) -> None:
         if self.labels == "cluster":

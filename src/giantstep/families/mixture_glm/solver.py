@@ -15,7 +15,7 @@ from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.separability import MarginStart
 from giantstep.solve.accelerated import GOAL
-from giantstep.types import Array, Booleans, Indices
+from giantstep.types import Array, Indices
 
 GOOD = 1e-9
 """Residual, in scale-free coordinates, below which a point counts as solved."""
@@ -32,9 +32,8 @@ def solve_points(problem: MixtureProblem, goal: float = GOAL) -> SolvedBatch:
 
     A `goal` above the usual one ends the iterations earlier, where they do not follow a path.
     """
-    sparse = problem.l1 > 0
-    solvers = partial(_solve_dense, goal=goal), partial(solve, prior=ElasticNet(), goal=goal)
-    return _solve_groups(problem, [(~sparse, solvers[0]), (sparse, solvers[1])])
+    dense, sparse = partial(_solve_dense, goal=goal), partial(solve, prior=ElasticNet(), goal=goal)
+    return _solve_groups(problem, [(np.flatnonzero(problem.l1 == 0), dense), (np.flatnonzero(problem.l1), sparse)])
 
 
 def _solve_dense(problem: MixtureProblem, goal: float) -> SolvedBatch:
@@ -42,9 +41,7 @@ def _solve_dense(problem: MixtureProblem, goal: float) -> SolvedBatch:
     if problem.loss in ("square", "interpolate"):
         return solve_ridge(problem)
     if problem.loss == "maxmargin":
-        keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
-        kind = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-        return _solve_groups(problem, [(kind == k, _solve_max_margin) for k in range(kind.max(initial=-1) + 1)])
+        return _solve_groups(problem, [(index, _solve_max_margin) for index in problem.kinds()])
     return solve(problem, Quadratic(), goal=goal)
 
 
@@ -92,11 +89,10 @@ def _extrapolate(behind: tuple[float, State], last: tuple[float, State], alpha: 
 
 
 def _solve_groups(
-    problem: MixtureProblem, groups: list[tuple[Booleans, Callable[[MixtureProblem], SolvedBatch]]]
+    problem: MixtureProblem, groups: list[tuple[Indices, Callable[[MixtureProblem], SolvedBatch]]]
 ) -> SolvedBatch:
     parts = []
-    for chosen, solver in groups:
-        index = np.flatnonzero(chosen)
+    for index, solver in groups:
         if index.size == problem.size:
             return solver(problem)
         if index.size:

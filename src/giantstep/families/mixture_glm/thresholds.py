@@ -35,7 +35,7 @@ def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]
     if not scenario.binary:
         raise bad_field("labels", str(scenario.labels), "sign, logit, cluster or random where thresholds are asked for")
     problem = hard_margin(MixtureProblem.of(scenario, points))
-    alpha_c = _thresholds(scenario, problem)
+    alpha_c = _thresholds(problem)
     kappa, residual = np.zeros(problem.size), np.zeros(problem.size)
     iterations = np.zeros(problem.size, dtype=np.int64)
     below = np.flatnonzero(problem.alpha < alpha_c)
@@ -55,15 +55,14 @@ def hard_margin(problem: MixtureProblem) -> MixtureProblem:
     return replace(problem, loss="maxmargin", ridge=ones, l1=0 * ones, omega=np.ones(problem.clusters))
 
 
-def _thresholds(scenario: MixtureGLM, problem: MixtureProblem) -> Floats:
+def _thresholds(problem: MixtureProblem) -> Floats:
     """Return alpha_c of every point; points that differ in the sample size only share it."""
-    keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
-    kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    alpha_c = np.empty(len(kinds))
-    for number, (numbers, index) in enumerate(zip(kinds.tolist(), first)):
-        closed = closed_threshold(scenario, *numbers)
-        alpha_c[number] = from_margins(problem.take(np.array([index]))) if closed is None else closed
-    return alpha_c[kind.reshape(-1)]
+    alpha_c = np.empty(problem.size)
+    for index in problem.kinds():
+        point = problem.take(index[:1])
+        closed = closed_threshold(point)
+        alpha_c[index] = from_margins(point) if closed is None else closed
+    return alpha_c
 
 
 def from_margins(problem: MixtureProblem) -> float:

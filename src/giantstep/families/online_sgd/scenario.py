@@ -14,7 +14,7 @@ from giantstep.families.online_sgd.notation import PAPERS
 from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.learnability.algorithms import NAMED, Algorithm, Network, as_algorithm
+from giantstep.learnability.algorithms import NAMED, Algorithm, Student, as_algorithm
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
 from giantstep.types import Floats
@@ -253,9 +253,9 @@ class OnlineSGD(Scenario):
         return as_algorithm(self.algorithm)
 
     @property
-    def network(self) -> Network:
+    def network(self) -> Student:
         """The student."""
-        return Network(self.activation, np.array(self.second_layer))
+        return Student(self.activation, np.array(self.second_layer))
 
     @property
     def whitening(self) -> Floats:
