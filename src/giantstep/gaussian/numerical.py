@@ -18,11 +18,15 @@ Projection = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np
 """Values of f at the nodes (rows, nodes), nodes, weights and s: mean, slope, noise, and what else is wanted."""
 
 CHUNK = 1 << 17
-PANEL_NODES = 16
-PANEL_WIDTH = 1.6
+"""Values of a function held at a time (1 MB)."""
+PANEL_NODES, PANEL_WIDTH = 16, 1.6
+"""Gauss-Legendre nodes of a panel, and its width in z at resolution 1, for functions that vary on the scale 1."""
 TRAPEZOID_STEP = 0.12
+"""Step in z of the trapezoidal rule at s = 1 and resolution 1."""
 LOWEST_LEVEL, HIGHEST_LEVEL = -6, 14
+"""Powers of two of the scale s between which rules differ; larger scales are refused."""
 GRADING = np.concatenate([[0.0], 2.0 ** np.arange(-44, -1)])
+"""Edges of panels towards a singularity, in units of the distance to the next kink."""
 # Where a rule is tried out: (A, s), most of them no multiples of steps that a function may have itself.
 PROBES = (np.array([0.0, 0.3719, -1.1037, 0.2113]), np.array([1.0, 0.9517, 0.8831, 0.4877]))
 MANY_PROBES = (np.tile(2.0 * np.sin(np.arange(16.0)), 4), np.repeat([0.25, 0.5, 1.0, 2.0], 16))

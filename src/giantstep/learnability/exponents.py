@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     import xarray
 
 HERMITE_ORDERS = 8
+"""Highest order of the Hermite coefficients that are shown."""
 _NAMES = 23
 """Width of the names in the text of an answer."""
 _ZERO = 1e-9
+"""Normalised Hermite coefficient of an activation that is rounding."""
 
 
 def samples_needed(order: float) -> str:

@@ -24,7 +24,7 @@ from giantstep.jsondata import json_number
 from giantstep.learnability.exponents import Exponents, activation_hermite, exponents, samples_needed
 from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, coefficients
 from giantstep.learnability.repetition import Repetition, label_rule, repetition
-from giantstep.learnability.reuse import describe_span, learned_rounds
+from giantstep.learnability.reuse import LabelledPoints, describe_span, learned_rounds
 from giantstep.learnability.staircase import Stage, Staircase, staircase
 from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage
 from giantstep.types import Floats
@@ -34,7 +34,9 @@ ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")
 ALGORITHMS = (*ONE_PASS, *REPEATED, "giant-steps", *ROUNDS)
 HIGHEST_DEGREE = 12
+"""Highest Hermite order of an activation that is looked at, that of the named polynomials."""
 _SMALL = 1e-9
+"""Normalised Hermite coefficient that is rounding."""
 WEAK_COSINE = 0.1
 """The cosine whose time is told for a linear start: the time is this over the initial speed."""
 
@@ -365,8 +367,9 @@ def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
 
 def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     other = "single-pass" if case.algorithm == "reused" else "reused"
+    points = LabelledPoints(case.target)
     asked, rival = (
-        learned_rounds(case.target, case.activation, case.second_layer, name)  # type: ignore[arg-type]
+        learned_rounds(case.target, case.activation, case.second_layer, name, points)  # type: ignore[arg-type]
         for name in (case.algorithm, other)
     )
     stages = tuple(LearnedStage(1, new, "d", f"round {number}") for number, new in enumerate(asked.rounds, 1))

@@ -24,8 +24,11 @@ MOVED = ("extragradient", "sam", "two-step")
 """Algorithms with an inner step, whose kinks move with the label."""
 _FIELD_NODES = 40
 _FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
+"""Nodes of every piece of the rule of one field, and where it breaks beside the kinks of the activation."""
 _SOBOL = 1 << 12
+"""Points, besides their opposites, of the fields of several neurons."""
 _LABELS = 8000
+"""Labels of a table at most; between them means are interpolated."""
 
 
 @dataclass(frozen=True)

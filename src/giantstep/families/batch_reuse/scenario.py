@@ -11,12 +11,12 @@ import numpy as np
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.notation import PAPERS
+from giantstep.families.batch_reuse.tolerances import NEGATIVE
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
-_PSD = 1e-10
 _LIMIT: tuple[Engine, ...] = ("limit",)
 
 _TWO_STEPS = "beyond the closed form, which ends after one or two steps"
@@ -214,11 +214,11 @@ class BatchReuse(Scenario):
             if not isinstance(value, str) and value.shape != shape:
                 raise bad_field(name, value, f"a matrix of {shape[0]} rows and {shape[1]} columns")
         overlap, gram = self.start
-        if not np.allclose(gram, gram.T, atol=_PSD):
+        if not np.allclose(gram, gram.T, atol=NEGATIVE):
             raise bad_field("initial_gram", self.initial_gram, "symmetric")
         if np.any(np.diagonal(gram) <= 0):
             raise bad_field("initial_gram", self.initial_gram, "positive on the diagonal")
-        if np.linalg.eigvalsh(gram - overlap @ overlap.T).min() < -_PSD:
+        if np.linalg.eigvalsh(gram - overlap @ overlap.T).min() < -NEGATIVE:
             raise InputError(
                 "Field `initial_gram` minus initial_overlap initial_overlap^T must be positive semi-definite, but has "
                 f"the eigenvalue {np.linalg.eigvalsh(gram - overlap @ overlap.T).min():.3g}."

@@ -12,8 +12,10 @@ from giantstep.gaussian.target import turned_planes
 from giantstep.types import Floats
 
 _OUTER = {1: 1 / 8, 2: 1 / 4}
+"""Spacing over the learned directions, by their number, in standard deviations."""
 _INNER = {1: 64, 2: 40, 3: 24, 4: 16, 5: 12, 6: 10}
 _PIECE = {1: 32, 2: 20, 3: 14, 4: 10, 5: 8, 6: 6}
+"""Nodes of an axis over the other directions, by their number, without breaks and on each piece between them."""
 
 
 def lower_bound(target: Target, learned: Floats, kappa: int) -> float:

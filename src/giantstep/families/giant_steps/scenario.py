@@ -18,8 +18,6 @@ from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers,
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
-DIVERGED = 1e8
-"""Squared norm beyond which a trajectory is not followed."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _NO_STEP = "the next step of these neurons vanishes"
 _STEPS = (

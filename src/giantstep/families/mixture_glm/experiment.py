@@ -18,12 +18,11 @@ from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, TrialSamples, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
+from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
 from giantstep.risk.fitting import ConvexFit, check_solvers, fit
 from giantstep.types import Array, Floats, Points
 
-ON_MARGIN = 1e-6
-"""Training margins this close to 1 are on the margin."""
 _OBSERVABLES = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
 
 

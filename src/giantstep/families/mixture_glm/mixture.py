@@ -9,7 +9,6 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.parts import (
-    PSD_TOLERANCE,
     Blocks,
     Dense,
     Isotropic,
@@ -18,6 +17,7 @@ from giantstep.families.mixture_glm.parts import (
     smallest_eigenvalue,
 )
 from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
+from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.types import Floats
 
 if TYPE_CHECKING:

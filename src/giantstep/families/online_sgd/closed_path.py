@@ -15,8 +15,8 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.erf import ErfIntegrator
 from giantstep.families.online_sgd.moments import Integrator
-from giantstep.families.online_sgd.states import DIVERGED
 from giantstep.families.online_sgd.tilted import tilted_moments
+from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.types import Floats
 
 Step = Callable[[float, float], tuple[float, float]]

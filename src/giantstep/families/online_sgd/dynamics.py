@@ -10,10 +10,8 @@ from giantstep.families.online_sgd.closed_path import closed_path
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Forces, Integrator
 from giantstep.families.online_sgd.states import State, best_cosine, class_averages, has_diverged, normalise, rows
+from giantstep.families.online_sgd.tolerances import ROUNDING
 from giantstep.types import Floats, Integers
-
-ROUNDING = 1e-14
-"""Components of the drift below this share of sqrt(E F^2) are rounding errors."""
 
 
 def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:

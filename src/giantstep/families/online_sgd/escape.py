@@ -23,6 +23,7 @@ from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.types import Floats, Points
 
 SMALL = 1e-5
+"""Overlap at which the slope of the drift is taken: its cubic term leaves 1e-10, rounding 1e-11."""
 DEEP = -20.0
 """log m from which the drift is linear."""
 

@@ -11,11 +11,10 @@ from giantstep.families.online_sgd.erf import erf_integrator
 from giantstep.families.online_sgd.kinks import KinkIntegrator
 from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.tolerances import COARSE
 from giantstep.gaussian import joint_rule
 from giantstep.gaussian.target import turned_planes
 
-COARSE = 1e-2
-"""Relative difference to a coarser rule above which a rule does not see its integrand (the error is far smaller)."""
 SCRAMBLES = 4
 """Independent sets of Sobol points, whose spread is the standard error of a limit computed by sampling."""
 

@@ -25,7 +25,7 @@ def check_solvers(loss: str, l1: bool) -> None:
             import sklearn  # noqa: F401
         except ImportError:
             raise InputError(
-                f"The experiment with loss={loss!r} and an l1 penalty is solved by scikit-learn, which is not installed "
+                f"The experiment with loss={loss!r} and an l1 penalty needs scikit-learn, which is not installed "
                 "(install giantstep[estimators])."
             ) from None
 
