@@ -407,7 +407,7 @@ class Expression:
         return AffineForm(call.name, parameters, factor, float(inner[1]), float(inner[0]), constant, linear)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=512)  # a few kB each; every function and target of a grid is read anew
 def parse_expression(text: str) -> Expression:
     """Read ``text`` as a formula; anything that is not on the whitelist is an InputError.
 

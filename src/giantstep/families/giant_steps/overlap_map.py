@@ -158,7 +158,7 @@ def _shared_covariance(network: BlockNetwork, state: Overlaps) -> Floats:
     return R
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # at most some 20 MB each (28^4 nodes); every step of both rules asks for one of them
 def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: bool) -> NodeGrid:
     if dims <= 4:
         nodes = max(8, round(fineness * _NODES[dims]))
