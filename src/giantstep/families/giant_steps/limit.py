@@ -16,7 +16,7 @@ from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNe
 from giantstep.families.giant_steps.scenario import GiantSteps
 from giantstep.families.giant_steps.specialisation import check_order, orientation, statistics
 from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
-from giantstep.family import LOOSE, Answer
+from giantstep.family import Answer
 from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))
@@ -75,14 +75,13 @@ def _two_trajectories(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return the trajectory with a fine rule and with a coarser one."""
     pairs = _RULES[-1:] if what == "errors" else _RULES  # the bounds of errors ask which directions are seen at all
-    close = settings["tolerance"] if settings["tolerance"] > LOOSE else RULES_AGREE
     for rules in pairs:
         fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
         done = min(len(fine["clipped"]), len(rough["clipped"]))
         names = [name for name in fine if fine[name].ndim and name != "clipped"]
         both = ((fine[name], rough[name]) for name in names)
         gaps = [np.max(np.abs(a[:done] - b[:done]) / max(1.0, np.max(np.abs(a))), initial=0.0) for a, b in both]
-        if max(gaps) < close:
+        if max(gaps) < RULES_AGREE:
             break
     return fine, rough
 

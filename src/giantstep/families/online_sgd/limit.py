@@ -83,7 +83,7 @@ class _Batch:
         self.integrators: list[Integrator] = [integrator_for(*chosen)]
         if self.integrators[0].sampled:
             self.integrators += [integrator_for(*chosen, scramble) for scramble in range(1, SCRAMBLES)]
-            self.drive = replace(self.drive, classes=equal_neurons(self.drive.second_layer, self.M, self.Q))
+            self.drive = replace(self.drive, blocks=equal_neurons(self.drive.second_layer, self.M, self.Q))
 
     def average(self, name: str, values: Floats) -> Floats:
         """Average an observable over the starts of a point."""
