@@ -114,8 +114,8 @@ class MomentRule:
             raise InputError(f"The function is not finite or not square integrable at A + s z with {where}.")
         return missed
 
-    def _trapezoid(self, level: int, bound: float) -> tuple[np.ndarray, np.ndarray]:
-        return trapezoid_rule(TRAPEZOID_STEP * 2.0 ** -max(level, -1) / self.resolution, bound)
+    def _step(self, level: int) -> float:
+        return TRAPEZOID_STEP * 2.0 ** -max(level, -1) / self.resolution
 
     def _patterns(self, level: int, bound: float) -> Iterator[np.ndarray]:
         """Yield, for every segment between kinks, the panel edges relative to it: from 0 to 1."""
@@ -136,12 +136,12 @@ class MomentRule:
 
     def _node_count(self, level: int, bound: float) -> int:
         if not self.kinks:
-            return len(self._trapezoid(level, bound)[0])
+            return 2 * int(np.ceil(bound / self._step(level))) + 1
         return PANEL_NODES * sum(len(pattern) - 1 for pattern in self._patterns(level, bound))
 
     def _nodes(self, A: np.ndarray, s: np.ndarray, level: int, bound: float) -> tuple[np.ndarray, np.ndarray]:
         if not self.kinks:
-            return self._trapezoid(level, bound)
+            return trapezoid_rule(self._step(level), bound)
         breaks = np.clip((np.array(self.kinks) - A) / s, -bound, bound)
         ends = np.pad(breaks, ((0, 0), (1, 1)), constant_values=((0, 0), (-bound, bound)))
         edges = [ends[:, :1]]
