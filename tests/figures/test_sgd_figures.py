@@ -5,8 +5,8 @@ import pytest
 import toys
 
 import giantstep as gs
-from giantstep.families.online_sgd.loss_change import errors_with_change
 from giantstep.papers import arnaboldi2024online, arnaboldi2024repetita, recipes
+from giantstep.papers.loss_change import errors_with_change
 from giantstep.papers.recipe import Size
 from giantstep.papers.runner import answer, draw, judge, rebuild
 

@@ -117,9 +117,9 @@ def test_symmetry_flags():
 
 
 def test_cap_one_gives_the_steps_of_giant_batches():
-    from giantstep.learnability.prepared import Prepared
+    from giantstep.learnability.prepared import PreparedTarget
 
-    view = Prepared.of(gs.Target("z1 + z1*z2 + h2(z3)"))
+    view = PreparedTarget.of(gs.Target("z1 + z1*z2 + h2(z3)"))
     found = staircase(*view.samples(repeated=False), cap=1)
     assert found.pairs == [(1, 1), (1, 1)] and not found.complete and found.exponent == math.inf
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.learnability.prepared import Prepared
+from giantstep.learnability.prepared import PreparedTarget
 from giantstep.learnability.repetition import label_rule, repetition
 
 EX2 = "(z1 + z1**2 + z2 - z2**2)/2"
 
 
 def first_order(target, algorithm, inner_rate, activation="relu", second_layer=(1.0,), noise=0.0):
-    view = Prepared.of(gs.Target(target))
+    view = PreparedTarget.of(gs.Target(target))
     grid = label_rule(view.inner, view.planes)
     return repetition(view.inner, grid, gs.Function(activation), second_layer, algorithm, inner_rate, noise)
 

@@ -153,7 +153,8 @@ def test_a_missing_package_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     fitting.check_solvers("logistic", l1=False)
     fitting.check_solvers("maxmargin", l1=False)
-    for loss, l1 in (("hinge", False), ("square", True)):
+    fitting.check_solvers("hinge", l1=True)
+    for loss, l1 in (("logistic", True), ("square", True)):
         with pytest.raises(
             InputError, match=r"scikit-learn, which is not installed \(install giantstep\[estimators\]\)"
         ):

@@ -73,12 +73,12 @@ def test_averages_over_a_neurons_own_part(activation: str, monkeypatch: pytest.M
 
 def test_sobol_points_of_batch_reuse(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = points.Layout(directions=2, noisy=True, normals=30, mask="cycle", batches=3, steps=10)
-    whole = points._scrambled_sobol(layout, 1 << 8, 3, 1, True)
+    whole = points.sobol_points(layout, 1 << 8, 3, 1)
     monkeypatch.setattr(points, "BLOCK", 1 << 9)
-    drawn = points._scrambled_sobol(layout, 1 << 8, 3, 1, True)
+    drawn = points.sobol_points(layout, 1 << 8, 3, 1)
     monkeypatch.setattr(points, "_MANY", 8)
     monkeypatch.setattr(points, "_PRODUCT", 200)
-    matched = points._scrambled_sobol(layout, 1 << 8, 3, 1, True)
+    matched = points.sobol_points(layout, 1 << 8, 3, 1)
     for name in ("target", "noise", "normals", "weights", "mask"):
         assert np.array_equal(getattr(drawn, name), getattr(whole, name))
         np.testing.assert_allclose(getattr(matched, name), getattr(whole, name), rtol=0, atol=1e-12)

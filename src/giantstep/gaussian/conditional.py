@@ -16,10 +16,11 @@ from giantstep.deadline import check_time
 from giantstep.errors import Code, InputError
 from giantstep.gaussian.grids import BOUND, NEGLIGIBLE, even_rule, hermite_rule, with_crossings
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.gaussian.target import Plane, Target
+from giantstep.gaussian.target import Plane, Target, turned_planes
 from giantstep.types import Floats, Integers
 
 PANEL_NODES = 12
+"""Gauss-Legendre nodes of a panel between breaks."""
 MOST_AXES = 3
 """Directions of kappa up to which product rules are affordable; Sobol points beyond."""
 SOBOL_POWER = 16
@@ -31,6 +32,7 @@ MOST_VALUES = 400_000_000
 MOST_JOINT = 50_000_000
 """Nodes of kappa with those of negligible weight, before they are left out."""
 _CHUNK = 1 << 20
+"""Values of the target held at a time (8 MB)."""
 _STEPS = {1: (0.1, 0.45), 2: (0.2, 0.45), 3: (0.3, 0.75)}
 """Largest step in each direction, and its multiple of the scale, by the number of directions: 1e-12, 1e-12 and 1e-8."""
 SMEARED = 0.5
@@ -99,7 +101,7 @@ class Rules:
         """Turn the target."""
         active = int(np.sum(np.linalg.norm(rest, axis=0) > 1e-12))
         basis = np.concatenate([learnt, rest[:, :active]], axis=1)
-        turned = [_turned(plane, basis) for plane in (*target.planes, *breaks)]
+        turned = turned_planes((*target.planes, *breaks), basis)
         return cls(target, basis, learnt.shape[1], with_crossings(turned, basis.shape[1]))
 
     @property
@@ -120,8 +122,6 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
     scales = np.broadcast_to(scale, m).tolist()
     largest, multiple = _STEPS.get(m, (0.4, 1.0))
     reach = 9.0 if m < 3 else 7.6
-    if m == 3 and not any(_last_axis(plane) < m for plane in planes):
-        return _lattice_rule(min(largest, multiple * min(scales)) / fineness, reach)
     nodes, weights = np.zeros((1, 0)), np.ones(1)
     for axis, own in enumerate(scales):
         step = min(largest, multiple * own) / fineness
@@ -133,24 +133,6 @@ def product_rule(rules: Rules, scale: float | Sequence[float], fineness: float) 
             raise InputError(sentence, Code.TOO_MANY_NODES)
         nodes, weights = np.concatenate([nodes[row], last[:, None]], axis=1), mass
     return nodes, weights / weights.sum()
-
-
-def _lattice_rule(step: float, reach: float) -> tuple[Floats, Floats]:
-    """Return the points of a body-centred cubic lattice in a ball, as good as the cubic one of this step.
-
-    What a lattice cannot tell from a constant are the waves of its dual lattice. The shortest of them are as short as
-    for the cubic lattice when the cubes are sqrt(2) steps wide, and there are then 0.71 times as many points.
-    """
-    half = step / np.sqrt(2)
-    count = int(reach / half)
-    nodes = []
-    for start in (count % 2, 1 - count % 2):  # all three coordinates even, or all odd, in units of half a cube
-        axis = half * np.arange(start - count, count + 1, 2)
-        grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
-        nodes.append(grid[np.sum(grid**2, axis=1) <= reach**2])
-    points = np.concatenate(nodes)
-    weights = np.exp(-0.5 * np.sum(points**2, axis=1))
-    return points, weights / weights.sum()
 
 
 def _sampled(m: int, fineness: float) -> tuple[Floats, Floats]:
@@ -220,7 +202,7 @@ def _axis_rule(
 
     Averages over later axes of what breaks at a `soft` plane vary quickly on this axis, around where the plane is.
     """
-    breaking = [*(plane for plane in planes if _last_axis(plane) == axis), *soft]
+    breaking = [*(plane for plane in planes if plane.last_axis == axis), *soft]
     if breaking:
         breaks = [
             -(plane.offset + points[:, :axis] @ np.array(plane.normal[:axis])) / plane.normal[axis]
@@ -254,7 +236,7 @@ def _check_joint(points: int, nodes: int, axis: int, most: int) -> None:
 def _grading(plane: Plane, planes: Sequence[Plane], axis: int) -> Iterator[Floats]:
     """Yield breaks around a plane of this axis where another, nearly parallel one turns into a later axis."""
     for other in planes:
-        last = _last_axis(other)
+        last = other.last_axis
         if last > axis and abs(other.normal[axis]) > abs(other.normal[last]) > 0:
             yield _around(abs(other.normal[last] / other.normal[axis]))
 
@@ -269,12 +251,3 @@ def _around(width: float) -> Floats:
     """Return breaks around a place, from a width on by octaves (1, breaks)."""
     shift = 2.0 ** np.arange(int(np.ceil(np.log2(2 / width))) + 1) * width
     return np.concatenate([shift, -shift])[None, :]
-
-
-def _last_axis(plane: Plane) -> int:
-    return int(np.flatnonzero(np.abs(plane.normal) > 1e-12)[-1])
-
-
-def _turned(plane: Plane, basis: Floats) -> Plane:
-    normal = np.array(plane.normal) @ basis
-    return Plane(tuple(np.where(np.abs(normal) < 1e-12, 0.0, normal).tolist()), plane.offset)

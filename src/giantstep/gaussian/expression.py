@@ -17,17 +17,17 @@ from numpy.polynomial import polynomial as power_basis
 
 from giantstep.deadline import check_time
 from giantstep.errors import InputError, nearest
-from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, OPERATORS, PRIMITIVES
+from giantstep.gaussian.nodes import OPERATORS, Call, Node, Number, VariableNode, render, slope, walk
+from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES
 
-LENGTH_LIMIT = 1000
-DEPTH_LIMIT = 60
+LENGTH_LIMIT, DEPTH_LIMIT = 1000, 60
+"""Characters of a text and levels of its tree at most: what nobody writes by hand is refused before it costs time."""
 ROUGH_DEPTH_LIMIT = 12
-EXPONENT_LIMIT = 64
-VARIABLE_LIMIT = 64
-DEGREE_LIMIT = 64
-KINK_RANGE = 40.0
-KINK_STEP = 1 / 200
-KINK_LIMIT = 400
+"""Levels of functions that are not smooth inside each other: finding where costs the cube of it."""
+EXPONENT_LIMIT, VARIABLE_LIMIT, DEGREE_LIMIT = 64, 64, 64
+"""Largest exponent, number of variables and degree of a polynomial: beyond it coefficients lose their digits."""
+KINK_RANGE, KINK_STEP, KINK_LIMIT = 40.0, 1 / 200, 400
+"""Where zeros of arguments are looked for, in standard deviations, on a grid of this step, and how many at most."""
 
 ALLOWED = (
     "numbers, pi, + - * / **, z or z1..z64, and the functions "
@@ -38,32 +38,6 @@ ALLOWED = (
 _OTHER_VARIABLES = ("x", "y", "t", "u", "X", "Z")
 """What other programs call the variable."""
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
-_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A constant."""
-
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class VariableNode:
-    """``z`` or one of ``z1`` .. ``z64``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A primitive applied to sub-trees."""
-
-    name: str
-    arguments: tuple[Node, ...]
-
-
-Node = Number | VariableNode | Call
 
 
 class AffineForm(NamedTuple):
@@ -226,33 +200,8 @@ def is_variable(name: str) -> bool:
 # --- walking --------------------------------------------------------------------------------------
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and all nodes below it."""
-    yield node
-    if isinstance(node, Call):
-        for argument in node.arguments:
-            yield from walk(argument)
-
-
-def _render(node: Node, binding: int = 0) -> str:
-    if isinstance(node, VariableNode):
-        return node.name
-    if isinstance(node, Number):
-        whole = node.value == int(node.value) and abs(node.value) < 1e15
-        text, strength = str(int(node.value)) if whole else repr(node.value), 3 if node.value < 0 else 9
-    elif node.name not in OPERATORS:
-        return f"{node.name}({', '.join(_render(a) for a in node.arguments)})"
-    else:
-        strength = _PRECEDENCE[node.name]
-        if node.name == "neg":
-            text = "-" + _render(node.arguments[0], strength)
-        elif node.name == "**":
-            text = _render(node.arguments[0], strength + 1) + "**" + _render(node.arguments[1])
-        else:
-            space = " " if strength == 1 else ""
-            left, right = _render(node.arguments[0], strength), _render(node.arguments[1], strength + 1)
-            text = f"{left}{space}{node.name}{space}{right}"
-    return f"({text})" if strength < binding else text
+def _written(node: Call, binding: int) -> str:
+    return f"{node.name}({', '.join(render(argument, _written) for argument in node.arguments)})"
 
 
 def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> Any:
@@ -265,23 +214,6 @@ def _value(node: Node, values: Mapping[str, Any], xp: Any, out: Any = None) -> A
         fresh = arguments[0]
         out = fresh if isinstance(fresh, xp.ndarray) and fresh.dtype.kind == "f" else None
     return PRIMITIVES[node.name].value(xp, *arguments, out=out)
-
-
-def _slope(node: Node, values: Mapping[str, Any], name: str, xp: Any) -> Any:
-    """Forward mode: the chain rule over the tree; a Python float where the derivative is constant."""
-    if not isinstance(node, Call):
-        return 1.0 if node == VariableNode(name) else 0.0
-    inner = [_slope(a, values, name, xp) for a in node.arguments]
-    if all(isinstance(d, float) and d == 0 for d in inner):
-        return 0.0
-    partials = PRIMITIVES[node.name].partials(xp, *(_value(a, values, xp) for a in node.arguments))
-    total: Any = 0.0
-    for partial, slope in zip(partials, inner):
-        if isinstance(slope, float) and slope == 0:
-            continue
-        term = partial if isinstance(slope, float) and slope == 1 else partial * slope
-        total = term if isinstance(total, float) and total == 0 else total + term
-    return total
 
 
 def _polynomial(node: Node) -> np.ndarray | None:
@@ -381,7 +313,7 @@ class Expression:
     @cached_property
     def text(self) -> str:
         """The canonical text: constants folded, single spaces; reading it again gives the same expression."""
-        return _render(self.tree)
+        return render(self.tree, _written)
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
@@ -412,7 +344,11 @@ class Expression:
         12.0
         """
         with np.errstate(all="ignore"):
-            return _fill(_slope(self.tree, values, with_respect_to, xp), values, xp, None)
+            return _fill(_value(self._slopes.get(with_respect_to, Number(0.0)), values, xp), values, xp, None)
+
+    @cached_property
+    def _slopes(self) -> dict[str, Node]:
+        return {name: slope(self.tree, name) for name in self.variables}
 
     def _require_univariate(self, what: str) -> None:
         if len(self.variables) > 1:
@@ -471,7 +407,7 @@ class Expression:
         return AffineForm(call.name, parameters, factor, float(inner[1]), float(inner[0]), constant, linear)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=512)  # a few kB each; every function and target of a grid is read anew
 def parse_expression(text: str) -> Expression:
     """Read ``text`` as a formula; anything that is not on the whitelist is an InputError.
 
@@ -547,12 +483,12 @@ def roots(node: Node, name: str) -> list[float]:
     def value(x: np.ndarray) -> np.ndarray:
         return np.nan_to_num(_value(node, {name: x}, np) + 0 * x)
 
-    def slope(x: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(_slope(node, {name: x}, name, np) + 0 * x)
+    def derivative(x: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(_value(slope(node, name), {name: x}, np) + 0 * x)
 
     grid = np.linspace(-KINK_RANGE, KINK_RANGE, round(2 * KINK_RANGE / KINK_STEP) + 1)
     with np.errstate(all="ignore"):
-        crossings, turning = _sign_changes(value, grid), _sign_changes(slope, grid)
+        crossings, turning = _sign_changes(value, grid), _sign_changes(derivative, grid)
         touching = turning[np.abs(value(turning)) <= 1e-13 * (1 + turning**2)]
         zeros = np.concatenate([crossings, touching])
         # an argument that vanishes on a whole interval is no kink there, nor is its rounding noise

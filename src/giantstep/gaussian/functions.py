@@ -6,8 +6,9 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,24 +24,43 @@ from giantstep.gaussian.primitives import ALIASES, CALLABLE_NAMES, PRIMITIVES, n
 
 Parity = Literal["odd", "even", "linear+even"]
 
-# Below this scale the closed form of the noise of erf loses digits, and quadrature is cheap.
 ERF_SCALE = 0.5
+"""Scale s below which the closed form of the noise of erf loses digits, and quadrature is cheap."""
 WORTH_A_WARNING = 1e-8
+"""Measured relative error of moments above which a user is warned: a hidden kink leaves more, a good rule 1e-13."""
 _SAME_KINK = 3e-5
 """Distance from a declared kink up to which one that is found is the same."""
 _SYMMETRY_NODES = 8.0 * (np.arange(200) + 0.37) / 200
 _FINGERPRINT_NODES = np.linspace(-8.0, 8.0, 401)[:-1] + 0.0171
 
 
-class _Facts(NamedTuple):
-    """What construction finds out about a function."""
+@dataclass(frozen=True, eq=False)
+class _Facts:
+    """What construction finds out about a function: it is a polynomial, affine in a named function, or neither."""
 
+    values: Callable[[Any], Any]
+    name: str
     kinks: tuple[float, ...]
     jumps: tuple[float, ...]
     parity: Parity | None
-    polynomial: tuple[float, ...] | None
-    affine: AffineForm | None
-    rule: MomentRule | None
+    polynomial: tuple[float, ...] | None = None
+    affine: AffineForm | None = None
+
+    @cached_property
+    def rule(self) -> MomentRule:
+        """The quadrature of the function itself."""
+        return choose_rule(self.values, self.kinks, self.name)
+
+    @cached_property
+    def base(self) -> _NamedFunction:
+        """The named function it is affine in."""
+        assert self.affine is not None
+        return _NamedFunction(self.affine)
+
+    @property
+    def error(self) -> float:
+        """Measured error of the moments; 0 where they do not come from `rule`."""
+        return self.rule.error if self.polynomial is None and self.affine is None else 0.0
 
 
 class Function(Immutable):
@@ -119,9 +139,9 @@ class Function(Immutable):
             if derivative is not None:
                 slope = Function(derivative, kinks=facts.kinks, name=f"{name}'")
             identity = "callable " + _digits(_quiet(call)(_FINGERPRINT_NODES))
-        if facts.rule is not None and facts.rule.error > WORTH_A_WARNING:
+        if facts.error > WORTH_A_WARNING:
             warnings.warn(
-                f"The moments of {name} are accurate only to about {facts.rule.error:.0e} (measured, and no kink or "
+                f"The moments of {name} are accurate only to about {facts.error:.0e} (measured, and no kink or "
                 "jump was found that explains it); if it has some, declare them with `kinks=`.",
                 GiantstepWarning,
                 stacklevel=2,
@@ -168,7 +188,7 @@ class Function(Immutable):
     @property
     def quadrature_error(self) -> float:
         """Measured error of the moments relative to sqrt(E f^2) or E f^2; 0 for closed forms."""
-        return 0.0 if self._facts.rule is None else self._facts.rule.error
+        return self._facts.error
 
     @property
     def closed(self) -> bool:
@@ -257,25 +277,22 @@ class Function(Immutable):
             known = convert_hermite(self._facts.polynomial, "power", "normalised")
             coefficients[: len(known)] = known
             return coefficients[: order + 1]
-        rule = self._facts.rule or _rule_of_expression(self.expression or "", self.kinks)
         with np.errstate(all="ignore"):
-            return rule.hermite(self, order)
+            return self._facts.rule.hermite(self, order)
 
     def _flat_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
         if self._facts.polynomial is not None:
             return polynomial(A, s, np.array(self._facts.polynomial))
         form = self._facts.affine
         if form is not None:
-            base = _base_moments(form, form.scale * A + form.shift, form.scale * s)
+            base = self._facts.base.moments(form.scale * A + form.shift, form.scale * s)
             return Moments(
                 form.constant + form.linear * A + form.factor * base.mean,
                 form.linear * s + form.factor * base.slope,
                 form.factor**2 * base.noise,
                 form.factor * form.scale * base.curvature,
             )
-        rule = self._facts.rule
-        assert rule is not None
-        return _with_any_sign(lambda a, scale: rule.moments(self, a, scale), self, A, s)
+        return _with_any_sign(lambda a, scale: self._facts.rule.moments(self, a, scale), self, A, s)
 
     def _flat_smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
         if self._facts.polynomial is not None:
@@ -283,14 +300,12 @@ class Function(Immutable):
             return _derivatives(polynomial(A, s, coefficients), polynomial_tail(A, s, coefficients), s)
         form = self._facts.affine
         if form is not None:
-            base = _base_smoothed(form, form.scale * A + form.shift, abs(form.scale) * s)
+            base = self._facts.base.smoothed(form.scale * A + form.shift, abs(form.scale) * s)
             whole = form.factor * form.scale ** np.arange(5)[:, None] * base
             whole[0] += form.constant + form.linear * A
             whole[1] += form.linear
             return whole
-        rule = self._facts.rule
-        assert rule is not None
-        return _derivatives(*rule.smoothed(self, A, s), s)
+        return _derivatives(*self._facts.rule.smoothed(self, A, s), s)
 
 
 def as_function(source: str | Callable[[Any], Any] | Function) -> Function:
@@ -330,37 +345,31 @@ def _resolve(source: Any) -> Expression | Callable[[Any], Any]:
     return source
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=512)  # a few kB each; every scenario of a grid makes its functions anew
 def _facts_of_expression(text: str, declared: tuple[float, ...]) -> _Facts:
     expression = parse_expression(text)
+
+    def values(z: np.ndarray) -> np.ndarray:
+        return expression.evaluate({"z": z})
+
     kinks = expression.kinks()
-    positions = tuple(sorted({*declared, *(kink.position for kink in kinks)}))
     coefficients = expression.as_polynomial()
     affine = None if coefficients is not None else expression.as_affine_of_known()
-    if affine is not None and affine.function in ("sqrt", "log"):
-        affine = None
-    closed = coefficients is not None or affine is not None
     return _Facts(
-        kinks=positions,
+        values,
+        text,
+        kinks=tuple(sorted({*declared, *(kink.position for kink in kinks)})),
         jumps=tuple(kink.position for kink in kinks if kink.jump),
-        parity=_parity(lambda z: expression.evaluate({"z": z})),
+        parity=_parity(values),
         polynomial=None if coefficients is None else tuple(coefficients.tolist()),
-        affine=affine,
-        rule=None if closed else _rule_of_expression(text, positions),
+        affine=None if affine is not None and affine.function in ("sqrt", "log") else affine,
     )
-
-
-@lru_cache(maxsize=512)
-def _rule_of_expression(text: str, kinks: tuple[float, ...]) -> MomentRule:
-    expression = parse_expression(text)
-    return choose_rule(lambda z: expression.evaluate({"z": z}), kinks, text)
 
 
 def _facts_of_callable(call: Callable[[Any], Any], declared: tuple[float, ...], name: str) -> _Facts:
     found = [edge for edge in find_edges(call) if all(abs(edge - kink) > _SAME_KINK for kink in declared)]
     kinks = tuple(sorted([*declared, *found]))
-    rule = choose_rule(call, kinks, name)
-    return _Facts(kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call), None, None, rule)
+    return _Facts(call, name, kinks, tuple(k for k in kinks if is_jump(call, k)), _parity(call))
 
 
 def _quiet(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -473,36 +482,37 @@ def _derivatives(moments: Moments, tail: Tail, s: np.ndarray) -> np.ndarray:
     return np.stack([moments.mean, moments.slope / s, moments.curvature / s, *tail])
 
 
-def _base_smoothed(form: AffineForm, A: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """D_0..D_4 of the named function itself."""
-    closed = CLOSED_TAILS.get(form.function)
-    if closed is not None:
-        return _derivatives(_base_moments(form, A, s), closed(A, s, *form.parameters), s)
-    text = _text_of(form)
-    base = parse_expression(text)
-    return _derivatives(*_rule_of_expression(text, ()).smoothed(lambda x: base.evaluate({"z": x}), A, s), s)
+class _NamedFunction:
+    """The named function of an affine form itself, with its parameters."""
 
+    def __init__(self, form: AffineForm) -> None:
+        self.name, self.parameters = form.function, form.parameters
+        self.text = f"{form.function}({', '.join(['z', *map(repr, form.parameters)])})"
+        self.expression = parse_expression(self.text)
 
-def _text_of(form: AffineForm) -> str:
-    return f"{form.function}({', '.join(['z', *map(repr, form.parameters)])})"
+    def values(self, x: np.ndarray) -> np.ndarray:
+        return self.expression.evaluate({"z": x})
 
+    @cached_property
+    def rule(self) -> MomentRule:
+        return choose_rule(self.values, (), self.text)
 
-def _base_moments(form: AffineForm, A: np.ndarray, s: np.ndarray) -> Moments:
-    """Moments of the named function itself."""
-    text = _text_of(form)
-    base = parse_expression(text)
+    def moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
+        return _with_any_sign(self._positive_moments, self.values, A, s)
 
-    def values(x: np.ndarray) -> np.ndarray:
-        return base.evaluate({"z": x})
-
-    def positive(a: np.ndarray, scale: np.ndarray) -> Moments:
-        closed = CLOSED_FORMS.get(form.function)
+    def _positive_moments(self, A: np.ndarray, s: np.ndarray) -> Moments:
+        closed = CLOSED_FORMS.get(self.name)
         if closed is None:
-            return _rule_of_expression(text, ()).moments(values, a, scale)
-        result = closed(a, scale, *form.parameters)
-        small = scale < ERF_SCALE
-        if form.function == "erf" and np.any(small):
-            result.noise[small] = _rule_of_expression(text, ()).moments(values, a[small], scale[small]).noise
+            return self.rule.moments(self.values, A, s)
+        result = closed(A, s, *self.parameters)
+        small = s < ERF_SCALE
+        if self.name == "erf" and np.any(small):
+            result.noise[small] = self.rule.moments(self.values, A[small], s[small]).noise
         return result
 
-    return _with_any_sign(positive, values, A, s)
+    def smoothed(self, A: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return D_0..D_4."""
+        closed = CLOSED_TAILS.get(self.name)
+        if closed is not None:
+            return _derivatives(self.moments(A, s), closed(A, s, *self.parameters), s)
+        return _derivatives(*self.rule.smoothed(self.values, A, s), s)

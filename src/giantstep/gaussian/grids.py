@@ -34,21 +34,19 @@ class NodeGrid(NamedTuple):
     weights: Floats
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # some kB each; a rule of a hundred nodes takes a millisecond, and every average asks for one
 def hermite_rule(count: int) -> tuple[Floats, Floats]:
     """Return the Gauss-Hermite nodes and weights of N(0, 1); exact up to degree 2 count - 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     return nodes, weights / weights.sum()
 
 
-@lru_cache(maxsize=64)
 def even_rule(step: float, bound: float = BOUND) -> tuple[Floats, Floats]:
     """Return the trapezoid rule of N(0, 1) on [-bound, bound]: for analytic functions that vary on a small scale."""
     nodes, weights = trapezoid_rule(step, bound)
     return nodes, weights / weights.sum()
 
 
-@lru_cache(maxsize=256)
 def interval_rule(low: float, high: float, count: int) -> tuple[Floats, Floats]:
     """Return the Gauss rule of the N(0, 1) density on [low, high]: exact for polynomials of degree 2 count - 1.
 
@@ -102,7 +100,7 @@ def product_grid(dims: int, planes: Sequence[Plane], smooth: tuple[Floats, Float
     grid = NodeGrid(np.zeros((1, 0)), np.ones(1))
     planes = with_crossings(planes, dims)
     for axis in range(dims):
-        ending = [plane for plane in planes if _last_axis(plane) == axis]
+        ending = [plane for plane in planes if plane.last_axis == axis]
         if any(np.any(np.abs(plane.normal[:axis]) > 1e-12) for plane in ending):
             nodes, weights = _moving_rule(grid.points, ending, axis, piece)
         else:
@@ -126,7 +124,7 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
         raise NotFiniteError("a plane on which the target breaks is not finite")
     together = dict.fromkeys(plane for plane in planes if np.any(np.abs(plane.normal) > 1e-12))
     for axis in range(dims - 1, 0, -1):
-        ending = [plane for plane in together if _last_axis(plane) == axis]
+        ending = [plane for plane in together if plane.last_axis == axis]
         for first, second in itertools.combinations(ending, 2):
             a, b = np.array(first.normal), np.array(second.normal)
             normal = a * b[axis] - b * a[axis]
@@ -141,10 +139,6 @@ def with_crossings(planes: Sequence[Plane], dims: int) -> list[Plane]:
 def _too_many(count: int) -> InputError:
     sentence = f"The product rule would need {count:.2g} points; at most {MOST_POINTS:.0e} are allowed."
     return InputError(sentence, Code.TOO_MANY_NODES)
-
-
-def _last_axis(plane: Plane) -> int:
-    return int(np.flatnonzero(np.abs(plane.normal) > 1e-12)[-1])
 
 
 def _moving_rule(points: Floats, planes: Sequence[Plane], axis: int, piece: int) -> tuple[Floats, Floats]:

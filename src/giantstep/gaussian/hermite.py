@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -78,12 +78,10 @@ def convert_hermite(coefficients: ArrayLike, source: Basis, target: Basis) -> np
     return he * scale[: len(he)] if target == "normalised" else he
 
 
-@lru_cache(maxsize=256)
 def multi_indices(dims: int, order: int) -> tuple[tuple[int, ...], ...]:
     """Return all (b_1, ..., b_dims) of sum ``order``."""
-    if dims == 0:
-        return ((),) if order == 0 else ()
-    return tuple((first, *rest) for first in range(order, -1, -1) for rest in multi_indices(dims - 1, order - first))
+    chosen = itertools.combinations_with_replacement(range(dims), order)
+    return tuple(tuple(axes.count(axis) for axis in range(dims)) for axes in chosen)
 
 
 def hermite_products(points: Floats, indices: Sequence[tuple[int, ...]]) -> Floats:

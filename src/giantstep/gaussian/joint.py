@@ -27,6 +27,7 @@ NODES = {1: 96, 2: 64, 3: 36, 4: 26}
 """Gauss-Hermite nodes per dimension for smooth functions, by the number of dimensions."""
 TENSOR_DIMENSIONS = max(NODES)
 SOBOL_POINTS = 1 << 13
+"""Points of a Sobol rule, opposites included, if nothing else is asked for."""
 
 
 def semidefinite_factor(C: Any) -> Any:

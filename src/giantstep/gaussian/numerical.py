@@ -18,11 +18,15 @@ Projection = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np
 """Values of f at the nodes (rows, nodes), nodes, weights and s: mean, slope, noise, and what else is wanted."""
 
 CHUNK = 1 << 17
-PANEL_NODES = 16
-PANEL_WIDTH = 1.6
+"""Values of a function held at a time (1 MB)."""
+PANEL_NODES, PANEL_WIDTH = 16, 1.6
+"""Gauss-Legendre nodes of a panel, and its width in z at resolution 1, for functions that vary on the scale 1."""
 TRAPEZOID_STEP = 0.12
+"""Step in z of the trapezoidal rule at s = 1 and resolution 1."""
 LOWEST_LEVEL, HIGHEST_LEVEL = -6, 14
+"""Powers of two of the scale s between which rules differ; larger scales are refused."""
 GRADING = np.concatenate([[0.0], 2.0 ** np.arange(-44, -1)])
+"""Edges of panels towards a singularity, in units of the distance to the next kink."""
 # Where a rule is tried out: (A, s), most of them no multiples of steps that a function may have itself.
 PROBES = (np.array([0.0, 0.3719, -1.1037, 0.2113]), np.array([1.0, 0.9517, 0.8831, 0.4877]))
 MANY_PROBES = (np.tile(2.0 * np.sin(np.arange(16.0)), 4), np.repeat([0.25, 0.5, 1.0, 2.0], 16))
@@ -110,8 +114,8 @@ class MomentRule:
             raise InputError(f"The function is not finite or not square integrable at A + s z with {where}.")
         return missed
 
-    def _trapezoid(self, level: int, bound: float) -> tuple[np.ndarray, np.ndarray]:
-        return trapezoid_rule(TRAPEZOID_STEP * 2.0 ** -max(level, -1) / self.resolution, bound)
+    def _step(self, level: int) -> float:
+        return TRAPEZOID_STEP * 2.0 ** -max(level, -1) / self.resolution
 
     def _patterns(self, level: int, bound: float) -> Iterator[np.ndarray]:
         """Yield, for every segment between kinks, the panel edges relative to it: from 0 to 1."""
@@ -132,12 +136,12 @@ class MomentRule:
 
     def _node_count(self, level: int, bound: float) -> int:
         if not self.kinks:
-            return len(self._trapezoid(level, bound)[0])
+            return 2 * int(np.ceil(bound / self._step(level))) + 1
         return PANEL_NODES * sum(len(pattern) - 1 for pattern in self._patterns(level, bound))
 
     def _nodes(self, A: np.ndarray, s: np.ndarray, level: int, bound: float) -> tuple[np.ndarray, np.ndarray]:
         if not self.kinks:
-            return self._trapezoid(level, bound)
+            return trapezoid_rule(self._step(level), bound)
         breaks = np.clip((np.array(self.kinks) - A) / s, -bound, bound)
         ends = np.pad(breaks, ((0, 0), (1, 1)), constant_values=((0, 0), (-bound, bound)))
         edges = [ends[:, :1]]

@@ -39,7 +39,7 @@ def normal_distribution(z: ArrayLike) -> np.ndarray:
     return np.reshape([0.5 * math.erfc(value) for value in (-math.sqrt(0.5) * z).flat], z.shape)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # some kB each; every panel rule asks for one
 def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the Gauss-Legendre nodes and weights on [0, 1], as arrays that must not be changed."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
@@ -78,11 +78,10 @@ def gauss_legendre_panels(edges: ArrayLike, nodes_per_panel: int = PANEL_NODES) 
     return nodes.reshape(shape), (width * unit_weights).reshape(shape)
 
 
-@lru_cache(maxsize=128)
 def trapezoid_rule(step: float, bound: float) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes k*step up to ``bound`` on both sides and weights step*phi(node), phi the normal density.
 
-    For smooth functions the error falls faster than any power of ``step``. The arrays must not be changed.
+    For smooth functions the error falls faster than any power of ``step``.
 
     >>> nodes, weights = trapezoid_rule(0.5, 10.0)
     >>> round(float(weights @ nodes**4), 12)
@@ -92,10 +91,7 @@ def trapezoid_rule(step: float, bound: float) -> tuple[np.ndarray, np.ndarray]:
     if count > MOST_NODES:
         raise MemoryError(f"a rule with {2.0 * count:.1g} nodes")
     nodes = step * np.arange(-count, count + 1)
-    weights = step * normal_density(nodes)
-    nodes.setflags(write=False)
-    weights.setflags(write=False)
-    return nodes, weights
+    return nodes, step * normal_density(nodes)
 
 
 def sufficient_bound(f: Callable[[np.ndarray], np.ndarray]) -> tuple[float, np.ndarray]:
@@ -212,7 +208,6 @@ def _measure(f: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.
     )
 
 
-@lru_cache(maxsize=1)
 def _legendre_functionals() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The three highest Legendre polynomials at the nodes, and the weights that extrapolate to both ends."""
     unit, weights = legendre_rule(PANEL_NODES)

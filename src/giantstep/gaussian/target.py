@@ -45,6 +45,23 @@ class Plane(NamedTuple):
         """Return the plane in more dimensions, along the new ones."""
         return Plane((*self.normal, *(0.0,) * (dimensions - len(self.normal))), self.offset)
 
+    @property
+    def last_axis(self) -> int:
+        """The last axis that the plane cuts."""
+        return int(np.flatnonzero(np.abs(self.normal) > 1e-12)[-1])
+
+
+def turned_planes(planes: Iterable[Plane], basis: Floats) -> list[Plane]:
+    """Return planes in coordinates u with z = basis u and |normal| = 1; those that cut no axis of u are left out."""
+    turned = []
+    for plane in planes:
+        normal = np.array(plane.normal) @ basis
+        length = float(np.linalg.norm(normal))
+        if length > 1e-9:
+            clean = np.where(np.abs(normal) < 1e-12 * length, 0.0, normal) / length
+            turned.append(Plane(tuple(clean.tolist()), plane.offset / length))
+    return turned
+
 
 class Target(Immutable):
     """A function of k Gaussian variables: h(z1, ..., zk), with k at most 6.

@@ -291,7 +291,11 @@ class InputRows(InputForm):
 
     def table(self) -> InputTable:
         """Return the rows in the eigenbasis of their covariance."""
-        return _table(self.rows)
+        return self._table
+
+    @functools.cached_property
+    def _table(self) -> InputTable:
+        return diagonalise(np.asarray(self.rows))
 
     def whitened_target(self) -> Floats:
         """Return the target directions in whitened eigen-coordinates (r, d)."""
@@ -329,11 +333,6 @@ class InputRows(InputForm):
     def rank_dim(self, dim: float) -> float:
         """Return the number of eigenvalues."""
         return self.own_dim
-
-
-@functools.lru_cache(maxsize=8)
-def _table(rows: FrozenArray) -> InputTable:
-    return diagonalise(np.asarray(rows))
 
 
 def _as_inputs(value: Any) -> Any:

@@ -14,7 +14,9 @@ from giantstep.lab.gram import Rows, accumulate
 from giantstep.types import Array, DeviceArray, Floats, Integers
 
 _ZERO = 1e-11
+"""Eigenvalue, over the largest of the bulk, that is rounding."""
 _COLUMNS = 1024
+"""Eigenvectors that are multiplied with the rows at a time."""
 
 Blocks = Iterable[tuple[DeviceArray, DeviceArray]]
 

@@ -32,9 +32,13 @@ from giantstep.types import DeviceArray, Floats
 TRUNCATION = 1e-9
 """What a truncated series may leave out, relative to the size of the gradient."""
 MOST_TERMS = 400
+"""Terms of a series over powers of a cosine at most: cosines up to 0.95 need fewer."""
 MOST_DEGREE = 60
+"""Degree of the Hermite expansion of a target of one direction that is no polynomial."""
 _ROWS = 512
+"""Neurons whose products with all others are held at a time."""
 _INTERPOLATION = 24
+"""Chebyshev nodes over the range of the lengths of the rows, a short one: they start at 1 and grow together."""
 
 
 class HermiteTensor(NamedTuple):

@@ -24,7 +24,7 @@ def blas_threads(count: int) -> AbstractContextManager[Any]:
     return limits
 
 
-@functools.cache
+@functools.cache  # one object
 def _libraries() -> Any:
     """Find the BLAS libraries once: NumPy's and SciPy's, which importing SciPy loads."""
     import scipy.linalg  # noqa: F401

@@ -19,13 +19,13 @@ from giantstep.gaussian import Function
 from giantstep.gaussian.primitives import namespace_of
 from giantstep.types import Floats
 
-Force = Callable[["Network", Any, Any, Any, Any], Any]
+Force = Callable[["Student", Any, Any, Any, Any], Any]
 CLIP = 2.0
 """The exponential loss is clipped at exp(2), as its authors do."""
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Student:
     """The student f = (1/p) sum_j a_j s(lambda_j)."""
 
     activation: Function
@@ -48,29 +48,29 @@ class Network:
         return namespace_of(fields).asarray(self.second_layer)
 
 
-def squared(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+def squared(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
     """Return s'(l)(y - f(l))."""
     return net.slopes(fields) * (label - net.output(fields))[..., None]
 
 
-def correlation(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+def correlation(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
     """Return s'(l) y."""
     return net.slopes(fields) * label[..., None]
 
 
-def extragradient(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+def extragradient(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
     """Return the force of the squared loss after an inner step on the same sample: l + inner S a F(l)."""
     first = squared(net, fields, label, inner, norm)
     return squared(net, fields + inner * norm * net.weights(fields) * first, label, inner, norm)
 
 
-def two_step(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+def two_step(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
     """Return the forces of two steps on one sample; the first moves the fields by inner S a F, inner = g d."""
     first = squared(net, fields, label, inner, norm)
     return first + squared(net, fields + inner * norm * net.weights(fields) * first, label, inner, norm)
 
 
-def exponential(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+def exponential(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
     """Return exp(min(-y f, 2)) y s'(l)."""
     xp = namespace_of(fields)
     pull = xp.exp(xp.minimum(-label * net.output(fields), CLIP)) * label
@@ -154,7 +154,7 @@ def as_algorithm(source: Any) -> Algorithm:
         raise bad_field("algorithm", source, allowed) from None
     if isinstance(transform, Function):
 
-        def on_label(net: Network, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
+        def on_label(net: Student, fields: Any, label: Any, inner: Any, norm: Any) -> Any:
             return net.slopes(fields) * transform(label)[..., None]
 
         return Algorithm(transform.name, on_label, source=transform)

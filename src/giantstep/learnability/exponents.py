@@ -18,7 +18,7 @@ from giantstep.gaussian.subspaces import complement, direction_text, tidy_signs
 from giantstep.gaussian.target import Plane, Target, as_target
 from giantstep.jsondata import json_number
 from giantstep.learnability.level_sets import generative_exponent
-from giantstep.learnability.prepared import HIGHEST, PROBE, Prepared, Sampled, coefficients
+from giantstep.learnability.prepared import HIGHEST, PROBE, PreparedTarget, Sampled, coefficients
 from giantstep.learnability.proportional import proportional_thresholds, stages_text
 from giantstep.learnability.staircase import TOLERANCE, Stage, Staircase, staircase
 from giantstep.types import Floats
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     import xarray
 
 HERMITE_ORDERS = 8
+"""Highest order of the Hermite coefficients that are shown."""
 _NAMES = 23
 """Width of the names in the text of an answer."""
 _ZERO = 1e-9
+"""Normalised Hermite coefficient of an activation that is rounding."""
 
 
 def samples_needed(order: float) -> str:
@@ -224,7 +226,7 @@ def exponents(target: str | Callable[[Any], Any] | Function | Target, activation
     """
     h = _named(as_target, "target", target)
     student = None if activation is None else _named(as_function, "activation", activation)
-    view = Prepared.of(h)
+    view = PreparedTarget.of(h)
     basis, inner = view.basis, view.inner
     leap = staircase(*view.samples(repeated=False))
     if inner.directions == 1:

@@ -22,11 +22,11 @@ from giantstep.gaussian.subspaces import complement, tidy, tidy_signs
 from giantstep.gaussian.target import Target, as_target
 from giantstep.jsondata import json_number
 from giantstep.learnability.exponents import Exponents, activation_hermite, exponents, samples_needed
-from giantstep.learnability.prepared import HIGHEST, Prepared, Sampled, coefficients
+from giantstep.learnability.prepared import HIGHEST, PreparedTarget, Sampled, coefficients
 from giantstep.learnability.repetition import Repetition, label_rule, repetition
-from giantstep.learnability.reuse import describe_span, learned_rounds
+from giantstep.learnability.reuse import LabelledPoints, describe_span, learned_rounds
 from giantstep.learnability.staircase import Stage, Staircase, staircase
-from giantstep.learnability.verdict import ROUNDS, LearnedStage, Verdict
+from giantstep.learnability.verdict import ROUNDS, LearnabilityVerdict, LearnedStage
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
@@ -34,7 +34,9 @@ ONE_PASS = ("squared", "correlation")
 REPEATED = ("extragradient", "sam", "two-step", "exponential")
 ALGORITHMS = (*ONE_PASS, *REPEATED, "giant-steps", *ROUNDS)
 HIGHEST_DEGREE = 12
+"""Highest Hermite order of an activation that is looked at, that of the named polynomials."""
 _SMALL = 1e-9
+"""Normalised Hermite coefficient that is rounding."""
 WEAK_COSINE = 0.1
 """The cosine whose time is told for a linear start: the time is this over the initial speed."""
 
@@ -48,7 +50,7 @@ def learnable(
     rate: float | None = None,
     inner_rate: float | None = None,
     noise: float = 0.0,
-) -> Verdict:
+) -> LearnabilityVerdict:
     """Say whether a two-layer network learns a target, in about how many samples, and why.
 
     Parameters
@@ -112,8 +114,8 @@ class _Case:
     second_layer: tuple[float, ...]
 
     @cached_property
-    def view(self) -> Prepared:
-        return Prepared.of(self.target)
+    def view(self) -> PreparedTarget:
+        return PreparedTarget.of(self.target)
 
     @cached_property
     def facts(self) -> Exponents:
@@ -140,7 +142,7 @@ class _Case:
         reason: str,
         data: dict[str, Any],
         constant: float | None = None,
-    ) -> Verdict:
+    ) -> LearnabilityVerdict:
         """Return what is learned in these stages; `worst` is the order of the slowest."""
         basis = self.view.basis
         known = np.concatenate([stage.directions for stage in stages])
@@ -149,11 +151,11 @@ class _Case:
         exponent = float(max(1, worst - 1)) if learned else math.inf
         return self._answer(learned, samples_needed(worst), exponent, constant, reason, stages, hidden, data)
 
-    def never(self, reason: str, data: dict[str, Any]) -> Verdict:
+    def never(self, reason: str, data: dict[str, Any]) -> LearnabilityVerdict:
         return self._answer(False, "never", math.inf, None, reason, (), self.view.basis, data)
 
-    def _answer(self, *answer: Any) -> Verdict:
-        return Verdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
+    def _answer(self, *answer: Any) -> LearnabilityVerdict:
+        return LearnabilityVerdict(self.target, self.activation, self.algorithm, self.second_layer, *answer)
 
     def unseen(self) -> str:
         """Say why the student sees nothing of the target."""
@@ -179,7 +181,7 @@ class _Case:
 # -- one pass ----------------------------------------------------------------------------------------------
 
 
-def _judge_one_pass(case: _Case, rate: float, noise: float) -> Verdict:
+def _judge_one_pass(case: _Case, rate: float, noise: float) -> LearnabilityVerdict:
     c, facts, name = case.c, case.facts, case.activation.name
     samples = case.view.samples(repeated=False)
     first, signs_note = _first_stage(case, samples)
@@ -285,7 +287,7 @@ def _constant(drifts: Sequence[Repetition], order: int, rate: float) -> tuple[fl
 # -- repetition --------------------------------------------------------------------------------------------
 
 
-def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -> Verdict:
+def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -> LearnabilityVerdict:
     facts, algorithm = case.facts, case.algorithm
     drifts = case.drifts(inner_rate, noise)
     drift = np.array([neuron.drift for neuron in drifts])
@@ -336,7 +338,7 @@ def _judge_repeated(case: _Case, rate: float, inner_rate: float, noise: float) -
 # -- giant steps -------------------------------------------------------------------------------------------
 
 
-def _judge_giant_steps(case: _Case) -> Verdict:
+def _judge_giant_steps(case: _Case) -> LearnabilityVerdict:
     stairs = staircase(*case.view.samples(repeated=False), degrees=case.seen)
     count = len(stairs.stages)
     data: dict[str, Any] = {"leap_stages": case.facts.leap_stages, "c": case.c.tolist(), "steps": count}
@@ -363,10 +365,11 @@ def _judge_giant_steps(case: _Case) -> Verdict:
 # -- a constant number of steps on one batch ---------------------------------------------------------------
 
 
-def _judge_rounds(case: _Case) -> Verdict:
+def _judge_rounds(case: _Case) -> LearnabilityVerdict:
     other = "single-pass" if case.algorithm == "reused" else "reused"
+    points = LabelledPoints(case.target)
     asked, rival = (
-        learned_rounds(case.target, case.activation, case.second_layer, name)  # type: ignore[arg-type]
+        learned_rounds(case.target, case.activation, case.second_layer, name, points)  # type: ignore[arg-type]
         for name in (case.algorithm, other)
     )
     stages = tuple(LearnedStage(1, new, "d", f"round {number}") for number, new in enumerate(asked.rounds, 1))

@@ -12,9 +12,11 @@ from giantstep.gaussian.quadrature import normal_density
 from giantstep.types import Floats
 
 THRESHOLD = 1e-8
+"""Root mean square of A_k over the levels below which it counts as zero; ends of level sets are known to rounding."""
 _LEVELS = 97
-_REACH = 8.5
-_STEP = 1 / 400
+"""Thresholds of the label at which level sets are taken, at even quantiles."""
+_REACH, _STEP = 8.5, 1 / 400
+"""Range of z, in standard deviations, and the grid on which ends of level sets are looked for."""
 
 
 def level_coefficients(

@@ -18,7 +18,7 @@ from giantstep.errors import InputError
 from giantstep.gaussian.grids import BOUND, NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
 from giantstep.gaussian.subspaces import tidy
-from giantstep.gaussian.target import Plane, Target
+from giantstep.gaussian.target import Plane, Target, turned_planes
 from giantstep.types import Floats
 
 _UNDECLARED = 1e-6
@@ -45,7 +45,7 @@ PROBE = np.random.default_rng(5).standard_normal((200, 6))
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedTarget:
     """A target on the subspace it depends on (rows of ``basis``), with a fine and a coarser rule."""
 
     basis: Floats
@@ -56,7 +56,7 @@ class Prepared:
     coarse: NodeGrid
 
     @classmethod
-    def of(cls, target: Target) -> Prepared:
+    def of(cls, target: Target) -> PreparedTarget:
         """Find the subspace and the rules."""
         basis, inner, planes, degree = relevant(target)
         return cls(basis, inner, planes, degree, *rules(inner, planes, degree, target.all_planes))
@@ -100,13 +100,7 @@ def _is_idle(target: Target, row: Floats, probe: Floats, base: Floats) -> bool:
 
 def _reduce(target: Target, basis: Floats) -> tuple[Target, tuple[Plane, ...]]:
     """Return the target as a function of the coordinates of the subspace spanned by the rows of ``basis``."""
-    planes = []
-    for plane in target.planes:
-        normal = basis @ np.array(plane.normal)
-        length = float(np.linalg.norm(normal))
-        if length > 1e-9:
-            clean = np.where(np.abs(normal) < 1e-12 * length, 0.0, normal) / length
-            planes.append(Plane(tuple(clean.tolist()), plane.offset / length))
+    planes = turned_planes(target.planes, basis.T)
     inner = Target(lambda z: target(z @ basis), directions=len(basis), name=target.name)
     return inner, tuple(planes)
 

@@ -17,15 +17,18 @@ from giantstep.gaussian.functions import Function
 from giantstep.gaussian.grids import BOUND, NodeGrid, broken_rule, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
 from giantstep.gaussian.target import Plane, Target
-from giantstep.learnability.algorithms import NAMED, Network
+from giantstep.learnability.algorithms import NAMED, Student
 from giantstep.types import Floats
 
 MOVED = ("extragradient", "sam", "two-step")
 """Algorithms with an inner step, whose kinks move with the label."""
 _FIELD_NODES = 40
 _FIELD_PIECES = tuple(np.linspace(-3.0, 3.0, 25).tolist())
+"""Nodes of every piece of the rule of one field, and where it breaks beside the kinks of the activation."""
 _SOBOL = 1 << 12
+"""Points, besides their opposites, of the fields of several neurons."""
 _LABELS = 8000
+"""Labels of a table at most; between them means are interpolated."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class _Update:
 
     def __init__(self, activation: Function, a: Floats, algorithm: str, inner_rate: float) -> None:
         self.activation, self.a, self.inner_rate = activation, a, inner_rate
-        self.network, self.force = Network(activation, a), NAMED[algorithm].force
+        self.network, self.force = Student(activation, a), NAMED[algorithm].force
         self.fields, self.weights = _fields(activation, len(a))
         self.moving = len(a) == 1 and bool(activation.kinks) and algorithm in MOVED
 

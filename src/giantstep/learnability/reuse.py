@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -29,12 +29,14 @@ from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.gaussian.functions import Function, as_function
 from giantstep.gaussian.hermite import hermite_products, multi_indices
+from giantstep.gaussian.subspaces import complement
 from giantstep.gaussian.target import Target, as_target
 from giantstep.types import Array, Floats
 
 Data = Literal["reused", "single-pass"]
 
 NODES = 2**18
+"""Sobol points, so many that their error lies below `TOLERANCE`."""
 TOLERANCE = 2e-3
 """Singular value per root of the number of features above which a direction is there (at `NODES` points)."""
 DEGREE = 10
@@ -42,8 +44,11 @@ DEGREE = 10
 HERMITE_REUSED, HERMITE_SINGLE = 2, 4
 """Total degree in the directions already learned."""
 MOST_ROUNDS = 12
+"""Twice the largest number of directions: every round adds one at least."""
 _SYMMETRY_POINTS = 48
+"""Random points at which a symmetry of the target is tried; one alone would be enough for most."""
 _SAME = 1e-8
+"""Difference of two values of the target, over the largest one, that is rounding."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class LearnedRounds:
     @property
     def hidden(self) -> Floats:
         """Orthonormal basis of the directions that keep overlap zero, (k - r, k)."""
-        return _complement(self.learned)
+        return complement(self.learned, self.target.directions)
 
     @property
     def reason(self) -> str:
@@ -142,6 +147,7 @@ def learned_rounds(
     activation: str | Callable[[Any], Any] | Function = "relu",
     second_layer: Sequence[float] = (1.0,),
     data: Data = "reused",
+    points: LabelledPoints | None = None,
 ) -> LearnedRounds:
     """Return the directions that a constant number of steps on n ~ d samples learns, from overlap zero.
 
@@ -153,6 +159,7 @@ def learned_rounds(
     activation : of the student.
     second_layer : of the student; a network whose second layer is zero learns nothing.
     data : ``"reused"`` or ``"single-pass"``.
+    points : of this target, where it is asked several times; drawn if left out.
 
     Examples
     --------
@@ -166,7 +173,7 @@ def learned_rounds(
     rounds: list[Floats] = []
     strengths: list[Floats] = []
     if activation.parity != "even" and any(second_layer):
-        points = _points(target)
+        points = points or LabelledPoints(target)
         known = np.zeros((0, target.directions))
         while len(known) < target.directions and len(rounds) < MOST_ROUNDS:
             check_time()
@@ -179,8 +186,8 @@ def learned_rounds(
     return LearnedRounds(target, activation, data, tuple(rounds), tuple(strengths), symmetry)
 
 
-class _Points:
-    """Points h* with the label and its ranks."""
+class LabelledPoints:
+    """Points h* with the label of a target and its ranks."""
 
     def __init__(self, target: Target) -> None:
         k = target.directions
@@ -198,20 +205,15 @@ class _Points:
         self.size_rank = _legendre((scipy.stats.rankdata(np.abs(rounded)) - 0.5) / NODES)
 
 
-@lru_cache(maxsize=1)
-def _points(target: Target) -> _Points:
-    return _Points(target)
-
-
 def _legendre(u: Floats) -> Floats:
     """Return the Legendre polynomials orthonormal on (0, 1), (DEGREE + 1, N)."""
     values: Array = np.polynomial.legendre.legvander(2 * u - 1, DEGREE)
     return (values * np.sqrt(2 * np.arange(DEGREE + 1) + 1)).T
 
 
-def _round(points: _Points, activation: Function, data: Data, known: Floats) -> tuple[Floats, Floats]:
+def _round(points: LabelledPoints, activation: Function, data: Data, known: Floats) -> tuple[Floats, Floats]:
     """Return the directions one more round learns, and their singular values."""
-    rest = _complement(known)
+    rest = complement(known, known.shape[1])
     outside = points.z @ rest.T
     rows = [(features * factor) @ outside / NODES for features, factor in _features(points, activation, data, known)]
     if not rows:
@@ -222,7 +224,9 @@ def _round(points: _Points, activation: Function, data: Data, known: Floats) -> 
     return _tidy(vectors[kept] @ rest), values[kept]
 
 
-def _features(points: _Points, activation: Function, data: Data, known: Floats) -> Iterator[tuple[Floats, Floats]]:
+def _features(
+    points: LabelledPoints, activation: Function, data: Data, known: Floats
+) -> Iterator[tuple[Floats, Floats]]:
     """Yield (functions of the label (m, N), function of the known directions (N,)) that training can form."""
     parity = activation.parity
     inside = points.z @ known.T
@@ -280,13 +284,6 @@ def _element(matrix: Floats) -> str:
 
 
 # -- subspaces -----------------------------------------------------------------------------------------------
-
-
-def _complement(basis: Floats) -> Floats:
-    """Return an orthonormal basis of what is orthogonal to the rows of `basis`."""
-    k = basis.shape[1]
-    values, vectors = np.linalg.eigh(np.eye(k) - basis.T @ basis)
-    return _tidy(vectors[:, values > 0.5].T)
 
 
 def _tidy(basis: Floats) -> Floats:

@@ -46,7 +46,7 @@ class LearnedStage:
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict(Readable):
+class LearnabilityVerdict(Readable):
     """The answer of `giantstep.learnable`.
 
     Attributes

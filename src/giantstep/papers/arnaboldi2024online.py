@@ -11,10 +11,10 @@ import numpy as np
 import xarray
 
 from giantstep import OnlineSGD
-from giantstep.families.online_sgd.loss_change import errors_with_change
 from giantstep.figures.panels import compared, engines, error_points, experiment_points, key, letters, level, limit_line
 from giantstep.figures.phase_diagram import draw_phase_diagram
 from giantstep.figures.style import BLUE, GREEN, MARKERS, ORANGE, PALETTE, VERMILION, new_figure
+from giantstep.papers.loss_change import errors_with_change
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit, no_checks
 from giantstep.papers.report import Check
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep import OnlineSGD
-from giantstep.families.online_sgd.escape import linear_theory
 from giantstep.figures.panels import compared, engines, key, letters, level, limit_line
 from giantstep.figures.style import (
     BLUE,
@@ -26,6 +25,7 @@ from giantstep.figures.style import (
     VERMILION,
     new_figure,
 )
+from giantstep.papers.linear_theory import linear_theory
 from giantstep.papers.recipe import Recipe, Results, Size, Studies, comparison, experiment, limit
 from giantstep.papers.report import Check
 

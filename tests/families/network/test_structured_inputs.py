@@ -368,41 +368,6 @@ def test_a_covariance_is_its_blocks():
         np.testing.assert_allclose(*results, rtol=1e-9)
 
 
-def test_the_covariance_of_a_table():
-    """From rows back to the covariance they were drawn from."""
-    rng = np.random.default_rng(0)
-    root, turn = np.sqrt(np.linspace(3, 0.2, 12)), np.linalg.qr(rng.standard_normal((12, 12)))[0]
-    X = 5 + rng.standard_normal((100_000, 12)) * root @ turn
-    twin = gs.InputCovariance.from_data(X, target_direction=turn[3])
-    np.testing.assert_allclose(twin.eigenvalues, np.linspace(3, 0.2, 12) / 1.6, rtol=0.03)
-    assert np.abs(np.asarray(twin.target)[0, 3]) == pytest.approx(1, abs=6e-3)
-
-
-def test_a_table_is_reported(capsys):
-    """Effective ranks and the tests of structured_inputs section 13 are printed, and shown with the object."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20_000, 10)) * rng.exponential(size=(20_000, 1))  # a mixture of scales
-    twin = gs.InputCovariance.from_data(X, np.eye(10)[2])
-    printed = capsys.readouterr().out
-    assert printed == twin.report() + "\n" and twin.report() in str(twin) and "kurtosis" in twin._repr_html_()
-    values = {line.split()[0]: line.split("  ")[1:] for line in printed.splitlines()}
-    assert set(values) == {"d", "atoms", "r_eff", "r_4", "rows", "Var", "kurtosis"}
-    # E s^4 = 24 and E s^2 = 2: |x|^2/d = s^2 has the variance (24 - 4)/4 where it would be 2/10, z the kurtosis 3 * 6
-    assert twin.row_tests.norm_excess == pytest.approx(5 / 0.2 + 6, rel=0.15)
-    assert twin.row_tests.kurtosis[0] == pytest.approx(18, rel=0.25)
-    assert gs.InputRows(X, np.eye(10)[2]).report() == twin.report()
-    given = gs.InputCovariance(twin.eigenvalues, twin.target)
-    assert given == twin and given.row_tests is None and "kurtosis" not in given.report()
-    gs.InputCovariance.from_data(X, show=False)
-    assert capsys.readouterr().out == ""
-
-
-def test_correlated_directions_of_a_table_are_refused():
-    X = np.random.default_rng(1).standard_normal((50, 6))
-    for name, make in (("target_direction", gs.InputCovariance.from_data), ("target", gs.InputRows)):
-        assert f"`{name}` must be directions without correlation" in refused(lambda make=make: make(X, np.eye(2, 6)))
-
-
 def test_defaults_leave_no_trace():
     """A scenario without a covariance has the content, and so the random numbers, it had before the field existed."""
     content = gs.FewSteps.example().content()
@@ -460,20 +425,6 @@ def refused(make):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "part"),
-    [
-        (([-1, 2], [0.5, 0.5], [1, 0]), "`eigenvalues` must be numbers of at least 0"),
-        (([1, 2], [0.5, 0.6], [1, 0]), "they sum to 1.1"),
-        (([1, 2], [0.5, 0.5], [1, -1]), "`shares` must be 2 numbers of at least 0"),
-        (([1, 0], [0.5, 0.5], [1, 1]), "0 on a block of eigenvalue 0"),
-        (([1, 2], [1.0], [1, 0]), "`fractions` must be 2 numbers above 0"),
-    ],
-)
-def test_bad_blocks(inputs, part):
-    assert part in refused(lambda: gs.InputBlocks(*inputs))
-
-
-@pytest.mark.parametrize(
     ("fields", "part"),
     [
         ({"precondition": "half"}, '"none", "whitened" or a number'),
@@ -505,27 +456,6 @@ def test_a_step_that_cancels_the_weights_is_flagged():
     scenario = scenario.replace(loss_of_steps="correlation")
     result = gs.predict(scenario)
     assert not bool(result.converged) and "cancels the initial weights" in str(result.status.values)
-
-
-@pytest.mark.parametrize(
-    ("make", "part"),
-    [
-        (lambda X: X[:10], "at least 12 rows, twice its columns"),
-        (lambda X: np.where(np.arange(6) == 2, np.nan, X), "finite in every place (column 2"),
-        (lambda X: np.where(np.arange(6) == 4, 1.0, X), "without constant columns (column 4"),
-        (lambda X: X[0], "a table of rows"),
-    ],
-)
-def test_bad_tables(make, part):
-    X = np.random.default_rng(1).standard_normal((50, 6))
-    assert part in refused(lambda: gs.InputCovariance.from_data(make(X)))
-
-
-def test_a_target_in_the_null_space():
-    X = np.random.default_rng(1).standard_normal((50, 6))
-    X -= X.mean(axis=1, keepdims=True)
-    assert "null space" in refused(lambda: gs.InputCovariance.from_data(X, np.ones(6)))
-    assert "orthonormal rows" in refused(lambda: gs.InputCovariance([1, 2], [0.5, 0.5]))
 
 
 def test_dimensions_without_room():

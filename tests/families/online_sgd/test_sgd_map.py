@@ -8,11 +8,12 @@ from giantstep.families.online_sgd.closed_path import closed_path, single_step
 from giantstep.families.online_sgd.drive import Drive, drive_of
 from giantstep.families.online_sgd.dynamics import flow, map_step
 from giantstep.families.online_sgd.erf import ErfIntegrator
-from giantstep.families.online_sgd.escape import escape, growth_rates, linear_theory
+from giantstep.families.online_sgd.escape import escape
 from giantstep.families.online_sgd.integrators import integrator_for
 from giantstep.families.online_sgd.kinks import KinkIntegrator
 from giantstep.families.online_sgd.moments import NodeIntegrator
 from giantstep.families.online_sgd.states import rows
+from giantstep.papers.linear_theory import growth_rates, linear_theory
 
 M0 = np.array([[0.3, 0.1], [-0.1, 0.2]])
 Q0 = np.array([[1.0, 0.2], [0.2, 1.0]])

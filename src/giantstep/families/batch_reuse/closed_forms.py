@@ -27,7 +27,9 @@ from giantstep.types import Array, Floats
 
 _PHI0 = 1 / math.sqrt(2 * math.pi)
 _MOST_NODES, _STEP = 2**18, 0.02
+"""Nodes at most over several directions of a target, and the spacing of the rule over two, in standard deviations."""
 _NOISE_NODES = 24
+"""Gauss-Hermite nodes of the label noise: exact up to its 47th power."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.gaussian_matrix import GaussianMatrix
 from giantstep.families.batch_reuse.network import Forward, forward, losses
 from giantstep.families.batch_reuse.population import own_rule, trajectory_variables
-from giantstep.families.batch_reuse.recursion import DIVERGED
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import DIVERGED
 from giantstep.lab import threads_for, to_numpy
 from giantstep.types import DeviceArray, Floats, Points
 

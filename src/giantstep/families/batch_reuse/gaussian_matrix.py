@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
+from giantstep.families.batch_reuse.tolerances import NOTHING_NEW
 from giantstep.types import DeviceArray
-
-_NOTHING_NEW = 1e-10
-"""Length, relative to the vector's, below which a part outside the known directions is rounding."""
 
 
 class GaussianMatrix:
@@ -108,6 +106,6 @@ def _orthonormal(rows: DeviceArray, size: float, xp: ModuleType) -> tuple[Device
     for row in rows:
         new = row - (row @ basis.T) @ basis
         length = float(xp.sqrt(new @ new))
-        if length > _NOTHING_NEW * size:
+        if length > NOTHING_NEW * size:
             basis = xp.concatenate([basis, new[None] / length])
     return basis, rows @ basis.T

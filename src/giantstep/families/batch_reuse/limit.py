@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from giantstep.families.batch_reuse.points import MOST_COLUMNS, Layout, Weighted
 from giantstep.families.batch_reuse.population import target_rule, trajectory_variables
 from giantstep.families.batch_reuse.recursion import Process, Trajectory, run
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import HEAVY_TAILS
 from giantstep.family import Answer
 from giantstep.grid import scenario_at
 from giantstep.lab import available_memory, threads_for
@@ -25,10 +26,6 @@ GRID_COLUMNS = 4
 """Axes of a tensor grid at most."""
 FEWEST_PER_COLUMN = 2
 """Points for each of their columns at least: fewer cannot have the moments of independent normals."""
-KEPT_BYTES = 2**29
-"""Sets of points up to this size are kept from one point of a grid to the next."""
-_HEAVY = 0.02
-"""Relative spread of E y^2 between scrambles from which the tails of the target are too heavy for the points."""
 
 
 def prepare(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,16 +57,17 @@ def limit(scenario: BatchReuse, points: Points, what: str, settings: Mapping[str
     if settings["theory"] == "closed-form":
         return _closed_forms(scenarios, settings)
     answer = Answer.blank(size)
-    drawn: dict[Layout, list[WeightedPoints]] = {}
-    solved: dict[int, dict[str, Any]] = {}
-    for index in sorted(range(size), key=lambda index: scenarios[index].steps):  # the same points one after the other
-        with threads_for(0):  # thin products: a second thread only waits
-            values, answer.status[index], remarks = _solve(scenarios[index], what, settings, drawn)
+    solved = []
+    for index, runs in enumerate(_all_runs(scenarios, what, settings)):
+        stopped = [run.diverged for run in runs if run.diverged]
+        answer.status[index] = f"the trajectory diverged at step {min(stopped)}" if stopped else ""
+        values = _compare_grids(*runs) if settings["points"] == "grid" else _average_scrambles(runs)
+        remarks = _remarks(scenarios[index], values, [run.power for run in runs], settings)
         answer.warnings += [remark for remark in remarks if remark not in answer.warnings]
         answer.iterations[index] = scenarios[index].steps
         answer.residual[index] = values.pop("residual", 0.0)
-        solved[index] = values
-    answer.values = {name: pad_stack([solved[index][name] for index in range(size)]) for name in solved[0]}
+        solved.append(values)
+    answer.values = {name: pad_stack([values[name] for values in solved]) for name in solved[0]}
     dims = {dim for variable in scenario.questions[what].variables for dim in variable.dims}
     answer.coords = {dim: settings[dim] for dim in ("time", "time_2", "step", "step_2") if dim in dims}
     if settings["points"] == "sobol":
@@ -163,44 +161,36 @@ def points_memory(scenario: BatchReuse, settings: Mapping[str, Any]) -> int:
     p, T, columns = scenario.neurons, scenario.steps, layout.columns
     gradients = p if scenario.data == "fresh" else p * T
     tangent = p * p * (T * (T + 1) // 2 + T) if settings["response"] == "tangent" else 0
-    sets = settings["scrambles"] if _kept(layout, settings) else 1
     kernels = 4 * (p * (T + 1)) ** 2
-    return int(8 * (settings["nodes"] * (sets * columns + columns + gradients + tangent + 8 * p) + kernels))
+    return int(8 * (settings["nodes"] * (2 * columns + gradients + tangent + 8 * p) + kernels))
 
 
-def _solve(
-    scenario: BatchReuse, what: str, settings: Mapping[str, Any], drawn: dict[Layout, list[WeightedPoints]]
-) -> tuple[dict[str, Any], str, list[str]]:
-    """Return the values of one point, why it failed, and remarks."""
-    grid = settings["points"] == "grid"
-    process = process_of(scenario, settings["response"])
-    runs, powers, stopped = [], [], []
-    for points in _shared_points(layout_of(scenario, grid), settings, drawn):
-        labels = labels_of(scenario, points)
-        powers.append(float(points.weights @ labels**2))
-        trajectory = run(process, points, labels)
-        if trajectory.diverged:
-            stopped.append(trajectory.diverged)
-        runs.append(kernels(trajectory) if what == "kernels" else _variables(scenario, trajectory, points))
-    status = f"the trajectory diverged at step {min(stopped)}" if stopped else ""
-    values = _compare_grids(*runs) if grid else _average_scrambles(runs)
-    return values, status, _remarks(scenario, values, powers, settings)
+class _SetRun(NamedTuple):
+    """One run of the recursion: its variables, the mean square of its labels, the step at which it diverged (or 0)."""
+
+    values: dict[str, Floats]
+    power: float
+    diverged: int
 
 
-def _shared_points(
-    layout: Layout, settings: Mapping[str, Any], drawn: dict[Layout, list[WeightedPoints]]
-) -> Iterable[WeightedPoints]:
-    """Return the sets of points of a layout: kept for the next point of the grid where they are small."""
-    if not _kept(layout, settings):
-        return _draw(layout, settings)
-    if layout not in drawn:
-        drawn.clear()  # one layout at a time
-        drawn[layout] = list(_draw(layout, settings))
-    return drawn[layout]
+def _all_runs(scenarios: Sequence[BatchReuse], what: str, settings: Mapping[str, Any]) -> list[list[_SetRun]]:
+    """Return the runs of every scenario, one for each set of points; those of one layout share the sets."""
+    layouts = [layout_of(scenario, settings["points"] == "grid") for scenario in scenarios]
+    runs: list[list[_SetRun]] = [[] for _ in scenarios]
+    for layout in dict.fromkeys(layouts):
+        for points in _draw(layout, settings):
+            for scenario, own, found in zip(scenarios, layouts, runs):
+                if own == layout:
+                    with threads_for(0):  # thin products: a second thread only waits
+                        found.append(_run_on(scenario, points, what, settings))
+    return runs
 
 
-def _kept(layout: Layout, settings: Mapping[str, Any]) -> bool:
-    return bool(8 * settings["nodes"] * layout.columns * settings["scrambles"] <= KEPT_BYTES)
+def _run_on(scenario: BatchReuse, points: WeightedPoints, what: str, settings: Mapping[str, Any]) -> _SetRun:
+    labels = labels_of(scenario, points)
+    trajectory = run(process_of(scenario, settings["response"]), points, labels)
+    values = kernels(trajectory) if what == "kernels" else _variables(scenario, trajectory, points)
+    return _SetRun(values, float(points.weights @ labels**2), trajectory.diverged)
 
 
 def _draw(layout: Layout, settings: Mapping[str, Any]) -> Iterator[WeightedPoints]:
@@ -231,20 +221,20 @@ def _variables(scenario: BatchReuse, trajectory: Trajectory, points: WeightedPoi
     return trajectory_variables(scenario, rule, trajectory.M, trajectory.Q, trajectory.a, trajectory.train_loss)
 
 
-def _compare_grids(fine: dict[str, Floats], coarse: dict[str, Floats]) -> dict[str, Any]:
+def _compare_grids(fine: _SetRun, coarse: _SetRun) -> dict[str, Any]:
     """Return the values of the finer grid; the residual is the distance of the first variable to the coarser one."""
-    first = next(iter(fine))
+    first = next(iter(fine.values))
     with np.errstate(invalid="ignore"):
-        gaps = np.abs(fine[first] - coarse[first])
-    return {**fine, "residual": float(np.nanmax(gaps)) if np.isfinite(gaps).any() else np.nan}
+        gaps = np.abs(fine.values[first] - coarse.values[first])
+    return {**fine.values, "residual": float(np.nanmax(gaps)) if np.isfinite(gaps).any() else np.nan}
 
 
-def _average_scrambles(runs: list[dict[str, Floats]]) -> dict[str, Any]:
+def _average_scrambles(runs: list[_SetRun]) -> dict[str, Any]:
     """Return means and standard errors over the scrambles."""
     values: dict[str, Any] = {}
     count = len(runs)
-    for name in runs[0]:
-        stack = np.stack([variables[name] for variables in runs])
+    for name in runs[0].values:
+        stack = np.stack([run.values[name] for run in runs])
         values[name] = stack.mean(axis=0)
         spread = stack.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(stack[0], np.nan)
         values[name + "_stderr"] = spread
@@ -261,7 +251,7 @@ def _remarks(
         )
     if settings["points"] == "grid":
         return remarks
-    if len(powers) > 1 and np.std(powers, ddof=1) > _HEAVY * np.mean(powers):
+    if len(powers) > 1 and np.std(powers, ddof=1) > HEAVY_TAILS * np.mean(powers):
         remarks.append(
             f"The mean square of the labels differs by {np.std(powers, ddof=1) / np.mean(powers):.1%} between sets of "
             "points: the target has heavy tails, and its standard errors may be too small."

@@ -8,7 +8,6 @@ steps decide the later ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -25,11 +24,12 @@ MaskKind = Literal["none", "cycle", "replacement"]
 
 WIDENED = 1.5
 """Standard deviation with which up to `FEW_DIRECTIONS` target directions are drawn (weights undo it)."""
-SLIGHTLY_WIDENED = 1.25
-FEW_DIRECTIONS = 4
+FEW_DIRECTIONS, SLIGHTLY_WIDENED = 4, 1.25
+"""Above so many directions the weights of `WIDENED` would leave few points with weight; they are drawn with this."""
 MOST_COLUMNS = 21201
 """Dimensions of the Sobol sequence."""
 _SMALLEST = 2.0**-53
+"""Distance from 0 and 1 that uniform numbers keep, half a unit in the last place: normals stay finite."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,6 @@ def sobol_points(layout: Layout, nodes: int, seed: int, scramble: int, *, widen:
     seed, scramble : the points depend on both and on nothing else.
     widen : draw h* wider than it is, with weights: polynomial targets have heavy-tailed integrands.
     """
-    make = _kept_sobol if nodes * layout.columns <= _MOST_KEPT else _scrambled_sobol
-    return make(layout, nodes, seed, scramble, widen)
-
-
-def _scrambled_sobol(layout: Layout, nodes: int, seed: int, scramble: int, widen: bool) -> WeightedPoints:
     generator = np.random.default_rng(np.random.SeedSequence([seed & 0xFFFFFFFF, seed >> 32, scramble]))
     engine = scipy.stats.qmc.Sobol(layout.columns, scramble=True, rng=generator, bits=32)
     uniform = np.empty((layout.columns, nodes))
@@ -109,16 +104,7 @@ def _scrambled_sobol(layout: Layout, nodes: int, seed: int, scramble: int, widen
         drawn = engine.random(part.stop - part.start).T
         for rows in split_rows(layout.columns, nodes):  # touching memory for the first time takes its time
             uniform[rows, part] = drawn[rows]
-    points = _from_uniform(layout, uniform, widen=widen)
-    for array in (points.target, points.noise, points.normals, points.weights, points.mask):
-        if array is not None:
-            array.setflags(write=False)  # they are shared by all who ask for the same ones
-    return points
-
-
-_kept_sobol = lru_cache(maxsize=16)(_scrambled_sobol)
-_MOST_KEPT = 1 << 19
-"""Numbers of a set of points that is kept (4 MB); a slider asks for the same ones again and again."""
+    return _from_uniform(layout, uniform, widen=widen)
 
 
 def plain_points(layout: Layout, nodes: int, seed: int) -> WeightedPoints:

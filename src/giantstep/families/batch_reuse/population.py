@@ -9,7 +9,6 @@ and the correlation loss -E[y f] its middle sum. Given h*, h_j is N(M_j.h*, Q_jj
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,7 @@ import scipy
 from giantstep.families.batch_reuse.network import Loss
 from giantstep.families.batch_reuse.points import Layout, hermite_product, sobol_points
 from giantstep.families.batch_reuse.scenario import BatchReuse
+from giantstep.families.batch_reuse.tolerances import KNOWN_EXACTLY
 from giantstep.gaussian import (
     Function,
     Target,
@@ -34,7 +34,7 @@ from giantstep.types import Floats
 _PANELS = 160
 """Panels of the one-dimensional rule over [-16, 16]: polynomial targets of high degree reach far out."""
 _TABLE_STEP, _TABLE_LEAST, _TABLE_MOST = 0.125, 129, 20001
-_KNOWN = 1e-9
+"""Spacing of a table, in units of the spread that smooths the activation, and bounds of its length."""
 _STEEP = 9.0
 """Variance from which a smooth activation is too steep a function of a unit normal for a rule of fixed step."""
 
@@ -51,9 +51,8 @@ class TargetRule:
 
 def target_rule(target: Target, nodes: Floats, weights: Floats) -> TargetRule:
     """Return the rule for a target: one-dimensional quadrature for k = 1, else the weighted points given."""
-    exact = line_rule(target) if target.directions == 1 else None
-    if exact is not None:
-        return exact
+    if target.directions == 1:
+        return line_rule(target)
     values: Floats = np.asarray(target(nodes.T), dtype=np.float64)
     known = _exact_moments(target)
     if known is None:
@@ -73,7 +72,6 @@ def own_rule(target: Target, nodes: int, seed: int) -> TargetRule:
     return target_rule(target, *points)
 
 
-@functools.lru_cache(maxsize=64)
 def line_rule(target: Target) -> TargetRule:
     """Return Gauss-Legendre panels on a line, with edges where the target is not smooth."""
     kinks = [-plane.offset * np.sign(plane.normal[0]) for plane in target.planes]
@@ -84,7 +82,6 @@ def line_rule(target: Target) -> TargetRule:
     return TargetRule(nodes[None], weights, weights * values, float(weights @ values**2))
 
 
-@functools.lru_cache(maxsize=64)
 def _exact_moments(target: Target) -> tuple[float, Floats, float] | None:
     """Return E g, E[g h*] and E g^2 by tensor Gauss-Hermite rules where two of them agree (polynomials), else None."""
     moments = []
@@ -93,7 +90,7 @@ def _exact_moments(target: Target) -> tuple[float, Floats, float] | None:
         values = np.asarray(target(nodes.T), dtype=np.float64)
         moments.append((float(weights @ values), nodes @ (weights * values), float(weights @ values**2)))
     coarse, fine = moments
-    return fine if abs(fine[2] - coarse[2]) <= _KNOWN * abs(fine[2]) else None
+    return fine if abs(fine[2] - coarse[2]) <= KNOWN_EXACTLY * abs(fine[2]) else None
 
 
 def trajectory_variables(

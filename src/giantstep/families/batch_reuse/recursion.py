@@ -25,18 +25,14 @@ import numpy as np
 from giantstep.deadline import check_time
 from giantstep.families.batch_reuse.network import Loss, forward, hessian, losses
 from giantstep.families.batch_reuse.points import WeightedPoints, hermite_product
+from giantstep.families.batch_reuse.tolerances import CUT_EARLY, CUT_LATE, DIVERGED, LATE, PSEUDO_INVERSE
 from giantstep.gaussian import Function
 from giantstep.types import Floats
 
 Response = Literal["stein", "tangent"]
 
-DIVERGED = 1e8
-"""Squared length of a neuron, over d, from which a trajectory has diverged."""
-_CUT_EARLY, _CUT_LATE, _LATE = 1e-12, 1e-6, 10
-"""Eigenvalues of new noise below the cut are zero: a small cut keeps exact cases exact, but after `_LATE` steps the
-new noise is so small that the response through it would be rounding errors, which grow."""
-_PSEUDO_INVERSE = 1e-8
 _INNER_NODES = 24
+"""Nodes of the last step's noise beside a tensor grid, for all neurons together."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,7 @@ class _Run:
     def _factorise(self, t: int) -> None:
         """Add the block row t of the Cholesky factor: om^t = sum_{s<=t} L(t,s) xi^s with the xi of all steps kept."""
         if self.process.fresh:
-            root, inverse = _root(self.C[self.at(t), self.at(t)], _CUT_EARLY)
+            root, inverse = _root(self.C[self.at(t), self.at(t)], CUT_EARLY)
             self.L[self.at(t), self.at(t)] = root
             self.inverse.append(inverse)
             return
@@ -224,7 +220,7 @@ class _Run:
             rest = self.C[self.at(t), self.at(s)] - self.L[self.at(t), before] @ self.L[self.at(s), before].T
             self.L[self.at(t), self.at(s)] = rest @ self.inverse[s].T
         row = self.L[self.at(t), self.upto(t)]
-        root, inverse = _root(self.C[self.at(t), self.at(t)] - row @ row.T, _CUT_EARLY if t <= _LATE else _CUT_LATE)
+        root, inverse = _root(self.C[self.at(t), self.at(t)] - row @ row.T, CUT_EARLY if t <= LATE else CUT_LATE)
         self.L[self.at(t), self.at(t)] = root
         self.inverse.append(inverse)
 
@@ -291,6 +287,6 @@ def _root(matrix: Floats, cut: float) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     kept = values > cut * max(1.0, float(values[-1]))
     roots = np.sqrt(np.where(kept, values, 0.0))
-    inside = roots > _PSEUDO_INVERSE * max(float(roots.max()), 1e-300)
+    inside = roots > PSEUDO_INVERSE * max(float(roots.max()), 1e-300)
     inverse = np.where(inside, 1 / np.where(inside, roots, 1.0), 0.0)
     return (vectors * roots) @ vectors.T, (vectors * inverse) @ vectors.T

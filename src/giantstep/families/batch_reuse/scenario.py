@@ -11,80 +11,46 @@ import numpy as np
 from giantstep.arrays import ArrayField
 from giantstep.errors import InputError, bad_field
 from giantstep.families.batch_reuse.notation import PAPERS
+from giantstep.families.batch_reuse.tolerances import NEGATIVE
 from giantstep.family import Engine, Question, Setting, Variable
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, field
 from giantstep.types import Floats
 
-_PSD = 1e-10
 _LIMIT: tuple[Engine, ...] = ("limit",)
 
 _TWO_STEPS = "beyond the closed form, which ends after one or two steps"
 _TRAJECTORY = (
-    Variable(
-        "M",
-        ("time", "neuron", "direction"),
-        "M_jr",
-        "overlap of each neuron with each direction of the target",
-        absent=_TWO_STEPS,
-    ),
+    Variable("M", ("time", "neuron", "direction"), "M_jr", "overlap of each neuron with each direction of the target",
+             absent=_TWO_STEPS),
     Variable("Q", ("time", "neuron", "neuron_2"), "Q_ij", "overlaps of the neurons with each other", absent=_TWO_STEPS),
-    Variable(
-        "cosine",
-        ("time", "neuron", "direction"),
-        "M_jr/sqrt(Q_jj)",
-        "cosine of neuron and target direction",
-        absent=_TWO_STEPS,
-    ),
+    Variable("cosine", ("time", "neuron", "direction"), "M_jr/sqrt(Q_jj)", "cosine of neuron and target direction",
+             absent=_TWO_STEPS),
     Variable("train_loss", ("time",), "E l(h^t, y)", "loss per sample on the training samples"),
     Variable("population_loss", ("time",), "E l(f(x), y)", "loss per sample on fresh samples, label noise included"),
     Variable("generalisation", ("time",), "population - train", "population loss minus training loss"),
     Variable("a", ("time", "neuron"), "a_j", "second layer", compared=False),
-)
+)  # fmt: skip
 _KERNELS = (
-    Variable(
-        "C",
-        ("time", "time_2", "neuron", "neuron_2"),
-        "<w_i(t),w_j(s)>/d - M M^T",
-        "overlaps of the weights at two times, outside the target directions",
-    ),
-    Variable(
-        "Cl",
-        ("step", "step_2", "neuron", "neuron_2"),
-        "alpha E F(t)F(s)^T",
-        "covariance of one sample's gradients at two steps, times samples per dimension",
-    ),
-    Variable(
-        "K",
-        ("time", "step", "neuron", "neuron_2"),
-        "K(t,s)",
-        "memory: how far a sample's own gradient at step s still pushes its pre-activation at time t",
-        engines=_LIMIT,
-    ),
-)
+    Variable("C", ("time", "time_2", "neuron", "neuron_2"), "<w_i(t),w_j(s)>/d - M M^T",
+             "overlaps of the weights at two times, outside the target directions"),
+    Variable("Cl", ("step", "step_2", "neuron", "neuron_2"), "alpha E F(t)F(s)^T",
+             "covariance of one sample's gradients at two steps, times samples per dimension"),
+    Variable("K", ("time", "step", "neuron", "neuron_2"), "K(t,s)",
+             "memory: how far a sample's own gradient at step s still pushes its pre-activation at time t",
+             engines=_LIMIT),
+)  # fmt: skip
 _SETTINGS = {
     "nodes": Setting(2**16, "points of one run of the limit, a power of two (grid: at most)", _LIMIT, coarse=2**12),
     "scrambles": Setting(4, "independent runs of the limit, which make its standard errors", _LIMIT, coarse=1),
-    "points": Setting(
-        "sobol",
-        "scrambled Sobol points, or a tensor grid (few columns, smooth activation, no standard errors)",
-        _LIMIT,
-        choices=("sobol", "grid"),
-    ),
-    "response": Setting(
-        "stein",
-        "how the response kernel is found: without derivatives, or by the tangent recursion (smooth only)",
-        _LIMIT,
-        choices=("stein", "tangent"),
-    ),
+    "points": Setting("sobol", "scrambled Sobol points, or a tensor grid (few columns, smooth activation, no standard "
+                      "errors)", _LIMIT, choices=("sobol", "grid")),
+    "response": Setting("stein", "how the response kernel is found: without derivatives, or by the tangent recursion "
+                        "(smooth only)", _LIMIT, choices=("stein", "tangent")),
     "accuracy": Setting(None, "standard error of M above which the limit warns", _LIMIT),
-    "method": Setting(
-        "matrix-free",
-        "draw only the products of the data that gradient descent asks for, or the whole data matrix",
-        ("experiment",),
-        choices=("matrix-free", "direct"),
-    ),
-}
+    "method": Setting("matrix-free", "draw only the products of the data that gradient descent asks for, or the whole "
+                      "data matrix", ("experiment",), choices=("matrix-free", "direct")),
+}  # fmt: skip
 
 
 class BatchReuse(Scenario):
@@ -214,11 +180,11 @@ class BatchReuse(Scenario):
             if not isinstance(value, str) and value.shape != shape:
                 raise bad_field(name, value, f"a matrix of {shape[0]} rows and {shape[1]} columns")
         overlap, gram = self.start
-        if not np.allclose(gram, gram.T, atol=_PSD):
+        if not np.allclose(gram, gram.T, atol=NEGATIVE):
             raise bad_field("initial_gram", self.initial_gram, "symmetric")
         if np.any(np.diagonal(gram) <= 0):
             raise bad_field("initial_gram", self.initial_gram, "positive on the diagonal")
-        if np.linalg.eigvalsh(gram - overlap @ overlap.T).min() < -_PSD:
+        if np.linalg.eigvalsh(gram - overlap @ overlap.T).min() < -NEGATIVE:
             raise InputError(
                 "Field `initial_gram` minus initial_overlap initial_overlap^T must be positive semi-definite, but has "
                 f"the eigenvalue {np.linalg.eigvalsh(gram - overlap @ overlap.T).min():.3g}."

@@ -13,15 +13,18 @@ import scipy
 from scipy.special import ndtr
 
 from giantstep.blocks import split_rows
+from giantstep.families.giant_steps.tolerances import LEAST_SPREAD
 from giantstep.gaussian import Function, gauss_legendre_panels, normal_density
 from giantstep.gaussian.grids import even_rule
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats
 
-_LEAST_SPREAD = 1e-9
-_TABLE = 1500
-_SPLINE = 7
-_PANEL, _BLOCK = 16, 1 << 18
+_TABLE, _SPLINE = 1500, 7
+"""Points of a table at most, of which there are twenty for each spread, and the degree of the spline through it."""
+_PANEL = 16
+"""Gauss-Legendre nodes of a panel between kinks, two standard deviations wide or less."""
+_BLOCK = 1 << 18
+"""Numbers that are integrated together (2 MB)."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Averages:
 
 def private_averages(activation: Function, u: Floats, spread: float) -> Averages:
     """Return the averages at all u (N,) for one spread sd = sqrt(q - R)."""
-    if spread < _LEAST_SPREAD:
+    if spread < LEAST_SPREAD:
         s, slope, zero = activation(u), activation.derivative(u), np.zeros_like(u)
         return Averages(s, zero, slope, zero, zero, slope**2, zero, zero, zero, zero, zero)
     if activation.expression == "relu(z)":

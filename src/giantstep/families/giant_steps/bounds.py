@@ -8,11 +8,14 @@ from giantstep.gaussian import Plane, Target
 from giantstep.gaussian.grids import even_rule, hermite_rule, product_grid
 from giantstep.gaussian.hermite import hermite_products, multi_indices
 from giantstep.gaussian.subspaces import complement, tidy
+from giantstep.gaussian.target import turned_planes
 from giantstep.types import Floats
 
 _OUTER = {1: 1 / 8, 2: 1 / 4}
+"""Spacing over the learned directions, by their number, in standard deviations."""
 _INNER = {1: 64, 2: 40, 3: 24, 4: 16, 5: 12, 6: 10}
 _PIECE = {1: 32, 2: 20, 3: 14, 4: 10, 5: 8, 6: 6}
+"""Nodes of an axis over the other directions, by their number, without breaks and on each piece between them."""
 
 
 def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
@@ -31,14 +34,14 @@ def lower_bound(target: Target, learned: Floats, kappa: int) -> float:
     if not len(rest):
         return 0.0
     frame = np.concatenate([known, rest])
-    planes = [Plane(tuple((frame @ np.array(plane.normal)).tolist()), plane.offset) for plane in target.planes]
+    planes = turned_planes(target.planes, frame.T)
     u = len(known)
     outer = product_grid(u, _inside(planes, u), even_rule(_OUTER[u]) if u in _OUTER else hermite_rule(16), 24)
     indices = [index for order in range(kappa + 1) for index in multi_indices(len(rest), order)]
     second = projected = 0.0
     for point, weight in zip(outer.points, outer.weights):
-        moved = [_at(plane, point) for plane in planes]
-        breaks = [plane for plane in moved if plane is not None]
+        moved = [Plane(plane.normal, plane.offset + float(np.dot(plane.normal[:u], point))) for plane in planes]
+        breaks = turned_planes(moved, np.eye(k)[:, u:])
         inner = product_grid(len(rest), breaks, hermite_rule(_INNER[len(rest)]), _PIECE[len(rest)])
         y = target(np.concatenate([np.tile(point, (len(inner.points), 1)), inner.points], axis=1) @ frame)
         second += weight * float(inner.weights @ (y * y))
@@ -54,14 +57,3 @@ def kernel_bound(target: Target, kappa: int) -> float:
 def _inside(planes: list[Plane], u: int) -> list[Plane]:
     """Return the planes that do not involve z_perp."""
     return [Plane(plane.normal[:u], plane.offset) for plane in planes if not np.any(np.abs(plane.normal[u:]) > 1e-9)]
-
-
-def _at(plane: Plane, point: Floats) -> Plane | None:
-    """Return the plane in z_perp at a given z_U, or None where it does not involve z_perp."""
-    u = len(point)
-    normal = np.array(plane.normal[u:])
-    length = float(np.linalg.norm(normal))
-    if length < 1e-9:
-        return None
-    clean = np.where(np.abs(normal) < 1e-12, 0.0, normal) / length
-    return Plane(tuple(clean.tolist()), (plane.offset + float(np.dot(plane.normal[:u], point))) / length)

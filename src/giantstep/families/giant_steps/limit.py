@@ -12,19 +12,17 @@ from giantstep.deadline import check_time
 from giantstep.errors import bad_field
 from giantstep.families.giant_steps import overlap_map
 from giantstep.families.giant_steps.bounds import kernel_bound, lower_bound
-from giantstep.families.giant_steps.overlap_map import MOST_SINGLE, BlockNetwork, RepellingNeurons
-from giantstep.families.giant_steps.scenario import DIVERGED, GiantSteps
+from giantstep.families.giant_steps.overlap_map import BlockNetwork, RepellingNeurons
+from giantstep.families.giant_steps.scenario import GiantSteps
 from giantstep.families.giant_steps.specialisation import check_order, orientation, statistics
-from giantstep.family import LOOSE, Answer
+from giantstep.families.giant_steps.tolerances import DIVERGED, MOST_SINGLE, RULES_AGREE, RULES_DISAGREE
+from giantstep.family import Answer
 from giantstep.types import Booleans, Floats, Points
 
 _RULES = ((0.6, 0.5), (1.0, 0.75))
-"""Pairs of rules, by their fineness: where those of the first pair agree to `_CLOSE`, the second is not needed."""
-_SKETCH = (0.4, 0.3)
-"""The pair that is tried first where the tolerance is loose."""
-_CLOSE = 2e-13
-_WORTH_A_STATUS = 1e-2
+"""Pairs of rules, by their fineness: where those of the first pair agree to `RULES_AGREE`, the second is not needed."""
 _MOST_NEURONS = 1_000_000
+"""Rows of the answer about single neurons at most."""
 _COMPARED = {"steps": "M", "neurons": "cosine", "errors": "test_error"}
 
 
@@ -77,16 +75,13 @@ def _two_trajectories(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return the trajectory with a fine rule and with a coarser one."""
     pairs = _RULES[-1:] if what == "errors" else _RULES  # the bounds of errors ask which directions are seen at all
-    close, tolerance = _CLOSE, settings["tolerance"]
-    if tolerance > LOOSE and what != "errors":
-        pairs, close = (_SKETCH, *pairs), tolerance
     for rules in pairs:
         fine, rough = (trajectory(scenario, point, what, settings, fineness) for fineness in rules)
         done = min(len(fine["clipped"]), len(rough["clipped"]))
         names = [name for name in fine if fine[name].ndim and name != "clipped"]
         both = ((fine[name], rough[name]) for name in names)
         gaps = [np.max(np.abs(a[:done] - b[:done]) / max(1.0, np.max(np.abs(a))), initial=0.0) for a, b in both]
-        if max(gaps) < close:
+        if max(gaps) < RULES_AGREE:
             break
     return fine, rough
 
@@ -100,7 +95,7 @@ def _compare_rules(fine: Floats, rough: Floats, steps: int) -> tuple[float, str,
     gap = float(np.max(np.abs(fine[:done] - rough[:done]))) / max(1.0, float(np.max(np.abs(fine))))
     if done <= steps:
         return gap, f"the weights diverged in step {done}: decrease the rate", True
-    accurate = gap <= _WORTH_A_STATUS
+    accurate = gap <= RULES_DISAGREE
     return gap, "" if accurate else f"the quadrature is accurate only to {gap:.0e}", accurate
 
 

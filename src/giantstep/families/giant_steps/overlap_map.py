@@ -17,20 +17,19 @@ import scipy
 from scipy.special import ndtri
 
 from giantstep.families.giant_steps.averages import Averages, private_averages
+from giantstep.families.giant_steps.tolerances import MOST_CLIPPED, MOST_SINGLE, NO_VARIANCE, REPELLING
 from giantstep.gaussian import Function, Target
 from giantstep.gaussian.grids import NodeGrid, even_rule, hermite_rule, product_grid
 from giantstep.gaussian.target import Plane
 from giantstep.types import Floats
 
-NULL = 1e-11
-"""Directions of the shared space of less variance are left out."""
-REPELLING, MOST_CLIPPED, MOST_SINGLE = 1e-4, 1e-2, 10
-"""More negative overlaps beyond the target, in units of |w|^2, are not taken for zero: the first in networks of at most
-`MOST_SINGLE` neurons (they are followed one by one), the second in larger ones, where the error made is reported."""
 SOBOL_POINTS = 1 << 15
+"""Points, besides their opposites, of a shared space of more than four dimensions: 3e-4 of an overlap."""
 _NODES = {1: 96, 2: 64, 3: 40, 4: 28}
 _STEPS = {1: 0.12, 2: 0.16, 3: 0.25}
 _PIECE = {1: 60, 2: 34, 3: 20, 4: 14}
+"""By the dimensions of the shared space: Gauss-Hermite nodes of an axis, spacing of an even rule in standard deviations
+for functions with poles near the axis, nodes of each piece of an axis with breaks."""
 
 
 class RepellingNeurons(Exception):
@@ -133,7 +132,7 @@ def shared_space(network: BlockNetwork, state: Overlaps) -> Shared:
     clipped = max(-float(sizes[0]) / scale, 0.0)
     if clipped > (REPELLING if network.counts.sum() <= MOST_SINGLE else MOST_CLIPPED):
         raise RepellingNeurons(f"neurons of one block repel each other (overlap {sizes[0]:.2g} beyond the target)")
-    kept = sizes > NULL * scale
+    kept = sizes > NO_VARIANCE * scale
     A = np.concatenate([state.M, vectors[:, kept] * np.sqrt(sizes[kept])], axis=1)
     polynomial = network.target.degree is not None
     grid = _grid(tuple(network.target.planes), network.fineness, A.shape[1], polynomial)
@@ -159,7 +158,7 @@ def _shared_covariance(network: BlockNetwork, state: Overlaps) -> Floats:
     return R
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # at most some 20 MB each (28^4 nodes); every step of both rules asks for one of them
 def _grid(planes: tuple[Plane, ...], fineness: float, dims: int, polynomial: bool) -> NodeGrid:
     if dims <= 4:
         nodes = max(8, round(fineness * _NODES[dims]))

@@ -18,8 +18,6 @@ from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers,
 from giantstep.types import Floats
 from giantstep.vocabulary import Vocabulary
 
-DIVERGED = 1e8
-"""Squared norm beyond which a trajectory is not followed."""
 _LIMIT: tuple[Engine, ...] = ("limit",)
 _NO_STEP = "the next step of these neurons vanishes"
 _STEPS = (
@@ -104,11 +102,8 @@ class GiantSteps(Scenario):
             "overlaps, cosines and norms after every step",
             _STEPS,
             plot=("cosine", "gradient_cosine"),
-            coarse_tolerance=1e-3,
         ),
-        "neurons": Question(
-            "cosines of every single neuron, block after block", _NEURONS, plot=("cosine",), coarse_tolerance=1e-3
-        ),
+        "neurons": Question("cosines of every single neuron, block after block", _NEURONS, plot=("cosine",)),
         "specialisation": Question(
             "orientation of the first gradients at n = batch_per_dim d^l, l = batch_exponent: one direction or many",
             _SPECIALISATION,

@@ -20,6 +20,7 @@ from giantstep.learnability.prepared import relevant, rules
 from giantstep.types import Floats
 
 _NODES = {1: 80, 2: 60, 3: 30, 4: 20, 5: 12, 6: 10}
+"""Gauss-Hermite nodes of an axis of omega, by the number of directions."""
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ import numpy as np
 
 from giantstep.errors import GiantstepWarning, InputError, bad_field
 from giantstep.families.mixture_glm.parts import MARGIN_LOSSES, Dataset, Dense
+from giantstep.families.mixture_glm.tolerances import LARGEST
 from giantstep.types import Array, Floats
 
 SCALES = ("columns", "global", "none")
-LARGEST = 1e100
-"""Numbers above this are refused: their squares leave the range of floating point."""
 FEW_VALUES = 10
 """Whole numbers with at most so many values may be meant as classes: it is said that they are not taken so."""
 
@@ -35,7 +34,7 @@ def table_fields(X: Any, y: Any, samples_per_dim: float | None, ridge: float, lo
     if samples_per_dim is None:
         samples_per_dim = max(1, rows // 2) / dim if loss != "interpolate" else 0.5 * min(1.0, rows / dim)
     return {
-        **(_class_gaussians(table) if table.classes else _covariate_model(table)),
+        **(_label_gaussians(table) if table.classes else _covariate_model(table)),
         "data": Dataset(table.inputs, table.labels),
         "loss": loss,
         "ridge": 0.0 if loss in ("interpolate", "maxmargin") else ridge,
@@ -43,7 +42,7 @@ def table_fields(X: Any, y: Any, samples_per_dim: float | None, ridge: float, lo
     }
 
 
-def _class_gaussians(table: PreparedTable) -> dict[str, Any]:
+def _label_gaussians(table: PreparedTable) -> dict[str, Any]:
     """Return one Gaussian for each class, with its mean and covariance."""
     groups = [table.inputs[table.labels == sign] for sign in (1.0, -1.0)]
     fewest = min(map(len, groups))

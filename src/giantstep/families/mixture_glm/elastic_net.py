@@ -9,13 +9,11 @@ from giantstep.families.mixture_glm.channel import Hats
 from giantstep.families.mixture_glm.fixed_point import Norms
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
+from giantstep.families.mixture_glm.tolerances import MOST_MEAN_STEPS
 from giantstep.gaussian import normal_density
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.risk.clipping import Clipped, clipped_moments
 from giantstep.types import Floats
-
-_INNER_STEPS = 60
-"""Newton steps of the means at most; a good start needs five."""
 
 
 class ElasticNet:
@@ -121,7 +119,7 @@ def _solve_mean_step(
         return value, balance, np.maximum(np.abs(value).max(axis=1), np.abs(balance)), moments
 
     value, balance, norm, moments = residual(delta, shift)
-    for _ in range(_INNER_STEPS):
+    for _ in range(MOST_MEAN_STEPS):
         check_time()
         if np.all(~(norm > 1e-14 * (1 + np.abs(hat.h).max(axis=1)))):
             break

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from giantstep.errors import bad_field
-from giantstep.families.mixture_glm.mixture import GaussianMixture, check_gram, describe
+from giantstep.families.mixture_glm.mixture import GaussianMixture, check_gram
 from giantstep.families.mixture_glm.parts import Blocks, Spiked
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.types import Booleans, Points
@@ -37,7 +37,7 @@ def _check_teacher(scenario: MixtureGLM, points: Points) -> None:
             if isinstance(parts, Blocks) and (parts.means.size or parts.teacher_means.size):
                 _check_blocks(scenario, parts, norm)
     if scenario.uses_teacher:
-        rho = describe(scenario).rho(norms)
+        rho = scenario.mixture.rho(norms)
         if np.any(rho <= 0):
             allowed = 'such that the teacher field varies in every cluster (unless labels are "cluster" or "random")'
             if parts.has_teacher:
@@ -54,7 +54,7 @@ def _check_blocks(scenario: MixtureGLM, parts: Blocks, norm: float) -> None:
 
 
 def _check_fixed_vectors(scenario: MixtureGLM, points: Points) -> None:
-    data = describe(scenario).data
+    data = scenario.mixture.data
     if not np.any(points["l1"]) or not isinstance(data, BlockModel) or data.law != "fixed":
         return
     values = np.linalg.eigvalsh(data.moments_at(points["teacher_norm"]))
@@ -74,7 +74,7 @@ def _check_unpenalised(scenario: MixtureGLM, points: Points) -> None:
     free = (points["ridge"] == 0) & (points["l1"] == 0)
     if not free.any():
         return
-    rank = _rank_per_dim(describe(scenario))
+    rank = _rank_per_dim(scenario.mixture)
     if loss == "interpolate":
         if np.any(alpha >= rank):
             allowed = f'below {rank:g} where loss="interpolate" (above it, loss="square")'
@@ -91,16 +91,19 @@ def _check_unpenalised(scenario: MixtureGLM, points: Points) -> None:
 
 
 def _check_separable(scenario: MixtureGLM, points: Points, free: Booleans) -> None:
+    """Refuse a hard margin above the threshold of separability, and no penalty below it, where it is known at once."""
+    from giantstep.families.mixture_glm.problem import MixtureProblem
     from giantstep.families.mixture_glm.separability import closed_threshold  # scipy.optimize is slow to load
 
-    names = ("samples_per_dim", "noise", "flip", "teacher_norm")
-    for alpha, *numbers in zip(*(points[name][free].tolist() for name in names)):
-        critical = closed_threshold(scenario, *numbers)
+    problem = MixtureProblem.of(scenario, points).take(np.flatnonzero(free))
+    for index in problem.kinds():
+        critical, alpha = closed_threshold(problem.take(index[:1])), problem.alpha[index]
         if critical is None:
             return
-        if scenario.loss == "maxmargin" and alpha >= critical:
-            raise bad_field("samples_per_dim", alpha, f"below alpha_c={critical:.7g} (not separable from there on)")
-        if scenario.loss in ("logistic", "hinge") and alpha <= critical:
+        if scenario.loss == "maxmargin" and alpha.max() >= critical:
+            allowed = f"below alpha_c={critical:.7g} (not separable from there on)"
+            raise bad_field("samples_per_dim", float(alpha.max()), allowed)
+        if scenario.loss in ("logistic", "hinge") and alpha.min() <= critical:
             allowed = f'above 0 where samples_per_dim <= alpha_c={critical:.7g} (loss="maxmargin" is the limit)'
             raise bad_field("ridge", 0.0, allowed)
 

@@ -18,12 +18,11 @@ from giantstep.families.mixture_glm.parts import Dataset
 from giantstep.families.mixture_glm.population import populate
 from giantstep.families.mixture_glm.samples import DatasetSamples, MixtureSamples, TrialSamples, mean_by
 from giantstep.families.mixture_glm.scenario import MixtureGLM
+from giantstep.families.mixture_glm.tolerances import ON_MARGIN
 from giantstep.lab import Draws, to_numpy
 from giantstep.risk.fitting import ConvexFit, check_solvers, fit
 from giantstep.types import Array, Floats, Points
 
-ON_MARGIN = 1e-6
-"""Training margins this close to 1 are on the margin."""
 _OBSERVABLES = ("test_error", "test_mse", "test_loss", "train_loss", "train_error")
 
 
@@ -177,7 +176,7 @@ def _universality(samples: MixtureSamples, n: int, ridge: float, settings: Mappi
 def _thresholds(samples: TrialSamples, n: int, ridge: float, settings: Mapping[str, Any]) -> Answered:
     """Return the largest margin of this draw (0 where there is none) and whether its classes are separable."""
     estimate = fit(samples.rows[:n], samples.labels[:n], "maxmargin", ridge=0.0, intercept=samples.scenario.intercept)
-    if "not separable" in estimate.problem:
+    if estimate.inseparable:
         return {"kappa": 0.0, "separable": 0.0}, ConvexFit(estimate.weights, 0.0, 0.0)
     norm = float(estimate.weights @ estimate.weights) / len(estimate.weights)
     return {"kappa": norm**-0.5, "separable": 1.0}, estimate

@@ -8,13 +8,11 @@ import numpy as np
 
 from giantstep.families.mixture_glm.channel import Hats, hats
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
+from giantstep.families.mixture_glm.tolerances import LEAST_STATE
 from giantstep.risk import implicit_mean_step, stiffness
 from giantstep.solve import solve_accelerated
 from giantstep.solve.accelerated import GOAL
 from giantstep.types import Floats, Indices, Integers
-
-TINY = 1e-40
-"""Least V and q: weights of this size are none."""
 
 
 class Norms(NamedTuple):
@@ -70,7 +68,8 @@ class Quadratic:
 
 def pack(problem: MixtureProblem, state: State) -> Floats:
     """Write a state in scale-free coordinates: log V, log q, m/sqrt(q), h/sqrt(q), b over 1 + the mean sqrt(q)."""
-    V, q = np.maximum(state.V, TINY), np.maximum(state.q, TINY)  # a strong l1 penalty leaves no weights at all
+    # a strong l1 penalty leaves no weights at all
+    V, q = np.maximum(state.V, LEAST_STATE), np.maximum(state.q, LEAST_STATE)
     root = np.sqrt(q)
     scale = 1 + np.sqrt(q @ problem.mixture.p)
     return np.concatenate([np.log(V), np.log(q), state.m / root, state.h / root, (state.b / scale)[:, None]], axis=1)
@@ -108,6 +107,6 @@ def solve(
         residual = np.maximum(point.residual, np.where(scale > 0, 1e-2 * correction / scale, 0.0))
         norms = prior.norms(problem, hat)
     # only an l1 penalty may leave no weights: elsewhere a vanishing response is the floor, not a solution
-    floored = (state.V < 1e3 * TINY).any(axis=1) & (problem.l1 == 0)
+    floored = (state.V < 1e3 * LEAST_STATE).any(axis=1) & (problem.l1 == 0)
     residual = np.where(np.isfinite(residual) & ~floored, residual, np.inf)
     return SolvedBatch(state, norms, residual, point.iterations)

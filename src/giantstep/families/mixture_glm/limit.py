@@ -16,15 +16,12 @@ from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.scenario import REFERENCES, MixtureGLM
 from giantstep.families.mixture_glm.solver import solve_points
 from giantstep.families.mixture_glm.thresholds import thresholds
+from giantstep.families.mixture_glm.tolerances import NO_MARGIN, VANISHING
 from giantstep.family import LOOSE, Answer
 from giantstep.types import Floats, Points
 
 AT_ONCE = 4096
 """Clusters of points that are solved together: bounds the memory of a large grid (some 100 kB for each)."""
-NO_MARGIN = 1e-6
-"""Margin below which the classes are not separable: the solution runs away."""
-VANISHING = 1e-8
-"""Variance of the prediction below which an unsolved point is one where penalty or labels leave nothing to learn."""
 
 
 def limit(scenario: MixtureGLM, points: Points, what: str, settings: Mapping[str, Any]) -> Answer:

@@ -53,7 +53,7 @@ def margin_laws(scenario: MixtureGLM, problem: MixtureProblem, state: State, x: 
     order = np.argsort(x)
     copies = 2 if problem.binary else 1
     V, loss = np.repeat(problem.strength(state.V), copies), problem.margin_loss
-    law = _class_law(problem, state) if problem.binary else _residual_law(problem, state)
+    law = _binary_law(problem, state) if problem.binary else _residual_law(problem, state)
     margins = np.broadcast_to(x[order], (len(V), len(x)))
     test_cdf, test_density = law(margins)
     whole = law(np.full((len(V), 1), np.inf))[0]
@@ -93,7 +93,7 @@ def _origin(problem: MixtureProblem, margins: Floats, V: Floats) -> tuple[Floats
     return margins + V * np.clip(margins, -threshold, threshold), np.where(np.abs(margins) < threshold, 1 + V, 1.0)
 
 
-def _class_law(problem: MixtureProblem, state: State) -> Law:
+def _binary_law(problem: MixtureProblem, state: State) -> Law:
     """Return the law P(label, s <= margin) of rows (point, cluster, label)."""
     rows, labels = problem.margin_laws(state), problem.label_law
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from giantstep.errors import bad_field
 from giantstep.families.mixture_glm.parts import (
-    PSD_TOLERANCE,
     Blocks,
     Dense,
     Isotropic,
@@ -19,6 +17,7 @@ from giantstep.families.mixture_glm.parts import (
     smallest_eigenvalue,
 )
 from giantstep.families.mixture_glm.responses import BlockModel, DenseModel
+from giantstep.families.mixture_glm.tolerances import PSD_TOLERANCE
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -100,18 +99,7 @@ def _in_one_basis(mixture: GaussianMixture) -> tuple[BlockModel, Floats]:
 
 def describe(scenario: MixtureGLM) -> GaussianMixture:
     """Return the mixture of a scenario as the limit sees it; Gram matrices that are none are refused."""
-    return _describe(scenario.covariances, scenario.weights, tuple(map(tuple, scenario.gram)), tuple(scenario.tau))
-
-
-@functools.lru_cache(maxsize=64)
-def _describe(
-    parts: Isotropic | Blocks | Dense | Spiked,
-    weights: tuple[float, ...],
-    gram: tuple[tuple[float, ...], ...],
-    tau: tuple[float, ...],
-) -> GaussianMixture:
-    # kept because every scenario of a grid is checked and described anew, which takes seconds for dense matrices
-    known = np.array(weights), np.array(gram), np.array(tau)
+    parts, known = scenario.covariances, (scenario.p, scenario.gram, scenario.tau)
     if isinstance(parts, Isotropic):
         return _blocks(Blocks([1.0], np.array(parts.values)[:, None]), *known)
     if isinstance(parts, Blocks):

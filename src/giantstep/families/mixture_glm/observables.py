@@ -26,7 +26,7 @@ def observables(problem: MixtureProblem, state: State, test: MixtureProblem) -> 
     """Return the observables of every cluster; `test` is the problem with the labels of the test samples."""
     mse = test.moments().squared_error(state)
     if problem.binary:
-        return _classes(problem, state, test, mse)
+        return _binary(problem, state, test, mse)
     if problem.loss == "huber":
         return _huber(problem, state, test, mse)
     left = np.zeros_like(mse)
@@ -35,7 +35,7 @@ def observables(problem: MixtureProblem, state: State, test: MixtureProblem) -> 
     return Observables(mse, mse, 0.5 * mse, 0.5 * left, left)
 
 
-def _classes(problem: MixtureProblem, state: State, test: MixtureProblem, mse: Floats) -> Observables:
+def _binary(problem: MixtureProblem, state: State, test: MixtureProblem, mse: Floats) -> Observables:
     loss, strength = problem.margin_loss, np.repeat(problem.strength(state.V), 2)
     turning = loss.turning_point(strength)[:, None]
     ends = np.broadcast_to(np.array([0.0, 1.0]), (len(strength), 2))

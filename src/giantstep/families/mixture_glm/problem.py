@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
+from giantstep.families.mixture_glm.mixture import GaussianMixture
 from giantstep.gaussian import Function
 from giantstep.risk import (
     BinaryLabels,
@@ -113,7 +113,7 @@ class MixtureProblem:
         """Return the batch of a scenario; interpolate and maxmargin are rescaled to ridge 1."""
         ones = np.ones(len(points["samples_per_dim"]))
         return cls(
-            describe(scenario),
+            scenario.mixture,
             scenario.label_function or scenario.labels,
             scenario.signs,
             scenario.loss,
@@ -131,6 +131,12 @@ class MixtureProblem:
     def take(self, index: Indices) -> MixtureProblem:
         """Return some of the points."""
         return replace(self, **{name: getattr(self, name)[index] for name in NUMBERS})
+
+    def kinds(self) -> list[Indices]:
+        """Return the points in groups of one label noise, flip and teacher norm: these decide what is separable."""
+        keys = np.stack([self.noise, self.flip, self.teacher_norm], axis=1)
+        kind = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+        return [np.flatnonzero(kind == number) for number in range(kind.max(initial=-1) + 1)]
 
     def on_one_gaussian(self, mixture: GaussianMixture) -> MixtureProblem:
         """Return the same problem on one Gaussian."""

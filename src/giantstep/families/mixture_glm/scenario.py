@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,7 +17,7 @@ from giantstep.dimensions import Dimension
 from giantstep.errors import InputError, bad_field
 from giantstep.families.mixture_glm.data import table_fields
 from giantstep.families.mixture_glm.existence import check_existence
-from giantstep.families.mixture_glm.mixture import describe
+from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
 from giantstep.families.mixture_glm.notation import PAPERS
 from giantstep.families.mixture_glm.parts import (
     EMPTY,
@@ -38,14 +39,14 @@ from giantstep.types import Array, Floats, Points
 
 REAL_LABELS = {"linear": "z", "phase": "abs(z)", "square": "z**2"}
 """Names of labels that are real numbers, as functions of the teacher field."""
-CLASS_LABELS = ("sign", "logit", "cluster", "random")
+BINARY_LABELS = ("sign", "logit", "cluster", "random")
 """Names of labels that are 1 or -1."""
 REFERENCES = ("matched", "within")
 """The Gaussian with the mixture's mean and covariance; the centred one with the mean covariance of its clusters."""
 
 
 def _as_labels(value: Any) -> Any:
-    names = (*REAL_LABELS, *CLASS_LABELS)
+    names = (*REAL_LABELS, *BINARY_LABELS)
     if not isinstance(value, str):
         return as_function(value)
     try:
@@ -59,7 +60,7 @@ Labels = Annotated[
     BeforeValidator(_as_labels),
     WithJsonSchema({"type": "string", "description": "a name, or an expression in the teacher field z"}),
 ]
-"""A name of `REAL_LABELS` or `CLASS_LABELS`, or a function f0 of the teacher field: y = f0(nu) + sqrt(noise) N(0,1)."""
+"""A name of `REAL_LABELS` or `BINARY_LABELS`, or f0 of the teacher field: y = f0(nu) + sqrt(noise) N(0,1)."""
 
 _TEST_LABELS = Setting(
     "noisy", "test on labels as they are, or on labels without noise and flips", choices=("noisy", "clean")
@@ -71,77 +72,37 @@ _BY_CLUSTER = (
     Variable("test_error_by_cluster", ("cluster",), "P_c(y w<0)", "test_error in each cluster"),
     Variable("test_mse_by_cluster", ("cluster",), "E_c(y - w)^2", "test_mse in each cluster"),
     Variable("test_loss_by_cluster", ("cluster",), "E_c l(y, w)", "test_loss in each cluster"),
-    Variable(
-        "train_loss_by_cluster",
-        ("cluster",),
-        "E_c l(y, P)",
-        "train_loss in each cluster (NaN: no samples of it)",
-        partial=True,
-        absent=_NO_SAMPLES,
-    ),
-    Variable(
-        "train_error_by_cluster",
-        ("cluster",),
-        "P_c(y P<0)",
-        "train_error in each cluster (NaN: no samples)",
-        partial=True,
-        counted=True,
-        absent=_NO_SAMPLES,
-    ),
-)
+    Variable("train_loss_by_cluster", ("cluster",), "E_c l(y, P)", "train_loss in each cluster (NaN: no samples of it)",
+             partial=True, absent=_NO_SAMPLES),
+    Variable("train_error_by_cluster", ("cluster",), "P_c(y P<0)", "train_error in each cluster (NaN: no samples)",
+             partial=True, counted=True, absent=_NO_SAMPLES),
+)  # fmt: skip
 _OBSERVABLES = (
-    Variable(
-        "test_error",
-        (),
-        "E(y - w)^2 or P(y w<0)",
-        "mean squared error on fresh samples, label noise included; "
-        "with classes the misclassified fraction of fresh samples",
-    ),
+    Variable("test_error", (), "E(y - w)^2 or P(y w<0)", "mean squared error on fresh samples, label noise included; "
+             "with classes the misclassified fraction of fresh samples"),
     Variable("test_mse", (), "E(y - w)^2", "mean squared error on fresh samples, label noise included"),
     Variable("test_loss", (), "E l(y, w)", "loss on fresh samples (interpolate: square, maxmargin: hinge)"),
     Variable("train_loss", (), "E l(y, P)", "loss on the training samples, without the penalty"),
-    Variable(
-        "train_error",
-        (),
-        "E(y - P)^2 or P(y P<0)",
-        "mean squared error on the training samples; with classes the misclassified fraction of the training samples",
-        counted=True,
-    ),
-)
+    Variable("train_error", (), "E(y - P)^2 or P(y P<0)", "mean squared error on the training samples; "
+             "with classes the misclassified fraction of the training samples", counted=True),
+)  # fmt: skip
 _ERRORS = (
     *_OBSERVABLES,
     Variable("objective", (), "e/alpha", "loss plus penalty per sample; interpolate and maxmargin: |w|^2/(2n)"),
-    Variable(
-        "V",
-        ("cluster",),
-        "V_c",
-        "response tr(Sigma_c A^-1)/d of the prediction to its own label (interpolate, maxmargin: lambda V)",
-        engines=_LIMIT,
-    ),
+    Variable("V", ("cluster",), "V_c", "response tr(Sigma_c A^-1)/d of the prediction to its own label (interpolate, "
+             "maxmargin: lambda V)", engines=_LIMIT),
     Variable("q", ("cluster",), "q_c", "variance w.Sigma_c w/d of the prediction in each cluster"),
     Variable("m", ("cluster",), "m_c", "covariance <s_c,w>/d of prediction and teacher field in each cluster"),
     Variable("h", ("cluster",), "h_c", "mean <mu_c,w>/sqrt(d) of the prediction in each cluster, without intercept"),
     Variable("b", (), "b", "intercept (0 where none is fitted)"),
     Variable("norm", (), "r = |w|^2/d", "squared length of the weights per dimension"),
     Variable("nonzero", (), "|{j: w_j != 0}|/d", "fraction of the weights that are not zero (1 without l1)"),
-    Variable(
-        "gcv",
-        (),
-        "2 train/(1 - tr H/n)^2",
-        "generalised cross-validation of the square loss: the test_mse it estimates (NaN for other losses)",
-        compared=False,
-        absent=_NO_GCV,
-    ),
-    Variable(
-        "suboptimality",
-        (),
-        "1 - e_min/e",
-        "how far the objective of the fit can be above the smallest one, relative to it",
-        engines=("experiment",),
-        compared=False,
-    ),
+    Variable("gcv", (), "2 train/(1 - tr H/n)^2", "generalised cross-validation of the square loss: the test_mse it "
+             "estimates (NaN for other losses)", compared=False, absent=_NO_GCV),
+    Variable("suboptimality", (), "1 - e_min/e", "how far the objective of the fit can be above the smallest one, "
+             "relative to it", engines=("experiment",), compared=False),
     *_BY_CLUSTER,
-)
+)  # fmt: skip
 _UNIVERSALITY = tuple(
     Variable(
         v.name,
@@ -152,40 +113,23 @@ _UNIVERSALITY = tuple(
     for v in _OBSERVABLES
 )
 _THRESHOLDS = (
-    Variable(
-        "alpha_c", (), "alpha_c", "samples per dimension up to which the two classes can be separated", engines=_LIMIT
-    ),
+    Variable("alpha_c", (), "alpha_c", "samples per dimension up to which the two classes can be separated",
+             engines=_LIMIT),
     Variable("kappa", (), "kappa = 1/sqrt(r)", "largest margin of this many samples (0 where not separable)"),
-    Variable(
-        "separable",
-        (),
-        "P(kappa > 0)",
-        "fraction of the draws whose classes can be separated",
-        engines=("experiment",),
-        compared=False,
-    ),
-)
+    Variable("separable", (), "P(kappa > 0)", "fraction of the draws whose classes can be separated",
+             engines=("experiment",), compared=False),
+)  # fmt: skip
 _MARGINS = (
     Variable("test_cdf", ("x",), "P(y w <= x)", "law of the margin y w of fresh samples (real labels: of y - w)"),
     Variable("train_cdf", ("x",), "P(y P <= x)", "law of the margin of the training samples (real labels: of y - P)"),
     Variable("test_density", ("x",), "p(x)", "density of the margin of fresh samples", engines=_LIMIT),
-    Variable(
-        "train_density",
-        ("x",),
-        "p(x)",
-        "density of the training margin; without its atom at 1, whose mass is `on_margin`",
-        engines=_LIMIT,
-    ),
-    Variable(
-        "on_margin", (), "P(y P = 1)", "fraction of the training samples exactly on the margin (hinge, maxmargin)"
-    ),
-    Variable(
-        "support_vectors",
-        (),
-        "P(l' != 0)",
-        "fraction of the training samples that push on the weights (hinge and maxmargin: y w < 1 before the fit)",
-    ),
-)
+    Variable("train_density", ("x",), "p(x)", "density of the training margin; without its atom at 1, whose mass is "
+             "`on_margin`", engines=_LIMIT),
+    Variable("on_margin", (), "P(y P = 1)", "fraction of the training samples exactly on the margin (hinge, "
+             "maxmargin)"),
+    Variable("support_vectors", (), "P(l' != 0)", "fraction of the training samples that push on the weights (hinge "
+             "and maxmargin: y w < 1 before the fit)"),
+)  # fmt: skip
 
 
 _ACROSS = {"sign": ("noise", (0.0, 3.0)), "logit": ("teacher_norm", (0.05, 25.0))}
@@ -315,7 +259,7 @@ class MixtureGLM(Scenario):
     )
     noise: Number = field("Delta", "variance of the label noise (inside the sign for labels=sign)", default=0.0, ge=0)
     flip: Number = field(
-        "eps", "probability that a label 1 or -1 is flipped", default=0.0, ge=0, le=0.5, only={"labels": CLASS_LABELS}
+        "eps", "probability that a label 1 or -1 is flipped", default=0.0, ge=0, le=0.5, only={"labels": BINARY_LABELS}
     )
     loss: Literal["square", "logistic", "hinge", "huber", "interpolate", "maxmargin"] = field(
         "l(y,z)", "loss of the fit", default="square"
@@ -348,6 +292,11 @@ class MixtureGLM(Scenario):
     def clusters(self) -> int:
         """Number of clusters K."""
         return len(self.weights)
+
+    @cached_property
+    def mixture(self) -> GaussianMixture:
+        """The clusters as the limit sees them."""
+        return describe(self)
 
     @property
     def p(self) -> Floats:
@@ -533,7 +482,7 @@ class MixtureGLM(Scenario):
             raise bad_field("teacher_means", list(self.teacher_means), "left out where the covariances bring them")
         if self.mean_gram.size:
             check_symmetric_psd("mean_gram", np.asarray(self.mean_gram))
-        describe(self)  # refuses what is not positive semidefinite together
+        self.mixture  # noqa: B018 (it refuses what is not positive semidefinite together)
 
     def _check_labels(self) -> None:
         if self.labels == "cluster":

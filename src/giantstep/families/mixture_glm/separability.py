@@ -10,26 +10,22 @@ sample does not change its side: cluster c then enters with its own scale.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 from scipy.special import ndtr
 
-from giantstep.families.mixture_glm.mixture import GaussianMixture, describe
-from giantstep.families.mixture_glm.problem import NUMBERS, MixtureProblem, State
+from giantstep.families.mixture_glm.mixture import GaussianMixture
+from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.responses import BlockModel
 from giantstep.gaussian import normal_density
 from giantstep.risk import quadrature
 from giantstep.types import Floats
 
-if TYPE_CHECKING:
-    from giantstep.families.mixture_glm.scenario import MixtureGLM
-
 _KAPPAS = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 32)])
+"""Margins, in units of a whitened input, between which starts are interpolated: from none to very few samples."""
 
 
 @dataclass(frozen=True)
@@ -161,27 +157,9 @@ def critical(geometry: Geometry) -> float:
     return 1 / energy if energy > 1e-9 else math.inf
 
 
-def closed_threshold(scenario: MixtureGLM, noise: float, flip: float, teacher_norm: float) -> float | None:
+def closed_threshold(problem: MixtureProblem) -> float | None:
     """Return alpha_c of one point where the covariances are proportional to one another, else None."""
-    labels, signs, intercept = str(scenario.labels), tuple(scenario.signs), scenario.intercept
-    # kept because every scenario of a grid is checked: a thousand different points take ten seconds
-    return _closed_threshold(describe(scenario), labels, signs, intercept, noise, flip, teacher_norm)
-
-
-@functools.lru_cache(maxsize=4096)
-def _closed_threshold(
-    mixture: GaussianMixture,
-    labels: str,
-    signs: tuple[float, ...],
-    intercept: bool,
-    noise: float,
-    flip: float,
-    norm: float,
-) -> float | None:
-    numbers = {**dict.fromkeys(NUMBERS, 1.0), "noise": noise, "flip": flip, "teacher_norm": norm}
-    arrays = {name: np.array([value]) for name, value in numbers.items()}
-    omega = np.ones(len(mixture.p))
-    geometry = whiten(MixtureProblem(mixture, labels, np.array(signs), "maxmargin", intercept, omega, **arrays))
+    geometry = whiten(problem)
     return None if geometry is None else critical(geometry)
 
 

@@ -14,17 +14,16 @@ from giantstep.families.mixture_glm.fixed_point import Norms, Quadratic, SolvedB
 from giantstep.families.mixture_glm.problem import MixtureProblem, State
 from giantstep.families.mixture_glm.ridge import solve_ridge
 from giantstep.families.mixture_glm.separability import MarginStart
+from giantstep.families.mixture_glm.tolerances import (
+    FIRST_STEP,
+    LEAST_FALL,
+    LEAST_STEP,
+    MOST_PATH_STEPS,
+    PATH_START,
+    SOLVED,
+)
 from giantstep.solve.accelerated import GOAL
-from giantstep.types import Array, Booleans, Indices
-
-GOOD = 1e-9
-"""Residual, in scale-free coordinates, below which a point counts as solved."""
-_PATH_START, _FIRST_STEP, _LEAST_STEP = 0.4, 0.2, 1e-3
-"""A path of sample sizes: where it begins, its first step and the least one, as fractions of the size wanted."""
-_LEAST_FALL = 0.3
-"""Factor by which V and 1/sqrt(q) fall at most where they are extrapolated along a path."""
-_MOST_STEPS = 40
-"""Steps along a path at most."""
+from giantstep.types import Array, Indices
 
 
 def solve_points(problem: MixtureProblem, goal: float = GOAL) -> SolvedBatch:
@@ -32,9 +31,8 @@ def solve_points(problem: MixtureProblem, goal: float = GOAL) -> SolvedBatch:
 
     A `goal` above the usual one ends the iterations earlier, where they do not follow a path.
     """
-    sparse = problem.l1 > 0
-    solvers = partial(_solve_dense, goal=goal), partial(solve, prior=ElasticNet(), goal=goal)
-    return _solve_groups(problem, [(~sparse, solvers[0]), (sparse, solvers[1])])
+    dense, sparse = partial(_solve_dense, goal=goal), partial(solve, prior=ElasticNet(), goal=goal)
+    return _solve_groups(problem, [(np.flatnonzero(problem.l1 == 0), dense), (np.flatnonzero(problem.l1), sparse)])
 
 
 def _solve_dense(problem: MixtureProblem, goal: float) -> SolvedBatch:
@@ -42,9 +40,7 @@ def _solve_dense(problem: MixtureProblem, goal: float) -> SolvedBatch:
     if problem.loss in ("square", "interpolate"):
         return solve_ridge(problem)
     if problem.loss == "maxmargin":
-        keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
-        kind = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-        return _solve_groups(problem, [(kind == k, _solve_max_margin) for k in range(kind.max(initial=-1) + 1)])
+        return _solve_groups(problem, [(index, _solve_max_margin) for index in problem.kinds()])
     return solve(problem, Quadratic(), goal=goal)
 
 
@@ -52,7 +48,7 @@ def _solve_max_margin(problem: MixtureProblem) -> SolvedBatch:
     """Solve points that share their labels: from the isotropic stand-in, else along a path of sample sizes."""
     start = MarginStart(problem.take(np.zeros(1, dtype=np.intp)))
     first = solve(problem, Quadratic(), start.state(problem.alpha), patient=False)
-    failed = np.flatnonzero(~(first.residual < GOOD))
+    failed = np.flatnonzero(~(first.residual < SOLVED))
     if not failed.size:
         return first
     paths = [(failed[[k]], _follow_path(problem.take(failed[[k]]), start)) for k in range(len(failed))]
@@ -62,17 +58,17 @@ def _solve_max_margin(problem: MixtureProblem) -> SolvedBatch:
 def _follow_path(problem: MixtureProblem, start: MarginStart) -> SolvedBatch:
     """Solve one point by following the solution from fewer samples, in steps that adapt."""
     target = float(problem.alpha[0])
-    alpha, step = _PATH_START * target, _FIRST_STEP * target
+    alpha, step = PATH_START * target, FIRST_STEP * target
     solution = solve(replace(problem, alpha=np.array([alpha])), Quadratic(), start.state(np.array([alpha])))
     behind = (alpha, solution.state)
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_PATH_STEPS):
         check_time()
-        if alpha >= target or step < _LEAST_STEP * target or not solution.residual[0] < GOOD:
+        if alpha >= target or step < LEAST_STEP * target or not solution.residual[0] < SOLVED:
             break
         ahead = min(alpha + step, target)
         guess = _extrapolate(behind, (alpha, solution.state), ahead)
         trial = solve(replace(problem, alpha=np.array([ahead])), Quadratic(), guess, patient=False)
-        if trial.residual[0] < GOOD:
+        if trial.residual[0] < SOLVED:
             behind, alpha, solution, step = (alpha, solution.state), ahead, trial, 1.5 * step
         else:
             step *= 0.4
@@ -85,18 +81,17 @@ def _extrapolate(behind: tuple[float, State], last: tuple[float, State], alpha: 
     if a1 == a0:
         return new
     fraction = (alpha - a1) / (a1 - a0)
-    closing = np.maximum(1 + fraction * (1 - np.sqrt(new.q / old.q)), _LEAST_FALL)  # sqrt(q_new/q_ahead)
-    V = new.V * np.maximum(1 + fraction * (1 - old.V / new.V), _LEAST_FALL)
+    closing = np.maximum(1 + fraction * (1 - np.sqrt(new.q / old.q)), LEAST_FALL)  # sqrt(q_new/q_ahead)
+    V = new.V * np.maximum(1 + fraction * (1 - old.V / new.V), LEAST_FALL)
     scale = 1 / closing
     return State(V, new.q * scale**2, new.m * scale, new.h * scale, new.b * scale.mean(axis=1))
 
 
 def _solve_groups(
-    problem: MixtureProblem, groups: list[tuple[Booleans, Callable[[MixtureProblem], SolvedBatch]]]
+    problem: MixtureProblem, groups: list[tuple[Indices, Callable[[MixtureProblem], SolvedBatch]]]
 ) -> SolvedBatch:
     parts = []
-    for chosen, solver in groups:
-        index = np.flatnonzero(chosen)
+    for index, solver in groups:
         if index.size == problem.size:
             return solver(problem)
         if index.size:

@@ -16,18 +16,16 @@ from giantstep.families.mixture_glm.fixed_point import Quadratic, solve
 from giantstep.families.mixture_glm.problem import MixtureProblem
 from giantstep.families.mixture_glm.scenario import MixtureGLM
 from giantstep.families.mixture_glm.separability import MarginStart, closed_threshold, critical, isotropic_proxy
-from giantstep.families.mixture_glm.solver import GOOD, solve_points
+from giantstep.families.mixture_glm.solver import solve_points
+from giantstep.families.mixture_glm.tolerances import (
+    MOST_THRESHOLD_STEPS,
+    NO_MARGIN,
+    SOLVED,
+    THRESHOLD_NEAR,
+    THRESHOLD_PATH_START,
+)
 from giantstep.family import Answer
 from giantstep.types import Floats, Points
-
-_FROM = 0.37
-"""Where the path of sample sizes begins, as a fraction of the threshold of isotropic clusters."""
-_CLOSE = 3e-4
-"""Relative distance from the zero of the margin at which it is extrapolated: the polynomial leaves 1e-8."""
-_OPEN = 1e-6
-"""Margin below which there is none."""
-_STEPS = 80
-"""Steps along the path at most."""
 
 
 def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]) -> Answer:
@@ -35,7 +33,7 @@ def thresholds(scenario: MixtureGLM, points: Points, settings: Mapping[str, Any]
     if not scenario.binary:
         raise bad_field("labels", str(scenario.labels), "sign, logit, cluster or random where thresholds are asked for")
     problem = hard_margin(MixtureProblem.of(scenario, points))
-    alpha_c = _thresholds(scenario, problem)
+    alpha_c = _thresholds(problem)
     kappa, residual = np.zeros(problem.size), np.zeros(problem.size)
     iterations = np.zeros(problem.size, dtype=np.int64)
     below = np.flatnonzero(problem.alpha < alpha_c)
@@ -55,15 +53,14 @@ def hard_margin(problem: MixtureProblem) -> MixtureProblem:
     return replace(problem, loss="maxmargin", ridge=ones, l1=0 * ones, omega=np.ones(problem.clusters))
 
 
-def _thresholds(scenario: MixtureGLM, problem: MixtureProblem) -> Floats:
+def _thresholds(problem: MixtureProblem) -> Floats:
     """Return alpha_c of every point; points that differ in the sample size only share it."""
-    keys = np.stack([problem.noise, problem.flip, problem.teacher_norm], axis=1)
-    kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    alpha_c = np.empty(len(kinds))
-    for number, (numbers, index) in enumerate(zip(kinds.tolist(), first)):
-        closed = closed_threshold(scenario, *numbers)
-        alpha_c[number] = from_margins(problem.take(np.array([index]))) if closed is None else closed
-    return alpha_c[kind.reshape(-1)]
+    alpha_c = np.empty(problem.size)
+    for index in problem.kinds():
+        point = problem.take(index[:1])
+        closed = closed_threshold(point)
+        alpha_c[index] = from_margins(point) if closed is None else closed
+    return alpha_c
 
 
 def from_margins(problem: MixtureProblem) -> float:
@@ -76,14 +73,14 @@ def from_margins(problem: MixtureProblem) -> float:
     if geometry.certain:
         return math.inf
     start = MarginStart(problem)
-    alpha = _FROM * critical(geometry)
+    alpha = THRESHOLD_PATH_START * critical(geometry)
     path: list[tuple[float, float]] = []
     state = start.state(np.array([alpha]))
-    for _ in range(_STEPS):
+    for _ in range(MOST_THRESHOLD_STEPS):
         check_time()
         solution = solve(replace(problem, alpha=np.array([alpha])), Quadratic(), state)
         kappa = float(1 / np.sqrt(solution.norms.squared[0]))
-        if not (solution.residual[0] < GOOD and kappa > _OPEN):
+        if not (solution.residual[0] < SOLVED and kappa > NO_MARGIN):
             if path:
                 alpha = 0.5 * (alpha + path[-1][0])
             else:
@@ -99,7 +96,7 @@ def from_margins(problem: MixtureProblem) -> float:
         if not (a1 > a0 and k1 < k0):
             break
         zero = a1 + k1 * (a1 - a0) / (k0 - k1)
-        if (zero - a1) < _CLOSE * a1 and len(path) >= 4:
+        if (zero - a1) < THRESHOLD_NEAR * a1 and len(path) >= 4:
             alphas, kappas = np.array(path[-4:]).T
             return float(scipy.interpolate.BarycentricInterpolator(kappas, alphas)(0.0))
         alpha = a1 + min(0.8 * (zero - a1), 0.08 * a1)

@@ -1,4 +1,4 @@
-"""Long trajectories of erf networks: the mean map advanced in place, without factors of Q and without checks.
+"""Long trajectories of erf networks: the mean map of the covariance itself, without factors of Q.
 
 The covariance C of students and teachers is closed under the map: a student moves along students and teachers. One
 neuron and one direction are advanced in plain floats, far faster than arrays with one entry.
@@ -15,8 +15,8 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.erf import ErfIntegrator
 from giantstep.families.online_sgd.moments import Integrator
-from giantstep.families.online_sgd.states import DIVERGED
-from giantstep.families.online_sgd.tilted import TiltedMoments
+from giantstep.families.online_sgd.tilted import tilted_moments
+from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.types import Floats
 
 Step = Callable[[float, float], tuple[float, float]]
@@ -34,32 +34,24 @@ class ErfPath:
     """Any width, number of directions and number of points."""
 
     def __init__(self, closed: ErfIntegrator, drive: Drive, M: Floats, Q: Floats) -> None:
-        p, n = closed.p, len(closed.residual)
-        self.student, self.directions = closed.student, np.linalg.pinv(closed.teachers).T
-        self.limit = DIVERGED * closed.student**2
-        self.moments = TiltedMoments(len(M), p, closed.residual)
-        C = self.moments.C
+        self.closed, self.drive, p = closed, drive, closed.p
+        self.directions = np.linalg.pinv(closed.teachers).T
+        n = len(closed.residual)
+        self.C = C = np.empty((len(M), n, n))
         C[:, :p, :p] = closed.student**2 * Q
         C[:, :p, p:] = closed.student * M @ closed.teachers.T
         C[:, p:, :p] = C[:, :p, p:].transpose(0, 2, 1)
         C[:, p:, p:] = closed.teachers @ closed.teachers.T
-        self.students, self.across = C[:, :p, :p], C[:, :p, p:]
-        self.turned = C[:, p:, :p].transpose(0, 2, 1)
-        self.norms = np.einsum("bjj->bj", self.students)
-        self.peak = self.norms.copy()
+        self.peak = self._norms().copy()
         step = closed.student * drive.pace[:, None] * drive.second_layer * (2 / np.pi * closed.amplitude)
         self.step = step[..., None]
         self.scatter = step[:, :, None] * step[:, None, :] / drive.batch[:, None, None]
         self.kept = np.ones((len(M), 1, 1)) if drive.terms == "published" else 1 - 1 / drive.batch[:, None, None]
-        self.dim = drive.dim[:, None] - (2.0 if drive.terms == "map" else 0.0)
-        self.noise = np.pi / 2 * drive.noise[:, None]
-        self.exact, self.projected = drive.terms == "map", drive.constraint != "none"
-        self.move, self.moved = np.empty((2, len(M), p, n))
-        self.own, self.towards = self.moved[..., :p], self.moved[..., p:]
-        self.own_turned, self.move_turned = self.own.transpose(0, 2, 1), self.move.transpose(0, 2, 1)
-        self.square, self.extra = np.empty((2, len(M), p, p))
-        self.length, self.unit = np.empty((len(M), p)), 1 / closed.student**2
-        self.down, self.right = self.length[:, :, None], self.length[:, None, :]
+        self.dim = drive.dim[:, None, None] - (2.0 if drive.terms == "map" else 0.0)
+        self.noise = np.pi / 2 * drive.noise[:, None, None]
+
+    def _norms(self) -> Floats:
+        return self.C.diagonal(axis1=1, axis2=2)[:, : self.closed.p]
 
     def run(self, updates: int) -> None:
         """Advance by so many updates."""
@@ -69,41 +61,31 @@ class ErfPath:
                 self._advance()
 
     def _advance(self) -> None:
-        moments, students, square, extra = self.moments, self.students, self.square, self.extra
-        moments.update()
-        np.multiply(moments.slopes, self.step, self.move)
-        np.matmul(self.move, moments.C, self.moved)
-        np.matmul(self.moved, self.move_turned, square)
-        spread = moments.mean + self.noise
-        if self.exact:
-            spread *= moments.trace + self.dim
+        p, C, terms = self.closed.p, self.C, self.drive.terms
+        moments = tilted_moments(C, p, self.closed.residual)
+        move = moments.slopes * self.step
+        moved = move @ C
+        own, towards = moved[..., :p], moved[..., p:]
+        spread = (moments.mean + self.noise) * (self.dim + moments.trace if terms == "map" else self.dim)
+        if terms == "map":
             spread += moments.change
-        else:
-            spread *= self.dim
-        spread /= moments.root
-        spread.take(moments.unpack, axis=1, out=extra, mode="clip")
-        np.multiply(extra, self.scatter, extra)
-        np.multiply(square, self.kept, square)
-        np.add(square, extra, square)
-        np.add(square, self.own, square)
-        np.add(square, self.own_turned, square)
-        np.add(students, square, students)
-        np.add(self.across, self.towards, self.across)
-        if self.projected:
-            np.multiply(self.norms, self.unit, self.length)
-            np.sqrt(self.length, self.length)
-            np.divide(students, self.down, students)
-            np.divide(students, self.right, students)
-            np.divide(self.across, self.down, self.across)
-        else:
-            np.maximum(self.peak, self.norms, out=self.peak)
-        self.turned[...] = self.across
+        square = self.kept * (moved @ move.transpose(0, 2, 1)) + self.scatter * spread / moments.root
+        students = C[:, :p, :p] + own + own.transpose(0, 2, 1) + square
+        across = C[:, :p, p:] + towards
+        if self.drive.constraint != "none":
+            length = np.sqrt(students.diagonal(axis1=1, axis2=2)) / self.closed.student
+            students /= length[:, :, None] * length[:, None, :]
+            across /= length[:, :, None]
+        C[:, :p, :p], C[:, :p, p:], C[:, p:, :p] = students, across, across.transpose(0, 2, 1)
+        if self.drive.constraint == "none":
+            self.peak = np.maximum(self.peak, self._norms())
 
     def state(self) -> tuple[Floats, Floats]:
         """Return (M, Q) of all points, and NaN where a squared norm has passed the limit."""
-        fine = (self.peak.max(axis=1) <= self.limit) & np.isfinite(self.norms).all(axis=1)
-        keep = np.where(fine, 1.0, np.nan)[:, None, None]
-        return keep * self.across @ self.directions / self.student, keep * self.students / self.student**2
+        p, unit = self.closed.p, self.closed.student
+        fine = (self.peak.max(axis=1) <= DIVERGED * unit**2) & np.isfinite(self._norms()).all(axis=1)
+        C = np.where(fine, 1.0, np.nan)[:, None, None] * self.C
+        return C[:, :p, p:] @ self.directions / unit, C[:, :p, :p] / unit**2
 
 
 class SinglePath:

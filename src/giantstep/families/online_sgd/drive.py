@@ -23,7 +23,7 @@ class Drive:
     constraint : ``"none"``, ``"projected"`` or ``"spherical"``.
     terms : ``"map"`` keeps all of E[F_j F_l |x|^2], ``"asymptotic"`` its leading term d chi_jl, and ``"published"``
         drops the correction by 1/n_b to the squared drift as well.
-    classes : class of each neuron where neurons of a class stay equal; sampled moments are averaged over them.
+    blocks : block of each neuron where neurons of a block stay equal; sampled moments are averaged over them.
     """
 
     pace: Floats
@@ -34,7 +34,7 @@ class Drive:
     second_layer: Floats
     constraint: str = "none"
     terms: str = "map"
-    classes: Integers | None = None
+    blocks: Integers | None = None
 
     def take(self, index: Any) -> Drive:
         """Return some of the points."""

@@ -9,11 +9,9 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd.closed_path import closed_path
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.moments import Forces, Integrator
-from giantstep.families.online_sgd.states import State, best_cosine, class_averages, has_diverged, normalise, rows
+from giantstep.families.online_sgd.states import State, best_cosine, block_averages, has_diverged, normalise, rows
+from giantstep.families.online_sgd.tolerances import ROUNDING
 from giantstep.types import Floats, Integers
-
-ROUNDING = 1e-14
-"""Components of the drift below this share of sqrt(E F^2) are rounding errors."""
 
 
 def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
@@ -34,8 +32,8 @@ def map_step(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> Stat
     scatter = step / np.sqrt(drive.batch)[:, None]
     Q = R @ R.transpose(0, 2, 1) + scatter[:, :, None] * chi * scatter[:, None, :]
     M = R[..., : M.shape[-1]]
-    if drive.classes is not None:
-        M, Q = class_averages(M, Q, drive.classes)
+    if drive.blocks is not None:
+        M, Q = block_averages(M, Q, drive.blocks)
     return (M, Q) if drive.constraint == "none" else normalise(M, Q)
 
 
@@ -52,8 +50,8 @@ def flow(integrator: Integrator, drive: Drive, M: Floats, Q: Floats) -> State:
     scatter = step * np.sqrt(drive.dim / drive.batch)[:, None]
     dQ = phi + phi.transpose(0, 2, 1) + scatter[:, :, None] * force.chi * scatter[:, None, :]
     dM = moved[..., : M.shape[-1]]
-    if drive.classes is not None:
-        dM, dQ = class_averages(dM, dQ, drive.classes)
+    if drive.blocks is not None:
+        dM, dQ = block_averages(dM, dQ, drive.blocks)
     if drive.constraint == "none":
         return dM, dQ
     growth = 0.5 * np.diagonal(dQ, axis1=1, axis2=2)

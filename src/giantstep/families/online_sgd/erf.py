@@ -8,7 +8,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.moments import Forces
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.families.online_sgd.tilted import TiltedMoments
+from giantstep.families.online_sgd.tilted import tilted_moments
 from giantstep.gaussian import parse_expression
 from giantstep.gaussian.expression import Call, Expression, Node, Number
 from giantstep.learnability.algorithms import NAMED
@@ -51,15 +51,13 @@ class ErfIntegrator:
     def forces(self, R: Floats, inner: Floats, noise: Floats) -> Forces:
         """Return drift, chi and spread in closed form."""
         V = self._vectors(R)
-        moments = TiltedMoments(len(R), self.p, self.residual)
-        np.matmul(V, V.transpose(0, 2, 1), moments.C)
-        moments.update()
+        moments = tilted_moments(V @ V.transpose(0, 2, 1), self.p, self.residual)
         drift = (2 / np.pi * self.amplitude) * np.matmul(moments.slopes, V)
         base = (2 / np.pi * self.amplitude) ** 2 / moments.root
-        mean = moments.mean + np.pi / 2 * noise[:, None]
+        mean = moments.mean + np.pi / 2 * noise[:, None, None]
         # E[F_j F_l |xi|^2] = r chi + 2 d chi[(1 + t) Omega]/dt at t = 0, in r = k + p dimensions
         spread = base * ((self.k + self.p - 2 + moments.trace) * mean + moments.change)
-        return Forces(drift, (base * mean)[:, moments.unpack], spread[:, moments.unpack])
+        return Forces(drift, base * mean, spread)
 
     def mse(self, R: Floats) -> Floats:
         """Return e^T I2 e."""

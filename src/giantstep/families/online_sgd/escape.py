@@ -1,4 +1,4 @@
-"""Leaving the saddle at M = 0: mean escape time with its constant, and the linear theory of repeated samples.
+"""Leaving the saddle at M = 0: the mean escape time with its constant.
 
 One neuron, one direction. On the sphere, near m = 0, dm = r m dt + sqrt(Dm) dB with Dm = g^2 a^2 E[F^2 z^2]/n_b, and m
 grows out of its noise as m_inf exp(r t), m_inf = m_0 + sqrt(Dm/2r) N. Then the mean time to |m| = m* is
@@ -11,7 +11,6 @@ gradient_dynamics (2.5a). Without a constraint the cosine c = m/sqrt(q) obeys th
 from __future__ import annotations
 
 import numpy as np
-import scipy
 from scipy.special import digamma, gammaln
 
 from giantstep.families.online_sgd.drive import Drive, drive_of
@@ -23,6 +22,7 @@ from giantstep.gaussian.quadrature import gauss_legendre_panels
 from giantstep.types import Floats, Points
 
 SMALL = 1e-5
+"""Overlap at which the slope of the drift is taken: its cubic term leaves 1e-10, rounding 1e-11."""
 DEEP = -20.0
 """log m from which the drift is linear."""
 
@@ -47,7 +47,7 @@ def escape(scenario: OnlineSGD, points: Points, threshold: float, integrator: In
     return time, rate
 
 
-def _drift(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) -> tuple[Floats, Floats]:
+def drift_at(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) -> tuple[Floats, Floats]:
     """Return dm/dt and dq/dt at overlaps m and squared norm q."""
     many = drive.take(np.zeros(len(m), dtype=int))
     dM, dQ = flow(integrator, many, m[:, None, None], np.full((len(m), 1, 1), q))
@@ -56,7 +56,7 @@ def _drift(integrator: Integrator, drive: Drive, m: Floats, q: float = 1.0) -> t
 
 def _slope(integrator: Integrator, drive: Drive) -> float | None:
     """Return r = b'(0), or None where m = 0 is no fixed point."""
-    drift, _ = _drift(integrator, drive, np.array([-SMALL, SMALL]))
+    drift, _ = drift_at(integrator, drive, np.array([-SMALL, SMALL]))
     if abs(drift[0] + drift[1]) > 1e-3 * abs(drift[1] - drift[0]):
         return None
     return float((drift[1] - drift[0]) / (2 * SMALL))
@@ -93,36 +93,9 @@ def _constant(integrator: Integrator, drive: Drive, r: float, threshold: float) 
     top = np.log(threshold)
     u, weights = gauss_legendre_panels(np.linspace(DEEP, top, 13), 12)
     m = np.exp(u)
-    drift, _ = _drift(integrator, drive, m)
+    drift, _ = drift_at(integrator, drive, m)
     linear = m < 1e-4  # there the difference is below rounding
     integrand = np.where(linear, 0.0, m / drift - 1 / r)
     if np.any(~linear & ~(drift > 0)):
         return np.inf
     return float(weights @ integrand + top / r)
-
-
-def linear_theory(scenario: OnlineSGD, tau: Floats) -> tuple[Floats, Floats]:
-    """Return q and the rms cosine at tau = t n_b/d for one neuron that starts at m = 0, without constraint.
-
-    c = m/sqrt(q) obeys dc = r c dt + sqrt(Dc) dB with r and Dc at the current q, so that dV = (2 r V + Dc) dt for
-    V = E c^2, while dq/dt is the flow at m = 0.
-    """
-    drive, integrator = drive_of(scenario, scenario.point()), integrator_for(scenario)
-    steps = tau * scenario.dim / scenario.batch_size
-
-    def right(t: float, state: Floats) -> Floats:
-        q, V = state
-        r, dq, diffusion = growth_rates(scenario, drive, integrator, float(q))
-        return np.array([dq, 2 * r * V + diffusion])
-
-    solution = scipy.integrate.solve_ivp(right, (0.0, steps[-1]), [1.0, 0.0], t_eval=steps, rtol=1e-8, atol=1e-12)
-    return solution.y[0], np.sqrt(solution.y[1])
-
-
-def growth_rates(scenario: OnlineSGD, drive: Drive, integrator: Integrator, q: float) -> tuple[float, float, float]:
-    """Return r, dq/dt and Dc of (4.2a) per update at m = 0 and squared norm q; r > 0 is the test of learnability."""
-    small = SMALL * np.sqrt(q)
-    drift, dq = _drift(integrator, drive, np.array([-small, small]), q)
-    grow = float(dq.mean())
-    r = float((drift[1] - drift[0]) / (2 * small)) - 0.5 * grow / q
-    return r, grow, label_diffusion(scenario, drive, q) / q

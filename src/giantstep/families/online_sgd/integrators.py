@@ -11,16 +11,15 @@ from giantstep.families.online_sgd.erf import erf_integrator
 from giantstep.families.online_sgd.kinks import KinkIntegrator
 from giantstep.families.online_sgd.moments import Integrator, NodeIntegrator
 from giantstep.families.online_sgd.scenario import OnlineSGD
-from giantstep.gaussian import Plane, joint_rule
-from giantstep.types import Floats
+from giantstep.families.online_sgd.tolerances import COARSE
+from giantstep.gaussian import joint_rule
+from giantstep.gaussian.target import turned_planes
 
-COARSE = 1e-2
-"""Relative difference to a coarser rule above which a rule does not see its integrand (the error is far smaller)."""
 SCRAMBLES = 4
 """Independent sets of Sobol points, whose spread is the standard error of a limit computed by sampling."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # at most some 20 MB each (26^4 nodes); every trial of an experiment asks for the same one
 def integrator_for(
     scenario: OnlineSGD, kind: str = "auto", nodes: int | None = None, points: int = 8192, scramble: int = 0
 ) -> Integrator:
@@ -62,15 +61,6 @@ def _rule_integrator(
         of_force = algorithm.degree(max(len(activation.polynomial) - 1, 1), target.degree)
         degree = None if of_force is None else 2 * of_force + 2
     hidden = activation.kinks or (target.expression is not None and not target.all_planes)
-    planes = None if hidden else [_whiten(plane, scenario.whitening) for plane in target.planes]
+    planes = None if hidden else turned_planes(target.planes, scenario.whitening)
     rule = joint_rule(dims, degree=degree, planes=planes, kind=kind, nodes=nodes, points=points, seed=scramble)
     return NodeIntegrator(scenario, rule)
-
-
-def _whiten(plane: Plane, whitening: Floats) -> Plane:
-    """Return a plane of z in the whitened coordinates zeta, z = C zeta."""
-    if np.allclose(whitening, np.eye(len(whitening))):
-        return plane
-    normal = whitening.T @ np.array(plane.normal)
-    length = float(np.linalg.norm(normal))
-    return Plane(tuple((normal / length).tolist()), plane.offset / length)

@@ -6,6 +6,7 @@ import numpy as np
 
 from giantstep.families.online_sgd.moments import ForceNodes, Summation
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.tolerances import KINK_SIDE
 from giantstep.gaussian import Plane, gauss_legendre_panels, normal_density, parse_expression
 from giantstep.gaussian.expression import roots as zeros_of
 from giantstep.gaussian.grids import hermite_rule, product_grid
@@ -14,8 +15,7 @@ from giantstep.types import Floats
 
 EDGES = (-9.5, -6.0, -3.0, 0.0, 3.0, 6.0, 9.5)
 PANEL_NODES = 14
-_SIDE = 1e-7
-"""Distance from a kink at which the slopes of its sides are taken."""
+"""Edges of the panels of a unit normal beside its kinks, and Gauss-Legendre nodes of each."""
 
 
 class KinkIntegrator(Summation):
@@ -41,7 +41,7 @@ class KinkIntegrator(Summation):
         super().__init__(scenario, self.z, grid.points[:, k] if extra else None)
         self.kinks = np.array(scenario.activation.kinks)
         self.heights = np.asarray(self.net.activation(self.kinks), dtype=float)
-        self.slopes = np.stack([self.net.slopes(self.kinks - _SIDE), self.net.slopes(self.kinks + _SIDE)], axis=1)
+        self.slopes = np.stack([self.net.slopes(self.kinks + side) for side in (-KINK_SIDE, KINK_SIDE)], axis=1)
 
     def nodes(self, R: Floats, inner: Floats, label: Floats) -> ForceNodes:
         """Return nodes at one state R (1, 1, k + 1): at every z panels of the field's own coordinate t."""

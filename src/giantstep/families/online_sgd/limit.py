@@ -13,7 +13,7 @@ from giantstep.errors import bad_field
 from giantstep.families.online_sgd.drive import drive_of
 from giantstep.families.online_sgd.dynamics import map_recovery, map_trajectory
 from giantstep.families.online_sgd.escape import escape
-from giantstep.families.online_sgd.integrators import COARSE, SCRAMBLES, integrator_for
+from giantstep.families.online_sgd.integrators import SCRAMBLES, integrator_for
 from giantstep.families.online_sgd.moments import Integrator
 from giantstep.families.online_sgd.observables import average, observe
 from giantstep.families.online_sgd.ode import ode_recovery, ode_trajectory
@@ -21,10 +21,12 @@ from giantstep.families.online_sgd.phases import phases
 from giantstep.families.online_sgd.scenario import OnlineSGD
 from giantstep.families.online_sgd.start import is_random, starts
 from giantstep.families.online_sgd.states import DIVERGED_REASON, equal_neurons, rows
+from giantstep.families.online_sgd.tolerances import COARSE
 from giantstep.family import Answer
 from giantstep.types import Array, Floats, Integers, Points
 
 KEPT = 400
+"""Updates of a trajectory that are kept where none are asked for: a curve on a screen."""
 
 
 def prepare(scenario: OnlineSGD, points: Points, what: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class _Batch:
         self.integrators: list[Integrator] = [integrator_for(*chosen)]
         if self.integrators[0].sampled:
             self.integrators += [integrator_for(*chosen, scramble) for scramble in range(1, SCRAMBLES)]
-            self.drive = replace(self.drive, classes=equal_neurons(self.drive.second_layer, self.M, self.Q))
+            self.drive = replace(self.drive, blocks=equal_neurons(self.drive.second_layer, self.M, self.Q))
 
     def average(self, name: str, values: Floats) -> Floats:
         """Average an observable over the starts of a point."""

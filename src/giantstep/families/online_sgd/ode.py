@@ -17,11 +17,13 @@ from giantstep.deadline import check_time
 from giantstep.families.online_sgd.drive import Drive
 from giantstep.families.online_sgd.dynamics import flow
 from giantstep.families.online_sgd.moments import Integrator
-from giantstep.families.online_sgd.states import DIVERGED, State, best_cosine, has_diverged
+from giantstep.families.online_sgd.states import State, best_cosine, has_diverged
+from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.solve.finite import require_finite
 from giantstep.types import Floats, Integers
 
 _RTOL, _ATOL = 1e-11, 1e-14
+"""Errors allowed in one step of the ODE, relative and absolute: far below its distance from the map."""
 SAMPLED_STEPS = 64
 """Equal steps of the ODE where its moments are sampled."""
 

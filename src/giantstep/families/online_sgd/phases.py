@@ -10,13 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from giantstep.families.online_sgd.scenario import OnlineSGD
+from giantstep.families.online_sgd.tolerances import SAME_EXPONENT
 from giantstep.family import Answer
 from giantstep.learnability.complexity import best_batch, largest_rate, phase_names, shortest_time, time_at_rate
 from giantstep.learnability.exponents import exponents
 from giantstep.types import Floats
-
-SAME = 0.05
-"""Exponents closer than this count as equal when a regime is named."""
 
 
 def order_of(scenario: OnlineSGD) -> float:
@@ -35,7 +33,7 @@ def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:
     correlation = scenario.known_algorithm.name == "correlation"
     gap = delta - (1 - mu)
     regime = np.select(
-        [gap > SAME, gap > -SAME, delta > (1 - mu) / 2],
+        [gap > SAME_EXPONENT, gap > -SAME_EXPONENT, delta > (1 - mu) / 2],
         ["population flow", "drift and noise (Saad-Solla)", "noise-dominated"],
         "not defined",
     )
@@ -43,12 +41,12 @@ def phases(scenario: OnlineSGD, points: Mapping[str, Floats]) -> Answer:
         "order": np.full(count, order),
         "mu": mu,
         "delta": delta,
-        "theta": time_at_rate(order, mu, delta, correlation, SAME),
+        "theta": time_at_rate(order, mu, delta, correlation, SAME_EXPONENT),
         "theta_best": shortest_time(order, mu, correlation),
         "delta_best": largest_rate(order, mu, correlation),
         "mu_best": np.full(count, best_batch(order, correlation)),
         "theta_run": np.log(points["steps"]) / d,
-        "phase": phase_names(order, mu, delta, correlation, SAME),
+        "phase": phase_names(order, mu, delta, correlation, SAME_EXPONENT),
         "regime": regime,
     }
     return Answer.closed(values)

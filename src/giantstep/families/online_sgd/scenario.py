@@ -11,18 +11,14 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from giantstep.errors import InputError, bad_field
 from giantstep.families.online_sgd.notation import PAPERS
+from giantstep.families.online_sgd.tolerances import NEGATIVE, UNDECLARED
 from giantstep.family import PhaseDiagram, Question, Setting, Variable
 from giantstep.gaussian import Function
 from giantstep.gaussian.grids import hermite_rule, product_grid
-from giantstep.learnability.algorithms import NAMED, Algorithm, Network, as_algorithm
+from giantstep.learnability.algorithms import NAMED, Algorithm, Student, as_algorithm
 from giantstep.paper_symbols import Paper, notation_of
 from giantstep.scenario import Expression, Integer, MultiIndex, Number, Numbers, Scenario, as_number, field
 from giantstep.types import Floats
-
-NEGATIVE = -1e-10
-"""Eigenvalues of Q - M P^-1 M^T below this are refused."""
-UNDECLARED = 1e-6
-"""Two rules for moments of the target that differ by more show a jump which the target does not declare."""
 
 
 def _as_matrix(value: Any, names: Sequence[str]) -> str | tuple[tuple[float, ...], ...]:
@@ -253,9 +249,9 @@ class OnlineSGD(Scenario):
         return as_algorithm(self.algorithm)
 
     @property
-    def network(self) -> Network:
+    def network(self) -> Student:
         """The student."""
-        return Network(self.activation, np.array(self.second_layer))
+        return Student(self.activation, np.array(self.second_layer))
 
     @property
     def whitening(self) -> Floats:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from giantstep.families.online_sgd.tolerances import DIVERGED
 from giantstep.gaussian import semidefinite_factor
 from giantstep.lab import array_module
 from giantstep.types import DeviceArray, Floats, Integers
 
 State = tuple[Floats, Floats]
 """(M, Q) of a batch of points."""
-DIVERGED = 1e6
-"""A neuron of larger squared norm has diverged."""
 DIVERGED_REASON = f"diverged: a squared norm passed {DIVERGED:.0e}"
 
 
@@ -40,24 +39,24 @@ def has_diverged(Q: DeviceArray) -> DeviceArray:
     return ~(array_module(Q).diagonal(Q, axis1=-2, axis2=-1).max(axis=-1) <= DIVERGED)
 
 
-def class_averages(M: Floats, Q: Floats, classes: Integers) -> tuple[Floats, Floats]:
-    """Average (M, Q) over permutations of neurons within their classes."""
-    member = np.equal.outer(classes, np.unique(classes)).astype(float)
+def block_averages(M: Floats, Q: Floats, blocks: Integers) -> tuple[Floats, Floats]:
+    """Average (M, Q) over permutations of neurons within their blocks."""
+    member = np.equal.outer(blocks, np.unique(blocks)).astype(float)
     count = member.sum(axis=0)
-    across = Q * (1 - np.eye(len(classes)))
+    across = Q * (1 - np.eye(len(blocks)))
     pairs = np.outer(count, count) - np.diag(count)
     full = member @ (member.T @ across @ member / np.maximum(pairs, 1)) @ member.T
     own = np.diagonal(Q, axis1=1, axis2=2) @ member / count
-    diagonal = np.arange(len(classes))
+    diagonal = np.arange(len(blocks))
     full[:, diagonal, diagonal] = own @ member.T
     return member @ (member.T @ M / count[:, None]), full
 
 
 def equal_neurons(second_layer: Floats, M: Floats, Q: Floats) -> Integers | None:
-    """Return the class of each neuron (equal second layer) where all of a class start alike, else None."""
-    classes = np.unique(second_layer, return_inverse=True)[1].astype(np.int64)
-    if len(np.unique(classes)) == len(classes):
+    """Return the block of each neuron (equal second layer) where all of a block start alike, else None."""
+    blocks = np.unique(second_layer, return_inverse=True)[1].astype(np.int64)
+    if len(np.unique(blocks)) == len(blocks):
         return None
-    averages = class_averages(M, Q, classes)
+    averages = block_averages(M, Q, blocks)
     alike = all(np.allclose(start, average, atol=1e-12) for start, average in zip((M, Q), averages))
-    return classes if alike else None
+    return blocks if alike else None

@@ -1,8 +1,8 @@
 """The estimators of the experiment: sum_i v_i l(y_i, <w,a_i> + b) + lambda/2 |w|^2 + lambda1 |w|_1, to optimality.
 
-Square, logistic and Huber losses run on the device of their rows, the others on the CPU; hinge losses and l1 penalties
-need scikit-learn. Every fit carries a certificate of how far it is from the optimum: a duality gap, or Newton's
-decrement.
+Square, logistic and Huber losses run on the device of their rows, the others on the CPU; an l1 penalty needs
+scikit-learn, but for the hinge loss. Every fit carries a certificate of how far it is from the optimum: a duality gap,
+or Newton's decrement.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from giantstep.errors import InputError
 from giantstep.lab import array_module, to_numpy
 from giantstep.risk.fitting.hinge import fit_hinge, fit_max_margin
 from giantstep.risk.fitting.objective import ConvexFit, Objective
-from giantstep.risk.fitting.quadratic import fit_elastic_net, fit_interpolation, fit_ridge
-from giantstep.risk.fitting.smooth import fit_huber, fit_logistic
+from giantstep.risk.fitting.quadratic import fit_interpolation, fit_ridge
+from giantstep.risk.fitting.smooth import fit_elastic_net, fit_huber, fit_logistic
 from giantstep.types import DeviceArray
 
-__all__ = ["Fit", "check_solvers", "fit"]
+__all__ = ["ConvexFit", "check_solvers", "fit"]
 
 
 def check_solvers(loss: str, l1: bool) -> None:
     """Refuse an experiment whose solver is not installed."""
-    if loss == "hinge" or (l1 and loss in ("square", "logistic", "huber")):
+    if l1 and loss in ("square", "logistic", "huber"):
         try:
             import sklearn  # noqa: F401
         except ImportError:
-            about = f"loss={loss!r}" + (" with an l1 penalty" if l1 else "")
             raise InputError(
-                f"The experiment with {about} is solved by scikit-learn, which is not installed "
+                f"The experiment with loss={loss!r} and an l1 penalty needs scikit-learn, which is not installed "
                 "(install giantstep[estimators])."
             ) from None
 

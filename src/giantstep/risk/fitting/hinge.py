@@ -1,4 +1,4 @@
-"""Hinge loss and hard margin, by their duals in a: LIBSVM and LIBLINEAR, an interior-point method, least distance.
+"""Hinge loss and hard margin, by their duals in a: an interior-point method, least distance.
 
 With s_i = y_i x_i the hinge loss has w = sum_i a_i s_i/lambda, 0 <= a_i <= v_i, and sum_i a_i y_i = 0 with an
 intercept. What a solver leaves is polished: which a_i are free decides a linear system, which is solved.
@@ -6,7 +6,6 @@ intercept. What a solver leaves is polished: which a_i are free decides a linear
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,31 +20,21 @@ from giantstep.types import Floats
 
 
 def fit_hinge(objective: Objective) -> ConvexFit:
-    """Solve the dual and polish it; with an l1 penalty solve a linear programme.
-
-    With an intercept by sequential minimal optimisation (LIBSVM). Without one by coordinate descent (LIBLINEAR) or,
-    where that does not finish (small ridges on unequal columns), by an interior-point method.
-    """
+    """Solve the dual by an interior-point method and polish it; with an l1 penalty solve a linear programme."""
     if objective.l1:
         return _fit_sparse_hinge(objective)
-    if objective.intercept:
-        return _polish(objective, *_optimise_pairs(objective))
-    if len(np.unique(objective.labels)) > 1:  # LIBLINEAR wants both classes
-        fit = _polish(objective, _descend_dual(objective), 0.0)
-        if fit.solved:
-            return fit
-    return _polish(objective, _follow_interior(objective), 0.0)
+    return _polish(objective, *_follow_interior(objective))
 
 
 def _polish(objective: Objective, dual: Floats, b: float) -> ConvexFit:
     """Return the best of the solver's weights and of those solved for exactly, by what may count as a free a_i."""
     best = _fit_of_dual(objective, dual, b)
     for margin in (1e-9, 1e-7, 1e-5, 1e-3):
-        if best.gap < 1e-12:
-            break
         exact = _solve_free(objective, dual, margin)
         if exact is not None and exact.gap < best.gap:
             best = exact
+        if best.gap < 1e-12:
+            break
     return best
 
 
@@ -91,86 +80,70 @@ def _border(gram: Floats, y: Floats) -> Floats:
     return np.block([[gram, y[:, None]], [y[None, :], np.zeros((1, 1))]])
 
 
-def _optimise_pairs(objective: Objective) -> tuple[Floats, float]:
-    """Return the dual weights and the intercept by LIBSVM."""
-    from sklearn.svm import SVC
-
-    model = SVC(kernel="precomputed", C=1 / objective.ridge, tol=1e-9, cache_size=400)
-    model.fit(objective.rows @ objective.rows.T, objective.labels, sample_weight=objective.scale)
-    dual = np.zeros(len(objective.labels))
-    dual[model.support_] = np.abs(model.dual_coef_[0]) * objective.ridge
-    return dual, float(model.intercept_[0])
-
-
-def _descend_dual(objective: Objective) -> Floats:
-    """Return the dual weights by LIBLINEAR; it gives w, and the margins decide which of them are free."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
-
-    signed, scale, ridge = objective.signed, objective.scale, objective.ridge
-    model = LinearSVC(C=1 / ridge, loss="hinge", dual=True, tol=1e-10, fit_intercept=False, max_iter=1_000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the gap says it, in numbers
-        model.fit(objective.rows, objective.labels, sample_weight=scale)
-    w = model.coef_[0]
-    margins = signed @ w
-    near = np.abs(margins - 1) < 1e-4
-    dual = np.where(margins < 1, scale, 0.0)
-    if near.any():
-        rest = ridge * w - signed[~near].T @ dual[~near]
-        free: Floats = linalg.lstsq(signed[near].T, rest, check_finite=False)[0]
-        dual[near] = np.clip(free, 0.0, scale[near])
-    return dual
-
-
 # -- interior points -----------------------------------------------------------------------------------------
 
 
-def _follow_interior(objective: Objective) -> Floats:
-    """Minimise |sum_i a_i s_i|^2/(2 lambda) - sum_i a_i over 0 <= a <= v: Mehrotra's predictor and corrector."""
+def _follow_interior(objective: Objective) -> tuple[Floats, float]:
+    """Minimise |sum_i a_i s_i|^2/(2 lambda) - sum_i a_i over 0 <= a <= v: Mehrotra's predictor and corrector.
+
+    Return a, and the intercept b, the multiplier of sum_i a_i y_i = 0 (0 without one).
+    """
     signed, ridge, n = objective.signed, objective.ridge, len(objective.labels)
-    a, low, high = 0.5 * objective.scale, np.ones(n), np.ones(n)
+    labels = objective.labels if objective.intercept else None
+    a, low, high, b = 0.5 * objective.scale, np.ones(n), np.ones(n), 0.0
     for _ in range(60):
         check_time()
         slack = objective.scale - a
         if min(a.min(), slack.min()) <= 0:  # as far as rounding lets it go
             break
-        margins = signed @ (signed.T @ a) / ridge
+        margins = signed @ (signed.T @ a) / ridge + objective.labels * b
         wrong = margins - 1 - low + high
         centre = float(a @ low + slack @ high) / (2 * n)
         if centre < 1e-12 and np.abs(wrong).max() < 1e-9 * (1 + np.abs(margins).max()):
             break
         try:
-            newton = _NewtonStep(a, slack, low, high, wrong, _shifted_solver(signed, low / a + high / slack, ridge))
+            solve = _shifted_solver(signed, low / a + high / slack, ridge)
         except linalg.LinAlgError:
             break
-        step, dlow, dhigh = newton.step(0.0, np.zeros(n), np.zeros(n))
+        newton = _NewtonStep(a, slack, low, high, wrong, labels, solve)
+        step, dlow, dhigh, _ = newton.step(0.0, np.zeros(n), np.zeros(n))
         length = newton.reach(step, dlow, dhigh)
         ahead = float((a + length * step) @ (low + length * dlow) + (slack - length * step) @ (high + length * dhigh))
         target = centre * (max(ahead, 0.0) / (2 * n) / centre) ** 3
-        step, dlow, dhigh = newton.step(target, step * dlow, -step * dhigh)
+        step, dlow, dhigh, db = newton.step(target, step * dlow, -step * dhigh)
         length = 0.995 * newton.reach(step, dlow, dhigh)
-        a, low, high = a + length * step, low + length * dlow, high + length * dhigh
-    return a
+        a, low, high, b = a + length * step, low + length * dlow, high + length * dhigh, b + length * db
+    return a, b
 
 
 @dataclass(frozen=True)
 class _NewtonStep:
-    """Newton's equations of an interior-point step: a and v - a, the multipliers of both, the slope still wrong."""
+    """Newton's equations of an interior-point step: a and v - a, the multipliers of both, the slope still wrong.
+
+    `labels` are those of sum_i a_i y_i = 0, None without an intercept.
+    """
 
     a: Floats
     slack: Floats
     low: Floats
     high: Floats
     wrong: Floats
+    labels: Floats | None
     solve: Callable[[Floats], Floats]
 
-    def step(self, target: float, second_low: Floats, second_high: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the step towards products a low = slack high = target, with the second-order terms given."""
+    def step(self, target: float, second_low: Floats, second_high: Floats) -> tuple[Floats, Floats, Floats, float]:
+        """Return the steps of a, both multipliers and b towards products a low = slack high = target.
+
+        The second-order terms of these products are given.
+        """
         below = (target - second_low) / self.a - self.low
         above = (target - second_high) / self.slack - self.high
-        step = self.solve(-self.wrong + below - above)
-        return step, below - self.low / self.a * step, above + self.high / self.slack * step
+        step, db = self.solve(-self.wrong + below - above), 0.0
+        if self.labels is not None:
+            along = self.solve(self.labels)
+            db = float(self.labels @ (step + self.a) / (self.labels @ along))
+            step = step - db * along
+        return step, below - self.low / self.a * step, above + self.high / self.slack * step, db
 
     def reach(self, step: Floats, dlow: Floats, dhigh: Floats) -> float:
         """Return the largest length up to 1 at which nothing is negative."""
@@ -211,7 +184,7 @@ def fit_max_margin(objective: Objective) -> ConvexFit:
         return ConvexFit.missing(d, "the margin was not found")
     residual = tall @ dual - goal
     if -residual[-1] < 1e-9:
-        return ConvexFit.missing(d, "the classes are not separable")
+        return ConvexFit.missing(d, "the classes are not separable", inseparable=True)
     if intercept:
         support = dual > 0
         s, y = signed[support], labels[support]
@@ -223,7 +196,7 @@ def fit_max_margin(objective: Objective) -> ConvexFit:
         dual = dual / -residual[-1] / size**2
     worst = float((signed @ w + labels * b).min())
     if not worst > 0:
-        return ConvexFit.missing(d, "the classes are not separable")
+        return ConvexFit.missing(d, "the classes are not separable", inseparable=True)
     weights = np.maximum(dual, 0.0)
     back = signed.T @ weights
     primal, lower = 0.5 * w @ w / worst**2, weights.sum() - 0.5 * back @ back

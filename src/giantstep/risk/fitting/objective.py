@@ -24,17 +24,19 @@ class ConvexFit:
     intercept : b.
     gap : how far its objective is above the smallest one, relative to it; at most this.
     problem : why there is no such estimator, or nothing.
+    inseparable : whether that is because no weights separate the classes.
     """
 
     weights: Floats
     intercept: float
     gap: float
     problem: str = ""
+    inseparable: bool = False
 
     @classmethod
-    def missing(cls, dim: int, problem: str) -> ConvexFit:
+    def missing(cls, dim: int, problem: str, *, inseparable: bool = False) -> ConvexFit:
         """Return what stands for an estimator in R^dim that does not exist, or was not found."""
-        return cls(np.full(dim, np.nan), np.nan, np.inf, problem)
+        return cls(np.full(dim, np.nan), np.nan, np.inf, problem, inseparable)
 
     @property
     def solved(self) -> bool:

@@ -1,4 +1,4 @@
-"""The square loss: LAPACK without an l1 penalty, coordinate descent (scikit-learn) with one."""
+"""The square loss: by LAPACK, and with an l1 penalty by coordinate descent (scikit-learn)."""
 
 from __future__ import annotations
 
@@ -44,25 +44,6 @@ def fit_interpolation(objective: Objective) -> ConvexFit:
     return ConvexFit(w, squares.intercept(w), missed**2, "no weights fit every label" if missed > 1e-8 else "")
 
 
-def fit_elastic_net(objective: Objective) -> ConvexFit:
-    """Minimise the square loss with both penalties by coordinate descent, and solve exactly on its support."""
-    ridge, l1 = objective.ridge, objective.l1
-    squares = LeastSquares.of(objective.rows, objective.labels, objective.scale, objective.intercept)
-    a, y = squares.rows, squares.labels
-    w = descend_coordinates(squares, ridge, l1)
-    gap = _elastic_net_gap(a, y, ridge, l1, w)
-    support = w != 0
-    if support.any():
-        s = a[:, support]
-        system = s.T @ s + ridge * np.eye(s.shape[1])
-        exact = np.zeros_like(w)
-        exact[support] = linalg.lstsq(system, s.T @ y - l1 * np.sign(w[support]), check_finite=False)[0]
-        exact_gap = _elastic_net_gap(a, y, ridge, l1, exact)
-        if exact_gap < gap:
-            w, gap = exact, exact_gap
-    return ConvexFit(w, squares.intercept(w), gap)
-
-
 def descend_coordinates(
     squares: LeastSquares, ridge: float, l1: float, start: Floats | None = None, tol: float = 1e-13
 ) -> Floats:
@@ -82,14 +63,3 @@ def descend_coordinates(
         model.fit(np.asfortranarray(squares.rows), squares.labels)
     w: Floats = model.coef_
     return w
-
-
-def _elastic_net_gap(a: Floats, y: Floats, ridge: float, l1: float, w: Floats) -> float:
-    """Return the relative duality gap; the ridge is counted as more rows sqrt(lambda) of zero labels."""
-    residual = y - a @ w
-    square = residual @ residual + ridge * w @ w
-    primal = 0.5 * square + l1 * np.abs(w).sum()
-    correlation = float(np.abs(a.T @ residual - ridge * w).max())
-    shrink = min(1.0, l1 / correlation) if correlation > 0 else 1.0
-    lower = shrink * (y @ residual) - 0.5 * shrink**2 * square
-    return float((primal - lower) / max(primal, 1e-300))

@@ -1,4 +1,4 @@
-"""Logistic and Huber losses: Newton's method with a line search, and quadratic models of it under an l1 penalty."""
+"""Smooth losses: Newton's method with a line search, and quadratic models of it under an l1 penalty."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ def fit_huber(objective: Objective, threshold: float) -> ConvexFit:
     """Minimise Huber's loss."""
     free = int(objective.intercept) + (0 if objective.ridge > 0 or objective.l1 else objective.rows.shape[1])
     return _fit_smooth(objective, _huber(objective.labels, objective.scale, threshold, free))
+
+
+def fit_elastic_net(objective: Objective) -> ConvexFit:
+    """Minimise the square loss with both penalties."""
+
+    def slopes(z: DeviceArray) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
+        residual = z - objective.labels
+        return 0.5 * objective.scale * residual**2, objective.scale * residual, objective.scale
+
+    return _fit_sparse(objective, slopes)
 
 
 def _fit_smooth(objective: Objective, slopes: Slopes) -> ConvexFit:
