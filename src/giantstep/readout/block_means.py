@@ -1,9 +1,9 @@
-"""What giant steps do to the means of the classes of neurons at a finite width: finite_size_steps sections 2, 6 and 7.
+"""What giant steps do to the means of the blocks of neurons at a finite width: finite_size_steps sections 2, 6 and 7.
 
-The mean m_q of the p_q rows of a class (without their target components) has a squared length of order 1/p_q, and the
+The mean m_q of the p_q rows of a block (without their target components) has a squared length of order 1/p_q, and the
 network's own output, which contains it, turns these means among themselves at every step. They are followed as
 
-    m_q = sum_c F_qc n_c,   n_c independent vectors with |n_c|^2 = 1/p_c (of class c modulo k where there are more),
+    m_q = sum_c F_qc n_c,   n_c independent vectors with |n_c|^2 = 1/p_c (of block c modulo k where there are more),
 
 at the K atoms of the inputs; isotropic inputs have one. Arrays start with an axis of M networks.
 """
@@ -17,13 +17,13 @@ from giantstep.types import Floats
 
 
 def products_of_means(F: Floats, neurons: Floats) -> Floats:
-    """Return Gam_qq' = <m_q, m_q'> (M, K, k, k) for classes of so many neurons (M, k): (2.4), (6.2)."""
+    """Return Gam_qq' = <m_q, m_q'> (M, K, k, k) for blocks of so many neurons (M, k): (2.4), (6.2)."""
     per_column = np.tile(1 / neurons, (1, F.shape[-1] // F.shape[-2]))
     return (F * per_column[:, None, None, :]) @ np.swapaxes(F, 2, 3)
 
 
 def whole_length(length: Floats, plain: Floats, F: Floats, neurons: Floats) -> Floats:
-    """Return s_q (M, k): rows of this length beside their mean, and the mean of the class (isotropic inputs): (2.6).
+    """Return s_q (M, k): rows of this length beside their mean, and the mean of the block (isotropic inputs): (2.6).
 
     Nodes of a continuous law stand for less than one neuron, which has no mean beside itself: what the other neurons
     and its own output add is taken relative to the `plain` length of its row, without feedback.

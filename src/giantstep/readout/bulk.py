@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Response(Stacked):
-    """How the bulk of B points with k classes answers to Vh1 (B, k, k) and D (B, k)."""
+    """How the bulk of B points with k blocks answers to Vh1 (B, k, k) and D (B, k)."""
 
     R: Array
     """beta V2 (B, k)."""
@@ -152,4 +152,4 @@ class Bulk(Protocol):
         """
 
     def along_means(self, response: Response) -> AlongMeans:
-        """Return how the bulk answers along the means of the classes, at a finite dimension."""
+        """Return how the bulk answers along the means of the blocks, at a finite dimension."""

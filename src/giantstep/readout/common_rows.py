@@ -24,7 +24,7 @@ class CommonRows:
 
     @property
     def atoms(self) -> tuple[int, ...]:
-        """Axes of `Response.g` between those of the points and of the classes."""
+        """Axes of `Response.g` between those of the points and of the blocks."""
         return ()
 
     def take(self, index: Any) -> Self:

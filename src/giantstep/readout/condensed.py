@@ -19,7 +19,7 @@ def condense(bulk: InputBulk, eigenvalues: Floats, gram: Floats | None = None) -
     """Return the bulk with the atoms of similar eigenvalues (J,) replaced by the nodes of a Gauss rule of their masses.
 
     A group spans a factor 1.35 of lambda and keeps 12 moments; groups of up to six atoms stay as they are. The same is
-    done to `gram` (B, J, k, k), the means of the classes at the atoms.
+    done to `gram` (B, J, k, k), the means of the blocks at the atoms.
     """
     if len(eigenvalues) <= FEW or eigenvalues.min() <= 0:
         return bulk, gram

@@ -13,7 +13,7 @@ from giantstep.readout.stacked import Stacked
 from giantstep.types import Array, Floats, Integers
 
 PACKED_BLOCKS = 8
-"""Classes up to which the packed functions are fewer than the nodes."""
+"""Blocks up to which the packed functions are fewer than the nodes."""
 MANY_NODES = 1000
 """Nodes above which fewer points are solved together, so that their functions stay in cache."""
 EVEN = 1e-14
@@ -24,26 +24,26 @@ NOT_LINEAR = 1e-3
 
 @dataclass(frozen=True)
 class Features(Stacked):
-    """M parameter sets with k classes of neurons at N nodes of kappa in R^m, C channels each, L unlearnt directions.
+    """M parameter sets with k blocks of neurons at N nodes of kappa in R^m, C channels each, L unlearnt directions.
 
-    Given kappa, neuron i of class q with the bulk row b_i is, with xi_l the coordinates of the input along the unlearnt
+    Given kappa, neuron i of block q with the bulk row b_i is, with xi_l the coordinates of the input along the unlearnt
     directions (few_steps_readout (4.1), (4.2)),
 
         mu0_q + mu1_q <b_i, x> + sqrt(mu2_q) N(0, 1) + sum_c eps_ic [T0_qc + mu1_q sum_l Jp_lqc xi_l]/sqrt(d),
         eps_ic ~ N(0, omega_qc),
 
-    and the label has h = E[y|kappa], h1_l = E[xi_l y|kappa], hh = E[y^2|kappa]. What belongs to a channel of a class
+    and the label has h = E[y|kappa], h1_l = E[xi_l y|kappa], hh = E[y^2|kappa]. What belongs to a channel of a block
     has one axis of length X = C k, channel after channel: entry c k + q. Every array starts with the axis of the sets.
     """
 
     pi: Floats
-    """Fractions of the classes (k,), the same for all sets."""
+    """Fractions of the blocks (k,), the same for all sets."""
     weights: Floats
     """Weights of the nodes (M, N), of sum 1; the equations do not ask where the nodes are."""
     mu0: Floats
     mu1: Floats
     mu2: Floats
-    """Conditional functions of the classes (M, k, N)."""
+    """Conditional functions of the blocks (M, k, N)."""
     T0: Floats
     """What a channel adds as a function of kappa (M, X, N)."""
     omega: Floats
@@ -79,7 +79,7 @@ class Features(Stacked):
 
     @property
     def channels(self) -> int:
-        """C, the number of channels of every class."""
+        """C, the number of channels of every block."""
         return self.T0.shape[1] // len(self.pi)
 
     @cached_property
@@ -89,18 +89,18 @@ class Features(Stacked):
         return np.concatenate([self.mu1[:, rows] * self.mu1[:, columns], self.mu2], axis=1)
 
     def per_channel(self, values: Array) -> Array:
-        """Repeat values of classes (..., k) for all channels (..., X)."""
+        """Repeat values of blocks (..., k) for all channels (..., X)."""
         return np.concatenate([values] * self.channels, axis=-1)
 
     def over_channels(self, values: Array) -> Array:
-        """Sum values of channels (..., X) over the channels of each class (..., k)."""
+        """Sum values of channels (..., X) over the channels of each block (..., k)."""
         return values.reshape(*values.shape[:-1], self.channels, len(self.pi)).sum(axis=-2)
 
     @cached_property
     def even(self) -> bool:
-        """Whether no class depends on kappa but by rounding (a layer that took no step): V is the same everywhere.
+        """Whether no block depends on kappa but by rounding (a layer that took no step): V is the same everywhere.
 
-        Linear features (mu2 = 0) lose digits with several classes, fewer as averages over nodes: they do not count.
+        Linear features (mu2 = 0) lose digits with several blocks, fewer as averages over nodes: they do not count.
         """
         size = float(np.max(self.mu1**2 + self.mu2))
         return bool(self.mu2.min() > NOT_LINEAR * size) and all(
@@ -160,6 +160,6 @@ class Packing:
 
 @cache
 def packing(k: int) -> Packing:
-    """Return the packed coordinates for k classes."""
+    """Return the packed coordinates for k blocks."""
     rows, columns = np.triu_indices(k)
     return Packing(rows, columns, np.concatenate([np.where(rows == columns, 1.0, 2.0), np.ones(k)]))

@@ -1,6 +1,6 @@
 """What a finite dimension adds to a read-out: means of finite strength, stretched inputs.
 
-The means m_q of the rows of the classes are k more directions that the fit does not see as such. It pays for them
+The means m_q of the rows of the blocks are k more directions that the fit does not see as such. It pays for them
 through theta: finite_size_steps sections 3, 4 and 6, whose equations are cited by number here. All of it is of order
 1/d, and 1/d = 0 is the limit.
 """
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FiniteSize(Stacked):
-    """The finite size of B points with k classes of p_q = beta_q d neurons.
+    """The finite size of B points with k blocks of p_q = beta_q d neurons.
 
-    `FiniteSize(1/d)` alone is a layer whose class means are those of independent rows, `gram` = diag(1/p_q).
+    `FiniteSize(1/d)` alone is a layer whose block means are those of independent rows, `gram` = diag(1/p_q).
     """
 
     inverse_dim: Floats
     """1/d (B,), 0 in the limit."""
     gram: Floats | None = None
-    """Products of the means of the classes: of unit bulk rows (B, k, k), (2.4); lambda Gam(lambda) at J atoms of the
+    """Products of the means of the blocks: of unit bulk rows (B, k, k), (2.4); lambda Gam(lambda) at J atoms of the
     inputs (B, J, k, k), (6.2). None: those of independent rows."""
     stretch: Floats | None = None
     """Covariance (B, k, k) of the relative changes of s_q^2/2 from input to input, (3.6) and (6.5), which the means
@@ -58,7 +58,7 @@ class FiniteSize(Stacked):
 
 
 class AlongMeans(NamedTuple):
-    """How a bulk answers along the means of its classes, at J atoms: (6.3), (6.4); isotropic rows have one."""
+    """How a bulk answers along the means of its blocks, at J atoms: (6.3), (6.4); isotropic rows have one."""
 
     masses: Floats
     """(J,)."""
@@ -71,7 +71,7 @@ class AlongMeans(NamedTuple):
 
 
 def one_stretch(inverse_dim: Floats, k: int) -> Floats:
-    """Return the covariance of the stretches of isotropic inputs, which move all classes together: (3.6)."""
+    """Return the covariance of the stretches of isotropic inputs, which move all blocks together: (3.6)."""
     return np.repeat(0.5 * inverse_dim, k * k).reshape(-1, k, k)
 
 
@@ -174,12 +174,12 @@ def whole_sizes(points: Points) -> dict[str, Floats]:
     return changed
 
 
-def whole_classes(pi: Floats, neurons: Floats) -> Floats:
-    """Return p_q (B, k) of classes of fractions pi (k,) among p neurons (B,): rounded where their cumulated sum is.
+def whole_blocks(pi: Floats, neurons: Floats) -> Floats:
+    """Return p_q (B, k) of blocks of fractions pi (k,) among p neurons (B,): rounded where their cumulated sum is.
 
-    An infinite p has infinite classes. Where rounding would leave a class without neurons, nothing is rounded.
+    An infinite p has infinite blocks. Where rounding would leave a block without neurons, nothing is rounded.
 
-    >>> whole_classes(np.array([0.5, 0.25, 0.25]), np.array([31.0, 2.0]))
+    >>> whole_blocks(np.array([0.5, 0.25, 0.25]), np.array([31.0, 2.0]))
     array([[16. ,  7. ,  8. ],
            [ 1. ,  0.5,  0.5]])
     """

@@ -40,8 +40,8 @@ MAX_STEPS, PROBE_STEPS = 60, 15
 NEAR_STEPS = 12
 """Steps in which the bulk is solved as accurately as the step itself; a point that needs more has a hard problem."""
 EVEN_CHUNKS = 16
-"""Chunks of one class that are solved together where V is one number."""
-ONE_CLASS_CHUNKS = 2
+"""Chunks of one block that are solved together where V is one number."""
+ONE_BLOCK_CHUNKS = 2
 """The same where there are nodes, whose functions are then few."""
 SLACK = 100.0
 """What the error of the bulk's inner iteration may be, in units of the square of its relative change."""
@@ -60,7 +60,7 @@ class Equations(Stacked):
     b: Floats  # (B,)
     bulk: Bulk = field(default_factory=IsotropicBulk)
     pi: Floats | None = None
-    """Fractions of the classes (B, k), where those of a point are not `Features.pi`: whole neurons at a finite d."""
+    """Fractions of the blocks (B, k), where those of a point are not `Features.pi`: whole neurons at a finite d."""
 
     @classmethod
     def of_ridge(
@@ -116,7 +116,7 @@ class Equations(Stacked):
         if nodes == 1:
             size *= max(1, EVEN_CHUNKS // len(self.features.pi))
         elif len(self.features.pi) == 1:
-            size *= ONE_CLASS_CHUNKS
+            size *= ONE_BLOCK_CHUNKS
         if nodes > MANY_NODES:
             size = max(1, size * MANY_NODES // nodes)
         for first in range(0, len(index), size):

@@ -28,7 +28,7 @@ class QuadraticNoise(Stacked):
 
     features: Features
     curvature: Floats
-    """Nu of the classes at the nodes (1, k, N)."""
+    """Nu of the blocks at the nodes (1, k, N)."""
     ratio: Floats
     b: Floats
     """Sizes of the points (B,), as in `Equations`."""

@@ -1,6 +1,6 @@
 """How the coefficients of the channels act on inputs with a covariance, with the silent directions eliminated.
 
-A class spreads by tau_q = JU_q t_q in R whitened coordinates and y_q = Js_q t_q, structured_inputs (4.5). The fit sees
+A block spreads by tau_q = JU_q t_q in R whitened coordinates and y_q = Js_q t_q, structured_inputs (4.5). The fit sees
 v = (Q^T tau, y) only, Q the learnt directions and those of the target; what goes into the other R - m - L' coordinates
 is an error without use, and t costs sum_c t_qc^2/R_q. Minimised over t at given v, both are v^T P^-1 v with
 
@@ -26,12 +26,12 @@ from giantstep.types import Array, Floats, Indices, Integers
 _PROBES = 24
 _RANK = 1e-13
 _FLOOR = 1e-13
-"""Added to Vh1, relative to its size, where several classes may make it singular."""
+"""Added to Vh1, relative to its size, where several blocks may make it singular."""
 
 
 @dataclass(frozen=True)
 class InputSpread:
-    """The spread of k classes in R coordinates with C channel variables, and the m + L' directions that a fit sees."""
+    """The spread of k blocks in R coordinates with C channel variables, and the m + L' directions that a fit sees."""
 
     JU: Floats  # (k, R, C)
     Js: Floats  # (k, C)
@@ -114,7 +114,7 @@ class InputSpread:
         return through - np.einsum("bcqr,brcn->bqcn", Y, lifted, optimize=True)
 
     def covariance(self, response: Response, quadratic: Array) -> Array:
-        """Return P (B, X, X), channel after channel: the entry c k + q belongs to coefficient c of class q."""
+        """Return P (B, X, X), channel after channel: the entry c k + q belongs to coefficient c of block q."""
         R = response.R
         count, k = R.shape
         n = self.rows.shape[1]
@@ -189,7 +189,7 @@ class SpreadOfSets:
 
 
 def _floored(matrix: Array) -> Array:
-    """Return Vh1 without a null space, which several classes that are alike would give it."""
+    """Return Vh1 without a null space, which several blocks that are alike would give it."""
     k = matrix.shape[1]
     size = np.abs(np.einsum("bqq->b", matrix)) if k > 1 else np.zeros(len(matrix))
     return matrix + _FLOOR * size[:, None, None] * np.eye(k)

@@ -281,7 +281,7 @@ def test_the_answer_says_which_terms_are_in():
 def test_long_means_are_warned_of():
     """Section 13: at twice the rate of B the squared mean is half that of the rows at d = 40; B itself is fine."""
     for scenario in (B.replace(steps=1, rate=[5.0]), as_one_step(B).replace(step__rate=5.0)):
-        with pytest.warns(gs.GiantstepWarning, match="mean of a class"):
+        with pytest.warns(gs.GiantstepWarning, match="mean of a block"):
             gs.predict(scenario, dim=40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -91,6 +91,6 @@ def means_warning(problem: Problem, layer: Layer) -> list[str]:
     if not added > LARGE_MEANS:
         return []
     return [
-        f"The steps add {added:.2g} to the squared length of the mean of a class, in units of its rows: the correction "
+        f"The steps add {added:.2g} to the squared length of the mean of a block, in units of its rows: the correction "
         f"at a finite dim is of first order in it ({LARGE_MEANS:g} at most)."
     ]

@@ -17,7 +17,7 @@ from giantstep.families.network.scenario import Network
 from giantstep.gaussian import Function
 from giantstep.gaussian.target import Target
 from giantstep.inputs.law import InputLaw, InputSpectrum
-from giantstep.readout.finite_size import whole_classes
+from giantstep.readout.finite_size import whole_blocks
 from giantstep.types import Booleans, Floats, Integers, Points
 from giantstep.vocabulary import Vocabulary
 
@@ -125,7 +125,7 @@ def block_fractions(network: Network, points: Points) -> Floats:
     finite = np.isfinite(neurons)[:, None]
     if network.second_layer == "gaussian" or not finite.any():
         return np.broadcast_to(pi, (len(neurons), len(pi)))
-    return np.where(finite, whole_classes(pi, neurons) / np.where(finite, neurons[:, None], 1.0), pi)
+    return np.where(finite, whole_blocks(pi, neurons) / np.where(finite, neurons[:, None], 1.0), pi)
 
 
 def take_points(points: Points, index: Integers) -> dict[str, Floats]:
