@@ -85,7 +85,7 @@ def random_request(rng: random.Random, studies: list[dict[str, Any]]) -> tuple[s
     """Return a path and a body: a study of some family with a few of its values spoilt."""
     tables = json.loads(json.dumps(rng.choice(studies)))
     for _ in range(rng.randrange(3)):
-        table = rng.choice([tables["scenario"], tables["grid"], tables["settings"], tables["limit"], tables])
+        table = rng.choice([tables, *(inner for inner in tables.values() if isinstance(inner, dict))])
         table[rng.choice([*table, "nothing"])] = rng.choice(JUNK)
     if isinstance(tables.get("grid"), dict):
         tables["grid"] = {name: rng.choice([values, [0.5, 1.0]]) for name, values in tables["grid"].items()}

@@ -91,7 +91,18 @@ def test_hostile_texts_stay_texts(server: Server) -> None:
         assert not any(element["tag"] == "script" for html in made.values() for element in Elements(html).found)
 
 
-@pytest.mark.parametrize("tables", [{"scenario": {}}, {}, {"scenario": {"family": "x"}}, {**study(), "what": "all"}])
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"scenario": {}},
+        {"scenario": {"family": "x"}},
+        {"scenario": {"family": [1]}},
+        {**study(), "what": "all"},
+        {**study(), "what": [1]},
+        {**study(), "what": None},
+    ],
+)
 def test_a_study_of_nothing_is_refused(server: Server, tables: dict[str, Any]) -> None:
     assert server.client.post("/api/controls", json={"study": tables}).status_code == 400
 

@@ -300,7 +300,7 @@ def controls(
 
     arrays = {name: value for name, value in scenario.items() if value != tables["scenario"].get(name)}
     about = described(str(tables["scenario"].get("family")))
-    if tables.get("what") not in about["questions"]:
+    if tables.get("what") not in list(about["questions"]):  # it may be no text at all
         raise bad_field("what", tables.get("what"), f"one of {', '.join(about['questions'])}")
     made = {
         "controls": controls_html(about, tables, view, most),
