@@ -14,7 +14,17 @@ from giantstep.figures.labels import x_label
 from giantstep.figures.layout import PANELS, Reading
 from giantstep.figures.panels import engines, error_points, experiment_points, key, limit_line
 from giantstep.figures.smooth import fine_limit
-from giantstep.figures.style import DASHED, GREY, MARKERS, PALETTE, colours, is_geometric, new_figure, plain_log_ticks
+from giantstep.figures.style import (
+    DASHED,
+    GREY,
+    MARKERS,
+    PALETTE,
+    colours,
+    is_geometric,
+    new_figure,
+    paper_width,
+    plain_log_ticks,
+)
 from giantstep.types import Floats
 
 if TYPE_CHECKING:
@@ -36,8 +46,8 @@ MOST_AVERAGES = 3
 """Averages that are drawn: those of the most members."""
 _SHADE = 0.55
 """Opacity of areas, so that lines over them are seen."""
-_HEADROOM = 1.5
-"""Height of a panel over the largest error, so that the legend has a place."""
+_HEADROOM, _PAPER_HEADROOM = 1.5, 1.9
+"""Height of a panel over the largest error, so that the legend has a place; in a paper its letters are larger."""
 
 
 def stack_parts(axes: Axes, x: Any, at: xarray.Dataset, members: Sequence[float]) -> None:
@@ -89,13 +99,14 @@ def draw_variance(result: xarray.Dataset, smooth: bool) -> Figure | None:
     times = _times(result)
     members = [number for number in np.atleast_1d(line["members"].values) if number > 1][-MOST_AVERAGES:]
     figure, axes = _row_of_panels(len(times))
+    room = _HEADROOM if paper_width() is None else _PAPER_HEADROOM
     for place, panel in enumerate(axes):
         at = line.isel(time=place) if "time" in line.dims else line
         stack_parts(panel, at[across], at, members)
         if "experiment" in reading.sources and reading.main != "experiment":
             both = reading.data.isel(time=place) if "time" in reading.data.dims else reading.data
             experiment_points(panel, both[across], both, "test_error", "black", MARKERS[0])
-        panel.set(ylim=(0, _HEADROOM * float(np.nanmax(at["test_error"].values))))
+        panel.set(ylim=(0, room * float(np.nanmax(at["test_error"].values))))
         _finish(panel, reading, across, times, place)
     axes[0].set_ylabel("test error and its parts")
     axes[0].legend(handles=part_keys(), loc="upper right", fontsize=7, ncol=2)

@@ -215,7 +215,7 @@ class Recipe:
     def __str__(self) -> str:
         quick, full = _duration(self.seconds), _duration(self.seconds_full)
         if self.full_time is not None:
-            full += f" of a core ({self.full_time.how})"
+            full += f" of a core ({self.full_time.how.partition(':')[0]})"
         return "\n    ".join([self.line, self.description, self.parameters, f"{quick} with --quick, {full} in full"])
 
 
