@@ -25,6 +25,7 @@ _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
 _SHADE = "#E69F0022"
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
 _MOST_PANELS, _MOST_SERIES = 4, 400
+"""Panels, and lines in one, that a request may ask for: the page never has more, and drawing stays below seconds."""
 _VERDICTS = ("agrees", "disagrees")
 
 

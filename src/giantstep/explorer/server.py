@@ -12,6 +12,7 @@ from pathlib import Path
 from giantstep.errors import InputError
 
 DEFAULT_PORT = 8765
+"""Where the page is served if nobody says another port: free on most machines."""
 ADDRESS = "127.0.0.1"
 
 
