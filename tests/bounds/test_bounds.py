@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import giantstep as gs
-from giantstep.bounds import bound_of
 from giantstep.bounds.counting import teacher_of
 from giantstep.bounds.curve import BRANCHES, BoundProblem, best_errors, needed_samples
 from giantstep.families.bayes_limit.scenario import BayesLimit
@@ -93,7 +92,9 @@ def distance(scenario, **settings):
         errors = np.atleast_1d(values.values)
         steps = values["time"].values if "time" in values.dims and teacher.batch else [None]
         alpha = np.array([teacher.total(None if step is None else int(step)) for step in steps])
-        best = np.broadcast_to(bound_of(scenario, observable, alpha), errors.shape)
+        best = best_errors(teacher.problem, alpha, observable.name)
+        best = observable.from_best(best, teacher.problem.flip)
+        best = np.broadcast_to(best, errors.shape)
         gaps.append((errors - best)[np.isfinite(errors)])
     return np.concatenate(gaps)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.bounds.counting import BoundedError, teacher_of
-from giantstep.bounds.curve import BRANCHES, BoundProblem, best_errors, needed_samples
+from giantstep.bounds.curve import BRANCHES, BoundProblem, needed_samples
 from giantstep.errors import InputError
 from giantstep.progress import A_FEW, Progress, ProgressOption, with_time
 from giantstep.scenario import Scenario
@@ -135,9 +135,3 @@ def watched(points: dict[BoundProblem, int], progress: ProgressOption) -> Iterat
     option = False if progress is None and seconds < A_FEW else progress
     with Progress(option, sum(points.values()), with_time("best possible error", seconds)) as bar:
         yield bar
-
-
-def bound_of(scenario: Scenario, observable: BoundedError, alpha: Floats, branch: str = "bayes") -> Floats:
-    """Return the best possible value of an observable, in its own units, at samples per dimension alpha."""
-    problem = teacher_of(scenario).problem
-    return np.asarray(observable.from_best(best_errors(problem, alpha, observable.name, branch), problem.flip))

@@ -28,6 +28,7 @@ from giantstep.types import Booleans, Floats
 FALSE_ALARM = 0.01
 """Chance with which clusters are claimed in noise, at most."""
 _FEWEST_ROWS, _STRANGE = 20, 1e-3
+"""Rows from which on the test of normality is good, and its level."""
 
 
 def normal_scores(matrix: Floats, rng: np.random.Generator | None = None) -> Floats:

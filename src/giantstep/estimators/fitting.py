@@ -24,6 +24,7 @@ EVIDENCE = 5.0
 """Log-evidence over normal noise below which columns are also given noise levels of their own."""
 STARTS = ("auto", "spectral", "thresholding", "random", "kmeans")
 _SPECTRAL_SPARSITY, _THRESHOLDING_SPARSITIES = 0.2, (0.05, 0.02)
+"""Fractions of active features from which they are learnt, by start: the columns of largest variance are few."""
 _STRONG = 0.1
 """Share of a column's variance above which the clusters are taken out of its noise level."""
 _ROUNDS = 8

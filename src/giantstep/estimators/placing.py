@@ -25,6 +25,7 @@ _VERDICTS = {"impossible": "impossible", "hard": "hard", "suboptimal": "easy", "
 _NEAR = 0.15
 """Relative distance from a line of the diagram within which the verdict is not sure."""
 _MOST_TRIED = 8
+"""The most clusters that are tried where their number is not given."""
 
 
 @dataclass(frozen=True)

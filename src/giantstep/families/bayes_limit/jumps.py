@@ -80,7 +80,7 @@ def _mean(M: Floats) -> float:
 def _next_on(problem: SeveralDirections, point: OverlapPoint, alpha: float, rows: Floats) -> OverlapPoint:
     """Return the fixed point at a neighbouring alpha: the nearest one, or what sweeps reach."""
     if len(rows):
-        found = problem.nearby(point.M, alpha, rows)
+        found = problem.nearby(point.M, alpha, rows, point.jacobian)
         if found.residual < SETTLED and _apart(found, point) < _LEAPT:
             return found
     return problem.follow(point.M, alpha, rows)
@@ -152,7 +152,7 @@ def _fold(
     def log_alpha(q: float) -> float:
         """Return log alpha of the fixed point with this mean overlap, solved for from the nearest one known."""
         near = min(known, key=lambda x: abs(mean(x) - q))
-        x, _ = solve_near(lambda x: gap(x) - q * np.eye(len(x))[-1], lambda x: slopes, near)
+        x, _ = solve_near(lambda x: gap(x) - q * np.eye(len(x))[-1], near, slopes)
         known.append(x)
         return float(x[-1])
 

@@ -97,24 +97,28 @@ def _coords(what: str, settings: Mapping[str, Any]) -> dict[str, Array]:
 
 def _rows(problem: BayesProblem, matrices: Floats) -> dict[str, Any]:
     """Return overlaps and errors at matrices (N, r, r) of the subspace, in the coordinates of the target."""
-    basis, r = problem.reading.basis, problem.reading.rank
     known: dict[bytes, tuple[float, float]] = {}  # branches often coincide
     for M in matrices:
         if M.tobytes() not in known:
             known[M.tobytes()] = problem.errors(M)
-    errors = np.array([known[M.tobytes()] for M in matrices])
-    whole = np.einsum("ai,nab,bj->nij", basis, matrices, basis)
-    return {"q": np.trace(matrices, axis1=1, axis2=2) / r, "M": whole, "mse": errors[:, 0], "error": errors[:, 1]}
+    return _measured(problem, matrices[None], np.array([[known[M.tobytes()] for M in matrices]]))
 
 
 def _sampled_rows(problem: ManyDirections, matrices: Floats, seed: int) -> dict[str, Any]:
-    """Return means and standard errors over scrambles of overlaps and errors at matrices (S, N, r, r)."""
+    """Return the same at matrices (S, N, r, r) of the scrambles, with standard errors."""
+    errors = [[channel.errors(M) for M in path] for channel, path in zip(problem.samples(seed), matrices)]
+    return _measured(problem, matrices, np.array(errors))
+
+
+def _measured(problem: BayesProblem, M: Floats, errors: Floats) -> dict[str, Any]:
+    """Return means over runs (S, N, r, r), and standard errors where there are several."""
     basis, r = problem.reading.basis, problem.reading.rank
-    errors = np.array([[channel.errors(M) for M in path] for channel, path in zip(problem.samples(seed), matrices)])
-    whole = np.einsum("ai,snab,bj->snij", basis, matrices, basis)
-    runs = {"q": np.trace(matrices, axis1=2, axis2=3) / r, "M": whole, "mse": errors[..., 0], "error": errors[..., 1]}
-    spread = {f"{name}_stderr": run.std(axis=0, ddof=1) / np.sqrt(len(run)) for name, run in runs.items()}
-    return {**{name: run.mean(axis=0) for name, run in runs.items()}, **spread}
+    whole = np.einsum("ai,snab,bj->snij", basis, M, basis)
+    runs = {"q": np.trace(M, axis1=2, axis2=3) / r, "M": whole, "mse": errors[..., 0], "error": errors[..., 1]}
+    row = {name: run.mean(axis=0) for name, run in runs.items()}
+    if len(M) > 1:
+        row |= {f"{name}_stderr": run.std(axis=0, ddof=1) / np.sqrt(len(M)) for name, run in runs.items()}
+    return row
 
 
 def _sampled_errors(problem: ManyDirections, alpha: float, seed: int) -> tuple[dict[str, Any], str]:
@@ -147,11 +151,10 @@ def _errors(problem: BayesProblem, alpha: float, settings: Mapping[str, Any]) ->
         return _sampled_errors(problem, alpha, int(settings.get("seed") or 0))
     solution = problem.solve(alpha)
     if solution.status:
-        M = np.full_like(solution.M, np.nan)
         missing = np.full(len(BRANCHES), np.nan)
-        k = problem.reading.basis.shape[1]
-        empty = {"q": missing, "M": np.full((len(M), k, k), np.nan), "mse": missing, "error": missing}
-        return {**empty, "phi": missing, "phase": ""}, solution.status
+        M = np.full((len(BRANCHES), *2 * problem.reading.basis.shape[1:]), np.nan)
+        empty = {"q": missing, "M": M, "mse": missing, "error": missing, "phi": missing}
+        return {**empty, "phase": ""}, solution.status
     row = _rows(problem, solution.M)
     return {**row, "phi": solution.phi, "phase": _phase(row["q"])}, ""
 

@@ -34,6 +34,8 @@ _STEPS, _LONGEST = 30, 0.3
 """Steps of Newton's method at most, and how long the first is, relative to M."""
 _LEFT, _REFUSED = 0.3, 10.0
 """Share of the posterior variance that its steps leave at least, and the gap of M that is claimed beyond."""
+_DOUBTFUL = 0.05
+"""Distance of the largest eigenvalue of a Jacobian from one within which it is computed at the fixed point itself."""
 _PUSH = 1e-2
 """Distance from an unstable point at which sweeps start again."""
 
@@ -46,6 +48,8 @@ class OverlapPoint(NamedTuple):
     psi: float
     """Psi(M), the slope of phi in alpha."""
     residual: float
+    jacobian: Floats
+    """Derivatives of a step in the entries of M, at this point or close to it."""
     stable: bool = True
 
 
@@ -104,20 +108,25 @@ class SeveralDirections:
         """
         for number in range(_ROUNDS):
             M = self._sweep(M, alpha, rows, _MORE * number)
-            point = self.nearby(M, alpha, rows)
-            if known is not None and np.abs(point.M - known.M).max() < _SAME:
+            if known is not None and np.abs(self.nearby(M, alpha, rows, known.jacobian).M - known.M).max() < _SAME:
                 return known
+            point = self.nearby(M, alpha, rows)
             if point.residual > UNSETTLED:
                 continue  # sweeps are slow where a fixed point has just vanished
-            sizes, vectors = np.linalg.eig(self._jacobian(point.M, alpha, rows))
+            sizes, vectors = np.linalg.eig(point.jacobian)
+            if abs(np.abs(sizes).max(initial=0.0) - 1) < _DOUBTFUL:
+                sizes, vectors = np.linalg.eig(self._jacobian(point.M, alpha, rows))
             if np.abs(sizes).max(initial=0.0) < 1 + 1e-9:
                 return point
             push = matrix_of(np.real(vectors[:, int(np.argmax(sizes.real))]), rows)
             M = moved_inside(point.M + _PUSH * push * (1 if np.trace(push) >= 0 else -1))
         return point._replace(stable=False)
 
-    def nearby(self, M: Floats, alpha: float, rows: Floats) -> OverlapPoint:
-        """Return the fixed point that Newton's method finds from M inside the span of `rows`."""
+    def nearby(self, M: Floats, alpha: float, rows: Floats, jacobian: Floats | None = None) -> OverlapPoint:
+        """Return the fixed point that Newton's method finds from M inside the span of `rows`.
+
+        `jacobian` is that of a point close by; it is computed if left out, or if it is that of another subspace.
+        """
         known = 1 - _LEFT * (1 - np.linalg.eigvalsh(M)[-1])
 
         def gap(entries: Floats) -> Floats:
@@ -126,16 +135,15 @@ class SeveralDirections:
                 return np.full(len(entries), _REFUSED)
             return entries - entries_of(self.step(new, alpha), rows)
 
-        def slopes(entries: Floats) -> Floats:
-            return np.eye(len(entries)) - self._jacobian(moved_inside(matrix_of(entries, rows)), alpha, rows)
-
+        if jacobian is None or len(jacobian) != len(rows) * (len(rows) + 1) // 2:
+            jacobian = self._jacobian(M, alpha, rows)
         residual = 0.0
         if len(rows):
-            entries, residual = solve_near(gap, slopes, entries_of(M, rows))
+            entries, residual = solve_near(gap, entries_of(M, rows), np.eye(len(jacobian)) - jacobian)
             M = moved_inside(matrix_of(entries, rows))
         psi = self._information(M)[1]
         phi = 0.5 * float(np.trace(M)) + 0.5 * float(np.linalg.slogdet(np.eye(len(M)) - M)[1]) + alpha * psi
-        return OverlapPoint(M, phi, psi, residual)
+        return OverlapPoint(M, phi, psi, residual, jacobian)
 
     def _sweep(self, M: Floats, alpha: float, rows: Floats, least: int) -> Floats:
         """Iterate so often at least, until sweeps move little and less and less; two that alternate are averaged."""
@@ -195,8 +203,8 @@ def matrix_of(entries: Floats, rows: Floats) -> Floats:
     return np.asarray(rows.T @ inner @ rows)
 
 
-def solve_near(gap: Callable[[Floats], Floats], slopes: Callable[[Floats], Floats], x: Floats) -> tuple[Floats, float]:
-    """Return the root of a gap near x by Powell's hybrid method, and the largest gap that is left."""
+def solve_near(gap: Callable[[Floats], Floats], x: Floats, slopes: Floats) -> tuple[Floats, float]:
+    """Return the root of a gap near x, and the largest gap left; `slopes` are about those of the gap."""
     options = {"xtol": 0.1 * SETTLED, "maxfev": _STEPS, "factor": _LONGEST}
-    found = root(gap, x, jac=slopes, method="hybr", options=options)
+    found = root(gap, x, jac=lambda x: slopes, method="hybr", options=options)
     return found.x, float(np.abs(found.fun).max())

@@ -6,9 +6,9 @@ on which the target is not smooth cut every line z1 = const at known points.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -241,7 +241,6 @@ class PairNoisy:
 
     reading: TargetReading
     noise: float
-    _tables: dict[tuple[float, ...], _Table] = field(default_factory=dict)
 
     @cached_property
     def _step(self) -> float:
@@ -263,18 +262,16 @@ class PairNoisy:
 
     def _table(self, basis: Floats, step: float) -> _Table:
         """Return the rules along the rows of a basis with the likelihood of every y."""
-        step = float(f"{step:.2g}")
-        key = (step, *np.round(basis, 12).ravel())
-        if key not in self._tables:
-            planes = rotated_planes(self.reading.planes, basis)
-            z1, w1 = line_rule(breaks_along_first(planes), step)
-            z2, w2 = _second_rule(z1, planes, step)
-            points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
-            g = np.asarray(self.reading.inner(points @ basis), dtype=float)
-            if len(self._tables) >= _MOST_TABLES:
-                self._tables.pop(next(iter(self._tables)))
-            self._tables[key] = _Table(z1, w1, z2, w2, g, self.y, float(np.sqrt(self.noise)))
-        return self._tables[key]
+        return self._tables(float(f"{step:.2g}"), tuple(np.round(basis, 12).ravel().tolist()))
+
+    @cached_property
+    def _tables(self) -> Callable[[float, tuple[float, ...]], _Table]:
+        return lru_cache(maxsize=_MOST_TABLES)(self._tabulate)
+
+    def _tabulate(self, step: float, rows: tuple[float, ...]) -> _Table:
+        basis = np.array(rows).reshape(2, 2)
+        z1, w1, z2, w2, g = _plane_rule(self.reading, basis, step)
+        return _Table(z1, w1, z2, w2, g, self.y, float(np.sqrt(self.noise)))
 
     def information(self, M: Floats) -> tuple[Floats, float]:
         """Return I(M) and Psi(M)."""
@@ -313,12 +310,7 @@ class PairNoisy:
         """Return the best square error."""
         m, basis = eigenbasis(M)
         V = 1 - m
-        planes = rotated_planes(self.reading.planes, basis)
-        step = min(0.12, 0.6 * float(np.sqrt(V.min())))
-        z1, w1 = line_rule(breaks_along_first(planes), step)
-        z2, w2 = _second_rule(z1, planes, step)
-        points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
-        g = np.asarray(self.reading.inner(points @ basis), dtype=float)
+        z1, w1, z2, w2, g = _plane_rule(self.reading, basis, min(0.12, 0.6 * float(np.sqrt(V.min()))))
         (o1, d1), (o2, d2) = (omega_rule(float(x), *_OMEGA_NOISY) for x in m)
         K2, _ = _kernels(z2, w2, o2, float(V[1]))
         K1, _ = _kernels(z1, w1, o1, float(V[0]))
@@ -337,6 +329,15 @@ class PairNoisy:
         law, first, second = (np.concatenate(columns, axis=1) for columns in zip(*parts))
         measure = np.full(len(self.y), self._dy)
         return Slab(table.z1, table.w1, basis[1:], law, first[..., None], second[..., None, None], measure)
+
+
+def _plane_rule(reading: TargetReading, basis: Floats, step: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return rules in z1 and in z2 at each z1, along the rows of a basis, and the target on them."""
+    planes = rotated_planes(reading.planes, basis)
+    z1, w1 = line_rule(breaks_along_first(planes), step)
+    z2, w2 = _second_rule(z1, planes, step)
+    points = np.stack(np.broadcast_arrays(z1[:, None], z2), axis=-1)
+    return z1, w1, z2, w2, np.asarray(reading.inner(points @ basis), dtype=float)
 
 
 def _second_rule(z1: Floats, planes: Sequence[Plane], step: float) -> tuple[Floats, Floats]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain, combinations_with_replacement
 
 import numpy as np
 from scipy.special import erfc
 
 from giantstep.gaussian.quadrature import gauss_legendre_panels, normal_density
-from giantstep.types import Floats, Indices
+from giantstep.types import Floats
 
 _NODES = {2: 8, 3: 6, 4: 6, 5: 4, 6: 3}
 """Nodes of a panel of one coordinate, by the number of signs: the sum over all coordinates takes a second at most."""
@@ -79,27 +80,10 @@ def _products(log_t: Floats, weights: Floats, count: int) -> tuple[Floats, Float
     log_t = np.append(log_t[~certain], 0.0)
     weights = np.append(weights[~certain], weights[certain].sum())
     heavy = np.flatnonzero(weights > 1e-13)
-    index = _multisets(len(heavy), count)
-    logs, parts = log_t[heavy][index], weights[heavy][index]
-    return logs.sum(axis=1), parts.prod(axis=1) * _orders(index)
-
-
-def _multisets(size: int, count: int) -> Indices:
-    """Return all multisets of so many of the numbers below `size`, as rows that do not fall."""
-    index = np.arange(size)[:, None]
-    for _ in range(count - 1):
-        more = size - index[:, -1]
-        rows = np.repeat(np.arange(len(index)), more)
-        last = index[rows, -1] + np.arange(len(rows)) - np.repeat(np.cumsum(more) - more, more)
-        index = np.column_stack([index[rows], last])
-    return index
-
-
-def _orders(index: Indices) -> Floats:
-    """Return in how many orders each multiset occurs."""
-    count = index.shape[1]
+    multisets = combinations_with_replacement(range(len(heavy)), count)
+    index = np.fromiter(chain.from_iterable(multisets), dtype=np.intp).reshape(-1, count)
     orders, run = np.full(len(index), float(math.factorial(count))), np.ones(len(index))
-    for position in range(1, count):
+    for position in range(1, count):  # a multiset occurs in count!/(multiplicities!) orders
         run = np.where(index[:, position] == index[:, position - 1], run + 1, 1.0)
         orders /= run
-    return orders
+    return log_t[heavy][index].sum(axis=1), weights[heavy][index].prod(axis=1) * orders

@@ -108,9 +108,9 @@ class AssignmentChannel:
         return a, np.clip(a, _LOWEST, _HIGHEST)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def assignment_channel(clusters: int, weight: float | None = None) -> AssignmentChannel:
-    """Return the channel of k equal clusters, or of two with weights (`weight`, 1 - `weight`); tabulated once.
+    """Return the channel of k equal clusters, or of two with weights (`weight`, 1 - `weight`); the last 64 are kept.
 
     m_u/(nu a) is interpolated in log a by splines; with equal weights its values are exact
     one-dimensional integrals by the Gumbel-max identity, m_u = k int f F^{k-2} [F(y) - F(y-a)] dy,

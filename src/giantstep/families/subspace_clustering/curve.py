@@ -118,7 +118,7 @@ class CurveProblems:
             return np.log(y[index]) - x - np.log(m_v), -1 - by_b - by_mean
 
         with np.errstate(divide="ignore", invalid="ignore"):  # log 0 at a = 0, where the root is b = 0
-            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12, width=4e-16)
+            x, _ = falling_root(excess, np.log(low) - 1e-12, np.log(high) + 1e-12)
             m_v, s_v, _ = self.features(m_u, np.exp(x) / scale)
         return m_v, s_v
 

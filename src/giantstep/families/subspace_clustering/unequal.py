@@ -10,7 +10,6 @@ rho b_i/(1+b_i) E[z_i^2 expit(sum_j b_j z_j^2/2 - L)].
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -150,7 +149,6 @@ class UnequalClusters:
         return math.exp(bisect(is_below, math.log(1e-9), math.log(300.0), relative=0.0, max_steps=40))
 
 
-@functools.cache
 def unequal_clusters(weights: tuple[float, ...]) -> tuple[UnequalClusters, ...]:
     """Return the channels of such clusters, once for each independent set of nodes."""
     p = len(weights) - 1
