@@ -125,9 +125,9 @@ function change(next, isDragged = false) {
     askLimit(0);
   }
   if (isWider) askAll();
-  if (isOther || before.kept !== next.kept) listKept();
+  if ((isOther && next.kept.length) || before.kept !== next.kept) listKept();
   if (!isDragged) fillControls();
-  showAbout();
+  if (!isDragged || before.preset !== page.state.preset) showAbout();
   remember();
   if (!isOther || !isDragged) draw(); // else the answer is drawn as soon as it comes
 }

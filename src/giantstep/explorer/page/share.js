@@ -69,7 +69,7 @@ export async function copyLink() {
 
 /** Take the title and the sentence one has written; they are part of what is shown, and of the link. */
 export function listenToWords() {
-  for (const name of ["title", "sentence"]) $(`share-${name}`).addEventListener("change", (event) => actions.change({ ...page.state, [name]: event.target.value.trim() || undefined }, true));
+  for (const name of ["title", "sentence"]) $(`share-${name}`).addEventListener("change", (event) => actions.change({ ...page.state, [name]: event.target.value.trim() || undefined }));
 }
 
 export function showWords() {
