@@ -85,7 +85,7 @@ def _those_with_one() -> str:
 
 
 def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> Figure:
-    from giantstep.figures.regions import Plane, draw_plane
+    from giantstep.figures.regions import PhasePlane, draw_plane
     from giantstep.figures.style import new_figure
     from giantstep.study import predict
 
@@ -101,7 +101,7 @@ def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> F
     top = _range(diagram, lines, numbers[diagram.up]) if heights is None else _ends(diagram.up, heights)
     own = (numbers[across], numbers[diagram.up])
     shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]
-    plane = Plane(diagram, lines, places, np.linspace(*top, 251), own if shown else None)
+    plane = PhasePlane(diagram, lines, places, np.linspace(*top, 251), own if shown else None)
     figure, (axes,) = new_figure(1, 1, width=7.4, height=4.4)
     draw_plane(axes, scenario, across, plane)
     return figure
