@@ -12,7 +12,7 @@ from giantstep.errors import InputError, bad_field
 from giantstep.families import family_class, family_names
 from giantstep.family import PhaseDiagram
 from giantstep.figures.plot import checked_path, plot, save_figure
-from giantstep.figures.regions import Plane, draw_plane
+from giantstep.figures.regions import PhasePlane, draw_plane
 from giantstep.figures.shown import shown_after_cell
 from giantstep.figures.style import new_figure, style
 from giantstep.scenario import Scenario, dotted_names
@@ -94,7 +94,7 @@ def _draw(scenario: Scenario, diagram: PhaseDiagram, lists: dict[str, Any]) -> F
     top = _range(diagram, lines, numbers[diagram.up]) if heights is None else _ends(diagram.up, heights)
     own = (numbers[across], numbers[diagram.up])
     shown = places[0] <= own[0] <= places[-1] and top[0] <= own[1] <= top[1]
-    plane = Plane(diagram, lines, places, np.linspace(*top, 251), own if shown else None)
+    plane = PhasePlane(diagram, lines, places, np.linspace(*top, 251), own if shown else None)
     figure, (axes,) = new_figure(1, 1, width=7.4, height=4.4)
     draw_plane(axes, scenario, across, plane)
     return figure

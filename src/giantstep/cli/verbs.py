@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Studies = Annotated[list[Path] | None, StudyFiles]
 
 
-class Asked(NamedTuple):
+class AskedStudies(NamedTuple):
     """What is answered: a study, and, of several files, their scenarios by name in place of its own."""
 
     study: gs.Study
@@ -73,11 +73,11 @@ def compare(
         _check(report, allow, None if check.see is None else see)
 
 
-def _asked(paths: list[Path] | None, table: Table, verb: str, changes: Changes, *settings: Any) -> Asked:
+def _asked(paths: list[Path] | None, table: Table, verb: str, changes: Changes, *settings: Any) -> AskedStudies:
     """Read the studies, change each by the options, and see that they differ in their scenarios only."""
     if not paths or len(paths) == 1:
         study = open_study(paths[0] if paths else None, table)
-        return Asked(edit_study(study, verb, changes, *settings), {})
+        return AskedStudies(edit_study(study, verb, changes, *settings), {})
     from giantstep.several import by_name
     from giantstep.study import same_tables
 
@@ -93,7 +93,7 @@ def _asked(paths: list[Path] | None, table: Table, verb: str, changes: Changes, 
                     f"{first[0]!r} and {name!r} differ in `{part}`: studies in one table share all but the scenario "
                     f"({option} changes it in each)."
                 )
-    return Asked(first[1], {"scenarios": scenarios})
+    return AskedStudies(first[1], {"scenarios": scenarios})
 
 
 _SHARED = {

@@ -40,7 +40,7 @@ class DesignResult(Result):
         return "shown" in self.attrs and "converged" in self and any(n in self for n in json.loads(self.attrs["shown"]))
 
 
-class Parts(NamedTuple):
+class ShownParts(NamedTuple):
     """What is shown of a design question: a headline, lines and tables below it, and remarks."""
 
     headline: str
@@ -100,11 +100,11 @@ def result_html(result: xarray.Dataset) -> str:
     return "".join([*said, *(f"<div>{escape(remark)}</div>" for remark in _cut(parts.remarks))])
 
 
-def _parts(result: xarray.Dataset) -> Parts:
+def _parts(result: xarray.Dataset) -> ShownParts:
     shown = [name for name in json.loads(result.attrs["shown"]) if name in result]
     grid = [str(dim) for dim in result["converged"].dims]
     body: list[str | list[dict[str, str]]] = [_rows(result, shown, grid)] if grid else _single(result, shown)
-    return Parts(str(result.attrs["headline"]), body, _remarks(result, grid))
+    return ShownParts(str(result.attrs["headline"]), body, _remarks(result, grid))
 
 
 def _rows(result: xarray.Dataset, shown: Sequence[str], grid: Sequence[str]) -> list[dict[str, str]]:

@@ -34,7 +34,7 @@ Kind = Literal["curves", "spectrum", "map", "names", "table"]
 
 
 @dataclass(frozen=True)
-class Curve:
+class DrawnCurve:
     """One curve of one engine: its points, standard errors, and which of them were not computed."""
 
     source: str
@@ -267,7 +267,7 @@ class Reading:
             return self.data[coordinate]
         return xarray.DataArray(np.arange(self.data.sizes[coordinate]), dims=coordinate)
 
-    def curves(self, view: View) -> Iterator[Curve]:
+    def curves(self, view: View) -> Iterator[DrawnCurve]:
         """Yield the curves of a view, engine by engine."""
         assert view.x is not None and view.x_dim is not None
         sizes = [range(self.data.sizes[dim]) for dim in view.others]
@@ -295,18 +295,20 @@ class Reading:
                 label = self.label(point)
                 alone = source == "experiment" or "experiment" not in self.sources
                 joined = not alone and not named and self._is_field(view.x_dim)
-                yield Curve(source, label, place, x, y, bars, failed, point, named, joined, thin)
+                yield DrawnCurve(source, label, place, x, y, bars, failed, point, named, joined, thin)
 
     def _is_field(self, dim: str) -> bool:
         return "converged" in self.data and dim in self.data["converged"].dims
 
-    def _fine_curve(self, fine: xarray.Dataset, view: View, source: str, point: dict[str, int], place: int) -> Curve:
+    def _fine_curve(
+        self, fine: xarray.Dataset, view: View, source: str, point: dict[str, int], place: int
+    ) -> DrawnCurve:
         assert view.x is not None
         chosen = fine.isel({dim: index for dim, index in point.items() if dim in fine.dims})
         y = np.asarray(chosen[view.name].values, dtype=float)
         failed = np.broadcast_to(~np.asarray(chosen["converged"].values, dtype=bool), y.shape)
         thin = source != self.judged
-        return Curve(source, self.label(point), place, fine[view.x].values, y, None, failed, point, thin=thin)
+        return DrawnCurve(source, self.label(point), place, fine[view.x].values, y, None, failed, point, thin=thin)
 
     def _is_absent(self, name: str, source: str) -> bool:
         """Tell whether an engine does not answer this variable at all (it is NaN everywhere)."""

@@ -33,7 +33,7 @@ LOOKS = ((BLACK, "-"), (BLUE, "-"), (VERMILION, "-"), (GREEN, "-"), (PURPLE, DAS
 
 
 @dataclass(frozen=True)
-class Plane:
+class PhasePlane:
     """A phase diagram in numbers: the lines at `across`, the heights of the map, and the scenario's own point."""
 
     diagram: PhaseDiagram
@@ -43,7 +43,7 @@ class Plane:
     own: tuple[float, float] | None
 
 
-def draw_plane(axes: Axes, scenario: Scenario, across: str, plane: Plane) -> None:
+def draw_plane(axes: Axes, scenario: Scenario, across: str, plane: PhasePlane) -> None:
     """Fill the regions of a plane, name them, and draw the lines between them and the scenario's own point."""
     diagram, lines = plane.diagram, plane.lines
     assert diagram.regions is not None
@@ -136,7 +136,7 @@ def _middle(inside: Booleans, name: str) -> tuple[int, int] | None:
     return int(row), int(column)
 
 
-def _draw_lines(axes: Axes, x: Floats, curves: Mapping[str, Floats], plane: Plane) -> list[Any]:
+def _draw_lines(axes: Axes, x: Floats, curves: Mapping[str, Floats], plane: PhasePlane) -> list[Any]:
     """Draw the lines, and return those of which something is seen."""
     handles = []
     for (name, curve), (colour, style) in zip(curves.items(), LOOKS):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from giantstep.figures.labels import name_of, title, value_label, x_label, y_label
-from giantstep.figures.layout import Curve, Reading, View
+from giantstep.figures.layout import DrawnCurve, Reading, View
 from giantstep.figures.legends import outside
 from giantstep.figures.maps import draw_map, draw_names
 from giantstep.figures.style import (
@@ -89,7 +89,7 @@ def _letters_along(axes: Axes) -> int:
 
 
 def _curves(axes: Axes, reading: Reading, views: Sequence[View], log: str | None, bounds: BoundDrawer | None) -> None:
-    drawn: list[Curve] = []
+    drawn: list[DrawnCurve] = []
     key = _Key(axes, reading)
     for view, palette, offset in _palettes(reading, views):
         curves = list(reading.curves(view))
@@ -122,7 +122,7 @@ def _known_levels(axes: Axes, reading: Reading, name: str) -> list[Any]:
     return [axes.axhline(value, label=f"theory: {value:.3g}", zorder=1, **look) for value in values]
 
 
-def _widths(curves: Sequence[Curve]) -> list[float]:
+def _widths(curves: Sequence[DrawnCurve]) -> list[float]:
     """Return widths of lines such that each of several limits that coincide shows beside the thinner ones over it."""
     finite = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(0)])
     near = 0.003 * np.ptp(finite) if finite.size else 0.0
@@ -131,7 +131,7 @@ def _widths(curves: Sequence[Curve]) -> list[float]:
     if len(limits) > ROOM:
         return [THIN if curve.thin else LINE for curve in curves]
 
-    def coincide(first: Curve, second: Curve) -> bool:
+    def coincide(first: DrawnCurve, second: DrawnCurve) -> bool:
         return len(first.y) == len(second.y) and bool(np.mean(np.abs(first.y - second.y) <= near) > 0.4)
 
     over = {id(c): sum(coincide(c, other) for other in limits[place + 1 :]) for place, c in enumerate(limits)}
@@ -147,7 +147,7 @@ def _palettes(reading: Reading, views: Sequence[View]) -> list[tuple[View, list[
 
 def draw_curve(
     axes: Axes,
-    curve: Curve,
+    curve: DrawnCurve,
     colour: Any,
     marker: str,
     *,
@@ -215,7 +215,7 @@ def isolated(y: Floats) -> Booleans:
     return there[1:-1] & ~there[:-2] & ~there[2:]
 
 
-def _scales(axes: Axes, drawn: Sequence[Curve], log: str | None, x: Floats) -> None:
+def _scales(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, x: Floats) -> None:
     if not drawn:
         return
     if log is None:
@@ -229,7 +229,7 @@ def _scales(axes: Axes, drawn: Sequence[Curve], log: str | None, x: Floats) -> N
         plain_log_ticks(axes.yaxis)
 
 
-def _mark_failed(axes: Axes, drawn: Sequence[Curve], key: _Key) -> None:
+def _mark_failed(axes: Axes, drawn: Sequence[DrawnCurve], key: _Key) -> None:
     """Mark points that were not computed: a cross on the point, or on the axis where there is no number."""
     style: dict[str, Any] = {"linestyle": "none", "marker": "x", "markersize": 5, "color": VERMILION, "zorder": 5}
     for curve in drawn:
@@ -325,7 +325,7 @@ class _Key:
 def _spectrum(axes: Axes, reading: Reading, views: Sequence[View], log: str | None) -> None:
     key = _Key(axes, reading)
     key.steps = True
-    drawn: list[Curve] = []
+    drawn: list[DrawnCurve] = []
     for view, palette, offset in _palettes(reading, views):
         is_density = view.name == "density"
         for curve in reading.curves(view):
@@ -380,7 +380,7 @@ def histogram(x: Floats, density: Floats, bins: int = BINS) -> tuple[Floats, Flo
     return np.array(edges), np.diff(joined) / np.diff(edges)
 
 
-def _at(reading: Reading, name: str, curve: Curve) -> Floats | None:
+def _at(reading: Reading, name: str, curve: DrawnCurve) -> Floats | None:
     if name not in reading.data:
         return None
     array = reading.data[name]
@@ -390,15 +390,15 @@ def _at(reading: Reading, name: str, curve: Curve) -> Floats | None:
     )
 
 
-def _atom(reading: Reading, curve: Curve) -> str:
+def _atom(reading: Reading, curve: DrawnCurve) -> str:
     source = reading.main
-    mass = _at(reading, "atom", Curve(**{**curve.__dict__, "source": source}))
+    mass = _at(reading, "atom", DrawnCurve(**{**curve.__dict__, "source": source}))
     if mass is None or mass.ndim != 1 or mass.size != 1 or not mass[0] > 1e-9:
         return ""
     return f"{', ' if curve.label else ''}mass {mass[0]:.3g} at $x = 0$"
 
 
-def _outliers(axes: Axes, reading: Reading, curve: Curve, colour: Any) -> None:
+def _outliers(axes: Axes, reading: Reading, curve: DrawnCurve, colour: Any) -> None:
     """Mark outliers near the bulk on the axis: a triangle for the limit, an open one for the experiment."""
     values = _at(reading, "outliers", curve)
     if values is None:
@@ -435,7 +435,7 @@ def _outliers(axes: Axes, reading: Reading, curve: Curve, colour: Any) -> None:
         )
 
 
-def _spectrum_limits(axes: Axes, drawn: Sequence[Curve], log: str | None, is_density: bool) -> None:
+def _spectrum_limits(axes: Axes, drawn: Sequence[DrawnCurve], log: str | None, is_density: bool) -> None:
     log = ("x" if is_geometric(drawn[0].x) else "") if log is None and drawn else (log or "")
     if "x" in log:
         axes.set_xscale("log")
