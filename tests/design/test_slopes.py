@@ -95,7 +95,14 @@ def test_powers_of_regression_on_a_power_law_are_those_of_theory(a, b, along, kn
 
 @pytest.mark.filterwarnings("ignore::giantstep.GiantstepWarning")
 @pytest.mark.parametrize(
-    "change", [{"noise": 0.1}, {"activation": "relu"}, {"readout": gs.Ridge(0.1)}, {"target": "z1 + h3(z1)"}]
+    "change",
+    [
+        {"noise": 0.1},
+        {"activation": "relu"},
+        {"readout": gs.Ridge(0.1)},
+        {"target": "z1 + h3(z1)"},
+        {"steps": [gs.MaximalStep(1.0)]},
+    ],
 )
 def test_no_theory_is_named_where_there_is_none(change):
     net = linear(1.5, 2.0, atoms=20).replace(change)

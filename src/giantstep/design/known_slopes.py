@@ -38,6 +38,8 @@ def _is_linear_and_free_of_noise(scenario: Any) -> bool:
     ridge = getattr(readout, "ridge", getattr(scenario, "ridge", math.inf))
     z = np.linspace(-2.0, 2.0, 9)
     target, activation = scenario.target, scenario.activation
+    if getattr(scenario, "steps", None) or getattr(getattr(scenario, "step", None), "kind", "none") != "none":
+        return False  # what a step learns of the target does not follow the law of the inputs
     if scenario.noise or ridge > _RIDGELESS or getattr(readout, "kind", "ridge") != "ridge" or target.directions > 1:
         return False
     return all(np.allclose(f(z), f(np.ones(9)) * z, rtol=0, atol=1e-12) for f in (_of_one(target), activation))
