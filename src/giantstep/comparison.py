@@ -86,7 +86,8 @@ def _sources(result: xarray.Dataset | xarray.DataArray) -> list[str]:
 
 
 def _dimension(result: xarray.Dataset) -> str:
-    given = result["dim"].values if "dim" in result.coords else json.loads(str(result.attrs["settings"])).get("dim")
+    settings = {"dim": result.attrs.get("dim"), **json.loads(str(result.attrs.get("settings", "{}")))}
+    given = result["dim"].values if "dim" in result.coords else settings["dim"]
     dims = np.unique(np.asarray(given))
     return f"d = {dims[0]}" if len(dims) == 1 else "each d"
 
@@ -129,7 +130,8 @@ def _columns(layers: Mapping[str, xarray.Dataset], variable: Variable) -> dict[s
         freedoms = _freedom(judged), _freedom(experiment)
         gap, z = _gap_and_z(low, high, low_error, high_error, freedoms, len(variable.dims))
         if variable.counted:
-            unseen = (high == 0) & (high_error == 0) & (low * (freedoms[1] + 1) < 3)
+            no_spread = high_error <= 1e-12 * abs(high)  # but for rounding: all trials saw the same
+            unseen = no_spread & (abs(low - high) * (freedoms[1] + 1) < 3)
             z = z.where(~unseen, 0.0)
         columns[f"{name}_gap"] = gap.assign_attrs(long_name=f"{name}: experiment minus {last}")
         columns[f"{name}_z"] = z.assign_attrs(long_name=f"{name}: gap in standard errors, as a normal score")

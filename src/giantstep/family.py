@@ -41,7 +41,8 @@ class Variable:
     `partial=True` may be NaN in a trial without that being a failure (a cluster of which there was no sample);
     otherwise `missing` says what a NaN means. One with `absent` may be NaN at a solved point of the limit, and that is
     what it means then (no outlier exists); any other NaN flags the point. One with `counted=True` is a fraction of
-    counted events: that no trial saw one does not contradict a limit below three events in all trials.
+    counted events: that all trials saw the same (none, say) does not contradict a limit that differs by less than three
+    events in all trials.
     """
 
     name: str

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from numbers import Number
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -228,13 +229,16 @@ def _numbers(point: xarray.Dataset, name: str, entry: dict[str, int], layers: Ma
 
 
 def _coordinates(result: xarray.Dataset, dim: str) -> list[str]:
-    """Return the columns of a dimension; a complex coordinate is held as two."""
-    return [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords] or [dim]
+    """Return the columns of a dimension; a complex coordinate is held as two, paired fields share a dimension."""
+    pair = [name for name in (f"{dim}_real", f"{dim}_imag") if name in result.coords]
+    if pair or dim in result.coords:
+        return pair or [dim]
+    return [str(name) for name, coordinate in result.coords.items() if coordinate.dims == (dim,)]
 
 
 def _plain(value: Any) -> Any:
     """Return a coordinate as a Python value."""
-    return str(value) if isinstance(value, np.str_) else value
+    return value if isinstance(value, Number) else str(value)
 
 
 def _status_cell(point: xarray.Dataset) -> Row:
@@ -242,7 +246,8 @@ def _status_cell(point: xarray.Dataset) -> Row:
 
 
 def _status(point: xarray.Dataset) -> str:
-    if bool(point["converged"].all()):
+    if bool((point["converged"] == 1).all()):
         return "converged"
-    reasons = [str(reason) for reason in np.atleast_1d(point["status"].values) if str(reason)]
+    said = np.atleast_1d(point["status"].values) if "status" in point else ()
+    reasons = [str(reason) for reason in said if str(reason)]
     return "; ".join(dict.fromkeys(reasons)) or "not converged"

@@ -47,7 +47,7 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         if self._width and in_notebook():  # where an erased line would stay as an empty one
-            self._write(f"{self.text}: {self.done} of {self.total}")
+            self._write(self.line())
             sys.stderr.write("\n")
         elif self._width:
             self._write("")

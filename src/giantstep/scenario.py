@@ -213,6 +213,11 @@ class Checked(BaseModel, metaclass=FieldHelp):
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
         return iter(_python_content(self).items())  # without values that a cached property keeps
 
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
     def __str__(self) -> str:
         return model_text(self)
 

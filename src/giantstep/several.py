@@ -41,7 +41,7 @@ def by_name(scenarios: Any) -> dict[str, Scenario]:
     if len(families) > 1:
         raise InputError(
             f"Scenarios in one table must be of one family, not of {' and '.join(families)}: "
-            "answer each family alone and lay their results over each other with plot([...], labels=[...])."
+            "answer each family alone, and draw its result into the same axes with plot(result, ax=...)."
         )
     return dict(scenarios)
 

@@ -164,3 +164,29 @@ def test_bad_input(given, words):
 def test_an_experiment_at_one_size_has_no_slope():
     with pytest.raises(gs.InputError, match="need a result along samples_per_dim"):
         gs.slopes(gs.simulate(NET, dim=8, trials=2))
+
+
+def test_points_below_the_floor_are_no_part_of_the_fitted_power():
+    n = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    error = np.where(n < 10, 3 * n**-1.5, np.nan)
+    attrs = gs.simulate(NET, dim=8, trials=2, samples_per_dim=n).attrs
+    columns = {"test_error": ("samples_per_dim", error), "test_error_stderr": ("samples_per_dim", 0 * n)}
+    found = gs.slopes(xarray.Dataset(columns, {"samples_per_dim": n}, attrs))
+    assert float(found.fitted) == pytest.approx(-1.5, rel=1e-12)
+
+
+def test_no_power_is_fitted_where_a_field_that_grows_stands_still_along_the_curve():
+    found = gs.slopes(gs.predict(NET, samples_per_dim=[1.0, 2.0, 4.0]), along=["samples_per_dim", "width_per_dim"])
+    assert "fitted" not in found
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: gs.slopes(NET), "slopes takes a result of predict"),
+        (lambda: gs.slopes(gs.predict(NET), along="sampels_per_dim"), "did you mean `samples_per_dim`"),
+    ],
+)
+def test_slips_are_named(ask, said):
+    with pytest.raises(gs.InputError, match=said):
+        ask()

@@ -160,7 +160,7 @@ def test_a_task_past_its_deadline_is_killed_and_the_lane_goes_on() -> None:
         lane = Lane(1, memory=6 * 2**30, queue=1)
         try:
             first = await warmed(lane)
-            slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "variables": None}
+            slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "shown": []}
             with pytest.raises(Refused, match="took longer than 0.3 s") as stopped:
                 await lane.answer("experiment", slow, 0.3)
             assert stopped.value.status == 504
@@ -181,7 +181,7 @@ def test_a_worker_that_dies_names_its_task_and_is_replaced() -> None:
     async def drive() -> None:
         lane = Lane(1, memory=6 * 2**30, queue=1)
         limit = {"tables": study(), "variables": ["test_error"]}
-        slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "variables": None}
+        slow = {"tables": {**study(), "experiment": {"dim": 400, "trials": 100}}, "shown": []}
         try:
             idle = await warmed(lane)
             idle.process.kill()

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import xarray
 
 import giantstep as gs
 from giantstep.families import SHIPPED, family_class
@@ -77,10 +78,19 @@ def test_progress_in_a_notebook_needs_no_other_package(notebook, monkeypatch, ca
     with Progress(None, 4, "trials <1>") as progress:
         progress.advance(2)
     first, *_, last = capsys.readouterr().err.split("\r")[1:]
-    assert first == "trials <1>: 0 of 4" and last.rstrip(" ") == "trials <1>: 2 of 4\n"
+    assert first == "trials <1>: 0 of 4" and last.startswith("trials <1>: 2 of 4") and last.endswith("\n")
 
 
 def test_a_short_call_leaves_nothing_below_its_cell(notebook, capsys):
     with Progress(None, 4, "trials") as progress:
         progress.advance(4)
     assert capsys.readouterr().err == ""
+
+
+def test_paired_fields_and_results_without_reasons_are_shown():
+    paired = {"samples_per_dim": [1.0, 2.0], "ridge": [0.1, 0.2]}
+    pair = {name: xarray.DataArray(values, dims="p") for name, values in paired.items()}
+    assert "samples_per_dim" in gs.predict(ONE_STEP, pair)._repr_html_().partition("<details")[0]
+    curve = gs.predict(ONE_STEP, ridge=[0.1, 1.0])
+    for changed in (curve.mean("ridge"), curve.drop_vars("status"), xarray.concat([curve, curve], "q")):
+        assert "test_error" in changed._repr_html_()

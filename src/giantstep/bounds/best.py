@@ -69,7 +69,7 @@ def efficiency(result: xarray.Dataset, *, progress: ProgressOption = None) -> xa
     ----------
     result : what `predict`, `simulate` or `compare` returned for a scenario that `best_possible` takes, or a part of
         it (``result.sel(noise=0.1)``).
-    progress : True, False or a callable(done, total, text); a bar on a terminal where it takes more than a moment.
+    progress : True, False or a callable(done, total, text); a line on a terminal where it takes more than a moment.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from giantstep.partlists import names_meant, value_at
 from giantstep.progress import ProgressOption
 from giantstep.request import Request
 from giantstep.result import fields_of
-from giantstep.scenario import Scenario, dotted_names
+from giantstep.scenario import Scenario, check_field_name, dotted_names
 from giantstep.several import NAME, Scenarios, by_name
 from giantstep.solve.derivatives import WIDTHS, extrapolate
 
@@ -53,7 +53,7 @@ def slopes(
         the power of it with which each field grows (``{"samples_per_dim": 0.5, "width_per_dim": 0.5}`` for n p).
     of : the variable.
     floor : what is subtracted first: a number, a DataArray, or the name of a variable of the result (``"floor"``).
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------
@@ -72,9 +72,13 @@ def slopes(
     True
     """
     powers = _powers(along)
+    if not (isinstance(result, xarray.Dataset) and "settings" in result.attrs):
+        raise InputError(f"slopes takes a result of predict, simulate or compare, not a {type(result).__name__}.")
     if of not in result:
         raise bad_field("of", of, f"a variable of the result{nearest(of, [str(name) for name in result.data_vars])}")
     scenarios, fields = fields_of(result)
+    for name in powers:
+        check_field_name(next(iter(by_name(scenarios).values())), name)
     layers = [str(layer) for layer in np.atleast_1d(result["source"].values)] if "source" in result.coords else [""]
     found = {}
     for layer in layers:
@@ -153,12 +157,14 @@ def _fit(result: xarray.Dataset, powers: Mapping[str, float], of: str, floor: Fl
     """Return the exponent of one power through all points of a curve, and its error; nothing without a curve."""
     dims = {dim for name in powers if name in result.coords for dim in result[name].dims}
     first, power = next(iter(powers.items()))
-    if len(dims) != 1 or first not in result.coords or result.sizes[next(iter(dims))] < 3:
+    grows_along = len(dims) == 1 and all(name in result.coords for name in powers)  # or the points are of other curves
+    if not grows_along or result.sizes[next(iter(dims))] < 3:
         return {}
     dim = str(dims.pop())
     measured = result.mean("trial") if "trial" in result[of].dims else result
     log, place = _logarithm(measured, of, floor), _log(result[first]) / power
-    x = (place - place.mean(dim)).where(log.notnull())
+    place = place.where(log.notnull())
+    x = place - place.mean(dim)
     weight = x / (x**2).sum(dim)
     fitted = (weight * (log - log.mean(dim))).sum(dim, min_count=3)
     relative = result[f"{of}_stderr"] / np.exp(log) if f"{of}_stderr" in result else None

@@ -197,7 +197,8 @@ def slider_places(ends: Mapping[str, Any], value: float) -> dict[str, str]:
 
 def _text(field: Field, value: Any, at: Sequence[str], common: Mapping[str, Any]) -> Html:
     if isinstance(value, dict) and "npz" in value:
-        size = " × ".join(map(str, value.get("shape", [])))
+        shape = value.get("shape")
+        size = " × ".join(map(str, shape if isinstance(shape, list) else ()))
         return tag("input", type="text", class_="wide", disabled=True, value=f"array of the preset, {size}", **common)
     is_text = field["type"] in ("function", "text", "name")
     listed = "names" if field["type"] == "function" else None
@@ -263,7 +264,7 @@ def _range(study: Mapping[str, Any], view: Mapping[str, Any], number: int, name:
             "data_kind": "values",
         }
         row = [tag("input", class_="wide", data_path=_path(*at), value=_written(value), **given)]
-        if isinstance(value, list) and len(value) > 1 and all(isinstance(entry, float) for entry in value):
+        if isinstance(value, list) and len(value) > 1 and all(map(is_number, value)):
             ends = {"start": min(value), "stop": max(value), "num": 60}
             row.append(tag("button", "range", type="button", data_set=sets((at, ends))))
         return tag("div", *row, class_="row")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from typing import Any
 
@@ -88,6 +89,8 @@ def short(value: Any, digits: int = 4) -> str:
         return "–"
     if isinstance(value, str | bool) or not isinstance(value, int | float):
         return {"inf": "∞", "-inf": "−∞", "True": "true", "False": "false"}.get(str(value), str(value))
+    if not math.isfinite(value):
+        return {"inf": "∞", "-inf": "−∞"}.get(str(float(value)), "–")
     if value == 0:
         return "0"
     if abs(value) >= 1e5 or abs(value) < 1e-3:

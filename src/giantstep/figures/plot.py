@@ -73,7 +73,7 @@ def plot(
         (`best_possible`). Against ``time`` it stands at whole steps. A noisy target of two and more directions takes
         seconds for each of at most 9 points of a curve; equal ones are computed once.
     smooth : ask the limit of a comparison again for a fine curve; False draws the result's own points only.
-    progress : of bounds that take long: True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : of bounds that take long: True, False or a callable(done, total, text); a line on a terminal if left out.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
         else:
             panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
     paper = paper_width()
-    columns = min(len(panels), 3 if paper is None else max(int(paper / _NARROWEST), 1))
+    columns = min(len(panels), 3 if paper is None else min(max(int(paper / _NARROWEST), 1), 3))
     rows = -(-len(panels) // columns)
     width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
     figure, axes = new_figure(rows, columns, width=width, height=3.7 * rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import sys
@@ -74,7 +75,7 @@ def shown_after_cell(figure: Figure) -> Figure:
 def shown_by_pyplot(figure: Figure) -> Figure:
     """Return the figure of axes that a reader gave; as the last line of a cell it is not shown by pyplot once more."""
     if _notebook() is not None and "inline" in str(matplotlib.get_backend()):
-        figure._ipython_display_ = lambda: _take_from_pyplot(figure)  # type: ignore[attr-defined]
+        figure._ipython_display_ = functools.partial(_take_from_pyplot, figure)  # type: ignore[attr-defined]
     return figure
 
 
@@ -95,6 +96,7 @@ def _notebook() -> Any:
 
 def _show_waiting() -> None:
     display = importlib.import_module("IPython.display").display
-    for figure in list(_WAITING):
+    waiting = list(_WAITING)
+    _WAITING.clear()  # before: a figure that cannot be drawn must not come back after every later cell
+    for figure in waiting:
         display(figure)
-    _WAITING.clear()

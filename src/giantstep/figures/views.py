@@ -485,7 +485,8 @@ def _is_asked(reading: Reading, name: str, source: str) -> bool:
     """Tell whether an engine answers a variable at all."""
     question = reading.question()
     variable = None if question is None else next((v for v in question.variables if v.name == name), None)
-    return variable is None or ("limit" if source == "theory" else source) in variable.engines
+    engine = "experiment" if source == "experiment" else "limit"  # of theories and of optima, too
+    return variable is None or engine in variable.engines
 
 
 def _cell(reading: Reading, name: str, source: str) -> str:

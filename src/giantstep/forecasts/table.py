@@ -191,10 +191,17 @@ class Forecast(Result):
         values: Floats = self[variable].sel(source="limit").transpose("samples", "ridge").values
         return values
 
+    def _sizes_known(self, variable: str) -> Floats:
+        """Return the sample sizes at which some ridge has a forecast."""
+        return np.asarray(self.samples.values[np.isfinite(self._curves(variable)).any(axis=1)], dtype=np.float64)
+
     def _say_needed(self, variable: str, wanted: float, reached: list[float], ridge: ForecastRidge) -> str:
         samples, low, high = reached
         most = float(self.samples.values[-1])
         floor = float(self.attrs["noise_floor"])
+        if samples == self._sizes_known(variable)[0]:
+            few = f"{variable} {wanted:.4g} needs at most {_whole(samples, 4)} samples, the fewest that were asked for"
+            return f"{few}, at ridge {ridge:.4g}{ridge.doubt}. {self._say_verdict(variable, samples, ridge)}"
         if math.isfinite(samples):
             digits = _known_digits(samples, 0.5 * (high - low))
             about, lower = _whole(samples, digits), _whole(low, digits)

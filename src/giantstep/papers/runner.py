@@ -46,7 +46,7 @@ def reproduce(
     out : folder; the files go to ``out/name``.
     quick : smaller sizes and fewer trials.
     device : ``"cpu"`` or ``"cuda"``.
-    progress : True, False or a callable(done, total, text); a bar on a terminal if left out.
+    progress : True, False or a callable(done, total, text); a line on a terminal if left out.
     store : a file (as of `giantstep.sweep`) that keeps every result; what it holds is not computed again.
 
     Returns

@@ -98,3 +98,16 @@ def test_real_pairs_at_d_300(shared):
         error = found[f"{name}_stderr"].sel(source="experiment")
         assert np.all(np.abs(real - theory) < 0.02 * theory + 3 * error), name
         assert np.all(error < 0.03 * theory), name
+
+
+@pytest.mark.parametrize("shared", ["layer", "samples", "nothing"])
+def test_two_networks_alike_have_one_answer(shared):
+    """At a finite dimension `what="variance"` and `gs.disagreement` differed by 3% after two steps."""
+    net = gs.Network(
+        target="z1 + z1*z2", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, steps=[gs.MaximalStep(2.0)] * 2
+    )
+    alone = gs.predict(net, what="variance", dim=30, members=[2]).isel(time=-1).sel(shared=shared)
+    pair = gs.disagreement(net, net, shared=shared, dim=30).sel(source="theory")
+    np.testing.assert_allclose(pair.disagreement, alone.disagreement, rtol=1e-12)
+    np.testing.assert_allclose(pair.average_error, alone.ensemble_error.squeeze(), rtol=1e-12)
+    gs.plot(gs.disagreement(net, net.replace(width_per_dim=3.0), dim=30))

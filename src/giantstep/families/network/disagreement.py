@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from giantstep.errors import bad_field, field_error
-from giantstep.families.network.questions import TEST_SAMPLES
+from giantstep.families.network.questions import SHARED, TEST_SAMPLES
 from giantstep.families.network.scenario import Network
 from giantstep.readout.finite_size import whole_sizes
 from giantstep.types import Floats
@@ -144,6 +144,8 @@ def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tupl
     from giantstep.readout.output_law import LayerAt, OutputLaw
     from giantstep.readout.unlike_pairs import FitAt, Labels, disagreement
 
+    if first == second and shared in SHARED:  # which has further terms of a finite dimension
+        return _alike(first, shared, dim)
     fits, law = [], FreshLaw.of_the_fit(first.target.directions)
     for network in (first, second):
         point, reason = _fitted(network, dim)
@@ -162,6 +164,17 @@ def _theory(first: Network, second: Network, shared: Shared, dim: float) -> tupl
     apart = disagreement(sides[0], sides[1], labels, common, shared in ("layer", "both"), dim)
     tests = [float(point.fit.solution.test[0]) for point in fits]
     return np.array([apart, 0.5 * sum(tests) - 0.25 * apart, *tests]), ""
+
+
+def _alike(network: Network, shared: Shared, dim: float) -> tuple[Floats, str]:
+    """Return what ``what="variance"`` says of two networks alike."""
+    points = _point(network, dim)
+    settings = network.prepare(points, "variance", {"members": np.array([1.0, 2.0])})
+    answer = network.limit(points, "variance", settings)
+    kind = SHARED.index(shared)
+    test = float(answer.values["test_error"][0, -1])
+    apart, average = answer.values["disagreement"][0, -1, kind], answer.values["ensemble_error"][0, -1, kind, 1]
+    return np.array([float(apart), float(average), test, test]), str(answer.status[0])
 
 
 def _fitted(network: Network, dim: float) -> tuple[FittedPoint | None, str]:

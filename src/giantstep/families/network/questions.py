@@ -161,7 +161,11 @@ _SHIFT = (
 )
 _NOT_CLASSES = {"absent": "the labels are not classes", "partial": True}
 _NOT_REGRESSION = {"absent": "the labels are classes", "partial": True}
-_UNSEEN = {"absent": "the labels are not classes, or no output has this logit", "partial": True}
+_UNSEEN = {
+    "absent": "the labels are not classes, or no output has this logit",
+    "partial": True,
+    "counted": True,
+}
 _AT_T = "how far probabilities are off at this temperature"
 _COVERAGE = "share of labels within 1.96 roots of the training error"
 _CALIBRATION = (

@@ -75,6 +75,8 @@ def _check(network: Network, dim: int) -> None:
             raise bad_field(f"steps.{place}.kind", step.kind, f"one of {', '.join(_STEPS)} {_WRITTEN}")
     if network.fit_sample == "same":
         raise bad_field("fit_sample", "same", f'"fresh" {_WRITTEN}')
+    if network.shift is not None:
+        raise bad_field("shift", network.shift, f"left out {_WRITTEN}")
     if dim <= network.target.directions:
         raise bad_field("dim", dim, f"above {network.target.directions}, the number of target directions")
 

@@ -99,7 +99,8 @@ def _follow_interior(objective: Objective) -> tuple[Floats, float]:
         margins = signed @ (signed.T @ a) / ridge + objective.labels * b
         wrong = margins - 1 - low + high
         centre = float(a @ low + slack @ high) / (2 * n)
-        if centre < 1e-12 and np.abs(wrong).max() < 1e-9 * (1 + np.abs(margins).max()):
+        small = 1e-12 * min(1.0, float(a.max())) ** 2  # the dual is of the order of the ridge
+        if centre < small and np.abs(wrong).max() < 1e-9 * (1 + np.abs(margins).max()):
             break
         try:
             solve = _shifted_solver(signed, low / a + high / slack, ridge)
