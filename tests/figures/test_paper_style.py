@@ -157,3 +157,17 @@ def test_two_long_fields_and_few_steps_make_a_map_for_each_step():
     grid = {"samples_per_dim": np.linspace(0.5, 4.0, 9), "ridge": np.geomspace(0.1, 1.0, 9)}
     figure = gs.plot(gs.predict(net, **grid), "test_error")
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["after 0 steps", "after 1 step"]
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_the_legend_of_stacked_parts_stands_above_the_panels(width):
+    """Catches panels that shrink to nothing beside each other in a column, and a legend over the areas."""
+    net = gs.Network(target="tanh(z1)", noise=0.1, width_per_dim=1.5, samples_per_dim=2.0, steps=[gs.MaximalStep(2.0)])
+    result = gs.predict(net, what="variance", samples_per_dim=[0.5, 1.0, 2.0])
+    figure = gs.plot(result, style="paper", width=width)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    lowest = legend.get_window_extent().y0
+    for axes in figure.axes:
+        box = axes.get_window_extent()
+        assert box.y1 <= lowest and box.width > 1.2 * figure.dpi

@@ -18,10 +18,11 @@ from giantstep.figures.style import (
     DASHED,
     GREY,
     MARKERS,
+    NARROWEST,
     PALETTE,
     colours,
     is_geometric,
-    new_figure,
+    panels_in_rows,
     paper_width,
     plain_log_ticks,
 )
@@ -46,8 +47,8 @@ MOST_AVERAGES = 3
 """Averages that are drawn: those of the most members."""
 _SHADE = 0.55
 """Opacity of areas, so that lines over them are seen."""
-_HEADROOM, _PAPER_HEADROOM = 1.5, 1.9
-"""Height of a panel over the largest error, so that the legend has a place; in a paper its letters are larger."""
+_HEADROOM, _PAPER_HEADROOM = 1.5, 1.05
+"""Height of a panel over the largest error, so that the legend has a place; in a paper it stands above the panels."""
 
 
 def stack_parts(axes: Axes, x: Any, at: xarray.Dataset, members: Sequence[float]) -> None:
@@ -109,9 +110,13 @@ def draw_variance(result: xarray.Dataset, smooth: bool) -> Figure | None:
         panel.set(ylim=(0, room * float(np.nanmax(at["test_error"].values))))
         _finish(panel, reading, across, times, place)
     axes[0].set_ylabel("test error and its parts")
-    axes[0].legend(handles=part_keys(), loc="upper right", fontsize=7, ncol=2)
     lines = [key("black", "", reading.called(reading.main)), *average_keys(members)]
-    if len(axes) > 1:
+    if "experiment" in reading.sources and reading.main != "experiment":
+        lines.append(key("black", MARKERS[0], reading.called("experiment"), "none"))
+    if paper_width() is not None:
+        _legend_above(figure, [*part_keys(), *lines])
+    elif len(axes) > 1:
+        axes[0].legend(handles=part_keys(), loc="upper right", fontsize=7, ncol=2)
         axes[1].legend(handles=lines, loc="upper right", fontsize=7, handlelength=3)
     else:
         axes[0].legend(handles=[*part_keys(), *lines], loc="upper right", fontsize=6.5, ncol=2, handlelength=3)
@@ -143,9 +148,13 @@ def draw_reliability(result: xarray.Dataset, smooth: bool) -> Figure | None:
     axes[0].set_ylabel("share of the label 1")
     own = axes[0].get_legend_handles_labels()[0]
     ends = [key(GREY, "", "as it is"), key(GREY, "", "at the best temperature", DASHED)]
+    compared = "experiment" in reading.sources and reading.main != "experiment"
+    marks = engines(axes[-1], reading.called("experiment"), line=reading.called(reading.main)) if compared else []
+    if paper_width() is not None:
+        _legend_above(figure, [*own, *ends, *marks])
+        return figure
     axes[0].legend(handles=[*own, *ends], loc="upper left", fontsize=7, handlelength=3)
-    if "experiment" in reading.sources and reading.main != "experiment":
-        marks = engines(axes[-1], reading.called("experiment"), line=reading.called(reading.main))
+    if compared:
         axes[-1].legend(handles=marks, loc="lower right", fontsize=7)
     return figure
 
@@ -192,10 +201,14 @@ def _field(reading: Reading, name: str, own: Sequence[str]) -> str | None:
     return reading.coordinate(fields[0]) if len(fields) == 1 else None
 
 
+def _legend_above(figure: Figure, handles: list[Any]) -> None:
+    """Put one legend above all panels of a figure in a paper, as wide as they are."""
+    columns = 4 if figure.get_figwidth() > 2 * NARROWEST else 2
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, handlelength=2.4, columnspacing=1.2)
+
+
 def _row_of_panels(count: int) -> tuple[Figure, Sequence[Axes]]:
-    columns = min(count, 3)
-    rows = -(-count // columns)
-    figure, axes = new_figure(rows, columns, width={1: 5.6, 2: 9.2, 3: 12.6}[columns], height=3.9 * rows)
+    figure, axes = panels_in_rows(count, 3.9)
     for unused in axes[count:]:
         unused.remove()
     return figure, axes[:count]

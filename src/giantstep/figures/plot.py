@@ -11,7 +11,7 @@ import numpy as np
 
 from giantstep.checks import check_number
 from giantstep.errors import InputError, bad_field
-from giantstep.figures.style import WIDTHS, new_figure, paper_width
+from giantstep.figures.style import WIDTHS, panels_in_rows, paper_width
 from giantstep.figures.style import style as look
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from giantstep.figures.layout import Reading, View
     from giantstep.progress import ProgressOption
 
-_NARROWEST = 2.2
-"""Inches that a panel of a paper has at least."""
 FORMATS = (".png", ".pdf", ".svg", ".pgf")
 TEX = ("pdflatex", "xelatex", "lualatex")
 """Programs one of which measures the text of a PGF file."""
@@ -174,11 +172,7 @@ def _panels(reading: Reading, views: Sequence[View], log: str | None, bounds: Bo
             panels += _panels_apart(reading, group[0])
         else:
             panels += _panels_of_map(reading, group[0]) if maps else [(reading, group, "")]
-    paper = paper_width()
-    columns = min(len(panels), 3 if paper is None else min(max(int(paper / _NARROWEST), 1), 3))
-    rows = -(-len(panels) // columns)
-    width = {1: 5.6, 2: 9.2, 3: 12.6}[columns]
-    figure, axes = new_figure(rows, columns, width=width, height=3.7 * rows)
+    figure, axes = panels_in_rows(len(panels), 3.7)
     for panel, (shown, group, name) in zip(axes, panels):
         draw(panel, shown, group, log, bounds=bounds)
         if name:

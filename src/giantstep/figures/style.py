@@ -151,6 +151,18 @@ def new_figure(
     return figure, list(axes.ravel())
 
 
+NARROWEST = 2.2
+"""Inches that a panel of a paper has at least."""
+
+
+def panels_in_rows(count: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure with at least so many axes, up to three beside each other, of this height in inches."""
+    paper = paper_width()
+    columns = min(count, 3 if paper is None else min(max(int(paper / NARROWEST), 1), 3))
+    rows = -(-count // columns)
+    return new_figure(rows, columns, width={1: 5.6, 2: 9.2, 3: 12.6}[columns], height=height * rows)
+
+
 def colours(count: int, *, ordered: bool = False) -> list[str]:
     """Return so many colours: of the palette, or of a colour map where they are ordered or many."""
     palette = PALETTE if paper_width() is None else PRINTED
