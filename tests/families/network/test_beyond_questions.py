@@ -1,5 +1,7 @@
 """What holds for all questions of beyond_the_error: identities of section 7, and what section 12 refuses."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -103,10 +105,14 @@ def test_classes_have_no_parts_of_the_variance():
 
 @pytest.mark.parametrize("what", QUESTIONS)
 @pytest.mark.parametrize("target", ["z1", "z1 + z2"])
-def test_a_perfect_fit_says_that_digits_are_lost(what, target):
-    """Catches a rule for the sign of an output without any variance, and a width of nothing: both once crashed."""
+def test_a_perfect_fit_is_flagged_with_its_reason(what, target):
+    """Catches a rule for the sign of an output without any variance, and a width of nothing: both once crashed.
+
+    Which digits are lost first, those of the fixed point or those of the errors, depends on the processor.
+    """
     layer = gs.Vocabulary([1, -1])
     sizes = {"width_per_dim": 1.5, "samples_per_dim": 3.0, "readout": gs.Ridge(1e-9)}
     network = gs.Network(target=target, activation="z", second_layer=layer, steps=[gs.MaximalStep(1.0)], **sizes)
     result = gs.predict(network, what=what, progress=False)
-    assert "digits lost" in str(result.status.values)
+    assert not bool(result.converged)
+    assert re.search("digits lost|above the tolerance", str(result.status.values))
