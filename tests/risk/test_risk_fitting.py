@@ -197,3 +197,11 @@ def test_one_class_alone():
     )
     for loss in ("logistic", "hinge", "maxmargin"):
         assert "one class" in fit(rows, np.ones(8), loss, ridge=0.1, intercept=True).problem
+
+
+def test_hinge_fits_are_solved_at_small_ridges():
+    """The dual is of the order of the ridge: a stop that does not know it leaves a tenth of these unsolved."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows, labels = rng.standard_normal((40, 80)) / np.sqrt(80), np.where(rng.random(40) < 0.5, -1.0, 1.0)
+        assert fit(rows, labels, "hinge", ridge=1e-6).solved, seed

@@ -244,3 +244,9 @@ def test_what_is_not_covered_is_one_sentence():
         if family in WITHOUT_GRADIENTS:
             with pytest.raises(gs.InputError, match=f"`lang` must be numpy for the family {family}"):
                 gs.script(scenario, lang="torch")
+
+
+def test_a_shift_is_refused_rather_than_ignored():
+    network = gs.Network(width_per_dim=1.5, samples_per_dim=2.0, shift=gs.Shift(scale=2.0))
+    with pytest.raises(gs.InputError, match="Field `shift` must be left out where a script is written"):
+        gs.script(network, dim=60)

@@ -117,7 +117,7 @@ def _without_noise(first: FirstOrder, noise: Floats) -> FirstOrder:
 def _relabelled(features: Features, hh: Floats) -> Features:
     """Return features with other E[y^2|kappa], and what was worked out of the rest."""
     changed = dataclasses.replace(features, hh=hh)
-    known = ("packed", "coupled", "means", "even")
+    known = ("packed", "even")
     changed.__dict__.update({name: features.__dict__[name] for name in known if name in features.__dict__})
     return changed
 
